@@ -1,0 +1,60 @@
+# Every target works on a fresh machine that has Python 3.11 or newer, make and git.
+PYTHON ?= python3
+BIN := .venv/bin
+# Files that hold what is installed, so that a set-up that is up to date costs nothing.
+RUN_READY := .venv/.run-ready
+TEST_READY := .venv/.test-ready
+PYPAIMON_READY := .venv/pypaimon/.ready
+UV := $(BIN)/uv --quiet
+
+.PHONY: help demo ui test test-long lint benchmark locks docs clean
+
+help: ## Show the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
+
+demo: $(RUN_READY) ## Set everything up, materialize the whole demo through Dagster, say what happened
+	@$(BIN)/snapline demo
+
+ui: $(RUN_READY) ## Open the Dagster UI on 127.0.0.1:3000
+	@$(BIN)/snapline ui
+
+test: $(TEST_READY) $(PYPAIMON_READY) ## Set everything up and run all tests
+	@$(BIN)/python -m pytest
+
+lint: $(TEST_READY) ## Check style and types
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+benchmark: $(TEST_READY) $(PYPAIMON_READY) ## Measure against plain Parquet and pypaimon, write docs/benchmarks.md
+	@$(BIN)/python -m tests.benchmarks
+
+locks: .venv/bin/uv ## Resolve the dependencies anew
+	@$(BIN)/python -m tests.locks
+
+docs: $(TEST_READY) ## Generate docs/options.md and docs/cli.md
+	@$(BIN)/python -m tests.generate_docs
+
+clean: ## Remove the environment and all state
+	rm -rf .venv .snapline
+
+.venv/bin/uv: requirements-uv.lock
+	@echo "Creating .venv"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
+	@touch $@
+
+$(RUN_READY): .venv/bin/uv requirements.lock pyproject.toml
+	@echo "Installing the platform into .venv"
+	@$(UV) pip install --python $(BIN)/python --require-hashes -r requirements.lock
+	@$(UV) pip install --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(TEST_READY): $(RUN_READY) requirements-dev.lock
+	@echo "Installing the tools for tests into .venv"
+	@$(UV) pip install --python $(BIN)/python --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(PYPAIMON_READY): .venv/bin/uv requirements-pypaimon.lock
+	@echo "Installing pypaimon into .venv/pypaimon"
+	@$(UV) venv --allow-existing --python $(BIN)/python .venv/pypaimon
+	@$(UV) pip install --python .venv/pypaimon/bin/python --require-hashes -r requirements-pypaimon.lock
+	@touch $@

@@ -1,0 +1,46 @@
+"""What can go wrong, as a caller would act on it.
+
+    StorageError
+    ├── InvalidRequest         the call is wrong: change it
+    ├── NotFound               a table, tag, snapshot, file … does not exist
+    ├── AlreadyExists          … exists already
+    ├── CommitConflict         another writer came first: read again, then retry
+    ├── CommitOutcomeUnknown   the commit may have landed: look for its identifier before retrying
+    ├── CorruptData            bytes on disk contradict the format
+    └── Unsupported            a feature of the format that is refused by name
+
+Every error carries one message (what is wrong, what was found, what to do) and survives pickling, for it may be
+raised in a Spark task.
+"""
+
+
+class StorageError(Exception):
+    """Base of all errors that the table store raises on purpose."""
+
+
+class InvalidRequest(StorageError):
+    """The call cannot be carried out as it stands."""
+
+
+class NotFound(StorageError):
+    """Something that was named does not exist."""
+
+
+class AlreadyExists(StorageError):
+    """Something that was to be created exists."""
+
+
+class CommitConflict(StorageError):
+    """Another writer changed what this commit builds on."""
+
+
+class CommitOutcomeUnknown(StorageError):
+    """The store did not say whether the snapshot was created."""
+
+
+class CorruptData(StorageError):
+    """A file contradicts the format or another file."""
+
+
+class Unsupported(StorageError):
+    """A feature of the format that this reader or writer does not implement."""

@@ -1,0 +1,202 @@
+"""Files of a warehouse through fsspec: whole small files, streams for data, and creation that only one can win.
+
+Every path is absolute within its file system, without protocol. What always holds: a file that `create_exclusively`
+made is complete or absent, never half there, and of several callers exactly one succeeds.
+"""
+
+import contextlib
+import os
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import fsspec
+import pyarrow as pa
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
+
+from .clock import Clock
+from .errors import NotFound, StorageError
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """A file in a listing: its name without directory, its size, and when it was last written."""
+
+    name: str
+    size_bytes: int
+
+
+class FileIO:
+    """One file system. Pickles as its URL and storage options, so that it can travel to a Spark task."""
+
+    def __init__(self, url: str, storage_options: dict[str, Any] | None = None, clock: Clock | None = None) -> None:
+        """`url` is any fsspec URL or a local path; the path part is ignored."""
+        self.protocol = urlsplit(url).scheme if "://" in url else "file"
+        self.storage_options = storage_options or {}
+        self._fs = fsspec.filesystem(self.protocol, **self.storage_options)
+        self._local = isinstance(self._fs, LocalFileSystem)
+        self._clock = clock or Clock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FileIO, (f"{self.protocol}://", self.storage_options)
+
+    @property
+    def is_local(self) -> bool:
+        return self._local
+
+    def url(self, path: str) -> str:
+        """The path as other engines take it."""
+        return f"file://{path}" if self._local else str(self._fs.unstrip_protocol(path))
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole file. Raises NotFound if there is none."""
+        try:
+            if self._local:
+                with open(path, "rb") as file:
+                    return file.read()
+            return bytes(self._fs.cat_file(path))
+        except FileNotFoundError:
+            raise NotFound(f"File {path} does not exist.") from None
+
+    def read_text_or_none(self, path: str) -> str | None:
+        """The whole file as text, or None if there is none."""
+        try:
+            return self.read_bytes(path).decode()
+        except NotFound:
+            return None
+
+    def create_exclusively(self, path: str, data: bytes) -> bool:
+        """Create a file that does not exist yet; return False if it does. Readers see all of it or nothing."""
+        if self._local:
+            return self._link_exclusively(path, data)
+        try:
+            # On object stores this is the conditional put (If-None-Match and its relatives).
+            self._make_parent(path)
+            self._fs.pipe_file(path, data, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    def _link_exclusively(self, path: str, data: bytes) -> bool:
+        # A link is the one local call that is atomic, refuses an existing target and never shows half a file.
+        temporary = posixpath.join(posixpath.dirname(path), f".{posixpath.basename(path)}.{self._clock.unique_name()}.tmp")
+        self._write_local(temporary, data)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        finally:
+            os.unlink(temporary)
+        return True
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Write a new file under a name nobody else uses."""
+        if self._local:
+            self._write_local(path, data)
+        else:
+            self._make_parent(path)
+            self._fs.pipe_file(path, data)
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        """Replace a file; readers see the old or the new content."""
+        if self._local:
+            temporary = f"{posixpath.dirname(path)}/.{posixpath.basename(path)}.{self._clock.unique_name()}.tmp"
+            self._write_local(temporary, data)
+            os.replace(temporary, path)
+        else:
+            self.write_bytes(path, data)
+
+    def _write_local(self, path: str, data: bytes) -> None:
+        try:
+            file = open(path, "wb")
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            file = open(path, "wb")
+        with file:
+            file.write(data)
+            file.flush()
+
+    def _make_parent(self, path: str) -> None:
+        # Object stores have no directories, and asking for one would create a bucket; the memory file system needs them.
+        if isinstance(self._fs, MemoryFileSystem):
+            self._fs.makedirs(posixpath.dirname(path), exist_ok=True)
+
+    def make_directory(self, path: str) -> None:
+        self._fs.makedirs(path, exist_ok=True)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path) if self._local else bool(self._fs.exists(path))
+
+    def list_files(self, path: str) -> list[FileInfo]:
+        """Files directly in a directory, unordered; none if it does not exist."""
+        return [FileInfo(name, size) for name, size, kind in self._list(path) if kind == "file"]
+
+    def list_directories(self, path: str) -> list[str]:
+        """Names of the directories directly in a directory, unordered; none if it does not exist."""
+        return [name for name, _, kind in self._list(path) if kind == "directory"]
+
+    def _list(self, path: str) -> Iterator[tuple[str, int, str]]:
+        try:
+            if self._local:
+                with os.scandir(path) as entries:
+                    for entry in entries:
+                        with contextlib.suppress(FileNotFoundError):
+                            yield entry.name, entry.stat().st_size, "directory" if entry.is_dir() else "file"
+                return
+            self._fs.invalidate_cache(path)
+            for info in self._fs.ls(path, detail=True):
+                name = posixpath.basename(str(info["name"]).rstrip("/"))
+                if name and str(info["name"]).rstrip("/").lstrip("/") != path.strip("/"):
+                    yield name, info.get("size") or 0, info["type"]
+        except FileNotFoundError:
+            return
+
+    def delete(self, path: str) -> None:
+        """Delete a file; no error if it is gone already."""
+        with contextlib.suppress(FileNotFoundError):
+            if self._local:
+                os.unlink(path)
+            else:
+                self._fs.rm_file(path)
+
+    def delete_directory(self, path: str) -> None:
+        """Delete a directory and all that is in it; no error if it is gone already."""
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.rm(path, recursive=True)
+
+    def delete_quietly(self, paths: list[str]) -> None:
+        """Delete what can be deleted: used to clean up after another error, which must not be hidden."""
+        for path in paths:
+            with contextlib.suppress(OSError, StorageError):
+                self.delete(path)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """A random-access file for pyarrow. Raises NotFound if there is none."""
+        try:
+            if self._local:
+                return pa.memory_map(path)
+            return pa.PythonFile(self._fs.open(path, "rb"), mode="r")
+        except FileNotFoundError:
+            raise NotFound(
+                f"Data file {path} does not exist. The snapshot that names it may have expired: read a newer one."
+            ) from None
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """A stream that writes a new file under a name nobody else uses."""
+        if self._local:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            return pa.OSFile(path, "wb")
+        self._make_parent(path)
+        return pa.PythonFile(self._fs.open(path, "wb"), mode="w")
+
+
+def split_url(url: str) -> str:
+    """The path of an fsspec URL or local path, absolute and without a slash at the end."""
+    if "://" not in url:
+        return os.path.abspath(os.path.expanduser(url))
+    protocol = urlsplit(url).scheme
+    path = str(fsspec.get_filesystem_class(protocol)._strip_protocol(url))
+    return path.rstrip("/")

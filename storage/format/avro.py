@@ -1,0 +1,54 @@
+"""Avro object container files: the encoding of manifest lists and manifests.
+
+Schemas are given by the caller; field order and unions stand there exactly as the format wants them.
+"""
+
+import io
+from collections.abc import Iterable
+from typing import Any
+
+import fastavro
+
+from ..errors import CorruptData, Unsupported
+
+_CODECS = {"zstd": "zstandard", "zstandard": "zstandard", "deflate": "deflate", "snappy": "snappy", "null": "null", "none": "null"}
+
+
+def nullable(avro_type: Any) -> list[Any]:
+    """The union with null, null first: the other order makes Java fail."""
+    return ["null", avro_type]
+
+
+def record(name: str, *fields: tuple[str, Any]) -> dict[str, Any]:
+    """An Avro record schema. Fields whose type is a union get the default null."""
+    return {
+        "type": "record",
+        "name": name,
+        "namespace": "org.apache.paimon.avro.generated",
+        "fields": [
+            {"name": field, "type": kind, "default": None} if isinstance(kind, list) else {"name": field, "type": kind}
+            for field, kind in fields
+        ],
+    }
+
+
+def parse(schema: dict[str, Any]) -> Any:
+    """Prepare a schema for writing."""
+    return fastavro.parse_schema(schema)
+
+
+def write_records(parsed_schema: Any, records: Iterable[dict[str, Any]], codec: str) -> bytes:
+    """A whole container file. `codec` is the value of `manifest.compression`."""
+    if codec not in _CODECS:
+        raise Unsupported(f"Manifests cannot be compressed with {codec!r}. Supported: {', '.join(_CODECS)}.")
+    buffer = io.BytesIO()
+    fastavro.writer(buffer, parsed_schema, records, codec=_CODECS[codec])
+    return buffer.getvalue()
+
+
+def read_records(data: bytes, name: str) -> list[dict[str, Any]]:
+    """All records of a container file. Raises CorruptData, naming the file, if it is not one."""
+    try:
+        return list(fastavro.reader(io.BytesIO(data)))  # type: ignore[arg-type]
+    except (ValueError, EOFError, KeyError, IndexError, TypeError, OSError, fastavro.schema.SchemaParseException) as error:
+        raise CorruptData(f"{name} is not a readable Avro file ({len(data)} bytes): {error}") from None

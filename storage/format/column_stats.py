@@ -1,0 +1,136 @@
+"""Minimum, maximum and null count of columns, as manifests keep them for every data file.
+
+Follows `docs/format.md`, "Statistics": text is truncated to a number of characters, the maximum upwards. A missing
+minimum with fewer nulls than rows means "unknown", and nothing may be skipped by it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..data_types import DataField, DataType
+from ..errors import InvalidRequest
+from ..values import from_arrow
+from . import binary_row
+
+KEY_STATS_MODE = "truncate(128)"
+_TRUNCATE = re.compile(r"truncate\((\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStats:
+    """Values as in `storage.values`; None where unknown."""
+
+    minimum: Any = None
+    maximum: Any = None
+    null_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SerializedStats:
+    """The STATS record of a manifest: two BinaryRows and one null count for each of their fields."""
+
+    minimums: bytes
+    maximums: bytes
+    null_counts: tuple[int | None, ...]
+
+
+EMPTY_STATS = SerializedStats(binary_row.EMPTY_ROW, binary_row.EMPTY_ROW, ())
+
+
+def collect(column: pa.Array | pa.ChunkedArray, data_type: DataType, mode: str) -> ColumnStats:
+    """Statistics of a column. `mode` is none, counts, truncate(n) or full."""
+    if mode == "none":
+        return ColumnStats()
+    if mode == "counts" or data_type.is_nested or column.null_count == len(column):
+        return ColumnStats(null_count=column.null_count)
+    if data_type.is_float and pc.any(pc.is_nan(column)).as_py():
+        # Engines disagree on where NaN sorts.
+        return ColumnStats(null_count=column.null_count)
+    extremes = pc.min_max(column)
+    low, high = (_value(extremes[end], data_type) for end in ("min", "max"))
+    if length := _truncation(mode, data_type):
+        low, high = low[:length], truncate_up(high, length)
+        if high is None:
+            low = None
+    return ColumnStats(low, high, column.null_count)
+
+
+def _value(scalar: pa.Scalar, data_type: DataType) -> Any:
+    if data_type.is_timestamp:
+        # A nanosecond timestamp does not survive the way through a Python datetime.
+        return from_arrow(pa.array([scalar.value], pa.int64()).cast(scalar.type), data_type)[0]
+    return from_arrow(pa.array([scalar.as_py()], scalar.type), data_type)[0]
+
+
+def _truncation(mode: str, data_type: DataType) -> int | None:
+    if mode == "full" or not (data_type.is_text or data_type.is_bytes):
+        return None
+    match = _TRUNCATE.fullmatch(mode)
+    if match is None:
+        raise InvalidRequest(f"Option 'metadata.stats-mode' = {mode!r}: expected none, counts, truncate(n) or full.")
+    return int(match[1])
+
+
+def truncate_up(value: Any, length: int) -> Any:
+    """The shortest text or bytes of at most `length` that is not below `value`; None if there is none."""
+    if len(value) <= length:
+        return value
+    for end in range(length, 0, -1):
+        if isinstance(value, bytes):
+            if value[end - 1] < 0xFF:
+                return value[: end - 1] + bytes([value[end - 1] + 1])
+        elif ord(value[end - 1]) < 0x10FFFF:
+            raised = ord(value[end - 1]) + 1
+            # Code points 0xD800 … 0xDFFF are no characters.
+            return value[: end - 1] + chr(0xE000 if 0xD800 <= raised <= 0xDFFF else raised)
+    return None
+
+
+def serialize(types: Sequence[DataType], stats: Sequence[ColumnStats]) -> SerializedStats:
+    """The STATS record for columns of the given types."""
+    if not types:
+        return EMPTY_STATS
+    return SerializedStats(
+        binary_row.encode(types, [one.minimum for one in stats]),
+        binary_row.encode(types, [one.maximum for one in stats]),
+        tuple(one.null_count for one in stats),
+    )
+
+
+def deserialize(stats: SerializedStats, types: Sequence[DataType]) -> list[ColumnStats]:
+    """Statistics of each column; unknown ones for rows that were declared empty."""
+    if stats.minimums == binary_row.EMPTY_ROW or not types:
+        return [ColumnStats() for _ in types]
+    minimums = binary_row.decode(stats.minimums, types)
+    maximums = binary_row.decode(stats.maximums, types)
+    counts = stats.null_counts if len(stats.null_counts) == len(types) else (None,) * len(types)
+    return [ColumnStats(*one) for one in zip(minimums, maximums, counts, strict=True)]
+
+
+def merge_ranges(ranges: Sequence[tuple[Any, ...]], types: Sequence[DataType]) -> SerializedStats:
+    """The STATS record over rows of values, such as the partitions of a manifest's entries."""
+    stats = []
+    for index in range(len(types)):
+        present = [row[index] for row in ranges if row[index] is not None]
+        nulls = len(ranges) - len(present)
+        stats.append(ColumnStats(min(present), max(present), nulls) if present else ColumnStats(null_count=nulls))
+    return serialize(types, stats)
+
+
+def collect_dense(
+    columns: Mapping[str, pa.ChunkedArray], fields: Sequence[DataField], mode: str
+) -> tuple[SerializedStats, tuple[str, ...] | None]:
+    """Value statistics of a file and the columns they are for: None for all of them.
+
+    Nested columns have no statistics and are left out, which makes the list explicit (the format's dense form).
+    """
+    if mode == "none":
+        return EMPTY_STATS, ()
+    kept = [field for field in fields if not field.type.is_nested]
+    stats = serialize([field.type for field in kept], [collect(columns[field.name], field.type, mode) for field in kept])
+    return stats, None if len(kept) == len(fields) else tuple(field.name for field in kept)

@@ -1,0 +1,129 @@
+"""Data files: columns of Arrow batches to a Parquet file and back.
+
+A reader trusts the manifest for everything but the columns: the name's suffix tells the format. ORC and Avro files are
+refused by name.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..errors import CorruptData, InvalidRequest, Unsupported
+from ..file_io import FileIO
+from ..options import TableOptions
+
+BATCH_ROWS = 131_072
+_COMPRESSIONS = {"zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "gzip": "gzip", "none": "none", "uncompressed": "none"}
+
+
+@dataclass(frozen=True, slots=True)
+class RowRange:
+    """Comparable bounds of one column, used to skip row groups. A bound of None is open."""
+
+    column: str
+    low: Any
+    high: Any
+
+
+class DataFileWriter:
+    """Writes one Parquet file. `close` returns its size in bytes."""
+
+    def __init__(self, file_io: FileIO, path: str, schema: pa.Schema, options: TableOptions) -> None:
+        compression = options.file_compression.lower()
+        if compression not in _COMPRESSIONS:
+            raise InvalidRequest(
+                f"Option 'file.compression' = {compression!r} is not supported. Supported: {', '.join(_COMPRESSIONS)}."
+            )
+        level = options.file_compression_zstd_level if compression == "zstd" else None
+        self._stream = file_io.open_output(path)
+        self._row_group_rows = options.parquet_row_group_rows
+        self._writer = pq.ParquetWriter(
+            self._stream,
+            schema,
+            compression=_COMPRESSIONS[compression],
+            compression_level=level,
+            store_schema=False,
+            # Sequence numbers do not repeat, so a dictionary of them is only in the way.
+            use_dictionary=[field.name for field in schema if field.name != "_SEQUENCE_NUMBER"],
+        )
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table, row_group_size=self._row_group_rows)
+
+    @property
+    def bytes_written(self) -> int:
+        return int(self._stream.tell())
+
+    def close(self) -> int:
+        self._writer.close()
+        size_bytes = int(self._stream.tell())
+        self._stream.close()
+        return size_bytes
+
+    def abort(self) -> None:
+        """Close without caring for the content; the caller deletes the file."""
+        self._stream.close()
+
+
+class DataFileReader:
+    """An open Parquet file. Close it, or use it as a context manager."""
+
+    def __init__(self, file_io: FileIO, path: str) -> None:
+        suffix = path.rsplit(".", 1)[-1]
+        if suffix != "parquet":
+            raise Unsupported(f"Data file {path} has format {suffix!r}. Supported for reading: parquet.")
+        self._path = path
+        self._source = file_io.open_input(path)
+        try:
+            self._file = pq.ParquetFile(self._source)
+        except pa.ArrowException as error:
+            self._source.close()
+            raise CorruptData(f"Data file {path} is not a readable Parquet file: {error}") from None
+
+    def __enter__(self) -> "DataFileReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._source.close()
+
+    @property
+    def column_names(self) -> list[str]:
+        return list(self._file.schema_arrow.names)
+
+    def row_groups(self, ranges: Sequence[RowRange]) -> list[int]:
+        """Row groups that can hold rows within all of the ranges, judged by Parquet's own statistics."""
+        metadata = self._file.metadata
+        groups = list(range(metadata.num_row_groups))
+        if not ranges or len(groups) == 1:
+            return groups
+        paths = {metadata.schema.column(index).path: index for index in range(len(metadata.schema.names))}
+        known = [(paths[one.column], one) for one in ranges if one.column in paths]
+        return [group for group in groups if all(_overlaps(metadata.row_group(group).column(i), one) for i, one in known)]
+
+    def read_batches(self, columns: Sequence[str], row_groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """Batches of the given row groups, of at most BATCH_ROWS rows, in file order."""
+        try:
+            if columns:
+                yield from self._file.iter_batches(BATCH_ROWS, row_groups=list(row_groups), columns=list(columns))
+                return
+            for group in row_groups:
+                row_count = self._file.metadata.row_group(group).num_rows
+                yield pa.record_batch([pa.nulls(row_count)], ["_rows"]).select([])
+        except (pa.ArrowException, OSError) as error:
+            raise CorruptData(f"Data file {self._path} cannot be read: {error}") from None
+
+
+def _overlaps(chunk: Any, wanted: RowRange) -> bool:
+    statistics = chunk.statistics
+    if statistics is None or not statistics.has_min_max:
+        return True
+    try:
+        below = wanted.high is not None and wanted.high < statistics.min
+        above = wanted.low is not None and statistics.max < wanted.low
+    except TypeError:
+        return True
+    return not (below or above)

@@ -1,0 +1,98 @@
+"""Names of tables as users type them: `db.t`, `db.t$snapshots`, `db.t$branch_b`, `db.t$branch_b$snapshots`."""
+
+import re
+from dataclasses import dataclass
+
+from .errors import InvalidRequest
+
+MAIN_BRANCH = "main"
+_NAME = re.compile(r"[^\s./\\$%:*?\"<>|'`\x00-\x1f]+(?: +[^\s./\\$%:*?\"<>|'`\x00-\x1f]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Identifier:
+    """A table of a database, one of its branches, and optionally a system table of it."""
+
+    database: str
+    table: str
+    branch: str = MAIN_BRANCH
+    system_table: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "Identifier":
+        """Read `db.t[$branch_b][$system]`. Raises InvalidRequest for anything else."""
+        database, dot, rest = text.partition(".")
+        if not dot:
+            raise InvalidRequest(f"{text!r} is not a table name: write database.table, as in `core.{text}`.")
+        table, *suffixes = rest.split("$")
+        branch, system_table = MAIN_BRANCH, None
+        if suffixes and suffixes[0].startswith("branch_"):
+            branch = check_branch_name(suffixes.pop(0).removeprefix("branch_"), may_be_main=True)
+        if suffixes:
+            system_table = suffixes.pop(0)
+        if suffixes or system_table == "":
+            raise InvalidRequest(f"{text!r} is not a table name: expected db.table[$branch_<name>][$<system table>].")
+        return cls(check_name(database, "database"), check_name(table, "table"), branch, system_table)
+
+    @property
+    def full_name(self) -> str:
+        """`db.t`, without branch and system table."""
+        return f"{self.database}.{self.table}"
+
+    def __str__(self) -> str:
+        branch = "" if self.branch == MAIN_BRANCH else f"$branch_{self.branch}"
+        return f"{self.full_name}{branch}" + (f"${self.system_table}" if self.system_table else "")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SnapshotRef:
+    """One snapshot of one branch of one table: what storage and lineage both point at."""
+
+    catalog: str
+    database: str
+    table: str
+    branch: str
+    snapshot_id: int
+
+    @property
+    def table_name(self) -> str:
+        """`db.t`, or `db.t$branch_b` off the main branch."""
+        return str(Identifier(self.database, self.table, self.branch))
+
+    @property
+    def data_version(self) -> str:
+        """`branch@snapshot`, the version that Dagster shows."""
+        return f"{self.branch}@{self.snapshot_id}"
+
+    def __str__(self) -> str:
+        return f"{self.table_name}@{self.snapshot_id}"
+
+
+def check_name(name: str, what: str) -> str:
+    """Return `name` if it can be a directory name on every store; raise InvalidRequest otherwise."""
+    if not _NAME.fullmatch(name):
+        raise InvalidRequest(
+            f"{name!r} cannot name a {what}: use letters, digits, underscores and hyphens; "
+            "not empty, without dots, slashes, quotes or dollar signs."
+        )
+    return name
+
+
+def check_branch_name(name: str, *, may_be_main: bool = False) -> str:
+    """Return `name` if it can name a branch: no dot, not only digits, not `main`."""
+    check_name(name, "branch")
+    if name.isdigit() or (name == MAIN_BRANCH and not may_be_main):
+        raise InvalidRequest(f"{name!r} cannot name a branch: it must not be `main` or consist of digits only.")
+    return name
+
+
+def check_tag_name(name: str) -> str:
+    """Return `name` if it can name a tag: not blank, not only digits (those are snapshot ids), no slash."""
+    if not name.strip() or "/" in name or "\\" in name or name in (".", ".."):
+        raise InvalidRequest(f"{name!r} cannot name a tag: it must not be blank or contain a slash.")
+    if name.isdigit():
+        raise InvalidRequest(
+            f"{name!r} cannot name a tag: a purely numeric name would hide the snapshot of that number. "
+            f"Call it `v{name}`, for example."
+        )
+    return name

@@ -1,0 +1,84 @@
+"""The order of keys, computed for whole columns: sort rows by key, and keep the last row of each key.
+
+Each column becomes whole numbers of the same order; if they fit together with the row number into 63 bits, one plain
+sort of numbers does it all, and is stable because the row number is part of the number.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_WHOLE_NUMBERS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
+
+
+def whole_numbers(column: pa.Array) -> np.ndarray | None:
+    """The column as int64 of the same order, or None if its type is not held as whole numbers. No nulls allowed."""
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        return column.to_numpy(zero_copy_only=False).astype(np.int64)
+    if pa.types.is_integer(kind):
+        return column.to_numpy().astype(np.int64, copy=False)
+    if pa.types.is_temporal(kind):
+        return column.view(pa.int32() if kind.bit_width == 32 else pa.int64()).to_numpy().astype(np.int64, copy=False)
+    return None
+
+
+def ranks(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Whole numbers from 0 in the order of the column's values, nulls first; equal values have equal numbers."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if column.null_count == 0 and (numbers := whole_numbers(column)) is not None:
+        return numbers - numbers.min(initial=0) if len(numbers) and numbers.min() < 0 else _from_zero(numbers)
+    encoded = column.dictionary_encode(null_encoding="encode")
+    values = encoded.dictionary
+    if pa.types.is_floating(values.type):
+        # -0.0 sorts before 0.0 and NaN last.
+        order = np.lexsort((_total_order(values),))
+    else:
+        order = pc.sort_indices(values, null_placement="at_start").to_numpy()
+    rank_of = np.empty(len(order), np.int64)
+    rank_of[order] = np.arange(len(order))
+    return rank_of[encoded.indices.to_numpy()]
+
+
+def _from_zero(numbers: np.ndarray) -> np.ndarray:
+    return numbers - numbers.min() if len(numbers) else numbers
+
+
+def _total_order(values: pa.Array) -> np.ndarray:
+    numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    bits = numbers.view(np.int64)
+    ordered = np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
+    ordered[np.isnan(numbers)] = np.iinfo(np.int64).max
+    if values.null_count:
+        ordered[np.asarray(values.is_null())] = np.iinfo(np.int64).min
+    return ordered
+
+
+def stable_order(columns: Sequence[np.ndarray], row_count: int) -> np.ndarray:
+    """Row numbers that sort the rows by the given ranks (first column first), equal rows in their order."""
+    position_bits = max(row_count - 1, 1).bit_length()
+    bits = [int(column.max(initial=0)).bit_length() for column in columns]
+    if sum(bits) + position_bits <= 63 and all(column.min(initial=0) >= 0 for column in columns):
+        packed = np.zeros(row_count, np.int64)
+        for column, width in zip(columns, bits, strict=True):
+            packed = (packed << width) | column
+        if row_count < 2 or bool((packed[1:] >= packed[:-1]).all()):
+            return np.arange(row_count)
+        packed = (packed << position_bits) | np.arange(row_count)
+        packed.sort()
+        return packed & ((1 << position_bits) - 1)
+    return np.lexsort(tuple(reversed(columns)))
+
+
+def last_of_each(columns: Sequence[np.ndarray], order: np.ndarray) -> np.ndarray:
+    """Mask over `order`: true where the next row in that order has another key."""
+    last = np.zeros(len(order), bool)
+    if len(order):
+        last[-1] = True
+    for column in columns:
+        ordered = column[order]
+        last[:-1] |= ordered[1:] != ordered[:-1]
+    return last

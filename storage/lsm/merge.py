@@ -1,0 +1,181 @@
+"""Merge sorted runs by key, whole batches at a time: the last row of each key wins.
+
+The runs advance together to a frontier, the smallest last key among their current batches. Of the rows up to it, the
+largest slice stays in place and is filtered; the others are small and are compared with it by key. So a large old run
+under many small new ones costs little more than reading it, and memory holds one batch of each run.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .key_order import whole_numbers
+
+SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
+VALUE_KIND = "_VALUE_KIND"
+INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = 0, 1, 2, 3
+
+
+@dataclass(slots=True)
+class RunCursor:
+    """A run being read: batches in key order, and how far the current one is used up.
+
+    `rank` orders runs by age where there is no column of sequence numbers: the higher is the newer.
+    """
+
+    batches: Iterator[pa.RecordBatch]
+    rank: int
+    batch: pa.RecordBatch | None = None
+    start: int = 0
+
+    def advance(self) -> bool:
+        """Make sure that there are rows; False at the end of the run."""
+        while self.batch is None or self.start >= self.batch.num_rows:
+            self.batch, self.start = next(self.batches, None), 0
+            if self.batch is None:
+                return False
+        return True
+
+    def take_until(self, frontier: tuple[Any, ...], key_count: int) -> pa.RecordBatch:
+        """The rows with keys up to and including the frontier, which are used up."""
+        assert self.batch is not None
+        end = _end_of(self.batch, self.start, frontier, key_count)
+        rows = self.batch.slice(self.start, end - self.start)
+        self.start = end
+        return rows
+
+
+def merge_sorted_runs(runs: Sequence[RunCursor], key_count: int) -> Iterator[pa.RecordBatch]:
+    """Yield the winning rows of all runs, deletes left out; the batches rise by key, rows within them may not.
+
+    The first `key_count` columns of every batch are the key, without nulls; each run is ordered by it and has no key
+    twice. All batches have the same columns. A column `_SEQUENCE_NUMBER` decides who wins, and if there is none the
+    rank of the run; a column `_VALUE_KIND` tells deletes, and if there is none there are none.
+    """
+    active = [run for run in runs if run.advance()]
+    while active:
+        frontier = min(_key_at(run.batch, run.batch.num_rows - 1, key_count) for run in active if run.batch is not None)
+        slices = [(rows, run.rank) for run in active if (rows := run.take_until(frontier, key_count)).num_rows]
+        yield from _merge_slices(slices, key_count)
+        active = [run for run in active if run.advance()]
+
+
+def _key_at(batch: pa.RecordBatch, row: int, key_count: int) -> tuple[Any, ...]:
+    return tuple(_comparable(batch.column(index)[row]) for index in range(key_count))
+
+
+def _comparable(scalar: pa.Scalar) -> Any:
+    # Temporal scalars hold whole numbers, which are faster to compare and lose no nanoseconds.
+    return scalar.value if pa.types.is_temporal(scalar.type) else scalar.as_py()
+
+
+def _end_of(batch: pa.RecordBatch, start: int, frontier: tuple[Any, ...], key_count: int) -> int:
+    """The first row behind `start` whose key is beyond the frontier."""
+    low, high = start, batch.num_rows
+    if _key_at(batch, high - 1, key_count) <= frontier:
+        return high
+    while low < high:
+        middle = (low + high) // 2
+        if _key_at(batch, middle, key_count) <= frontier:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _merge_slices(slices: Sequence[tuple[pa.RecordBatch, int]], key_count: int) -> Iterator[pa.RecordBatch]:
+    if len(slices) == 1:
+        yield _without_deletes(slices[0][0])
+        return
+    base_index = max(range(len(slices)), key=lambda index: slices[index][0].num_rows)
+    base, base_rank = slices[base_index]
+    others = [one for index, one in enumerate(slices) if index != base_index]
+    small = pa.Table.from_batches([rows for rows, _ in others]).combine_chunks().to_batches()[0]
+    base_ages = _ages(base, base_rank)
+    small_ages = np.concatenate([_ages(rows, rank) for rows, rank in others])
+    small_codes, base_codes = _codes(small, base, key_count)
+
+    order = np.lexsort((small_ages, small_codes))
+    codes = small_codes[order]
+    winners = order[np.append(codes[1:] != codes[:-1], True)]
+    winner_codes = small_codes[winners]
+    hits, rivals = _find(winner_codes, base_codes, sorted_base=key_count == 1 and _is_numeric(base))
+    newer = small_ages[winners[hits]] > base_ages[rivals]
+    if newer.any():
+        kept = np.ones(base.num_rows, bool)
+        kept[rivals[newer]] = False
+        base = base.filter(pa.array(kept))
+    if not newer.all():
+        keep_winner = np.ones(len(winners), bool)
+        keep_winner[hits[~newer]] = False
+        winners = winners[keep_winner]
+    yield from (_without_deletes(rows) for rows in (base, small.take(pa.array(winners))) if rows.num_rows)
+
+
+def _is_numeric(batch: pa.RecordBatch) -> bool:
+    kind = batch.schema.field(0).type
+    return pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)
+
+
+def _ages(batch: pa.RecordBatch, rank: int) -> np.ndarray:
+    """Numbers that are larger for newer rows."""
+    if SEQUENCE_NUMBER not in batch.schema.names:
+        return np.full(batch.num_rows, rank, np.int64)
+    ages = batch.column(SEQUENCE_NUMBER).to_numpy() * 2
+    if VALUE_KIND in batch.schema.names:
+        # With equal sequence numbers retractions come before additions.
+        return ages + np.isin(batch.column(VALUE_KIND).to_numpy(), (INSERT, UPDATE_AFTER))
+    return ages + 1
+
+
+def _codes(small: pa.RecordBatch, base: pa.RecordBatch, key_count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Whole numbers that are equal for equal keys; -1 for keys of the base that the small batch does not have."""
+    if key_count == 1 and _is_numeric(base):
+        small_numbers, base_numbers = whole_numbers(small.column(0)), whole_numbers(base.column(0))
+        assert small_numbers is not None
+        assert base_numbers is not None
+        return small_numbers, base_numbers
+    small_codes = np.zeros(small.num_rows, np.int64)
+    base_codes = np.zeros(base.num_rows, np.int64)
+    cardinality = 1
+    for index in range(key_count):
+        encoded = small.column(index).dictionary_encode()
+        found = pc.index_in(base.column(index), value_set=encoded.dictionary)
+        column_codes = found.fill_null(-1).to_numpy().astype(np.int64)
+        size = len(encoded.dictionary)
+        if cardinality > 2**62 // max(size, 1):
+            unique, small_codes = np.unique(small_codes, return_inverse=True)
+            places = np.minimum(np.searchsorted(unique, base_codes), len(unique) - 1)
+            base_codes = np.where(unique[places] == base_codes, places, -1)
+            cardinality = len(unique)
+        missing = (column_codes < 0) | (base_codes < 0)
+        small_codes = small_codes * size + encoded.indices.to_numpy()
+        base_codes = np.where(missing, -1, base_codes * size + column_codes)
+        cardinality *= size
+    return small_codes, base_codes
+
+
+def _find(wanted: np.ndarray, base: np.ndarray, *, sorted_base: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Where the wanted codes (ascending) occur in the base: indices into `wanted`, and the rows of the base."""
+    if not len(wanted) or not len(base):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    if sorted_base:
+        places = np.minimum(np.searchsorted(base, wanted), len(base) - 1)
+        hits = np.flatnonzero(base[places] == wanted)
+        return hits, places[hits]
+    candidates = np.flatnonzero(base >= 0)
+    places = np.minimum(np.searchsorted(wanted, base[candidates]), len(wanted) - 1)
+    matching = wanted[places] == base[candidates]
+    return places[matching], candidates[matching]
+
+
+def _without_deletes(rows: pa.RecordBatch) -> pa.RecordBatch:
+    if VALUE_KIND not in rows.schema.names:
+        return rows
+    kinds = rows.column(VALUE_KIND).to_numpy()
+    added = (kinds == INSERT) | (kinds == UPDATE_AFTER)
+    return rows if added.all() else rows.filter(pa.array(added))

@@ -1,0 +1,95 @@
+"""Sorted runs: files of a bucket packed so that each run is ordered and without overlap.
+
+Pure: works on key ranges alone. Follows `docs/format.md`, "Reading one bucket".
+"""
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..metadata.manifest import DataFile
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SortedRun:
+    """Files in key order that do not overlap."""
+
+    files: tuple[DataFile, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+    @property
+    def min_sequence_number(self) -> int:
+        return min(file.min_sequence_number for file in self.files)
+
+    @property
+    def max_sequence_number(self) -> int:
+        return max(file.max_sequence_number for file in self.files)
+
+    @property
+    def may_hold_deletes(self) -> bool:
+        # A count that was not written is taken as "perhaps", which only costs time.
+        return any(file.delete_row_count != 0 for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Runs whose key ranges overlap each other; sections of a bucket share no key."""
+
+    runs: tuple[SortedRun, ...]
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        return tuple(file for run in self.runs for file in run.files)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(run.size_bytes for run in self.runs)
+
+    @property
+    def needs_merge(self) -> bool:
+        """Whether reading the files one after another would show rows that are overwritten or deleted."""
+        return len(self.runs) > 1 or self.runs[0].may_hold_deletes
+
+
+def split_into_sections(
+    files: Sequence[DataFile], key_range: Callable[[DataFile], tuple[Key, Key]]
+) -> list[Section]:
+    """Sections of a bucket in key order, each with as few runs as possible.
+
+    `key_range` gives the first and last key of a file as tuples that compare in the order of keys.
+    """
+    ranged = [(*key_range(file), index, file) for index, file in enumerate(files)]
+    ranged.sort(key=lambda one: (one[0], one[1], one[2]))
+    sections: list[Section] = []
+    current: list[tuple[Key, Key, int, DataFile]] = []
+    largest: Key | None = None
+    for one in ranged:
+        if largest is not None and one[0] > largest:
+            sections.append(_pack(current))
+            current, largest = [], None
+        current.append(one)
+        largest = one[1] if largest is None else max(largest, one[1])
+    if current:
+        sections.append(_pack(current))
+    return sections
+
+
+def _pack(files: Sequence[tuple[Key, Key, int, DataFile]]) -> Section:
+    """Put each file behind the run that ends first, if it begins after it; else begin a new run."""
+    ends: list[tuple[Key, int]] = []
+    runs: list[list[DataFile]] = []
+    for low, high, _, file in files:
+        if ends and ends[0][0] < low:
+            run = heapq.heappop(ends)[1]
+            runs[run].append(file)
+        else:
+            run = len(runs)
+            runs.append([file])
+        heapq.heappush(ends, (high, run))
+    return Section(tuple(SortedRun(tuple(run)) for run in runs))

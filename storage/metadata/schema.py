@@ -1,0 +1,274 @@
+"""Table schemas: columns with ids, keys, partitions and options; one immutable JSON file for each version.
+
+Follows `docs/format.md`, "Schema files".
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+
+from ..data_types import DataField, DataType, arrow_schema, nested_fields, type_from_arrow
+from ..errors import CorruptData, InvalidRequest, NotFound, Unsupported
+from ..file_io import FileIO
+from ..options import TableOptions, check_spelling
+from ..paths import TablePaths
+
+_VERSION = 3
+_FIRST_SYSTEM_FIELD_ID = 1073741823
+_RESERVED_NAMES = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID")
+KEY_PREFIX = "_KEY_"
+_SCHEMA_FILE = re.compile(r"schema-(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """One version of a table's definition. Changed by making a copy with the next id."""
+
+    id: int
+    fields: tuple[DataField, ...]
+    highest_field_id: int
+    partition_keys: tuple[str, ...]
+    primary_keys: tuple[str, ...]
+    options: Mapping[str, str]
+    comment: str | None
+    time_ms: int
+
+    @classmethod
+    def from_json(cls, text: str) -> "TableSchema":
+        value = json.loads(text)
+        options = dict(value["options"])
+        version = value.get("version", 1)
+        if version <= 1:
+            options.setdefault("bucket", "1")
+        if version < 3:
+            options.setdefault("file.format", "orc")
+        comment = value.get("comment")
+        return cls(
+            value["id"],
+            tuple(DataField.from_json(field) for field in value["fields"]),
+            value["highestFieldId"],
+            tuple(value["partitionKeys"]),
+            tuple(value["primaryKeys"]),
+            options,
+            comment,
+            value.get("timeMillis", 0),
+        )
+
+    def to_json(self) -> str:
+        value: dict[str, Any] = {
+            "version": _VERSION,
+            "id": self.id,
+            "fields": [field.to_json() for field in self.fields],
+            "highestFieldId": self.highest_field_id,
+            "partitionKeys": list(self.partition_keys),
+            "primaryKeys": list(self.primary_keys),
+            "options": dict(self.options),
+        }
+        if self.comment is not None:
+            value["comment"] = self.comment
+        value["timeMillis"] = self.time_ms
+        return json.dumps(value, indent=2, ensure_ascii=False)
+
+    @property
+    def column_names(self) -> list[str]:
+        return [field.name for field in self.fields]
+
+    @property
+    def table_options(self) -> TableOptions:
+        return TableOptions.read(self.options)
+
+    @property
+    def trimmed_primary_keys(self) -> tuple[str, ...]:
+        """The primary key without the partition columns: what files are sorted by."""
+        return tuple(key for key in self.primary_keys if key not in self.partition_keys)
+
+    @property
+    def bucket_keys(self) -> tuple[str, ...]:
+        """The columns whose hash picks the bucket; empty for bucket-unaware tables."""
+        return self.table_options.bucket_key or self.trimmed_primary_keys
+
+    def field(self, name: str) -> DataField:
+        """The column of that name. Raises InvalidRequest that lists the columns there are."""
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise InvalidRequest(f"There is no column {name!r}. Columns: {', '.join(self.column_names)}.")
+
+    def fields_named(self, names: Sequence[str]) -> list[DataField]:
+        """The columns of those names, in the order of the names."""
+        return [self.field(name) for name in names]
+
+    def to_arrow(self) -> pa.Schema:
+        """Columns in order, with the nullability of the table."""
+        return arrow_schema(self.fields)
+
+
+def new_schema(
+    columns: pa.Schema | Sequence[DataField],
+    *,
+    primary_keys: Sequence[str] = (),
+    partition_keys: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+    comment: str | None = None,
+    time_ms: int,
+) -> TableSchema:
+    """The first schema of a new table, checked. Raises InvalidRequest or Unsupported that says what is wrong.
+
+    Columns of an Arrow schema get field ids in order, fields of nested columns right after their column.
+    """
+    texts = {str(key): _option_text(value) for key, value in (options or {}).items()}
+    primary_keys = tuple(primary_keys) or _names(texts.pop("primary-key", ""))
+    partition_keys = tuple(partition_keys) or _names(texts.pop("partition", ""))
+    check_spelling(texts)
+    numbers = count()
+    fields = tuple(_number(column, numbers) for column in columns)
+    fields = tuple(
+        replace(field, type=field.type.not_null()) if field.name in primary_keys else field for field in fields
+    )
+    highest = max((inner.id for field in fields for inner in (field, *nested_fields(field.type))), default=-1)
+    schema = TableSchema(0, fields, highest, partition_keys, primary_keys, texts, comment, time_ms)
+    _check(schema)
+    return schema
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _option_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _number(column: pa.Field | DataField, numbers: "count[int]") -> DataField:
+    field_id = next(numbers)
+    if isinstance(column, DataField):
+        return DataField(
+            field_id, column.name, _renumber(column.type, numbers), column.description, column.default_value
+        )
+    description = (column.metadata or {}).get(b"comment")
+    try:
+        data_type = type_from_arrow(column.type, column.nullable, lambda: next(numbers))
+    except InvalidRequest as error:
+        raise InvalidRequest(f"Column {column.name!r}: {error}") from None
+    return DataField(field_id, column.name, data_type, description.decode() if description else None)
+
+
+def _renumber(data_type: DataType, numbers: "count[int]") -> DataType:
+    fields = tuple(replace(field, id=next(numbers), type=_renumber(field.type, numbers)) for field in data_type.fields)
+    inner = {
+        name: _renumber(part, numbers)
+        for name, part in (("key", data_type.key), ("element", data_type.element))
+        if part is not None
+    }
+    return replace(data_type, fields=fields, **inner)
+
+
+def _check(schema: TableSchema) -> None:
+    names = schema.column_names
+    if not names:
+        raise InvalidRequest("A table needs at least one column.")
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidRequest(f"Column {name!r} occurs {names.count(name)} times. Column names must be unique.")
+        if not name or name in _RESERVED_NAMES or name.startswith(KEY_PREFIX):
+            raise InvalidRequest(f"Column name {name!r} is reserved by the format. Rename the column.")
+    for what, keys in (("primary key", schema.primary_keys), ("partition", schema.partition_keys)):
+        for key in keys:
+            field = _declared(schema, key, f"{what} column")
+            if field.type.is_nested:
+                raise InvalidRequest(f"{what.capitalize()} column {key!r} has type {field.type}: it must not be nested.")
+            if what == "partition" and field.type.is_bytes:
+                raise InvalidRequest(f"Partition column {key!r} has type {field.type}: use text, a number or a date.")
+        if len(set(keys)) < len(keys):
+            raise InvalidRequest(f"The {what} names a column twice: {', '.join(keys)}.")
+    for field in schema.fields:
+        field.type.to_arrow()
+    _check_keys(schema)
+    _check_buckets(schema)
+
+
+def _declared(schema: TableSchema, name: str, what: str) -> DataField:
+    if name not in schema.column_names:
+        raise InvalidRequest(f"{what.capitalize()} {name!r} is not a column. Columns: {', '.join(schema.column_names)}.")
+    return schema.field(name)
+
+
+def _check_keys(schema: TableSchema) -> None:
+    if not schema.primary_keys:
+        return
+    missing = [key for key in schema.partition_keys if key not in schema.primary_keys]
+    if missing:
+        raise InvalidRequest(
+            f"The primary key ({', '.join(schema.primary_keys)}) must contain every partition column: add "
+            f"{', '.join(missing)}, or partition by columns of the key."
+        )
+    if not schema.trimmed_primary_keys:
+        raise InvalidRequest(
+            f"The primary key ({', '.join(schema.primary_keys)}) consists of partition columns only: "
+            "each partition could hold one row. Add a column to the key."
+        )
+
+
+def _check_buckets(schema: TableSchema) -> None:
+    options = schema.table_options
+    if schema.primary_keys and options.bucket < 1:
+        raise Unsupported(
+            f"A table with a primary key needs a positive 'bucket', found {options.bucket}: dynamic and postponed "
+            "buckets are not supported for writing. Set 'bucket' to '1' or more."
+        )
+    if options.bucket == 0 or options.bucket < -1:
+        raise InvalidRequest(f"Option 'bucket' = {options.bucket}: use a positive number, or -1 without a primary key.")
+    if not schema.primary_keys and options.bucket > 0 and not options.bucket_key:
+        raise InvalidRequest(
+            f"Option 'bucket' = {options.bucket} without a primary key needs a 'bucket-key': name the columns to hash."
+        )
+    if options.bucket == -1 and options.bucket_key:
+        raise InvalidRequest("Option 'bucket-key' needs a positive 'bucket'.")
+    for key in options.bucket_key:
+        field = _declared(schema, key, "bucket key")
+        if key in schema.partition_keys or field.type.is_nested:
+            raise InvalidRequest(f"Bucket key {key!r} must be a plain column outside of the partition columns.")
+        if schema.primary_keys and key not in schema.primary_keys:
+            raise InvalidRequest(f"Bucket key {key!r} must be part of the primary key.")
+    if options.rowkind_field is not None and not _declared(schema, options.rowkind_field, "'rowkind.field'").type.is_text:
+        raise InvalidRequest(f"Option 'rowkind.field' = {options.rowkind_field!r} must name a text column.")
+
+
+class SchemaFiles:
+    """The schema files of one branch. Schemas never change, so each is read once."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._read: dict[int, TableSchema] = {}
+
+    def get(self, schema_id: int) -> TableSchema:
+        """The schema of that id. Raises CorruptData if it is missing or unreadable."""
+        if schema_id not in self._read:
+            path = self._paths.schema(schema_id)
+            try:
+                self._read[schema_id] = TableSchema.from_json(self._file_io.read_bytes(path).decode())
+            except NotFound:
+                raise CorruptData(f"Schema file {path} is missing, but files of the table name it.") from None
+            except (ValueError, KeyError, TypeError) as error:
+                raise CorruptData(f"Schema file {path} is unreadable: {error}") from None
+        return self._read[schema_id]
+
+    def ids(self) -> list[int]:
+        """All schema ids, ascending."""
+        names = (_SCHEMA_FILE.fullmatch(file.name) for file in self._file_io.list_files(self._paths.schema_directory))
+        return sorted(int(match[1]) for match in names if match)
+
+    def latest(self) -> TableSchema | None:
+        """The schema with the highest id, or None if there is no table."""
+        ids = self.ids()
+        return self.get(ids[-1]) if ids else None
+
+    def create(self, schema: TableSchema) -> bool:
+        """Write a new schema version; False if another writer took its id."""
+        return self._file_io.create_exclusively(self._paths.schema(schema.id), schema.to_json().encode())

@@ -1,0 +1,191 @@
+"""Snapshots: one JSON file for each committed state of a table, numbered without gaps.
+
+Follows `docs/format.md`, "Snapshot files". The hints LATEST and EARLIEST are where a search starts, never its answer.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from ..errors import CorruptData, NotFound
+from ..file_io import FileIO
+from ..paths import TablePaths
+
+APPEND, COMPACT, OVERWRITE, ANALYZE = "APPEND", "COMPACT", "OVERWRITE", "ANALYZE"
+# The identifier of commits that nobody will ask for again.
+BATCH_COMMIT_IDENTIFIER = 2**63 - 1
+_SNAPSHOT_FILE = re.compile(r"snapshot-(\d+)")
+
+
+def _json_key(name: str, *, required: bool = False) -> Any:
+    return field(default=None, metadata={"key": name, "required": required}, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One committed state. Attributes are those of the JSON file, in its order."""
+
+    id: int = _json_key("id", required=True)
+    schema_id: int = _json_key("schemaId", required=True)
+    base_manifest_list: str = _json_key("baseManifestList", required=True)
+    base_manifest_list_size: int | None = _json_key("baseManifestListSize")
+    delta_manifest_list: str = _json_key("deltaManifestList", required=True)
+    delta_manifest_list_size: int | None = _json_key("deltaManifestListSize")
+    changelog_manifest_list: str | None = _json_key("changelogManifestList")
+    changelog_manifest_list_size: int | None = _json_key("changelogManifestListSize")
+    index_manifest: str | None = _json_key("indexManifest")
+    commit_user: str = _json_key("commitUser", required=True)
+    writer_version: str | None = _json_key("writerVersion")
+    commit_identifier: int = _json_key("commitIdentifier", required=True)
+    commit_kind: str = _json_key("commitKind", required=True)
+    time_ms: int = _json_key("timeMillis", required=True)
+    total_record_count: int = _json_key("totalRecordCount", required=True)
+    delta_record_count: int = _json_key("deltaRecordCount", required=True)
+    changelog_record_count: int | None = _json_key("changelogRecordCount")
+    watermark: int | None = _json_key("watermark")
+    statistics: str | None = _json_key("statistics")
+    properties: Mapping[str, str] | None = _json_key("properties")
+    next_row_id: int | None = _json_key("nextRowId")
+    operation: str | None = _json_key("operation")
+    uuid: str | None = _json_key("uuid")
+    # Keys of other writers, of tags among them: kept as they are.
+    others: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+
+    @classmethod
+    def from_json(cls, text: str, source: str) -> "Snapshot":
+        """Read a snapshot or tag file. Raises CorruptData that names `source`."""
+        try:
+            value = json.loads(text)
+            values = {one.name: value.get(one.metadata["key"]) for one in _FIELDS}
+            missing = [one.metadata["key"] for one in _FIELDS if one.metadata["required"] and values[one.name] is None]
+        except (ValueError, AttributeError) as error:
+            raise CorruptData(f"{source} is not a readable snapshot: {error}") from None
+        if missing:
+            raise CorruptData(f"{source} is not a readable snapshot: {', '.join(missing)} is missing.")
+        others = {key: other for key, other in value.items() if key not in _KEYS}
+        return cls(**values, others=others)
+
+    def to_json(self) -> str:
+        value: dict[str, Any] = {"version": 3}
+        for one in _FIELDS:
+            content = getattr(self, one.name)
+            if content is not None:
+                value[one.metadata["key"]] = content
+        return json.dumps(value | dict(self.others), indent=2, ensure_ascii=False)
+
+    def without_others(self) -> "Snapshot":
+        """The snapshot without what a tag added to it."""
+        return replace(self, others={})
+
+
+_FIELDS = [one for one in fields(Snapshot) if "key" in one.metadata]
+_KEYS = {one.metadata["key"] for one in _FIELDS} | {"version"}
+
+
+class SnapshotFiles:
+    """The snapshot files of one branch."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+
+    def get(self, snapshot_id: int) -> Snapshot:
+        """The snapshot of that id. Raises NotFound that lists which there are."""
+        path = self._paths.snapshot(snapshot_id)
+        text = self._file_io.read_text_or_none(path)
+        if text is None:
+            raise NotFound(f"Snapshot {snapshot_id} does not exist. {self.describe_existing()}")
+        return Snapshot.from_json(text, path)
+
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        """The snapshot of that id, or None."""
+        path = self._paths.snapshot(snapshot_id)
+        text = self._file_io.read_text_or_none(path)
+        return None if text is None else Snapshot.from_json(text, path)
+
+    def describe_existing(self) -> str:
+        ids = self.ids()
+        if not ids:
+            return "The table has no snapshot yet: write to it first."
+        return f"Existing snapshots: {ids[0]} to {ids[-1]}." if len(ids) > 1 else f"Existing snapshot: {ids[0]}."
+
+    def ids(self) -> list[int]:
+        """All snapshot ids, ascending."""
+        matches = (_SNAPSHOT_FILE.fullmatch(f.name) for f in self._file_io.list_files(self._paths.snapshot_directory))
+        return sorted(int(match[1]) for match in matches if match)
+
+    def latest_id(self) -> int | None:
+        """The highest snapshot id, or None for a table without snapshots."""
+        hint = self._hint("LATEST")
+        if hint:
+            # Go upwards from the hint: others may have committed since it was written.
+            latest = hint
+            while self._file_io.exists(self._paths.snapshot(latest + 1)):
+                latest += 1
+                if latest > hint + 16:
+                    break
+            else:
+                if latest > hint or self._file_io.exists(self._paths.snapshot(latest)):
+                    return latest
+        ids = self.ids()
+        return ids[-1] if ids else None
+
+    def latest(self) -> Snapshot | None:
+        latest_id = self.latest_id()
+        return None if latest_id is None else self.get(latest_id)
+
+    def earliest_id(self) -> int | None:
+        """The lowest snapshot id, or None for a table without snapshots."""
+        hint = self._hint("EARLIEST")
+        if hint and self._file_io.exists(self._paths.snapshot(hint)):
+            return hint
+        ids = self.ids()
+        return ids[0] if ids else None
+
+    def all(self) -> Iterator[Snapshot]:
+        """Every snapshot, ascending."""
+        for snapshot_id in self.ids():
+            found = self.find(snapshot_id)
+            if found is not None:
+                yield found
+
+    def backwards(self) -> Iterator[Snapshot]:
+        """Every snapshot, newest first, read one at a time."""
+        snapshot_id = self.latest_id() or 0
+        while snapshot_id > 0 and (found := self.find(snapshot_id)) is not None:
+            yield found
+            snapshot_id -= 1
+
+    def at_or_before(self, time_ms: int) -> Snapshot | None:
+        """The latest snapshot committed at or before a time, or None. Reads a logarithmic number of files."""
+        ids = self.ids()
+        low, high = 0, len(ids)
+        while low < high:
+            middle = (low + high) // 2
+            if self.get(ids[middle]).time_ms <= time_ms:
+                low = middle + 1
+            else:
+                high = middle
+        return self.get(ids[low - 1]) if low else None
+
+    def create(self, snapshot: Snapshot) -> bool:
+        """Commit: create the snapshot file; False if its id is taken. Hints follow and may be lost in a crash."""
+        if not self._file_io.create_exclusively(self._paths.snapshot(snapshot.id), snapshot.to_json().encode()):
+            return False
+        self.write_hint("LATEST", snapshot.id)
+        if snapshot.id == 1:
+            self.write_hint("EARLIEST", 1)
+        return True
+
+    def write_hint(self, name: str, snapshot_id: int) -> None:
+        """Write LATEST or EARLIEST; a failure is ignored, since a hint is no truth."""
+        try:
+            self._file_io.overwrite(f"{self._paths.snapshot_directory}/{name}", str(snapshot_id).encode())
+        except OSError:
+            return
+
+    def _hint(self, name: str) -> int | None:
+        text = self._file_io.read_text_or_none(f"{self._paths.snapshot_directory}/{name}")
+        return int(text) if text and text.strip().isdigit() else None

@@ -1,0 +1,73 @@
+"""One branch of one table: its files, paths, schema, options and clock. What the rooms of the store work on."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from ..clock import Clock
+from ..data_types import DataType
+from ..errors import NotFound
+from ..file_io import FileIO
+from ..identifier import Identifier
+from ..options import TableOptions
+from ..paths import TablePaths
+from .manifest import ManifestFile, ManifestFiles
+from .schema import SchemaFiles, TableSchema
+from .snapshot import Snapshot, SnapshotFiles
+from .tag import TagFiles
+
+
+class TableStore:
+    """Holds one schema version: the latest when it was opened, unless `schema` is given. Pickles by that schema."""
+
+    def __init__(
+        self, file_io: FileIO, root: str, identifier: Identifier, schema: TableSchema | None = None,
+        clock: Clock | None = None,
+    ) -> None:  # fmt: skip
+        self.file_io = file_io
+        self.identifier = identifier
+        self.paths = TablePaths(root, identifier.branch)
+        self.clock = clock or Clock()
+        self.schemas = SchemaFiles(file_io, self.paths)
+        latest = schema or self.schemas.latest()
+        if latest is None:
+            raise NotFound(f"Table {identifier} does not exist at {self.paths.metadata_root}.")
+        self.schema = latest
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return TableStore, (self.file_io, self.paths.root, self.identifier, self.schema)
+
+    @cached_property
+    def options(self) -> TableOptions:
+        return self.schema.table_options
+
+    @cached_property
+    def snapshots(self) -> SnapshotFiles:
+        return SnapshotFiles(self.file_io, self.paths)
+
+    @cached_property
+    def tags(self) -> TagFiles:
+        return TagFiles(self.file_io, self.paths)
+
+    @cached_property
+    def manifests(self) -> ManifestFiles:
+        return ManifestFiles(self.file_io, self.paths, self.options.manifest_compression)
+
+    @cached_property
+    def partition_types(self) -> Sequence[DataType]:
+        return [field.type for field in self.schema.fields_named(self.schema.partition_keys)]
+
+    @cached_property
+    def key_types(self) -> Sequence[DataType]:
+        """Types of the trimmed primary key."""
+        return [field.type for field in self.schema.fields_named(self.schema.trimmed_primary_keys)]
+
+    def at_schema(self, schema: TableSchema) -> "TableStore":
+        """The same branch under another version of its schema."""
+        return TableStore(self.file_io, self.paths.root, self.identifier, schema, self.clock)
+
+    def manifests_of(self, snapshot: Snapshot) -> list[ManifestFile]:
+        """The manifests that together describe the table at a snapshot, in order of commit."""
+        return [
+            *self.manifests.read_list(snapshot.base_manifest_list),
+            *self.manifests.read_list(snapshot.delta_manifest_list),
+        ]

@@ -1,0 +1,230 @@
+"""Options of a table: declared once, read from the text that the schema file holds.
+
+All values on disk are strings: `"4"`, `"true"`, `"128 mb"`, `"1 h"`. A field of an options class is one option: its
+key, type, default and meaning stand together, and `docs/options.md` is generated from these lines. Keys that are not
+declared here are kept as they are, for other readers of the format know more options than this one; a misspelling of a
+declared key is reported when the table is created.
+"""
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from .errors import InvalidRequest, Unsupported
+
+_SIZE_UNITS = {"": 1, "b": 1, "bytes": 1}
+for _power, _letter in enumerate("kmgt", start=1):
+    for _spelling in (_letter, f"{_letter}b", {"k": "kibibytes", "m": "mebibytes", "g": "gibibytes", "t": "tebibytes"}[_letter]):
+        _SIZE_UNITS[_spelling] = 1024**_power
+_DURATION_UNITS_MS = {"ms": 1, "s": 1000, "sec": 1000, "second": 1000, "min": 60_000, "m": 60_000, "minute": 60_000}
+_DURATION_UNITS_MS |= {"h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000}
+_QUANTITY = re.compile(r"\s*(\d+)\s*([a-zA-Z]*)\s*")
+
+
+def parse_size_bytes(text: str) -> int:
+    """Bytes of `128 mb`, `1024`, `2 GiB` … (powers of 1024)."""
+    match = _QUANTITY.fullmatch(text)
+    unit = match[2].lower().replace("ib", "b") if match else None
+    if match is None or unit not in _SIZE_UNITS:
+        raise InvalidRequest(f"{text!r} is not a size. Write a number and a unit, as in `128 mb`.")
+    return int(match[1]) * _SIZE_UNITS[unit]
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds of `1 h`, `10 s`, `30 min`, `1 d`, `500 ms` …"""
+    match = _QUANTITY.fullmatch(text)
+    unit = match[2].lower() if match else ""
+    unit = unit if unit in _DURATION_UNITS_MS else unit.removesuffix("s")
+    if match is None or unit not in _DURATION_UNITS_MS:
+        raise InvalidRequest(f"{text!r} is not a duration. Write a number and a unit, as in `1 h`.")
+    return int(match[1]) * _DURATION_UNITS_MS[unit]
+
+
+def parse_boolean(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise InvalidRequest(f"{text!r} is neither `true` nor `false`.")
+    return text.strip().lower() == "true"
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """The parts of a comma-separated list."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+_READERS: dict[str, Any] = {
+    "text": str,
+    "whole number": int,
+    "true or false": parse_boolean,
+    "size": parse_size_bytes,
+    "duration": parse_duration_ms,
+    "names, separated by commas": parse_names,
+}
+
+
+def option(key: str, default: str | None, meaning: str, kind: str = "text") -> Any:
+    """Declare one option as a dataclass field. `default` is written as a user would write it."""
+    value = None if default is None else _READERS[kind](default)
+    return field(default=value, metadata={"key": key, "kind": kind, "default": default, "meaning": meaning})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Base of option classes: reads its fields from a table's text options."""
+
+    @classmethod
+    def read(cls, texts: Mapping[str, str]) -> Self:
+        """Return the options of `texts`, defaults filled in. Raises InvalidRequest that names the bad option."""
+        values = {}
+        for declared in dataclasses.fields(cls):
+            key = declared.metadata["key"]
+            if key in texts:
+                try:
+                    values[declared.name] = _READERS[declared.metadata["kind"]](texts[key])
+                except (InvalidRequest, ValueError) as error:
+                    kind = declared.metadata["kind"]
+                    raise InvalidRequest(f"Option {key!r} = {texts[key]!r} is not a {kind}: {error}") from None
+        return cls(**values)
+
+    @classmethod
+    def declared(cls) -> list[Mapping[str, Any]]:
+        """Key, kind, default text and meaning of each option, in the order of declaration."""
+        return [declared.metadata for declared in dataclasses.fields(cls)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(Options):
+    """The options of a table that this store acts on."""
+
+    bucket: int = option(
+        "bucket", "-1", "Number of buckets rows are hashed to. A table with a primary key needs a positive number; "
+        "-1 puts all rows of an append-only table (or partition) into one place, written by any number of writers.",
+        "whole number",
+    )  # fmt: skip
+    bucket_key: tuple[str, ...] = option(
+        "bucket-key", "", "Columns to hash. Default: the primary key without the partition columns.",
+        "names, separated by commas",
+    )  # fmt: skip
+    merge_engine: str = option(
+        "merge-engine", "deduplicate", "What becomes of rows with equal keys. Supported: `deduplicate`, last row wins."
+    )
+    changelog_producer: str = option(
+        "changelog-producer", "none", "Who writes changelog files. Supported for writing: `none`."
+    )
+    rowkind_field: str | None = option(
+        "rowkind.field", None, "A text column that holds the kind of each row: `+I`, `-U`, `+U`, `-D`."
+    )
+    ignore_delete: bool = option("ignore-delete", "false", "Drop rows of kind -U and -D when writing.", "true or false")
+    file_format: str = option("file.format", "parquet", "Format of data files. Supported for writing: `parquet`.")
+    file_compression: str = option("file.compression", "zstd", "Compression of data files: zstd, snappy, lz4, gzip, none.")
+    file_compression_zstd_level: int = option(
+        "file.compression.zstd-level", "1", "Level of zstd: higher is smaller and slower.", "whole number"
+    )
+    target_file_size_bytes: int | None = option(
+        "target-file-size", None, "Roll data files at about this size. Default: 128 mb with a primary key, else 256 mb.",
+        "size",
+    )  # fmt: skip
+    parquet_row_group_rows: int = option(
+        "parquet.row-group.rows", "131072", "Rows of a Parquet row group: what a point look-up reads at the least.",
+        "whole number",
+    )  # fmt: skip
+    write_buffer_size_bytes: int = option(
+        "write-buffer-size", "256 mb", "Memory that a writer collects for a bucket before it writes a file.", "size"
+    )
+    source_split_target_size_bytes: int = option(
+        "source.split.target-size", "128 mb", "Pack files into splits of about this size for reading.", "size"
+    )
+    source_split_open_file_cost_bytes: int = option(
+        "source.split.open-file-cost", "4 mb", "Weight of a small file when files are packed into splits.", "size"
+    )
+    partition_default_name: str = option(
+        "partition.default-name", "__DEFAULT_PARTITION__", "Directory for null and blank partition values."
+    )
+    partition_legacy_name: bool = option(
+        "partition.legacy-name", "true", "Directory names of DATE partitions are day numbers (Paimon's default).",
+        "true or false",
+    )  # fmt: skip
+    dynamic_partition_overwrite: bool = option(
+        "dynamic-partition-overwrite", "true", "An overwrite replaces only the partitions that occur in the new rows.",
+        "true or false",
+    )  # fmt: skip
+    manifest_compression: str = option("manifest.compression", "zstd", "Codec of manifests: zstd, deflate, null.")
+    manifest_target_file_size_bytes: int = option(
+        "manifest.target-file-size", "8 mb", "Merge manifests up to this size.", "size"
+    )
+    manifest_full_compaction_threshold_size_bytes: int = option(
+        "manifest.full-compaction-threshold-size", "16 mb", "Rewrite all manifests that hold deletes once they exceed this.",
+        "size",
+    )  # fmt: skip
+    manifest_merge_min_count: int = option(
+        "manifest.merge-min-count", "30", "Merge the small manifests at the end of the list once there are this many.",
+        "whole number",
+    )  # fmt: skip
+    metadata_stats_mode: str = option(
+        "metadata.stats-mode", "truncate(16)", "Column statistics in manifests: none, counts, truncate(n), full."
+    )
+    commit_max_retries: int = option(
+        "commit.max-retries", "10", "How often a commit that lost a race is tried again at the least. Appends go on "
+        "for as long as others make progress, up to commit.timeout.", "whole number",
+    )  # fmt: skip
+    commit_timeout_ms: int = option("commit.timeout", "10 min", "Give up a commit after this time.", "duration")
+    commit_min_retry_wait_ms: int = option("commit.min-retry-wait", "10 ms", "First wait after a lost race.", "duration")
+    commit_max_retry_wait_ms: int = option("commit.max-retry-wait", "10 s", "Longest wait after a lost race.", "duration")
+    sequence_field: tuple[str, ...] = option(
+        "sequence.field", "", "Columns that order rows of a key before arrival does. Not supported yet.",
+        "names, separated by commas",
+    )  # fmt: skip
+
+    def target_file_size(self, has_primary_key: bool) -> int:
+        """Bytes at which data files are rolled."""
+        return self.target_file_size_bytes or (128 if has_primary_key else 256) * 1024 * 1024
+
+
+# Options that change how the bytes of a table must be read or written, and the values that this store understands.
+_UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
+    "deletion-vectors.enabled": ("false",),
+    "bucket-function.type": ("default",),
+    "data-evolution.enabled": ("false",),
+    "row-tracking.enabled": ("false",),
+    "chain-table.enabled": ("false",),
+    "pk-clustering-override": ("false",),
+    "sequence.snapshot-ordering": ("false",),
+    "type": ("table",),
+    "query-auth.enabled": ("false",),
+    "merge-engine": ("deduplicate",),
+    "sequence.field": ("",),
+    "manifest.format": ("avro",),
+}
+_UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {
+    "changelog-producer": ("none",),
+    "file.format": ("parquet",),
+    "data-file.thin-mode": ("false",),
+}
+_ALWAYS_REFUSED = ("scan.fallback-branch", "data-file.external-paths", "file.format.per.level")
+
+
+def refuse_unsupported(options: Mapping[str, str], table: str, *, for_writing: bool) -> None:
+    """Raise Unsupported, naming the option, if this store would misread (or miswrite) the table."""
+    understood = _UNDERSTOOD_FOR_READING | (_UNDERSTOOD_FOR_WRITING if for_writing else {})
+    doing = "written" if for_writing else "read"
+    for key, values in understood.items():
+        found = options.get(key, values[0]).strip().lower()
+        if found not in values:
+            supported = f"Supported: {', '.join(repr(value) for value in values)}."
+            raise Unsupported(f"Table {table} has {key!r} = {found!r}, with which it cannot be {doing} here. {supported}")
+    for key in _ALWAYS_REFUSED if for_writing else _ALWAYS_REFUSED[:1]:
+        if options.get(key):
+            raise Unsupported(f"Table {table} has {key!r} = {options[key]!r}, with which it cannot be {doing} here.")
+
+
+def check_spelling(options: Mapping[str, str]) -> None:
+    """Raise InvalidRequest if a key looks like a misspelling of an option that this store declares."""
+    known = [str(declared["key"]) for declared in TableOptions.declared()]
+    for key in options:
+        if key in known or key in _UNDERSTOOD_FOR_READING or key in _UNDERSTOOD_FOR_WRITING:
+            continue
+        close = difflib.get_close_matches(key, known, n=1, cutoff=0.9)
+        if close:
+            raise InvalidRequest(f"Unknown option {key!r}. Did you mean {close[0]!r}?")

@@ -1,0 +1,84 @@
+"""Where the files of a table lie. Follows `docs/format.md`, "Layout".
+
+Metadata of a branch lies in the branch's own directory; manifests and data files of all branches share the table's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .data_types import DataField
+from .errors import Unsupported
+from .identifier import MAIN_BRANCH
+from .options import TableOptions
+from .values import cast_text, java_text
+
+_ESCAPED = frozenset('"#%\'*/:=?\\{}[]^\x7f') | {chr(code) for code in range(0x20)}
+
+
+@dataclass(frozen=True, slots=True)
+class TablePaths:
+    """Paths of one branch of one table. `root` is the table's directory."""
+
+    root: str
+    branch: str = MAIN_BRANCH
+
+    @property
+    def metadata_root(self) -> str:
+        """Directory of schemas, snapshots, tags and consumers of the branch."""
+        return self.root if self.branch == MAIN_BRANCH else f"{self.root}/branch/branch-{self.branch}"
+
+    @property
+    def schema_directory(self) -> str:
+        return f"{self.metadata_root}/schema"
+
+    @property
+    def snapshot_directory(self) -> str:
+        return f"{self.metadata_root}/snapshot"
+
+    @property
+    def tag_directory(self) -> str:
+        return f"{self.metadata_root}/tag"
+
+    @property
+    def branch_directory(self) -> str:
+        return f"{self.root}/branch"
+
+    def schema(self, schema_id: int) -> str:
+        return f"{self.schema_directory}/schema-{schema_id}"
+
+    def snapshot(self, snapshot_id: int) -> str:
+        return f"{self.snapshot_directory}/snapshot-{snapshot_id}"
+
+    def tag(self, name: str) -> str:
+        return f"{self.tag_directory}/tag-{name}"
+
+    def manifest(self, name: str) -> str:
+        return f"{self.root}/manifest/{name}"
+
+    def bucket(self, partition_path: str, bucket: int) -> str:
+        """Directory of a bucket; `partition_path` is empty for tables without partitions."""
+        name = "bucket-postpone" if bucket == -2 else f"bucket-{max(bucket, 0)}"
+        return f"{self.root}/{partition_path}/{name}" if partition_path else f"{self.root}/{name}"
+
+
+def escape(text: str) -> str:
+    """Escape a partition column or value for use in a directory name."""
+    return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
+
+
+def partition_path(fields: Sequence[DataField], values: Sequence[Any], options: TableOptions) -> str:
+    """`k1=v1/k2=v2` for the values (as `storage.values` holds them) of a partition; empty without partitions.
+
+    The directory does not identify the partition: null, empty and blank text share one.
+    """
+    parts = []
+    for field, value in zip(fields, values, strict=True):
+        if field.type.is_bytes:
+            raise Unsupported(f"Partition column {field.name!r} is {field.type}: binary partitions have no directory name.")
+        text = java_text if options.partition_legacy_name else cast_text
+        shown = None if value is None else text(field.type, value)
+        if shown is None or not shown.strip():
+            shown = options.partition_default_name
+        parts.append(f"{escape(field.name)}={escape(shown)}")
+    return "/".join(parts)

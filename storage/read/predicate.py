@@ -1,0 +1,320 @@
+"""Row filters: a small tree that can filter batches and tell from statistics that no row can match.
+
+A predicate is built from column names and Python literals, then bound to a schema, which checks the columns and turns
+literals into the values that statistics hold (`storage.values`). SQL's logic: a comparison with null is not true.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..data_types import DataType
+from ..errors import InvalidRequest
+from ..format.column_stats import ColumnStats
+from ..metadata.schema import TableSchema
+from ..values import from_literal, to_arrow
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
+}  # fmt: skip
+_OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+class Predicate(ABC):
+    """A condition on a row. Combine with `&`, `|` and `~`."""
+
+    @abstractmethod
+    def columns(self) -> set[str]:
+        """The columns that the condition reads."""
+
+    @abstractmethod
+    def bind(self, schema: TableSchema) -> "Predicate":
+        """Check columns and literals against a schema. Raises InvalidRequest."""
+
+    @abstractmethod
+    def mask(self, batch: pa.RecordBatch) -> pa.Array:
+        """True, false or null for each row. The predicate must be bound."""
+
+    @abstractmethod
+    def may_match(self, stats: Mapping[str, ColumnStats], row_count: int) -> bool:
+        """False if no row of a file with these statistics can match; columns without statistics may hold anything."""
+
+    @abstractmethod
+    def negated(self) -> "Predicate":
+        """The condition that is true where this one is false (null stays null)."""
+
+    def __and__(self, other: "Predicate") -> "Predicate":
+        return And((self, other))
+
+    def __or__(self, other: "Predicate") -> "Predicate":
+        return Or((self, other))
+
+    def __invert__(self) -> "Predicate":
+        return self.negated()
+
+    def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that match."""
+        return batch.filter(self.mask(batch))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Predicate):
+    """`column <operator> literal`, with = != < <= > >=."""
+
+    column: str
+    operator: str
+    literal: Any
+    type: DataType | None = None
+
+    def columns(self) -> set[str]:
+        return {self.column}
+
+    def bind(self, schema: TableSchema) -> "Predicate":
+        if self.operator not in _COMPARE:
+            raise InvalidRequest(f"{self.operator!r} is not a comparison. Use one of: {' '.join(_COMPARE)}.")
+        data_type = schema.field(self.column).type
+        try:
+            return replace(self, literal=from_literal(self.literal, data_type), type=data_type)
+        except InvalidRequest as error:
+            raise InvalidRequest(f"Column {self.column!r}: {error}") from None
+
+    def mask(self, batch: pa.RecordBatch) -> pa.Array:
+        assert self.type is not None
+        return _COMPARE[self.operator](batch.column(self.column), _scalar(self.literal, self.type))
+
+    def may_match(self, stats: Mapping[str, ColumnStats], row_count: int) -> bool:
+        one = stats.get(self.column)
+        if self.literal is None:
+            return False
+        if one is None:
+            return True
+        if one.null_count == row_count:
+            return False
+        if one.minimum is None or one.maximum is None:
+            return True
+        match self.operator:
+            case "=":
+                return bool(one.minimum <= self.literal <= one.maximum)
+            case "!=":
+                return not (one.minimum == one.maximum == self.literal) or _may_be_truncated(self.type)
+            case "<":
+                return bool(one.minimum < self.literal)
+            case "<=":
+                return bool(one.minimum <= self.literal)
+            case ">":
+                return bool(one.maximum > self.literal)
+            case _:
+                return bool(one.maximum >= self.literal)
+
+    def negated(self) -> "Predicate":
+        return replace(self, operator=_OPPOSITE[self.operator])
+
+
+@dataclass(frozen=True, slots=True)
+class IsIn(Predicate):
+    """`column [NOT] IN (literals)`."""
+
+    column: str
+    literals: tuple[Any, ...]
+    is_negated: bool = False
+    type: DataType | None = None
+
+    def columns(self) -> set[str]:
+        return {self.column}
+
+    def bind(self, schema: TableSchema) -> "Predicate":
+        data_type = schema.field(self.column).type
+        return replace(self, literals=tuple(from_literal(one, data_type) for one in self.literals), type=data_type)
+
+    def mask(self, batch: pa.RecordBatch) -> pa.Array:
+        assert self.type is not None
+        column = batch.column(self.column)
+        known = [one for one in self.literals if one is not None]
+        found = pc.is_in(column, value_set=to_arrow(known, self.type))
+        if len(known) < len(self.literals):
+            found = pc.if_else(found, True, pa.scalar(None, pa.bool_()))
+        found = pc.if_else(pc.is_null(column), pa.scalar(None, pa.bool_()), found)
+        return pc.invert(found) if self.is_negated else found
+
+    def may_match(self, stats: Mapping[str, ColumnStats], row_count: int) -> bool:
+        one = stats.get(self.column)
+        if one is None:
+            return True
+        if one.null_count == row_count:
+            return False
+        if self.is_negated or one.minimum is None or one.maximum is None:
+            return True
+        return any(literal is not None and one.minimum <= literal <= one.maximum for literal in self.literals)
+
+    def negated(self) -> "Predicate":
+        return replace(self, is_negated=not self.is_negated)
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull(Predicate):
+    """`column IS [NOT] NULL`."""
+
+    column: str
+    is_negated: bool = False
+
+    def columns(self) -> set[str]:
+        return {self.column}
+
+    def bind(self, schema: TableSchema) -> "Predicate":
+        schema.field(self.column)
+        return self
+
+    def mask(self, batch: pa.RecordBatch) -> pa.Array:
+        column = batch.column(self.column)
+        return pc.is_valid(column) if self.is_negated else pc.is_null(column)
+
+    def may_match(self, stats: Mapping[str, ColumnStats], row_count: int) -> bool:
+        one = stats.get(self.column)
+        if one is None or one.null_count is None:
+            return True
+        return one.null_count < row_count if self.is_negated else one.null_count > 0
+
+    def negated(self) -> "Predicate":
+        return replace(self, is_negated=not self.is_negated)
+
+
+@dataclass(frozen=True, slots=True)
+class StartsWith(Predicate):
+    """`column LIKE 'prefix%'`."""
+
+    column: str
+    prefix: str
+    is_negated: bool = False
+
+    def columns(self) -> set[str]:
+        return {self.column}
+
+    def bind(self, schema: TableSchema) -> "Predicate":
+        if not schema.field(self.column).type.is_text:
+            raise InvalidRequest(f"Column {self.column!r} is no text column: LIKE cannot be applied to it.")
+        return self
+
+    def mask(self, batch: pa.RecordBatch) -> pa.Array:
+        found = pc.starts_with(batch.column(self.column), self.prefix)
+        return pc.invert(found) if self.is_negated else found
+
+    def may_match(self, stats: Mapping[str, ColumnStats], row_count: int) -> bool:
+        one = stats.get(self.column)
+        if one is None or one.minimum is None or one.maximum is None or self.is_negated:
+            return True
+        return bool(one.minimum[: len(self.prefix)] <= self.prefix <= one.maximum)
+
+    def negated(self) -> "Predicate":
+        return replace(self, is_negated=not self.is_negated)
+
+
+@dataclass(frozen=True, slots=True)
+class And(Predicate):
+    """All parts are true."""
+
+    parts: tuple[Predicate, ...]
+
+    def columns(self) -> set[str]:
+        return set().union(*(part.columns() for part in self.parts))
+
+    def bind(self, schema: TableSchema) -> "Predicate":
+        return And(tuple(part.bind(schema) for part in self.parts))
+
+    def mask(self, batch: pa.RecordBatch) -> pa.Array:
+        result = self.parts[0].mask(batch)
+        for part in self.parts[1:]:
+            result = pc.and_kleene(result, part.mask(batch))
+        return result
+
+    def may_match(self, stats: Mapping[str, ColumnStats], row_count: int) -> bool:
+        return all(part.may_match(stats, row_count) for part in self.parts)
+
+    def negated(self) -> "Predicate":
+        return Or(tuple(part.negated() for part in self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Or(Predicate):
+    """At least one part is true."""
+
+    parts: tuple[Predicate, ...]
+
+    def columns(self) -> set[str]:
+        return set().union(*(part.columns() for part in self.parts))
+
+    def bind(self, schema: TableSchema) -> "Predicate":
+        return Or(tuple(part.bind(schema) for part in self.parts))
+
+    def mask(self, batch: pa.RecordBatch) -> pa.Array:
+        result = self.parts[0].mask(batch)
+        for part in self.parts[1:]:
+            result = pc.or_kleene(result, part.mask(batch))
+        return result
+
+    def may_match(self, stats: Mapping[str, ColumnStats], row_count: int) -> bool:
+        return any(part.may_match(stats, row_count) for part in self.parts)
+
+    def negated(self) -> "Predicate":
+        return And(tuple(part.negated() for part in self.parts))
+
+
+def _may_be_truncated(data_type: DataType | None) -> bool:
+    return data_type is not None and (data_type.is_text or data_type.is_bytes)
+
+
+def _scalar(value: Any, data_type: DataType) -> pa.Scalar:
+    return to_arrow([value], data_type)[0]
+
+
+def conjuncts(predicate: Predicate | None) -> Iterator[Predicate]:
+    """The parts that must all be true."""
+    if isinstance(predicate, And):
+        for part in predicate.parts:
+            yield from conjuncts(part)
+    elif predicate is not None:
+        yield predicate
+
+
+def all_of(parts: list[Predicate]) -> Predicate | None:
+    """The condition that all parts are true; None if there are none."""
+    return None if not parts else parts[0] if len(parts) == 1 else And(tuple(parts))
+
+
+def restricted_to(predicate: Predicate | None, columns: set[str]) -> Predicate | None:
+    """The conjuncts that read the given columns alone: true wherever the whole predicate is."""
+    return all_of([part for part in conjuncts(predicate) if part.columns() <= columns])
+
+
+def value_ranges(predicate: Predicate | None) -> dict[str, tuple[Any, Any, DataType]]:
+    """For each column that the conjuncts bound: lowest and highest value (None: open) and its type."""
+    ranges: dict[str, tuple[Any, Any, DataType]] = {}
+    for part in conjuncts(predicate):
+        if isinstance(part, Comparison) and part.type is not None and part.literal is not None:
+            low, high = {"=": (1, 1), "<": (0, 1), "<=": (0, 1), ">": (1, 0), ">=": (1, 0)}.get(part.operator, (0, 0))
+            _narrow(ranges, part.column, part.literal if low else None, part.literal if high else None, part.type)
+        elif isinstance(part, IsIn) and part.type is not None and not part.is_negated:
+            known = [one for one in part.literals if one is not None]
+            if known:
+                _narrow(ranges, part.column, min(known), max(known), part.type)
+    return ranges
+
+
+def _narrow(ranges: dict[str, tuple[Any, Any, DataType]], column: str, low: Any, high: Any, kind: DataType) -> None:
+    old_low, old_high, _ = ranges.get(column, (None, None, kind))
+    low = old_low if low is None else low if old_low is None else max(low, old_low)
+    high = old_high if high is None else high if old_high is None else min(high, old_high)
+    ranges[column] = (low, high, kind)
+
+
+def exact_values(predicate: Predicate | None, column: str) -> tuple[Any, ...] | None:
+    """The values that a column can have in matching rows, if the conjuncts list them; else None."""
+    for part in conjuncts(predicate):
+        if isinstance(part, Comparison) and part.column == column and part.operator == "=":
+            return (part.literal,)
+        if isinstance(part, IsIn) and part.column == column and not part.is_negated:
+            return part.literals
+    return None

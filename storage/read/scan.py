@@ -1,0 +1,273 @@
+"""Plan a scan: from a snapshot to the files that can hold wanted rows, packed into splits.
+
+Files are skipped by partition, by bucket (where the filter names the keys), by key range and by column statistics; a
+file under a merge only by its key, since an older version of a row must not surface.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from ..data_types import DataField
+from ..errors import Unsupported
+from ..format import avro
+from ..format.binary_row import EMPTY_ROW, buckets_of, decode, hash_rows
+from ..format.column_stats import ColumnStats, deserialize
+from ..lsm.sorted_run import Key, Section, SortedRun, split_into_sections
+from ..metadata.live_files import live_files
+from ..metadata.manifest import DataFile, ManifestEntry, ManifestFile
+from ..metadata.snapshot import Snapshot
+from ..metadata.table_store import TableStore
+from ..options import refuse_unsupported
+from ..paths import partition_path
+from ..values import to_arrow
+from .predicate import Predicate, exact_values, restricted_to
+from .split import Split
+from .split_read import ReadRequest
+
+_READ_AHEAD = max(2, os.cpu_count() or 2)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What to read of a table at a snapshot. `columns` None means all; `predicate` is bound to the reading schema."""
+
+    store: TableStore
+    snapshot: Snapshot | None
+    columns: tuple[str, ...] | None = None
+    predicate: Predicate | None = None
+
+    def __post_init__(self) -> None:
+        refuse_unsupported(self.store.schema.options, str(self.store.identifier), for_writing=False)
+
+    @cached_property
+    def request(self) -> ReadRequest:
+        columns = self.store.schema.column_names if self.columns is None else self.columns
+        return ReadRequest(self.store, tuple(columns), self.predicate)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of what is read."""
+        return self.request.schema
+
+    @cached_property
+    def entries(self) -> list[ManifestEntry]:
+        """The files that can hold wanted rows, as far as partition, bucket and a file's own statistics tell."""
+        if self.snapshot is None:
+            return []
+        if self.snapshot.index_manifest is not None:
+            _refuse_deletion_vectors(self.store, self.snapshot.index_manifest)
+        pruning = _Pruning(self.store, self.predicate)
+        manifests = [one for one in self.store.manifests_of(self.snapshot) if pruning.keeps_manifest(one)]
+        entries = live_files(manifests, self.store.manifests.read, pruning.keeps_place)
+        return [entry for entry in entries if pruning.keeps_file(entry)]
+
+    @cached_property
+    def splits(self) -> list[Split]:
+        """Splits of about `source.split.target-size`, in the order of partitions and buckets."""
+        places: dict[tuple[bytes, int], list[DataFile]] = {}
+        for entry in self.entries:
+            places.setdefault((entry.partition, entry.bucket), []).append(entry.file)
+        splits = []
+        for (partition, bucket), files in sorted(places.items()):
+            directory = self.store.paths.bucket(self.partition_path(partition), bucket)
+            sections = self._prune_sections(self._sections(files))
+            for packed in self._pack(sections):
+                splits.append(Split(self.request, partition, bucket, directory, tuple(packed)))
+        return splits
+
+    def partition_path(self, partition: bytes) -> str:
+        """`k1=v1/k2=v2` of a partition; empty for tables without."""
+        schema = self.store.schema
+        values = decode(partition, self.store.partition_types)
+        return partition_path(schema.fields_named(schema.partition_keys), values, self.store.options)
+
+    def _sections(self, files: Sequence[DataFile]) -> list[Section]:
+        key_types = self.store.key_types
+        if not key_types:
+            ordered = sorted(files, key=lambda file: file.min_sequence_number)
+            return [Section((SortedRun((file,)),)) for file in ordered]
+
+        def key_range(file: DataFile) -> tuple[Key, Key]:
+            return decode(file.min_key, key_types), decode(file.max_key, key_types)
+
+        return split_into_sections(files, key_range)
+
+    def _prune_sections(self, sections: list[Section]) -> list[Section]:
+        """Drop sections of a single file by its value statistics; others must be merged whole."""
+        if self.predicate is None:
+            return sections
+        statistics = FileStatistics(self.store)
+        return [
+            section
+            for section in sections
+            if len(section.files) > 1 or statistics.may_match(self.predicate, section.files[0])
+        ]
+
+    def _pack(self, sections: Sequence[Section]) -> Iterator[list[Section]]:
+        options = self.store.options
+        packed: list[Section] = []
+        weight = 0
+        for section in sections:
+            own = max(section.size_bytes, options.source_split_open_file_cost_bytes)
+            if packed and weight + own > options.source_split_target_size_bytes:
+                yield packed
+                packed, weight = [], 0
+            packed.append(section)
+            weight += own
+        if packed:
+            yield packed
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Batches of all splits, one split after the other."""
+        for split in self.splits:
+            yield from split.read()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The scan as a stream."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def to_arrow(self) -> pa.Table:
+        """All rows in memory; splits are read in parallel."""
+        splits = self.splits
+        if len(splits) < 2:
+            return pa.Table.from_batches(list(self.to_batches()), self.schema)
+        with ThreadPoolExecutor(min(_READ_AHEAD, len(splits))) as pool:
+            batches = [batch for part in pool.map(lambda split: list(split.read()), splits) for batch in part]
+        return pa.Table.from_batches(batches, self.schema)
+
+    def count(self) -> int:
+        """The number of rows: from metadata where nothing has to be merged or filtered."""
+        narrow = replace(self, columns=())
+        if self.predicate is None and not any(split.needs_merge for split in self.splits):
+            return sum(split.row_count_unmerged for split in self.splits)
+        return sum(batch.num_rows for batch in narrow.to_batches())
+
+
+def _refuse_deletion_vectors(store: TableStore, index_manifest: str) -> None:
+    path = store.paths.manifest(index_manifest)
+    kinds = {record["_INDEX_TYPE"] for record in avro.read_records(store.file_io.read_bytes(path), path)}
+    if "DELETION_VECTORS" in kinds:
+        raise Unsupported(
+            f"Table {store.identifier} has deletion vectors, which are not supported: rows that are deleted would "
+            "appear. Compact the table with a writer that knows them, or read it there."
+        )
+
+
+class FileStatistics:
+    """Column statistics of data files, mapped from the schema a file was written with to the reading schema."""
+
+    def __init__(self, store: TableStore) -> None:
+        self._store = store
+
+    def may_match(self, predicate: Predicate, file: DataFile) -> bool:
+        """False if no row of the file can match."""
+        return predicate.may_match(self.of(file, predicate.columns()), file.row_count)
+
+    def of(self, file: DataFile, columns: set[str]) -> dict[str, ColumnStats]:
+        """Statistics of those columns that have any; partition columns are left to the partition."""
+        old_fields = self._store.schemas.get(file.schema_id).fields
+        known = self._by_id(file, old_fields)
+        old_types = {field.id: field.type.not_null() for field in old_fields}
+        found = {}
+        for name in columns:
+            field = self._store.schema.field(name)
+            # A column that changed its type may compare otherwise than its old statistics.
+            if old_types.get(field.id) == field.type.not_null() and field.id in known:
+                found[name] = known[field.id]
+            elif field.id not in old_types:
+                found[name] = ColumnStats(null_count=file.row_count)
+        return found
+
+    def _by_id(self, file: DataFile, old_fields: Sequence[DataField]) -> dict[int, ColumnStats]:
+        if file.value_stats_columns is None:
+            described = list(old_fields)
+        else:
+            by_name = {field.name: field for field in old_fields}
+            described = [by_name[name] for name in file.value_stats_columns if name in by_name]
+        plain = [field for field in described if not field.type.is_nested]
+        if len(plain) < len(described) and file.value_stats_columns is None:
+            # Statistics of nested columns lie between the others and cannot be decoded.
+            return {}
+        stats = deserialize(file.value_stats, [field.type for field in described])
+        return {field.id: one for field, one in zip(described, stats, strict=True)}
+
+
+class _Pruning:
+    """What a filter says about partitions, buckets and keys. Decisions only: it touches no file."""
+
+    def __init__(self, store: TableStore, predicate: Predicate | None) -> None:
+        schema = store.schema
+        self._partition_keys = schema.partition_keys
+        self._partition_types = store.partition_types
+        self._partition_filter = restricted_to(predicate, set(schema.partition_keys)) if schema.partition_keys else None
+        self._key_names = schema.trimmed_primary_keys
+        self._key_types = store.key_types
+        self._key_filter = restricted_to(predicate, set(self._key_names)) if self._key_names else None
+        self._bucket_hashes = _bucket_hashes(schema.fields_named(schema.bucket_keys), predicate)
+        self._partitions: dict[bytes, bool] = {}
+        self._predicate = predicate
+
+    def keeps_manifest(self, manifest: ManifestFile) -> bool:
+        if self._partition_filter is None or manifest.partition_stats.minimums == EMPTY_ROW:
+            return True
+        stats = deserialize(manifest.partition_stats, self._partition_types)
+        rows = manifest.added_file_count + manifest.deleted_file_count
+        return self._partition_filter.may_match(dict(zip(self._partition_keys, stats, strict=True)), rows)
+
+    def keeps_place(self, entry: ManifestEntry) -> bool:
+        """By partition and bucket alone, so that an add and its delete are kept or dropped together."""
+        if entry.bucket == -2:
+            # Postponed rows are invisible until a compaction distributes them.
+            return False
+        if self._bucket_hashes is not None and entry.total_buckets > 0:
+            buckets = set(buckets_of(self._bucket_hashes, entry.total_buckets).tolist())
+            if entry.bucket not in buckets:
+                return False
+        return self._keeps_partition(entry.partition)
+
+    def _keeps_partition(self, partition: bytes) -> bool:
+        if self._partition_filter is None:
+            return True
+        kept = self._partitions.get(partition)
+        if kept is None:
+            values = decode(partition, self._partition_types)
+            stats = {
+                name: ColumnStats(value, value, int(value is None))
+                for name, value in zip(self._partition_keys, values, strict=True)
+            }
+            kept = self._partitions[partition] = self._partition_filter.may_match(stats, 1)
+        return kept
+
+    def keeps_file(self, entry: ManifestEntry) -> bool:
+        """By the range of its keys."""
+        if self._key_filter is None:
+            return True
+        low = decode(entry.file.min_key, self._key_types)
+        high = decode(entry.file.max_key, self._key_types)
+        stats: dict[str, ColumnStats] = {}
+        # Only the first column is bounded by the key range as a whole, the next as long as those before are constant.
+        for name, first, last in zip(self._key_names, low, high, strict=True):
+            stats[name] = ColumnStats(first, last, 0)
+            if first != last:
+                break
+        return self._key_filter.may_match(stats, entry.file.row_count)
+
+
+def _bucket_hashes(fields: Sequence[DataField], predicate: Predicate | None) -> Any:
+    """Hashes of all bucket keys that matching rows can have, if the filter lists them; else None."""
+    if not fields or predicate is None:
+        return None
+    lists = [exact_values(predicate, field.name) for field in fields]
+    rows: list[tuple[Any, ...]] = [()]
+    for values in lists:
+        if values is None or len(rows) * len(values) > 1000:
+            return None
+        rows = [(*row, value) for row in rows for value in values]
+    columns = [to_arrow([row[index] for row in rows], field.type) for index, field in enumerate(fields)]
+    return hash_rows(columns, [field.type for field in fields])

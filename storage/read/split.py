@@ -1,0 +1,53 @@
+"""A split: the part of a scan that one task reads. Pickles, so that it can travel to a Spark executor."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ..lsm.sorted_run import Section
+from .split_read import ReadRequest, read_sections
+
+
+@dataclass(frozen=True)
+class Split:
+    """Sections of one bucket."""
+
+    request: ReadRequest
+    partition: bytes
+    bucket: int
+    directory: str
+    sections: tuple[Section, ...]
+
+    @property
+    def needs_merge(self) -> bool:
+        """Whether reading the files one after another would show rows that are overwritten or deleted."""
+        return bool(self.request.store.schema.primary_keys) and any(section.needs_merge for section in self.sections)
+
+    @property
+    def file_paths(self) -> list[str]:
+        files = (file for section in self.sections for file in section.files)
+        return [file.external_path or f"{self.directory}/{file.name}" for file in files]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(section.size_bytes for section in self.sections)
+
+    @property
+    def row_count_unmerged(self) -> int:
+        """Rows in the files: exact where nothing has to be merged or filtered, else an upper bound."""
+        return sum(file.row_count for section in self.sections for file in section.files)
+
+    @property
+    def can_be_read_natively(self) -> bool:
+        """Whether any Parquet reader gives the table's rows: no merge, no older schema, nothing to fill in."""
+        schema = self.request.store.schema
+        return not self.needs_merge and all(
+            file.schema_id == schema.id and file.format == "parquet"
+            for section in self.sections
+            for file in section.files
+        )
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """The rows of the split, merged and filtered, as batches of `request.schema`; none of them empty."""
+        return read_sections(self.request, self.partition, self.directory, self.sections)

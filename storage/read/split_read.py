@@ -1,0 +1,213 @@
+"""Read a split: open its files, bring old schemas up to date, merge overlapping runs, filter and project.
+
+What always holds: a filter on a column outside the key is applied to rows only after the merge, for an older version
+of a row must not come up because a newer one was filtered away.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ..data_types import DataField, arrow_schema
+from ..format.binary_row import decode
+from ..format.data_file import DataFileReader, RowRange
+from ..lsm.merge import SEQUENCE_NUMBER, VALUE_KIND, RunCursor, merge_sorted_runs
+from ..lsm.sorted_run import Section, SortedRun
+from ..metadata.manifest import DataFile
+from ..metadata.schema import KEY_PREFIX
+from ..metadata.table_store import TableStore
+from ..values import to_arrow
+from .evolution import evolve
+from .predicate import Predicate, restricted_to, value_ranges
+
+
+@dataclass(frozen=True)
+class ReadRequest:
+    """What every split of a scan has in common: the table under the reading schema, columns wanted, rows wanted."""
+
+    store: TableStore
+    columns: tuple[str, ...]
+    predicate: Predicate | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the batches that come out."""
+        return arrow_schema(self.store.schema.fields_named(self.columns))
+
+
+def read_sections(
+    request: ReadRequest, partition: bytes, directory: str, sections: Sequence[Section]
+) -> Iterator[pa.RecordBatch]:
+    """Read sections of the bucket in `directory`: batches of `request.schema`, none of them empty."""
+    reader = _SectionReader(request, partition, directory)
+    for section in sections:
+        for batch in reader.read(section):
+            if batch.num_rows:
+                yield batch
+
+
+class _SectionReader:
+    def __init__(self, request: ReadRequest, partition: bytes, directory: str) -> None:
+        schema = request.store.schema
+        self._directory = directory
+        self._store = request.store
+        self._predicate = request.predicate
+        self._output = request.schema
+        names = dict.fromkeys([*request.columns, *sorted(request.predicate.columns() if request.predicate else ())])
+        # A scan that wants no column still has to count rows.
+        self._fields = schema.fields_named(list(names) or [schema.fields[0].name])
+        partition_values = decode(partition, self._store.partition_types)
+        self._partition = dict(zip(schema.partition_keys, partition_values, strict=True))
+        self._key_fields = schema.fields_named(schema.trimmed_primary_keys)
+
+    def read(self, section: Section) -> Iterator[pa.RecordBatch]:
+        if self._key_fields and section.needs_merge:
+            batches = self._merge(section)
+        else:
+            batches = (batch for file in section.files for batch in self._read_raw(file, self._predicate))
+        for batch in batches:
+            yield self._finish(batch)
+
+    def _finish(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self._predicate is not None:
+            batch = self._predicate.filter(batch)
+        if not self._output.names:
+            return batch.select([])
+        columns = [batch.column(field.name) for field in self._output]
+        return pa.RecordBatch.from_arrays(columns, schema=self._output)
+
+    def _merge(self, section: Section) -> Iterator[pa.RecordBatch]:
+        runs = _oldest_first(section.runs)
+        with_sequence = not _ranks_decide(runs)
+        with_kind = any(run.may_hold_deletes for run in runs)
+        key_names = {field.name for field in self._key_fields}
+        values = [field for field in self._fields if field.name not in key_names]
+        row_filter = restricted_to(self._predicate, key_names | set(self._partition))
+        cursors = [
+            RunCursor(self._read_run(run, values, row_filter, with_sequence, with_kind), rank)
+            for rank, run in enumerate(runs)
+        ]
+        for batch in merge_sorted_runs(cursors, len(self._key_fields)):
+            yield self._rename_keys(batch)
+
+    def _rename_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.rename_columns([name.removeprefix(KEY_PREFIX) for name in batch.schema.names])
+
+    def _read_run(
+        self, run: SortedRun, values: Sequence[DataField], row_filter: Predicate | None, sequence: bool, kind: bool
+    ) -> Iterator[pa.RecordBatch]:
+        for file in run.files:
+            yield from self._read_keyed(file, values, row_filter, sequence, kind)
+
+    def _read_keyed(
+        self, file: DataFile, values: Sequence[DataField], row_filter: Predicate | None, sequence: bool, kind: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of `_KEY_*`, sequence number and kind if wanted, and the value columns."""
+        system = [name for name, wanted in ((SEQUENCE_NUMBER, sequence), (VALUE_KIND, kind)) if wanted]
+        with self._open(file) as reader:
+            mapping = _FileColumns(self._store.schemas.get(file.schema_id).fields, reader.column_names)
+            key_sources = [mapping.key_source(field) for field in self._key_fields]
+            plain = [field for field in values if field.name not in self._partition]
+            needed = [name for name in [*key_sources, *system, *mapping.sources(plain)] if name is not None]
+            groups = reader.row_groups(self._ranges(row_filter, mapping, keyed=True))
+            for batch in reader.read_batches(list(dict.fromkeys(needed)), groups):
+                keys = [
+                    mapping.column(batch, field, source)
+                    for field, source in zip(self._key_fields, key_sources, strict=True)
+                ]
+                columns = [
+                    *keys,
+                    *(batch.column(name) for name in system),
+                    *(self._value(batch, field, mapping) for field in values),
+                ]
+                names = [f"{KEY_PREFIX}{field.name}" for field in self._key_fields] + system
+                rows = pa.RecordBatch.from_arrays(columns, [*names, *(field.name for field in values)])
+                if row_filter is not None:
+                    rows = rows.filter(row_filter.mask(self._filter_view(rows)))
+                if rows.num_rows:
+                    yield rows
+
+    def _filter_view(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The key and partition columns under their own names."""
+        partition = [field for field in self._store.schema.fields if field.name in self._partition]
+        keys = [rows.column(index) for index in range(len(self._key_fields))]
+        constants = [self._constant(field, rows.num_rows) for field in partition]
+        names = [field.name for field in (*self._key_fields, *partition)]
+        return pa.RecordBatch.from_arrays([*keys, *constants], names)
+
+    def _read_raw(self, file: DataFile, predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
+        with self._open(file) as reader:
+            mapping = _FileColumns(self._store.schemas.get(file.schema_id).fields, reader.column_names)
+            plain = [field for field in self._fields if field.name not in self._partition]
+            needed = [name for name in mapping.sources(plain) if name is not None] or reader.column_names[:1]
+            groups = reader.row_groups(self._ranges(predicate, mapping, keyed=False))
+            names = [field.name for field in self._fields]
+            for batch in reader.read_batches(needed, groups):
+                yield pa.RecordBatch.from_arrays([self._value(batch, field, mapping) for field in self._fields], names)
+
+    def _open(self, file: DataFile) -> DataFileReader:
+        return DataFileReader(self._store.file_io, file.external_path or f"{self._directory}/{file.name}")
+
+    def _value(self, batch: pa.RecordBatch, field: DataField, mapping: "_FileColumns") -> pa.Array:
+        if field.name in self._partition:
+            return self._constant(field, batch.num_rows)
+        return mapping.column(batch, field, mapping.source(field))
+
+    def _constant(self, field: DataField, row_count: int) -> pa.Array:
+        """A partition column: its value comes from the manifest, whatever the file says."""
+        return pa.repeat(to_arrow([self._partition[field.name]], field.type)[0], row_count)
+
+    def _ranges(self, predicate: Predicate | None, mapping: "_FileColumns", *, keyed: bool) -> list[RowRange]:
+        ranges = []
+        for name, (low, high, data_type) in value_ranges(predicate).items():
+            field = self._store.schema.field(name)
+            if name in self._partition or mapping.type_of(field) != field.type:
+                continue
+            source = mapping.key_source(field) if keyed else mapping.source(field)
+            if source is not None:
+                bounds = [None if bound is None else to_arrow([bound], data_type)[0].as_py() for bound in (low, high)]
+                ranges.append(RowRange(source, *bounds))
+        return ranges
+
+
+class _FileColumns:
+    """Where the columns of the reading schema are in a file that was written under another version of it."""
+
+    def __init__(self, file_fields: Sequence[DataField], names: Sequence[str]) -> None:
+        self._by_id = {field.id: field for field in file_fields}
+        self._names = set(names)
+
+    def type_of(self, field: DataField) -> object:
+        old = self._by_id.get(field.id)
+        return old.type if old else None
+
+    def source(self, field: DataField) -> str | None:
+        """Name in the file of a column, or None if the file does not have it."""
+        old = self._by_id.get(field.id)
+        return old.name if old is not None and old.name in self._names else None
+
+    def sources(self, fields: Sequence[DataField]) -> list[str | None]:
+        return [self.source(field) for field in fields]
+
+    def key_source(self, field: DataField) -> str | None:
+        """Name in the file of a key column; files in thin mode have only the value column."""
+        old = self._by_id.get(field.id)
+        keyed = f"{KEY_PREFIX}{old.name}" if old else ""
+        return keyed if keyed in self._names else self.source(field)
+
+    def column(self, batch: pa.RecordBatch, field: DataField, source: str | None) -> pa.Array:
+        if source is None:
+            return pa.nulls(batch.num_rows, field.type.to_arrow())
+        old = self._by_id[field.id]
+        return evolve(batch.column(source), old.type, field.type, field.name)
+
+
+def _oldest_first(runs: Sequence[SortedRun]) -> list[SortedRun]:
+    return sorted(runs, key=lambda run: (run.max_sequence_number, run.min_sequence_number))
+
+
+def _ranks_decide(runs: Sequence[SortedRun]) -> bool:
+    """Whether the runs' ranges of sequence numbers do not overlap, so that age alone says who wins."""
+    pairs = zip(runs, runs[1:], strict=False)
+    return all(older.max_sequence_number < newer.min_sequence_number for older, newer in pairs)

@@ -1,0 +1,108 @@
+"""Time travel: from what a reader asked for to one snapshot.
+
+A version is None (the latest), a snapshot id, the name of a tag, `branch.tag`, `branch.3`, or a point in time (the
+latest snapshot at or before it; where those have expired, the latest such tag).
+"""
+
+import datetime as dt
+from dataclasses import replace
+
+from ..errors import InvalidRequest, NotFound
+from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
+from ..metadata.schema import TableSchema
+from ..metadata.snapshot import Snapshot
+from ..metadata.table_store import TableStore
+
+Version = int | str | dt.datetime | None
+
+
+def resolve_version(store: TableStore, version: Version) -> tuple[TableStore, Snapshot | None]:
+    """The branch that is meant, under the schema to read it with, and the snapshot; None if nothing was ever written.
+
+    The latest state is read with the latest schema; an older one with its own, under the latest options.
+    Raises NotFound, listing what exists, for versions that do not.
+    """
+    if version is None:
+        return store, store.snapshots.latest()
+    if isinstance(version, bool) or not isinstance(version, int | str | dt.datetime):
+        raise InvalidRequest(f"{version!r} is no version: give a snapshot id, the name of a tag, or a datetime.")
+    if isinstance(version, str):
+        store, version = _split_branch(store, version)
+        if version is None:
+            return store, store.snapshots.latest()
+    snapshot = _find(store, version)
+    return store.at_schema(_schema_of(store, snapshot)), snapshot
+
+
+def _split_branch(store: TableStore, version: str) -> tuple[TableStore, int | str | None]:
+    branch, dot, rest = version.partition(".")
+    if dot and store.tags.find(version) is None and (branch == MAIN_BRANCH or _is_branch(branch)):
+        store = on_branch(store, branch)
+        version = rest
+    return store, int(version) if version.isdigit() else version
+
+
+def _is_branch(name: str) -> bool:
+    try:
+        return bool(check_branch_name(name))
+    except InvalidRequest:
+        return False
+
+
+def on_branch(store: TableStore, branch: str) -> TableStore:
+    """The same table on another branch. Raises NotFound that lists the branches."""
+    if branch == store.identifier.branch:
+        return store
+    identifier = Identifier(store.identifier.database, store.identifier.table, branch)
+    try:
+        return TableStore(store.file_io, store.paths.root, identifier, clock=store.clock)
+    except NotFound:
+        existing = ", ".join(branch_names(store)) or "none but main"
+        raise NotFound(
+            f"Branch {branch!r} does not exist on {store.identifier.full_name}. Existing branches: {existing}."
+        ) from None
+
+
+def branch_names(store: TableStore) -> list[str]:
+    """All branches but main."""
+    names = store.file_io.list_directories(store.paths.branch_directory)
+    return sorted(name.removeprefix("branch-") for name in names if name.startswith("branch-"))
+
+
+def _find(store: TableStore, version: int | str | dt.datetime) -> Snapshot:
+    if isinstance(version, dt.datetime):
+        return _at_time(store, version)
+    if isinstance(version, str):
+        return store.tags.get(version).snapshot
+    found = store.snapshots.find(version)
+    if found is not None:
+        return found
+    for tag in store.tags.all():
+        if tag.snapshot.id == version:
+            return tag.snapshot.without_others()
+    tags = ", ".join(f"{tag.name} ({tag.snapshot.id})" for tag in store.tags.all()) or "none"
+    raise NotFound(
+        f"Snapshot {version} of {store.identifier} does not exist. {store.snapshots.describe_existing()} Tags: {tags}."
+    )
+
+
+def _at_time(store: TableStore, moment: dt.datetime) -> Snapshot:
+    """Naive datetimes are local time."""
+    time_ms = int(moment.timestamp() * 1000)
+    found = store.snapshots.at_or_before(time_ms)
+    if found is not None:
+        return found
+    tagged = [tag.snapshot for tag in store.tags.all() if tag.snapshot.time_ms <= time_ms]
+    if tagged:
+        return max(tagged, key=lambda snapshot: snapshot.time_ms).without_others()
+    earliest = store.snapshots.earliest_id()
+    since = "" if earliest is None else f" The earliest, {earliest}, is from {_local(store.snapshots.get(earliest).time_ms)}."
+    raise NotFound(f"{store.identifier} has no snapshot or tag at or before {moment.isoformat()}.{since}")
+
+
+def _local(time_ms: int) -> str:
+    return dt.datetime.fromtimestamp(time_ms / 1000).isoformat(sep=" ", timespec="milliseconds")
+
+
+def _schema_of(store: TableStore, snapshot: Snapshot) -> TableSchema:
+    return replace(store.schemas.get(snapshot.schema_id), options=store.schema.options)

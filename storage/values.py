@@ -1,0 +1,177 @@
+"""Single values outside of Arrow: partition values, keys and statistics in manifests.
+
+A value is held so that comparing and hashing it is plain Python:
+
+    BOOLEAN bool · integers int · FLOAT, DOUBLE float · text str · bytes bytes · DECIMAL Decimal
+    DATE int, days since 1970-01-01 · TIME int, milliseconds of the day
+    TIMESTAMP and TIMESTAMP_LTZ int, nanoseconds since the epoch
+"""
+
+import datetime as dt
+import decimal
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .data_types import DataType
+from .errors import InvalidRequest
+
+_NANOS_PER = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+def from_arrow(array: pa.Array | pa.ChunkedArray, data_type: DataType) -> list[Any]:
+    """Values of a column (or of a few picked rows of it)."""
+    if data_type.root == "DATE":
+        return array.cast(pa.int32()).to_pylist()
+    if data_type.root == "TIME":
+        return array.cast(pa.int32()).to_pylist()
+    if data_type.is_timestamp:
+        factor = _NANOS_PER[array.type.unit]
+        return [None if value is None else value * factor for value in array.cast(pa.int64()).to_pylist()]
+    return array.to_pylist()
+
+
+def to_arrow(values: Sequence[Any], data_type: DataType) -> pa.Array:
+    """An Arrow array of `data_type.to_arrow()` from values."""
+    arrow = data_type.to_arrow()
+    if data_type.root == "DATE" or data_type.root == "TIME":
+        return pa.array(values, pa.int32()).cast(arrow)
+    if data_type.is_timestamp:
+        factor = _NANOS_PER[arrow.unit]
+        return pa.array([None if value is None else value // factor for value in values], pa.int64()).cast(arrow)
+    return pa.array(values, arrow)
+
+
+def from_literal(literal: Any, data_type: DataType) -> Any:
+    """The value that a user meant by a Python literal. Raises InvalidRequest if it does not fit the type.
+
+    Takes the obvious Python objects, and text for dates, times, timestamps and decimals.
+    """
+    if literal is None:
+        return None
+    try:
+        return _from_literal(literal, data_type)
+    except (ValueError, TypeError, ArithmeticError, pa.ArrowException) as error:
+        raise InvalidRequest(f"{literal!r} is not a value of type {data_type}: {error}") from None
+
+
+def _from_literal(literal: Any, data_type: DataType) -> Any:
+    if data_type.root == "BOOLEAN":
+        if isinstance(literal, str) and literal.lower() in ("true", "false"):
+            return literal.lower() == "true"
+        if not isinstance(literal, bool):
+            raise ValueError("write true or false")
+        return literal
+    if data_type.is_integer:
+        number = decimal.Decimal(literal) if not isinstance(literal, bool) else None
+        if number is None or number != int(number):
+            raise ValueError("not a whole number")
+        return int(number)
+    if data_type.is_float:
+        return float(literal)
+    if data_type.root == "DECIMAL":
+        return decimal.Decimal(str(literal))
+    if data_type.is_text:
+        if not isinstance(literal, str):
+            raise ValueError("not text")
+        return literal
+    if data_type.is_bytes:
+        return literal.encode() if isinstance(literal, str) else bytes(literal)
+    if data_type.root == "DATE":
+        if isinstance(literal, str):
+            literal = dt.date.fromisoformat(literal.strip())
+        if isinstance(literal, dt.datetime):
+            literal = literal.date()
+        return literal if isinstance(literal, int) else (literal - _EPOCH.date()).days
+    if data_type.root == "TIME":
+        time = dt.time.fromisoformat(literal) if isinstance(literal, str) else literal
+        if isinstance(time, int):
+            return time
+        return ((time.hour * 60 + time.minute) * 60 + time.second) * 1000 + time.microsecond // 1000
+    if data_type.is_timestamp:
+        return _timestamp_nanos(literal, data_type)
+    raise ValueError("comparison with nested values is not supported")
+
+
+def _timestamp_nanos(literal: Any, data_type: DataType) -> int:
+    if isinstance(literal, str):
+        text = literal.strip().replace(" ", "T", 1)
+        literal = dt.datetime.fromisoformat(text)
+    elif isinstance(literal, dt.date) and not isinstance(literal, dt.datetime):
+        literal = dt.datetime(literal.year, literal.month, literal.day)
+    if not isinstance(literal, dt.datetime):
+        raise TypeError("write a datetime, or text like 2024-05-14 01:02:03")
+    if literal.tzinfo is not None:
+        if data_type.root == "TIMESTAMP":
+            raise ValueError("the column has no time zone, the literal has one")
+        literal = literal.astimezone(dt.UTC).replace(tzinfo=None)
+    delta = literal - _EPOCH
+    return (delta.days * 86_400 + delta.seconds) * 10**9 + delta.microseconds * 1000
+
+
+def java_text(data_type: DataType, value: Any) -> str:
+    """Java's `toString` of a value: the default form of partition directories."""
+    if data_type.root == "BOOLEAN":
+        return "true" if value else "false"
+    if data_type.is_float:
+        return _java_float_text(value, single=data_type.root == "FLOAT")
+    if data_type.is_timestamp:
+        moment, nanos = _datetime(value)
+        text = moment.strftime("%Y-%m-%dT%H:%M")
+        if moment.second or nanos:
+            text += moment.strftime(":%S") + _java_fraction(nanos)
+        return text
+    if data_type.root == "DECIMAL":
+        return f"{value:f}"
+    return str(value)
+
+
+def cast_text(data_type: DataType, value: Any) -> str:
+    """A value cast to text as SQL does it."""
+    if data_type.root == "DATE":
+        return (_EPOCH.date() + dt.timedelta(days=value)).isoformat()
+    if data_type.root == "TIME":
+        moment = _EPOCH + dt.timedelta(milliseconds=value)
+        return moment.strftime("%H:%M:%S") + _fraction(value % 1000 * 10**6, data_type.precision)
+    if data_type.is_timestamp:
+        moment, nanos = _datetime(value)
+        return moment.strftime("%Y-%m-%d %H:%M:%S") + _fraction(nanos, data_type.precision)
+    return java_text(data_type, value)
+
+
+def _datetime(nanos: int) -> tuple[dt.datetime, int]:
+    seconds, rest = divmod(nanos, 10**9)
+    return _EPOCH + dt.timedelta(seconds=seconds), rest
+
+
+def _fraction(nanos: int, precision: int) -> str:
+    return "." + f"{nanos:09d}"[:precision] if precision else ""
+
+
+def _java_fraction(nanos: int) -> str:
+    text = f"{nanos:09d}"
+    if nanos == 0:
+        return ""
+    return "." + (text[:3] if text.endswith("000000") else text[:6] if text.endswith("000") else text)
+
+
+def _java_float_text(value: float, *, single: bool) -> str:
+    """Shortest digits that give the value back; scientific outside of 10^-3 … 10^7, as Java prints it."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    shortest = str(pc.cast(pa.scalar(value, pa.float32()), pa.string())) if single else repr(value)
+    sign, digits, exponent = decimal.Decimal(shortest).as_tuple()
+    text = "".join(map(str, digits)).rstrip("0") or "0"
+    point = len(digits) + int(exponent)
+    prefix = "-" if sign else ""
+    if text == "0":
+        return f"{prefix}0.0"
+    if -3 < point <= 7:
+        if point <= 0:
+            return f"{prefix}0.{'0' * -point}{text}"
+        text = text.ljust(point, "0")
+        return f"{prefix}{text[:point]}.{text[point:] or '0'}"
+    return f"{prefix}{text[0]}.{text[1:] or '0'}E{point - 1}"

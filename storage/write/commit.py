@@ -1,0 +1,298 @@
+"""Make a change visible: manifests first, then the snapshot file, whose creation is the commit.
+
+What always holds: a reader sees the table before or after a commit, never between; a commit that names its user and
+identifier lands once, however often it is tried; what an attempt wrote in vain is deleted. Follows `docs/format.md`,
+"Commit protocol".
+"""
+
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from ..errors import CommitConflict, CommitOutcomeUnknown, StorageError
+from ..format.binary_row import decode
+from ..metadata.live_files import live_files
+from ..metadata.manifest import ManifestEntry, ManifestFile
+from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, OVERWRITE, Snapshot
+from ..metadata.table_store import TableStore
+from ..values import to_arrow
+from .conflicts import check_conflicts
+from .manifest_merge import merge_manifests
+from .table_write import CommitMessage
+
+_log = logging.getLogger(__name__)
+WRITER_VERSION = "snapline-0.1.0"
+# How far clocks of writers may differ when an earlier commit is looked for.
+_CLOCK_SKEW_MS = 3_600_000
+
+
+class CommitListener(Protocol):
+    """Told of every commit once it is visible. It runs after the fact: what it raises cannot undo the commit."""
+
+    def notify_commit_complete(self, store: TableStore, snapshot: Snapshot) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CommitId:
+    """Who commits, and the number of the commit. A repeated commit of the same id changes nothing.
+
+    `exact`: identifiers of the user need not rise, so the same number is looked for; else the newest snapshot of the
+    user tells (every identifier up to its own is in). `not_before_ms` bounds the search into the past.
+    """
+
+    user: str
+    identifier: int = BATCH_COMMIT_IDENTIFIER
+    exact: bool = False
+    not_before_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """Which live files a commit replaces: all of them, or those of some partitions.
+
+    `partitions` lists partition rows; `matching` is a bound condition on partition columns. None means no limit.
+    """
+
+    partitions: frozenset[bytes] | None = None
+    matching: Predicate | None = None
+
+
+class TableCommit:
+    """Commits changes to one branch of a table."""
+
+    def __init__(self, store: TableStore, commit_id: CommitId, listeners: Sequence[CommitListener] = ()) -> None:
+        self._store = store
+        self._id = commit_id
+        self._listeners = listeners
+
+    def commit(
+        self,
+        messages: Sequence[CommitMessage],
+        *,
+        overwrite: Overwrite | None = None,
+        deleted: Sequence[ManifestEntry] = (),
+        kind: str | None = None,
+        operation: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        watermark: int | None = None,
+    ) -> Snapshot | None:
+        """Commit added files, and what they replace. Returns the snapshot, an earlier one if this id landed before,
+        or None if there is nothing to commit.
+
+        Raises CommitConflict if another commit made this one impossible (its files are deleted), and
+        CommitOutcomeUnknown if the store gave no answer.
+        """
+        added = [entry for message in messages for entry in message.added]
+        change = _Change(added, list(deleted), overwrite, kind, operation, dict(properties or {}), watermark)
+        earlier = self.find_committed()
+        if earlier is not None:
+            self._forget(messages, earlier)
+            return earlier
+        try:
+            snapshot = self._commit(change)
+        except CommitOutcomeUnknown:
+            raise
+        except StorageError:
+            self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
+            raise
+        if snapshot is not None:
+            self._notify(snapshot)
+        return snapshot
+
+    def find_committed(self) -> Snapshot | None:
+        """The snapshot that this user and identifier made, if they did."""
+        if self._id.identifier == BATCH_COMMIT_IDENTIFIER:
+            return None
+        bound = self._id.not_before_ms
+        newest_of_user: Snapshot | None = None
+        for snapshot in self._store.snapshots.backwards():
+            if bound is not None and snapshot.time_ms < bound - _CLOCK_SKEW_MS:
+                break
+            if snapshot.commit_user != self._id.user:
+                continue
+            if snapshot.commit_identifier == self._id.identifier:
+                return snapshot
+            if not self._id.exact:
+                newest_of_user = newest_of_user or snapshot
+                if snapshot.commit_identifier < self._id.identifier:
+                    break
+        if newest_of_user is not None and newest_of_user.commit_identifier > self._id.identifier:
+            return newest_of_user
+        return None
+
+    def _forget(self, messages: Sequence[CommitMessage], earlier: Snapshot) -> None:
+        """Delete the files of a repeated commit, unless they are the very files that were committed."""
+        manifests = self._store.manifests
+        kept = {
+            entry.file.name
+            for manifest in manifests.read_list(earlier.delta_manifest_list)
+            for entry in manifests.read(manifest.name)
+        }
+        paths = [path for message in messages for path in message.paths]
+        self._store.file_io.delete_quietly([path for path in paths if path.rsplit("/", 1)[-1] not in kept])
+
+    def _notify(self, snapshot: Snapshot) -> None:
+        for listener in self._listeners:
+            try:
+                listener.notify_commit_complete(self._store, snapshot)
+            except Exception:
+                _log.exception("%s: snapshot %s is committed, a listener failed", self._store.identifier, snapshot.id)
+
+    def _commit(self, change: "_Change") -> Snapshot | None:
+        options = self._store.options
+        deadline = self._store.clock.now_ms() + options.commit_timeout_ms
+        attempt = 0
+        while True:
+            latest = self._store.snapshots.latest()
+            made = _Attempt(self._store, self._id, change, latest)
+            try:
+                snapshot = made.prepare()
+                if snapshot is None:
+                    return None
+                landed = self._create(snapshot)
+            except CommitOutcomeUnknown:
+                raise
+            except BaseException:
+                made.clean_up()
+                raise
+            if landed:
+                return snapshot
+            made.clean_up()
+            earlier = self.find_committed()
+            if earlier is not None:
+                return earlier
+            attempt += 1
+            is_append = change.overwrite is None and not change.deleted
+            if self._store.clock.now_ms() > deadline or (attempt > options.commit_max_retries and not is_append):
+                raise CommitConflict(
+                    f"{self._store.identifier}: the commit lost {attempt} races against other writers. "
+                    "Try again, or raise 'commit.max-retries' and 'commit.timeout'."
+                )
+            longest = min(options.commit_max_retry_wait_ms, options.commit_min_retry_wait_ms * 2 ** min(attempt, 5))
+            self._store.clock.sleep_ms(random.uniform(0, longest))
+
+    def _create(self, snapshot: Snapshot) -> bool:
+        """Create the snapshot file. An answer that was lost is looked for."""
+        try:
+            return self._store.snapshots.create(snapshot)
+        except OSError as error:
+            try:
+                found = self._store.snapshots.find(snapshot.id)
+            except OSError:
+                found = None
+            if found is not None:
+                return found.uuid == snapshot.uuid
+            raise CommitOutcomeUnknown(
+                f"{self._store.identifier}: creating snapshot {snapshot.id} failed ({error}) and it cannot be told "
+                f"whether it landed. Look for a snapshot of user {self._id.user!r} before trying again."
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    added: list[ManifestEntry]
+    deleted: list[ManifestEntry]
+    overwrite: Overwrite | None
+    kind: str | None
+    operation: str | None
+    properties: dict[str, str]
+    watermark: int | None
+
+
+class _Attempt:
+    """One try to put a change on top of the latest snapshot."""
+
+    def __init__(self, store: TableStore, commit_id: CommitId, change: _Change, latest: Snapshot | None) -> None:
+        self._store = store
+        self._id = commit_id
+        self._change = change
+        self._latest = latest
+        self._unique = store.clock.unique_name()
+        self._manifest_names: list[str] = []
+        self._list_names: list[str] = []
+
+    def prepare(self) -> Snapshot | None:
+        """Write all metadata but the snapshot; None if the change is empty."""
+        store, change, latest = self._store, self._change, self._latest
+        deletes = [entry.deleted() for entry in change.deleted]
+        if change.overwrite is not None and latest is not None:
+            deletes += [entry.deleted() for entry in self._live() if _is_replaced(store, entry, change.overwrite)]
+        delta = deletes + change.added
+        if not delta:
+            return None
+        if deletes or any(entry.file.level > 0 for entry in change.added):
+            check_conflicts(self._live(), delta, store.key_types, rescales=change.overwrite is not None)
+        base: list[ManifestFile] = []
+        if latest is not None:
+            base = merge_manifests(store, store.manifests_of(latest), latest.schema_id, self._next_manifest)
+        base_name, base_size = self._write_list(base)
+        schema_id = store.schema.id if latest is None else max(store.schema.id, latest.schema_id)
+        manifest = store.manifests.write(self._next_manifest(), delta, store.partition_types, schema_id)
+        delta_name, delta_size = self._write_list([manifest])
+        added_rows = sum(entry.file.row_count for entry in change.added)
+        delta_rows = added_rows - sum(entry.file.row_count for entry in deletes)
+        watermarks = [one for one in (change.watermark, latest.watermark if latest else None) if one is not None]
+        keeps_statistics = latest is not None and latest.schema_id == schema_id
+        return Snapshot(
+            id=latest.id + 1 if latest else 1,
+            uuid=store.clock.unique_name(),
+            schema_id=schema_id,
+            base_manifest_list=base_name,
+            base_manifest_list_size=base_size,
+            delta_manifest_list=delta_name,
+            delta_manifest_list_size=delta_size,
+            index_manifest=latest.index_manifest if latest else None,
+            commit_user=self._id.user,
+            writer_version=WRITER_VERSION,
+            commit_identifier=self._id.identifier,
+            commit_kind=change.kind or (OVERWRITE if change.overwrite is not None or deletes else APPEND),
+            time_ms=max(store.clock.now_ms(), latest.time_ms if latest else 0),
+            total_record_count=(latest.total_record_count if latest else 0) + delta_rows,
+            delta_record_count=delta_rows,
+            watermark=max(watermarks) if watermarks else None,
+            statistics=latest.statistics if latest and keeps_statistics else None,
+            properties=change.properties or None,
+            next_row_id=latest.next_row_id if latest else 0,
+            operation=change.operation,
+        )
+
+    def clean_up(self) -> None:
+        """Delete the metadata of an attempt that did not become a snapshot."""
+        paths = self._store.paths
+        self._store.file_io.delete_quietly([paths.manifest(name) for name in self._list_names + self._manifest_names])
+
+    def _live(self) -> list[ManifestEntry]:
+        if self._latest is None:
+            return []
+        return live_files(self._store.manifests_of(self._latest), self._store.manifests.read)
+
+    def _next_manifest(self) -> str:
+        name = f"manifest-{self._unique}-{len(self._manifest_names)}"
+        self._manifest_names.append(name)
+        return name
+
+    def _write_list(self, manifests: Sequence[ManifestFile]) -> tuple[str, int]:
+        name = f"manifest-list-{self._unique}-{len(self._list_names)}"
+        self._list_names.append(name)
+        return name, self._store.manifests.write_list(name, manifests)
+
+
+def _is_replaced(store: TableStore, entry: ManifestEntry, overwrite: Overwrite) -> bool:
+    if overwrite.partitions is not None and entry.partition not in overwrite.partitions:
+        return False
+    if overwrite.matching is None:
+        return True
+    return matches_partition(store, overwrite.matching, entry.partition)
+
+
+def matches_partition(store: TableStore, condition: Predicate, partition: bytes) -> bool:
+    """Whether a partition row satisfies a bound condition on partition columns."""
+    fields = store.schema.fields_named(store.schema.partition_keys)
+    values = decode(partition, store.partition_types)
+    columns = [to_arrow([value], field.type) for value, field in zip(values, fields, strict=True)]
+    row = pa.RecordBatch.from_arrays(columns, [field.name for field in fields])
+    return condition.mask(row)[0].as_py() is True

@@ -1,0 +1,114 @@
+"""Rows on their way in: bring them into the shape of the table, or say exactly what does not fit."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..data_types import DataField
+from ..errors import InvalidRequest
+from ..metadata.schema import TableSchema
+
+ROW_KINDS = ("+I", "-U", "+U", "-D")
+Rows = pa.Table | pa.RecordBatch
+
+
+def shaped(rows: Rows, schema: TableSchema, row_kind_column: str | None = None) -> pa.Table:
+    """The rows with exactly the table's columns, in order and type; a row kind column outside the table is dropped.
+
+    Missing nullable columns become null. Raises InvalidRequest for unknown or missing columns, values that do not fit
+    the column's type, and nulls where none may be.
+    """
+    table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    _check_names(table.column_names, schema, row_kind_column)
+    columns = []
+    for field in schema.fields:
+        if field.name in table.column_names:
+            columns.append(_cast(table.column(field.name), field))
+        elif field.type.nullable:
+            columns.append(pa.chunked_array([pa.nulls(table.num_rows, field.type.to_arrow())]))
+        else:
+            raise InvalidRequest(f"Column {field.name!r} is NOT NULL, but the rows do not have it. Add it to the rows.")
+    return pa.Table.from_arrays(columns, schema=schema.to_arrow())
+
+
+def _check_names(names: Iterable[str], schema: TableSchema, row_kind_column: str | None) -> None:
+    names = list(names)
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidRequest(f"The rows have column {name!r} twice. Give each column a name of its own.")
+        if name not in schema.column_names and name != row_kind_column:
+            close = get_close_matches(name, schema.column_names, n=1)
+            hint = f"Did you mean {close[0]!r}?" if close else f"Columns: {', '.join(schema.column_names)}."
+            raise InvalidRequest(f"The table has no column {name!r}. {hint}")
+    if row_kind_column is not None and row_kind_column not in names:
+        raise InvalidRequest(f"The rows have no column {row_kind_column!r} for the row kind.")
+
+
+def _cast(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
+    target = field.type.to_arrow()
+    if column.type != target:
+        if not _is_sensible(column.type, target):
+            raise InvalidRequest(
+                f"Column {field.name!r} has type {field.type} in the table, the rows have {column.type}. "
+                "Cast the rows first."
+            )
+        try:
+            column = column.cast(target)
+        except (pa.ArrowException, NotImplementedError) as error:
+            raise InvalidRequest(
+                f"Column {field.name!r} has type {field.type}; a value of the rows ({column.type}) does not fit: {error}"
+            ) from None
+    if not field.type.nullable and column.null_count:
+        row = int(np.flatnonzero(np.asarray(pc.is_null(column)))[0])
+        raise InvalidRequest(
+            f"Column {field.name!r} is NOT NULL, but {column.null_count} of {len(column)} rows are null there "
+            f"(the first is row {row}). Fill or drop them."
+        )
+    return column
+
+
+def _is_sensible(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a cast says the same thing in another type: no text to numbers, no time zone invented."""
+    types = pa.types
+    if types.is_null(source):
+        return True
+    if types.is_dictionary(source):
+        return _is_sensible(source.value_type, target)
+
+    def is_text(kind: pa.DataType) -> bool:
+        return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+    def is_number(kind: pa.DataType) -> bool:
+        return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+    if is_text(source) or is_text(target):
+        return is_text(source) and is_text(target)
+    if is_number(source) or is_number(target):
+        return is_number(source) and is_number(target)
+    if types.is_boolean(source) or types.is_boolean(target):
+        return bool(source == target)
+    if types.is_timestamp(source) and types.is_timestamp(target):
+        return (source.tz is None) == (target.tz is None)
+    if types.is_timestamp(source) and types.is_date(target):
+        return False
+    return True
+
+
+def row_kinds(rows: Rows, table: pa.Table, schema: TableSchema, row_kind_column: str | None) -> np.ndarray | None:
+    """The kind of each row as int8 (0 +I, 1 -U, 2 +U, 3 -D), or None if all are +I."""
+    column_name = row_kind_column or schema.table_options.rowkind_field
+    if column_name is None:
+        return None
+    column = rows.column(column_name) if column_name in rows.schema.names else table.column(column_name)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        raise InvalidRequest(f"The row kind column {column_name!r} has type {column.type}; it must hold text.")
+    kinds = pc.index_in(column.cast(pa.string()), value_set=pa.array(ROW_KINDS))
+    if kinds.null_count:
+        wrong = column.filter(pc.is_null(kinds))[0].as_py()
+        raise InvalidRequest(f"{wrong!r} in column {column_name!r} is no row kind. Use one of: {', '.join(ROW_KINDS)}.")
+    return kinds.to_numpy().astype(np.int8)

@@ -1,0 +1,48 @@
+"""Keep the list of manifests short: merge small ones as commits pile them up.
+
+`pick_merges` is pure and says what to merge; `merge_manifests` carries it out. Follows `docs/format.md`, "Merging
+manifests at commit". Readers see no difference.
+"""
+
+from collections.abc import Callable, Sequence
+
+from ..metadata.live_files import merge_entries
+from ..metadata.manifest import ManifestFile
+from ..metadata.table_store import TableStore
+from ..options import TableOptions
+
+
+def pick_merges(manifests: Sequence[ManifestFile], options: TableOptions) -> list[list[ManifestFile]]:
+    """The manifests in order, in groups: a group of one stays as it is, a larger one becomes one manifest."""
+    target = options.manifest_target_file_size_bytes
+    loose = [one for one in manifests if one.deleted_file_count or one.size_bytes < target]
+    if sum(one.size_bytes for one in loose) >= options.manifest_full_compaction_threshold_size_bytes:
+        # Deletes may concern any older manifest, so that all of them take part.
+        return [list(manifests)]
+    groups: list[list[ManifestFile]] = []
+    group: list[ManifestFile] = []
+    for one in manifests:
+        group.append(one)
+        if sum(member.size_bytes for member in group) >= target:
+            groups.append(group)
+            group = []
+    if len(group) >= options.manifest_merge_min_count:
+        groups.append(group)
+    else:
+        groups.extend([one] for one in group)
+    return groups
+
+
+def merge_manifests(
+    store: TableStore, manifests: Sequence[ManifestFile], schema_id: int, next_name: Callable[[], str]
+) -> list[ManifestFile]:
+    """Carry out the merges; new manifests get their names from `next_name`."""
+    result = []
+    for group in pick_merges(manifests, store.options):
+        if len(group) == 1:
+            result.append(group[0])
+            continue
+        entries = merge_entries(entry for manifest in group for entry in store.manifests.read(manifest.name))
+        if entries:
+            result.append(store.manifests.write(next_name(), entries, store.partition_types, schema_id))
+    return result
