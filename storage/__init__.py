@@ -1,0 +1,57 @@
+"""The table store: LSM tables in Apache Paimon's on-disk format, Arrow in and out.
+
+This is the front door; rooms behind it are private to the package. `storage.engines` is a second door, for Spark and
+DuckDB. Importing it loads neither.
+"""
+
+from .catalog import Catalog
+from .clock import Clock, FixedClock
+from .data_types import DataField, DataType, parse_type
+from .errors import (
+    AlreadyExists,
+    CommitConflict,
+    CommitOutcomeUnknown,
+    CorruptData,
+    InvalidRequest,
+    NotFound,
+    StorageError,
+    Unsupported,
+)
+from .identifier import MAIN_BRANCH, Identifier, SnapshotRef
+from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from .read.predicate import Predicate
+from .read.scan import Scan
+from .read.split import Split
+from .read.version import Version
+from .table import Table
+from .write.commit import CommitId, CommitListener, Overwrite
+
+__all__ = [
+    "BATCH_COMMIT_IDENTIFIER",
+    "MAIN_BRANCH",
+    "AlreadyExists",
+    "Catalog",
+    "Clock",
+    "CommitConflict",
+    "CommitId",
+    "CommitListener",
+    "CommitOutcomeUnknown",
+    "CorruptData",
+    "DataField",
+    "DataType",
+    "FixedClock",
+    "Identifier",
+    "InvalidRequest",
+    "NotFound",
+    "Overwrite",
+    "Predicate",
+    "Scan",
+    "Snapshot",
+    "SnapshotRef",
+    "Split",
+    "StorageError",
+    "Table",
+    "Unsupported",
+    "Version",
+    "parse_type",
+]

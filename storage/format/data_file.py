@@ -78,7 +78,8 @@ class DataFileReader:
         self._path = path
         self._source = file_io.open_input(path)
         try:
-            self._file = pq.ParquetFile(self._source)
+            # Reading ahead pays where a request costs much; a mapped local file is there already.
+            self._file = pq.ParquetFile(self._source, pre_buffer=not file_io.is_local)
         except pa.ArrowException as error:
             self._source.close()
             raise CorruptData(f"Data file {path} is not a readable Parquet file: {error}") from None

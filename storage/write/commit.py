@@ -9,9 +9,7 @@ import logging
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
-
-import pyarrow as pa
+from typing import Any, Protocol
 
 from ..errors import CommitConflict, CommitOutcomeUnknown, StorageError
 from ..format.binary_row import decode
@@ -19,7 +17,6 @@ from ..metadata.live_files import live_files
 from ..metadata.manifest import ManifestEntry, ManifestFile
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
-from ..values import to_arrow
 from .conflicts import check_conflicts
 from .manifest_merge import merge_manifests
 from .table_write import CommitMessage
@@ -54,11 +51,12 @@ class CommitId:
 class Overwrite:
     """Which live files a commit replaces: all of them, or those of some partitions.
 
-    `partitions` lists partition rows; `matching` is a bound condition on partition columns. None means no limit.
+    `partitions` lists partition rows; `matching` gives values (`storage.values`) of some partition columns. None means
+    no limit.
     """
 
     partitions: frozenset[bytes] | None = None
-    matching: Predicate | None = None
+    matching: Mapping[str, Any] | None = None
 
 
 class TableCommit:
@@ -286,13 +284,5 @@ def _is_replaced(store: TableStore, entry: ManifestEntry, overwrite: Overwrite) 
         return False
     if overwrite.matching is None:
         return True
-    return matches_partition(store, overwrite.matching, entry.partition)
-
-
-def matches_partition(store: TableStore, condition: Predicate, partition: bytes) -> bool:
-    """Whether a partition row satisfies a bound condition on partition columns."""
-    fields = store.schema.fields_named(store.schema.partition_keys)
-    values = decode(partition, store.partition_types)
-    columns = [to_arrow([value], field.type) for value, field in zip(values, fields, strict=True)]
-    row = pa.RecordBatch.from_arrays(columns, [field.name for field in fields])
-    return condition.mask(row)[0].as_py() is True
+    values = dict(zip(store.schema.partition_keys, decode(entry.partition, store.partition_types), strict=True))
+    return all(values[name] == value for name, value in overwrite.matching.items())

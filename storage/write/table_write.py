@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,8 @@ class TableWrite:
         self._existing: dict[tuple[bytes, int], int] | None = None
         self._added: list[ManifestEntry] = []
         self._paths: list[str] = []
-        self._file_count = 0
+        # Buckets are written by several threads: `next` of a counter is atomic.
+        self._file_numbers = count()
         self._prefix = f"data-{store.clock.unique_name()}"
         self._value_fields = list(self._schema.fields)
         self._key_fields = self._schema.fields_named(self._schema.trimmed_primary_keys)
@@ -267,8 +269,7 @@ class TableWrite:
         return entries
 
     def _next_file(self, place: _Place) -> tuple[str, str]:
-        name = f"{self._prefix}-{self._file_count}.{self._options.file_format}"
-        self._file_count += 1
+        name = f"{self._prefix}-{next(self._file_numbers)}.{self._options.file_format}"
         path = f"{self._store.paths.bucket(place.partition_path, place.bucket)}/{name}"
         self._paths.append(path)
         return name, path

@@ -1,0 +1,210 @@
+"""A warehouse: databases of tables in directories, and the catalog's own options in one JSON file.
+
+The directories are the only state. Options of the catalog (`table-lineage`, `data-lineage`, `table-storage.*` defaults …)
+are written when the catalog is first used with them; those of lineage cannot be changed afterwards.
+"""
+
+import json
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from .clock import Clock
+from .data_types import DataField
+from .errors import AlreadyExists, InvalidRequest, NotFound
+from .file_io import FileIO, split_url
+from .identifier import MAIN_BRANCH, Identifier, check_name
+from .metadata.schema import SchemaFiles, new_schema
+from .metadata.table_store import TableStore
+from .paths import TablePaths
+from .table import Table
+from .write.commit import CommitListener
+
+_OPTIONS_FILE = "catalog-options.json"
+IMMUTABLE_OPTIONS = ("table-lineage", "data-lineage")
+_TABLE_DEFAULTS = "table-storage."
+_RESERVED_DATABASES = ("sys", "paimon")
+
+
+class Catalog:
+    """All tables of a warehouse. Cheap to make."""
+
+    def __init__(
+        self,
+        warehouse: str,
+        *,
+        name: str = "snapline",
+        options: Mapping[str, Any] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
+        listeners: Sequence[CommitListener] = (),
+    ) -> None:
+        """`warehouse` is a local path or any fsspec URL; `storage_options` go to fsspec.
+
+        Raises InvalidRequest if `options` contradict what the catalog was created with.
+        """
+        self.name = check_name(name, "catalog")
+        self.warehouse = warehouse
+        self._clock = clock or Clock()
+        self._file_io = FileIO(warehouse, dict(storage_options or {}), self._clock)
+        self._root = split_url(warehouse)
+        self._listeners = tuple(listeners)
+        self.options = self._settle_options({key: _text(value) for key, value in (options or {}).items()})
+
+    def _settle_options(self, given: Mapping[str, str]) -> dict[str, str]:
+        path = posixpath.join(self._root, _OPTIONS_FILE)
+        text = self._file_io.read_text_or_none(path)
+        stored: dict[str, str] | None = None if text is None else json.loads(text)
+        if stored is None:
+            if given and not self._file_io.create_exclusively(path, _json(given)):
+                return self._settle_options(given)
+            return dict(given)
+        for key in IMMUTABLE_OPTIONS:
+            before = stored.get(key, "false")
+            if key in given and given[key] != before:
+                raise InvalidRequest(
+                    f"Catalog option {key!r} is {before!r} since the catalog was created and cannot become "
+                    f"{given[key]!r}. Create another warehouse, or leave the option out."
+                )
+        merged = {**stored, **given}
+        if merged != stored:
+            self._file_io.overwrite(path, _json(merged))
+        return merged
+
+    def with_listeners(self, *listeners: CommitListener) -> "Catalog":
+        """The same catalog; commits to its tables are told to these listeners."""
+        return Catalog(
+            self.warehouse, name=self.name, storage_options=self._file_io.storage_options, clock=self._clock,
+            listeners=listeners,
+        )  # fmt: skip
+
+    @property
+    def storage_options(self) -> Mapping[str, Any]:
+        return self._file_io.storage_options
+
+    # --- databases
+
+    def databases(self) -> list[str]:
+        names = self._file_io.list_directories(self._root)
+        return sorted(name.removesuffix(".db") for name in names if name.endswith(".db"))
+
+    def create_database(self, name: str, *, if_not_exists: bool = True) -> None:
+        check_name(name, "database")
+        if name in _RESERVED_DATABASES:
+            raise InvalidRequest(f"Database name {name!r} is reserved.")
+        if name in self.databases() and not if_not_exists:
+            raise AlreadyExists(f"Database {name!r} exists.")
+        self._file_io.make_directory(f"{self._root}/{name}.db")
+
+    # --- tables
+
+    def tables(self, database: str | None = None) -> list[str]:
+        """Full names of all tables, sorted. Raises NotFound for a database that does not exist."""
+        databases = self.databases()
+        if database is not None and database not in databases:
+            raise NotFound(f"Database {database!r} does not exist. Databases: {', '.join(databases) or 'none'}.")
+        found = []
+        for one in [database] if database else databases:
+            directory = f"{self._root}/{one}.db"
+            for table in self._file_io.list_directories(directory):
+                if SchemaFiles(self._file_io, TablePaths(f"{directory}/{table}")).ids():
+                    found.append(f"{one}.{table}")
+        return sorted(found)
+
+    def table(self, name: str) -> Table:
+        """The table of that name (`db.t`, `db.t$branch_b`). Raises NotFound that lists the tables of the database."""
+        identifier = Identifier.parse(name)
+        if identifier.system_table is not None:
+            raise InvalidRequest(
+                f"{name!r} is a system table: read it by `read({name!r})` or `table.system_table({identifier.system_table!r})`."
+            )
+        try:
+            return self._table(TableStore(self._file_io, self._path(identifier), identifier, clock=self._clock))
+        except NotFound:
+            raise NotFound(self._missing(identifier)) from None
+
+    def _missing(self, identifier: Identifier) -> str:
+        if identifier.database not in self.databases():
+            existing = f"Databases of {self.warehouse}: {', '.join(self.databases()) or 'none'}."
+        elif identifier.branch != MAIN_BRANCH and self.exists(identifier.full_name):
+            branches = self.table(identifier.full_name).branches
+            existing = f"Branches of {identifier.full_name}: {', '.join(branches) or 'none but main'}."
+        else:
+            existing = f"Tables of {identifier.database}: {', '.join(self.tables(identifier.database)) or 'none'}."
+        return f"Table {identifier} does not exist. {existing}"
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a table of that name."""
+        identifier = Identifier.parse(name)
+        return bool(SchemaFiles(self._file_io, TablePaths(self._path(identifier), identifier.branch)).ids())
+
+    def read(self, name: str) -> pa.Table:
+        """All rows of a table or system table (`db.t$snapshots`)."""
+        identifier = Identifier.parse(name)
+        if identifier.system_table is None:
+            return self.table(name).to_arrow()
+        plain = Identifier(identifier.database, identifier.table, identifier.branch)
+        return self.table(str(plain)).system_table(identifier.system_table)
+
+    def create_table(
+        self,
+        name: str,
+        schema: pa.Schema | Sequence[DataField],
+        *,
+        primary_key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, Any] | None = None,
+        comment: str | None = None,
+        if_not_exists: bool = False,
+    ) -> Table:
+        """Create a table, and its database if need be.
+
+        Raises InvalidRequest that names the wrong column or option, AlreadyExists unless `if_not_exists`.
+        """
+        identifier = Identifier.parse(name)
+        if identifier.system_table is not None or identifier.branch != MAIN_BRANCH:
+            raise InvalidRequest(f"{name!r} cannot be created: give the plain name of a table, as in `db.t`.")
+        defaults = {k.removeprefix(_TABLE_DEFAULTS): v for k, v in self.options.items() if k.startswith(_TABLE_DEFAULTS)}
+        first = new_schema(
+            schema,
+            primary_keys=primary_key,
+            partition_keys=partition_by,
+            options={**defaults, **(options or {})},
+            comment=comment,
+            time_ms=self._clock.now_ms(),
+        )
+        self.create_database(identifier.database)
+        schemas = SchemaFiles(self._file_io, TablePaths(self._path(identifier)))
+        if schemas.ids() or not schemas.create(first):
+            if if_not_exists:
+                return self.table(name)
+            raise AlreadyExists(f"Table {identifier} exists. Drop it first, or create it if it does not exist.")
+        return self._table(TableStore(self._file_io, self._path(identifier), identifier, first, self._clock))
+
+    def drop_table(self, name: str, *, if_exists: bool = False) -> None:
+        """Delete a table with all its snapshots, tags, branches and files."""
+        identifier = Identifier.parse(name)
+        if not self.exists(identifier.full_name):
+            if if_exists:
+                return
+            raise NotFound(self._missing(identifier))
+        # Without schemas there is no table, so a crash in the middle leaves none that is half there.
+        root = self._path(identifier)
+        self._file_io.delete_directory(f"{root}/schema")
+        self._file_io.delete_directory(root)
+
+    def _path(self, identifier: Identifier) -> str:
+        return f"{self._root}/{identifier.database}.db/{identifier.table}"
+
+    def _table(self, store: TableStore) -> Table:
+        return Table(store, self.name, self._listeners)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _json(options: Mapping[str, str]) -> bytes:
+    return json.dumps(dict(options), indent=2, sort_keys=True).encode()

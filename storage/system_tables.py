@@ -1,0 +1,272 @@
+"""System tables: what a table's metadata says, as Arrow tables. Columns follow `docs/format.md`, "System tables"."""
+
+import datetime as dt
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from .errors import InvalidRequest
+from .format.binary_row import EMPTY_ROW, decode
+from .format.column_stats import SerializedStats, deserialize
+from .metadata.manifest import ManifestEntry
+from .metadata.table_store import TableStore
+from .read.scan import FileStatistics, Scan
+from .read.version import branch_names
+from .values import cast_text
+
+_TIME = pa.timestamp("ms")
+
+
+def _columns(*columns: tuple[str, pa.DataType]) -> pa.Schema:
+    """A schema from names; a name that ends with `!` is NOT NULL."""
+    return pa.schema([pa.field(name.rstrip("!"), kind, not name.endswith("!")) for name, kind in columns])
+
+
+_TEXT, _LONG, _INT = pa.string(), pa.int64(), pa.int32()
+_SCHEMAS = {
+    "snapshots": _columns(
+        ("snapshot_id!", _LONG), ("schema_id!", _LONG), ("commit_user!", _TEXT), ("commit_identifier!", _LONG),
+        ("commit_kind!", _TEXT), ("commit_time!", _TIME), ("base_manifest_list!", _TEXT),
+        ("delta_manifest_list!", _TEXT), ("changelog_manifest_list", _TEXT), ("total_record_count", _LONG),
+        ("delta_record_count", _LONG), ("changelog_record_count", _LONG), ("watermark", _LONG),
+        ("next_row_id", _LONG), ("operation", _TEXT), ("writer_version", _TEXT),
+    ),
+    "schemas": _columns(
+        ("schema_id!", _LONG), ("fields!", _TEXT), ("partition_keys!", _TEXT), ("primary_keys!", _TEXT),
+        ("options!", _TEXT), ("comment", _TEXT), ("update_time!", _TIME),
+    ),
+    "options": _columns(("key!", _TEXT), ("value!", _TEXT)),
+    "tags": _columns(
+        ("tag_name!", _TEXT), ("snapshot_id!", _LONG), ("schema_id!", _LONG), ("commit_time!", _TIME),
+        ("record_count", _LONG), ("create_time", _TIME), ("time_retained", _TEXT),
+    ),
+    "branches": _columns(("branch_name!", _TEXT), ("create_time!", _TIME)),
+    "files": _columns(
+        ("partition", _TEXT), ("bucket!", _INT), ("file_path!", _TEXT), ("file_format!", _TEXT), ("schema_id!", _LONG),
+        ("level!", _INT), ("record_count!", _LONG), ("file_size_in_bytes!", _LONG), ("min_key", _TEXT),
+        ("max_key", _TEXT), ("null_value_counts!", _TEXT), ("min_value_stats!", _TEXT), ("max_value_stats!", _TEXT),
+        ("min_sequence_number", _LONG), ("max_sequence_number", _LONG), ("creation_time", _TIME),
+        ("deleteRowCount", _LONG), ("file_source", _TEXT), ("first_row_id", _LONG), ("write_cols", pa.list_(_TEXT)),
+    ),
+    "manifests": _columns(
+        ("file_name!", _TEXT), ("file_size!", _LONG), ("num_added_files!", _LONG), ("num_deleted_files!", _LONG),
+        ("schema_id!", _LONG), ("min_partition_stats", _TEXT), ("max_partition_stats", _TEXT), ("min_row_id", _LONG),
+        ("max_row_id", _LONG),
+    ),
+    "partitions": _columns(
+        ("partition", _TEXT), ("record_count!", _LONG), ("file_size_in_bytes!", _LONG), ("file_count!", _LONG),
+        ("last_update_time", _TIME), ("created_at", _TIME), ("created_by", _TEXT), ("updated_by", _TEXT),
+        ("options", _TEXT), ("total_buckets!", _INT), ("done!", pa.bool_()), ("deleted_record_count", _LONG),
+    ),
+    "buckets": _columns(
+        ("partition", _TEXT), ("bucket!", _INT), ("record_count!", _LONG), ("file_size_in_bytes!", _LONG),
+        ("file_count!", _LONG), ("last_update_time", _TIME),
+    ),
+}  # fmt: skip
+SYSTEM_TABLES = tuple(_SCHEMAS)
+
+
+def read_system_table(store: TableStore, name: str) -> pa.Table:
+    """The rows of a system table. Raises InvalidRequest that lists the names there are."""
+    reader = _READERS.get(name)
+    if reader is None:
+        known = ", ".join(f"${one}" for one in SYSTEM_TABLES)
+        raise InvalidRequest(f"{store.identifier} has no system table ${name}. System tables: {known}.")
+    schema = _SCHEMAS[name]
+    columns = list(zip(*reader(store), strict=True)) or [()] * len(schema)
+    return pa.Table.from_arrays(
+        [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+Rows = Sequence[Sequence[Any]]
+
+
+def _snapshots(store: TableStore) -> Rows:
+    return [
+        (
+            one.id, one.schema_id, one.commit_user, one.commit_identifier, one.commit_kind, _local(one.time_ms),
+            one.base_manifest_list, one.delta_manifest_list, one.changelog_manifest_list, one.total_record_count,
+            one.delta_record_count, one.changelog_record_count, one.watermark, one.next_row_id, one.operation,
+            one.writer_version,
+        )
+        for one in store.snapshots.all()
+    ]  # fmt: skip
+
+
+def _schemas(store: TableStore) -> Rows:
+    schemas = [store.schemas.get(schema_id) for schema_id in store.schemas.ids()]
+    return [
+        (
+            one.id, json.dumps([field.to_json() for field in one.fields], ensure_ascii=False),
+            json.dumps(one.partition_keys), json.dumps(one.primary_keys), json.dumps(dict(one.options)), one.comment,
+            _local(one.time_ms),
+        )
+        for one in schemas
+    ]  # fmt: skip
+
+
+def _options(store: TableStore) -> Rows:
+    return sorted(store.schema.options.items())
+
+
+def _tags(store: TableStore) -> Rows:
+    rows = []
+    for tag in store.tags.all():
+        parts = tag.create_time_parts
+        created = None
+        if parts:
+            year, month, day, hour, minute, second, nanos = [*parts, 0, 0, 0, 0][:7]
+            created = dt.datetime(year, month, day, hour, minute, second, nanos // 1000)
+        retained = tag.time_retained_seconds
+        rows.append(
+            (
+                tag.name, tag.snapshot.id, tag.snapshot.schema_id, _local(tag.snapshot.time_ms),
+                tag.snapshot.total_record_count, created, None if retained is None else _iso_duration(retained),
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _iso_duration(seconds: float) -> str:
+    """Hours, minutes and seconds as Java prints a duration: `PT24H`."""
+    hours, rest = divmod(int(seconds), 3600)
+    minutes, second = divmod(rest, 60)
+    text = "".join(f"{count}{unit}" for count, unit in ((hours, "H"), (minutes, "M"), (second, "S")) if count)
+    return f"PT{text or '0S'}"
+
+
+def _branches(store: TableStore) -> Rows:
+    rows = []
+    for name in branch_names(store):
+        schema = store.file_io.read_text_or_none(f"{store.paths.branch_directory}/branch-{name}/schema/schema-0")
+        created = json.loads(schema).get("timeMillis", 0) if schema else 0
+        rows.append((name, _local(created)))
+    return rows
+
+
+def _live(store: TableStore) -> tuple[Scan, list[ManifestEntry]]:
+    scan = Scan(store, store.snapshots.latest())
+    return scan, scan.entries
+
+
+def _files(store: TableStore) -> Rows:
+    scan, entries = _live(store)
+    statistics = FileStatistics(store)
+    names = store.schema.column_names
+    rows = []
+    for entry in entries:
+        file = entry.file
+        stats = statistics.of(file, set(names))
+        types = {field.name: field.type for field in store.schema.fields}
+        directory = store.paths.bucket(scan.partition_path(entry.partition), entry.bucket)
+        lows = {name: stats[name].minimum for name in names if name in stats}
+        highs = {name: stats[name].maximum for name in names if name in stats}
+        rows.append(
+            (
+                _partition_values(store, entry.partition), entry.bucket, file.external_path or f"{directory}/{file.name}",
+                file.format, file.schema_id, file.level, file.row_count, file.size_bytes, _key(store, file.min_key),
+                _key(store, file.max_key),
+                _braces({name: stats[name].null_count for name in names if name in stats}),
+                _braces({name: _shown(types[name], value) for name, value in lows.items()}),
+                _braces({name: _shown(types[name], value) for name, value in highs.items()}),
+                file.min_sequence_number, file.max_sequence_number, _created(file.creation_time_local_ms),
+                file.delete_row_count, {0: "APPEND", 1: "COMPACT"}.get(file.file_source or 0), file.first_row_id,
+                None if file.write_columns is None else list(file.write_columns),
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _manifests(store: TableStore) -> Rows:
+    latest = store.snapshots.latest()
+    if latest is None:
+        return []
+    return [
+        (
+            one.name, one.size_bytes, one.added_file_count, one.deleted_file_count, one.schema_id,
+            *_partition_range(store, one.partition_stats), None, None,
+        )
+        for one in store.manifests_of(latest)
+    ]  # fmt: skip
+
+
+def _partition_range(store: TableStore, stats: SerializedStats) -> tuple[str, str]:
+    decoded = deserialize(stats, store.partition_types)
+    types = store.partition_types
+    lows = ", ".join(_shown(kind, one.minimum) for kind, one in zip(types, decoded, strict=True))
+    highs = ", ".join(_shown(kind, one.maximum) for kind, one in zip(types, decoded, strict=True))
+    return f"{{{lows}}}", f"{{{highs}}}"
+
+
+def _grouped(store: TableStore, key: Callable[[ManifestEntry], Any]) -> dict[Any, list[ManifestEntry]]:
+    groups: dict[Any, list[ManifestEntry]] = {}
+    for entry in _live(store)[1]:
+        groups.setdefault(key(entry), []).append(entry)
+    return groups
+
+
+def _totals(entries: Sequence[ManifestEntry]) -> tuple[int, int, int]:
+    files = [entry.file for entry in entries]
+    return sum(file.row_count for file in files), sum(file.size_bytes for file in files), len(files)
+
+
+def _partitions(store: TableStore) -> Rows:
+    scan = Scan(store, store.snapshots.latest())
+    rows = []
+    for partition, entries in _grouped(store, lambda entry: entry.partition).items():
+        times = [entry.file.creation_time_local_ms for entry in entries]
+        known = [time for time in times if time is not None]
+        rows.append(
+            (
+                scan.partition_path(partition), *_totals(entries), _created(max(known, default=None)),
+                _created(min(known, default=None)), None, None, None, entries[0].total_buckets, False,
+                sum(entry.file.delete_row_count or 0 for entry in entries),
+            )
+        )  # fmt: skip
+    return sorted(rows)
+
+
+def _buckets(store: TableStore) -> Rows:
+    rows = []
+    for (partition, bucket), entries in sorted(_grouped(store, lambda one: (one.partition, one.bucket)).items()):
+        known = [one.file.creation_time_local_ms for one in entries if one.file.creation_time_local_ms is not None]
+        updated = _created(max(known, default=None))
+        rows.append((_partition_values(store, partition), bucket, *_totals(entries), updated))
+    return rows
+
+
+_READERS: dict[str, Callable[[TableStore], Rows]] = {
+    "snapshots": _snapshots, "schemas": _schemas, "options": _options, "tags": _tags, "branches": _branches,
+    "files": _files, "manifests": _manifests, "partitions": _partitions, "buckets": _buckets,
+}  # fmt: skip
+
+
+def _local(time_ms: int) -> dt.datetime:
+    """Local wall-clock time, as the format's own system tables show it."""
+    return dt.datetime.fromtimestamp(time_ms / 1000)
+
+
+def _created(local_ms: int | None) -> dt.datetime | None:
+    return None if local_ms is None else dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=local_ms)
+
+
+def _shown(data_type: Any, value: Any) -> str:
+    return "null" if value is None else cast_text(data_type, value)
+
+
+def _braces(values: dict[str, Any]) -> str:
+    return "{" + ", ".join(f"{name}={'null' if value is None else value}" for name, value in values.items()) + "}"
+
+
+def _partition_values(store: TableStore, partition: bytes) -> str:
+    values = zip(store.partition_types, decode(partition, store.partition_types), strict=True)
+    return "{" + ", ".join(_shown(kind, value) for kind, value in values) + "}"
+
+
+def _key(store: TableStore, key: bytes) -> str | None:
+    if key == EMPTY_ROW:
+        return None
+    return "[" + ", ".join(_shown(kind, value) for kind, value in zip(store.key_types, decode(key, store.key_types), strict=True)) + "]"

@@ -1,0 +1,300 @@
+"""The handle of a table for users: read it, write it, name its snapshots. Arrow in and out."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from .errors import InvalidRequest, Unsupported
+from .identifier import Identifier, SnapshotRef
+from .metadata.schema import TableSchema
+from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from .metadata.table_store import TableStore
+from .metadata.tag import Tag
+from .read.predicate import Predicate
+from .read.scan import Scan
+from .read.version import Version, branch_names, on_branch, resolve_version
+from .system_tables import read_system_table
+from .values import from_arrow, from_literal, to_arrow
+from .write.commit import CommitId, CommitListener, Overwrite, TableCommit
+from .write.incoming import Rows
+from .write.table_write import CommitMessage, TableWrite
+
+Data = Rows | pa.RecordBatchReader
+Where = str | Predicate | None
+
+
+class Table:
+    """One branch of a table, optionally fixed at a version. Cheap to make; holds no open files."""
+
+    def __init__(
+        self, store: TableStore, catalog_name: str, listeners: Sequence[CommitListener] = (), version: Version = None
+    ) -> None:
+        self._store = store
+        self._catalog_name = catalog_name
+        self._listeners = listeners
+        self._version = version
+
+    @property
+    def identifier(self) -> Identifier:
+        return self._store.identifier
+
+    @property
+    def schema(self) -> TableSchema:
+        """The latest schema of the branch."""
+        return self._store.schema
+
+    @property
+    def store(self) -> TableStore:
+        """What the engines and the other rooms work on."""
+        return self._store
+
+    @property
+    def location(self) -> str:
+        """The table's directory as a URL."""
+        return self._store.file_io.url(self._store.paths.root)
+
+    # --- versions
+
+    def at(self, version: Version) -> "Table":
+        """The same table as of a version; it can be read, not written."""
+        return Table(self._store, self._catalog_name, self._listeners, version)
+
+    def on_branch(self, branch: str) -> "Table":
+        """The same table on another branch. Raises NotFound that lists the branches."""
+        return Table(on_branch(self._store, branch), self._catalog_name, self._listeners)
+
+    def snapshot(self, version: Version = None) -> Snapshot | None:
+        """The snapshot of a version; None if the table has none yet."""
+        return resolve_version(self._store, self._version if version is None else version)[1]
+
+    def ref(self, version: Version = None) -> SnapshotRef | None:
+        """The snapshot of a version as lineage names it; None if the table has no snapshot yet."""
+        store, snapshot = resolve_version(self._store, self._version if version is None else version)
+        return None if snapshot is None else self._ref(store, snapshot)
+
+    def _ref(self, store: TableStore, snapshot: Snapshot) -> SnapshotRef:
+        one = store.identifier
+        return SnapshotRef(self._catalog_name, one.database, one.table, one.branch, snapshot.id)
+
+    @property
+    def tags(self) -> "Tags":
+        return Tags(self._store)
+
+    @property
+    def branches(self) -> list[str]:
+        """Names of all branches but main."""
+        return branch_names(self._store)
+
+    # --- reading
+
+    def scan(self, *, columns: Sequence[str] | None = None, where: Where = None, version: Version = None) -> Scan:
+        """Plan a read. `where` is a SQL condition or a Predicate; the scan's splits can be read anywhere."""
+        store, snapshot = resolve_version(self._store, self._version if version is None else version)
+        if columns is not None:
+            store.schema.fields_named(columns)
+        predicate = None if where is None else _predicate(where).bind(store.schema)
+        return Scan(store, snapshot, None if columns is None else tuple(columns), predicate)
+
+    def to_arrow(
+        self, *, columns: Sequence[str] | None = None, where: Where = None, version: Version = None
+    ) -> pa.Table:
+        """All rows in memory, in no particular order."""
+        return self.scan(columns=columns, where=where, version=version).to_arrow()
+
+    def to_batches(
+        self, *, columns: Sequence[str] | None = None, where: Where = None, version: Version = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows as a stream of batches, in no particular order."""
+        return self.scan(columns=columns, where=where, version=version).to_batches()
+
+    def count(self, *, where: Where = None, version: Version = None) -> int:
+        """The number of rows."""
+        return self.scan(where=where, version=version).count()
+
+    def system_table(self, name: str) -> pa.Table:
+        """A system table, such as `snapshots`, `files` or `tags`."""
+        return read_system_table(self._store, name)
+
+    # --- writing
+
+    def write(
+        self,
+        data: Data,
+        *,
+        row_kind_column: str | None = None,
+        commit_id: CommitId | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Snapshot | None:
+        """Commit rows: an upsert by primary key, an append without one. Returns the snapshot; None for no rows.
+
+        `row_kind_column` names a text column with the kind of each row: +I -U +U -D. A repeated `commit_id` changes
+        nothing and returns the snapshot it made the first time.
+        """
+        return self._commit(data, None, row_kind_column, commit_id, properties, "WRITE")
+
+    def overwrite(
+        self,
+        data: Data,
+        *,
+        partition: Mapping[str, Any] | None = None,
+        dynamic: bool | None = None,
+        commit_id: CommitId | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Snapshot | None:
+        """Replace rows: those of the given partition, or, of a partitioned table, of the partitions that occur in the
+        data (`dynamic`, the default by option), or all.
+
+        With a `partition`, every row must belong to it; partition columns may be left out of the data.
+        """
+        if partition is not None and dynamic:
+            raise InvalidRequest("An overwrite takes either a partition or dynamic=True, not both.")
+        if dynamic is None:
+            dynamic = partition is None and self._store.options.dynamic_partition_overwrite
+        if partition is not None:
+            matching = self._partition_values(partition)
+            data = _with_partition(data, self.schema, partition, matching)
+            return self._commit(data, Overwrite(matching=matching), None, commit_id, properties, "OVERWRITE")
+        mode = None if dynamic and self.schema.partition_keys else Overwrite()
+        return self._commit(data, mode or Overwrite(partitions=frozenset()), None, commit_id, properties, "OVERWRITE")
+
+    def delete(self, where: str | Predicate) -> Snapshot | None:
+        """Delete the rows that match, by key. Returns the snapshot; None if nothing matched."""
+        if not self.schema.primary_keys:
+            raise Unsupported(
+                f"Table {self.identifier} has no primary key; deleting single rows of it is not supported yet. "
+                "Overwrite the partition with the rows to keep."
+            )
+        rows = self.to_arrow(where=where)
+        kinds = pa.array(["-D"]).take(pa.array([0] * rows.num_rows, pa.int32()))
+        return self._commit(rows.append_column("_kind", kinds), None, "_kind", None, None, "DELETE")
+
+    def truncate(self) -> Snapshot | None:
+        """Delete all rows. Returns the snapshot; None if there were none."""
+        self._check_writable()
+        return self.new_commit().commit([], overwrite=Overwrite(), operation="TRUNCATE")
+
+    def new_write(self, *, replaces: bool = False) -> TableWrite:
+        """A writer whose rows somebody else commits (a Spark task, for example)."""
+        self._check_writable()
+        return TableWrite(self._store, ignore_existing=replaces)
+
+    def new_commit(self, commit_id: CommitId | None = None) -> TableCommit:
+        """What makes the messages of writers visible."""
+        return TableCommit(self._store, commit_id or self.new_commit_id(), self._listeners)
+
+    def new_commit_id(self) -> CommitId:
+        """An id for a commit that nobody will repeat."""
+        return CommitId(self._store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER)
+
+    def commit_messages(
+        self,
+        messages: Sequence[CommitMessage],
+        overwrite: Overwrite | None,
+        commit_id: CommitId | None = None,
+        properties: Mapping[str, str] | None = None,
+        operation: str | None = None,
+    ) -> Snapshot | None:
+        """Commit what writers wrote. An Overwrite of no partitions (dynamic) becomes one of those that were written."""
+        if overwrite is not None and overwrite.partitions is not None:
+            written = {entry.partition for message in messages for entry in message.added}
+            if not written:
+                return None
+            overwrite = replace(overwrite, partitions=frozenset(written))
+        commit = self.new_commit(commit_id)
+        return commit.commit(messages, overwrite=overwrite, properties=properties, operation=operation)
+
+    def _commit(
+        self,
+        data: Data,
+        overwrite: Overwrite | None,
+        row_kind_column: str | None,
+        commit_id: CommitId | None,
+        properties: Mapping[str, str] | None,
+        operation: str,
+    ) -> Snapshot | None:
+        writer = self.new_write(replaces=overwrite is not None)
+        try:
+            for rows in [data] if isinstance(data, pa.Table | pa.RecordBatch) else data:
+                writer.write(rows, row_kind_column)
+            message = writer.prepare_commit()
+        except BaseException:
+            writer.abort()
+            raise
+        return self.commit_messages([message], overwrite, commit_id, properties, operation)
+
+    def _check_writable(self) -> None:
+        if self._version is not None:
+            raise InvalidRequest(
+                f"{self.identifier} was opened as of {self._version!r}, which can only be read. Write to the table itself."
+            )
+
+    def _partition_values(self, partition: Mapping[str, Any]) -> dict[str, Any]:
+        keys = self.schema.partition_keys
+        for name in partition:
+            if name not in keys:
+                raise InvalidRequest(
+                    f"{name!r} is not a partition column of {self.identifier}. "
+                    f"Partition columns: {', '.join(keys) or 'none'}."
+                )
+        return {name: from_literal(value, self.schema.field(name).type) for name, value in partition.items()}
+
+
+class Tags:
+    """The tags of one branch."""
+
+    def __init__(self, store: TableStore) -> None:
+        self._store = store
+
+    def create(self, name: str, *, snapshot_id: int | None = None, replace: bool = False) -> Tag:
+        """Name a snapshot: the latest, unless an id is given. No data is copied.
+
+        Raises AlreadyExists if the name is taken by another snapshot and `replace` is not set.
+        """
+        snapshot = self._store.snapshots.latest() if snapshot_id is None else self._store.snapshots.get(snapshot_id)
+        if snapshot is None:
+            raise InvalidRequest(f"{self._store.identifier} has no snapshot to tag. Write to the table first.")
+        return self._store.tags.create(name, snapshot, replace=replace)
+
+    def delete(self, name: str) -> None:
+        """Forget a name. Raises NotFound, listing the tags, if there is none."""
+        self._store.tags.delete(name)
+
+    def get(self, name: str) -> Tag:
+        return self._store.tags.get(name)
+
+    def list(self) -> list[Tag]:
+        """All tags, by snapshot id."""
+        return self._store.tags.all()
+
+
+def _predicate(where: str | Predicate) -> Predicate:
+    if isinstance(where, Predicate):
+        return where
+    # sqlglot costs more to import than the whole store: only those who write conditions as text pay for it.
+    from .sql.predicate_text import parse_predicate
+
+    return parse_predicate(where)
+
+
+def _with_partition(
+    data: Data, schema: TableSchema, partition: Mapping[str, Any], values: Mapping[str, Any]
+) -> Iterator[pa.Table]:
+    """The rows with the partition's columns filled in. Raises InvalidRequest for rows of another partition."""
+    for rows in [data] if isinstance(data, pa.Table | pa.RecordBatch) else data:
+        table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+        for name, value in values.items():
+            field = schema.field(name)
+            if name not in table.column_names:
+                filled = pa.repeat(to_arrow([value], field.type)[0], table.num_rows)
+                table = table.append_column(name, filled)
+                continue
+            found = set(from_arrow(table.column(name).cast(field.type.to_arrow()).unique(), field.type))
+            if found - {value}:
+                other = sorted(found - {value}, key=str)[0]
+                raise InvalidRequest(
+                    f"A row has {name} = {other!r}, but the overwrite is of partition {dict(partition)}. "
+                    "Filter the rows, or overwrite dynamically."
+                )
+        yield table
