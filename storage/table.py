@@ -175,10 +175,10 @@ class Table:
         self._check_writable()
         return self.new_commit().commit([], overwrite=Overwrite(), operation="TRUNCATE")
 
-    def new_write(self, *, replaces: bool = False) -> TableWrite:
-        """A writer whose rows somebody else commits (a Spark task, for example)."""
+    def new_write(self, *, replaces: bool = False, write_name: str | None = None) -> TableWrite:
+        """A writer whose rows somebody else commits (a Spark task, for example). `write_name` is shared by all of them."""
         self._check_writable()
-        return TableWrite(self._store, ignore_existing=replaces)
+        return TableWrite(self._store, ignore_existing=replaces, write_name=write_name)
 
     def new_commit(self, commit_id: CommitId | None = None) -> TableCommit:
         """What makes the messages of writers visible."""
@@ -187,6 +187,10 @@ class Table:
     def new_commit_id(self) -> CommitId:
         """An id for a commit that nobody will repeat."""
         return CommitId(self._store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER)
+
+    def notify(self, snapshot: Snapshot) -> None:
+        """Tell the listeners of a commit that another process made for this one."""
+        self.new_commit().notify(snapshot)
 
     def commit_messages(
         self,

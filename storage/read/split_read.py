@@ -80,12 +80,11 @@ class _SectionReader:
     def _merge(self, section: Section) -> Iterator[pa.RecordBatch]:
         runs = _oldest_first(section.runs)
         with_sequence = not _ranks_decide(runs)
-        with_kind = any(run.may_hold_deletes for run in runs)
         key_names = {field.name for field in self._key_fields}
         values = [field for field in self._fields if field.name not in key_names]
         row_filter = restricted_to(self._predicate, key_names | set(self._partition))
         cursors = [
-            RunCursor(self._read_run(run, values, row_filter, with_sequence, with_kind), rank)
+            RunCursor(self._read_run(run, values, row_filter, with_sequence), rank)
             for rank, run in enumerate(runs)
         ]
         for batch in merge_sorted_runs(cursors, len(self._key_fields)):
@@ -95,16 +94,17 @@ class _SectionReader:
         return batch.rename_columns([name.removeprefix(KEY_PREFIX) for name in batch.schema.names])
 
     def _read_run(
-        self, run: SortedRun, values: Sequence[DataField], row_filter: Predicate | None, sequence: bool, kind: bool
+        self, run: SortedRun, values: Sequence[DataField], row_filter: Predicate | None, with_sequence: bool
     ) -> Iterator[pa.RecordBatch]:
         for file in run.files:
-            yield from self._read_keyed(file, values, row_filter, sequence, kind)
+            yield from self._read_keyed(file, values, row_filter, with_sequence)
 
     def _read_keyed(
-        self, file: DataFile, values: Sequence[DataField], row_filter: Predicate | None, sequence: bool, kind: bool
+        self, file: DataFile, values: Sequence[DataField], row_filter: Predicate | None, with_sequence: bool
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of `_KEY_*`, sequence number and kind if wanted, and the value columns."""
-        system = [name for name, wanted in ((SEQUENCE_NUMBER, sequence), (VALUE_KIND, kind)) if wanted]
+        """Batches of `_KEY_*`, sequence number if wanted, row kind, and the value columns."""
+        # The kind is read even where the manifest counts no deletes: pypaimon writes 0 for files that hold some.
+        system = [SEQUENCE_NUMBER, VALUE_KIND] if with_sequence else [VALUE_KIND]
         with self._open(file) as reader:
             mapping = _FileColumns(self._store.schemas.get(file.schema_id).fields, reader.column_names)
             key_sources = [mapping.key_source(field) for field in self._key_fields]

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from ..errors import CommitConflict, CommitOutcomeUnknown, StorageError
 from ..format.binary_row import decode
+from ..identifier import Identifier
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ManifestEntry, ManifestFile
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, OVERWRITE, Snapshot
@@ -30,7 +31,7 @@ _CLOCK_SKEW_MS = 3_600_000
 class CommitListener(Protocol):
     """Told of every commit once it is visible. It runs after the fact: what it raises cannot undo the commit."""
 
-    def notify_commit_complete(self, store: TableStore, snapshot: Snapshot) -> None: ...
+    def notify_commit_complete(self, identifier: Identifier, snapshot: Snapshot) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class TableCommit:
             self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
             raise
         if snapshot is not None:
-            self._notify(snapshot)
+            self.notify(snapshot)
         return snapshot
 
     def find_committed(self) -> Snapshot | None:
@@ -133,10 +134,11 @@ class TableCommit:
         paths = [path for message in messages for path in message.paths]
         self._store.file_io.delete_quietly([path for path in paths if path.rsplit("/", 1)[-1] not in kept])
 
-    def _notify(self, snapshot: Snapshot) -> None:
+    def notify(self, snapshot: Snapshot) -> None:
+        """Tell the listeners. What they raise is logged: the commit stands."""
         for listener in self._listeners:
             try:
-                listener.notify_commit_complete(self._store, snapshot)
+                listener.notify_commit_complete(self._store.identifier, snapshot)
             except Exception:
                 _log.exception("%s: snapshot %s is committed, a listener failed", self._store.identifier, snapshot.id)
 

@@ -57,8 +57,10 @@ class _Place:
 class TableWrite:
     """Collects the rows of one commit. Call `write` any number of times, then `prepare_commit` or `abort`."""
 
-    def __init__(self, store: TableStore, *, ignore_existing: bool = False) -> None:
-        """`ignore_existing`: the rows replace the partitions they go to, so sequence numbers start from 0."""
+    def __init__(self, store: TableStore, *, ignore_existing: bool = False, write_name: str | None = None) -> None:
+        """`ignore_existing`: the rows replace the partitions they go to, so sequence numbers start from 0.
+        `write_name` is shared by the writers of one commit, and is how `delete_files_of` finds their files.
+        """
         refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
         self._store = store
         self._schema = store.schema
@@ -72,7 +74,8 @@ class TableWrite:
         self._paths: list[str] = []
         # Buckets are written by several threads: `next` of a counter is atomic.
         self._file_numbers = count()
-        self._prefix = f"data-{store.clock.unique_name()}"
+        own_name = store.clock.unique_name()
+        self._prefix = f"{_file_prefix(write_name)}{own_name[:8]}" if write_name else f"data-{own_name}"
         self._value_fields = list(self._schema.fields)
         self._key_fields = self._schema.fields_named(self._schema.trimmed_primary_keys)
         self._bucket_fields = self._schema.fields_named(self._schema.bucket_keys) if self._options.bucket > 0 else []
@@ -291,6 +294,23 @@ class TableWrite:
             int(sequence.max()), self._schema.id, 0, _local_ms(self._store.clock.now_ms()), delete_row_count, WRITTEN,
             described,
         )  # fmt: skip
+
+
+def delete_files_of(write_name: str, store: TableStore) -> None:
+    """Delete all files that the writers of a write made that will not be committed, those of killed writers too."""
+    directories = [store.paths.root]
+    for _ in store.schema.partition_keys:
+        directories = [f"{one}/{name}" for one in directories for name in store.file_io.list_directories(one) if "=" in name]
+    for directory in directories:
+        for bucket in store.file_io.list_directories(directory):
+            if bucket.startswith("bucket-"):
+                files = store.file_io.list_files(f"{directory}/{bucket}")
+                left = [one.name for one in files if one.name.startswith(_file_prefix(write_name))]
+                store.file_io.delete_quietly([f"{directory}/{bucket}/{name}" for name in left])
+
+
+def _file_prefix(write_name: str) -> str:
+    return f"data-{write_name}-"
 
 
 def _array(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -1,0 +1,48 @@
+"""Lineage as something to look at: a text tree, Mermaid, or rows."""
+
+from typing import Any
+
+from storage import SnapshotRef
+
+from .graph import LineageGraph
+
+
+def text_tree(graph: LineageGraph) -> str:
+    """An indented tree from the root on. A snapshot that was shown before is not unfolded again."""
+    lines = [str(graph.root)]
+    shown: set[SnapshotRef] = set()
+
+    def unfold(ref: SnapshotRef, indent: str) -> None:
+        shown.add(ref)
+        following = graph.next_to(ref)
+        for index, one in enumerate(following):
+            last = index == len(following) - 1
+            again = one in shown and bool(graph.next_to(one))
+            lines.append(f"{indent}{'└── ' if last else '├── '}{one}{' (shown above)' if again else ''}")
+            if one not in shown:
+                unfold(one, indent + ("    " if last else "│   "))
+
+    unfold(graph.root, "")
+    return "\n".join(lines)
+
+
+def mermaid(graph: LineageGraph) -> str:
+    """A Mermaid flow chart, sources on the left."""
+    refs = sorted({graph.root, *graph.snapshots})
+    names = {ref: f"s{index}" for index, ref in enumerate(refs)}
+    lines = ["flowchart LR"]
+    lines += [f'    {name}["{ref}"]' for ref, name in names.items()]
+    lines += [f"    {names[edge.source]} --> {names[edge.sink]}" for edge in graph.edges]
+    return "\n".join(lines)
+
+
+def rows(graph: LineageGraph) -> list[dict[str, Any]]:
+    """One row an edge: source and sink by table and snapshot id, job and barrier."""
+    return [
+        {
+            "source": edge.source.table_name, "source_snapshot_id": edge.source.snapshot_id,
+            "sink": edge.sink.table_name, "sink_snapshot_id": edge.sink.snapshot_id,
+            "job": edge.job, "barrier_id": edge.barrier_id,
+        }
+        for edge in graph.edges
+    ]  # fmt: skip

@@ -1,0 +1,116 @@
+"""Questions about lineage: which snapshots was this one made from, and what did it feed, over any number of hops.
+
+The answer is a graph of snapshots. A snapshot leads to the barriers that produced it, those to the snapshots they
+consumed, and so on; each hop asks every catalog's store once for all snapshots of that hop.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from storage import SnapshotRef
+
+from .entities import Side, SnapshotLineage
+from .store import LineageStore
+
+Direction = Literal["up", "down"]
+# As many keys as any database takes in one statement.
+_CHUNK = 400
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Edge:
+    """`sink` was made from `source` by a job at a barrier."""
+
+    source: SnapshotRef
+    sink: SnapshotRef
+    job: str
+    barrier_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class LineageGraph:
+    """What was found from `root` on: edges in order, each once."""
+
+    root: SnapshotRef
+    direction: Direction
+    edges: tuple[Edge, ...]
+
+    def next_to(self, ref: SnapshotRef) -> list[SnapshotRef]:
+        """The snapshots one hop further, in order."""
+        if self.direction == "up":
+            return sorted({edge.source for edge in self.edges if edge.sink == ref})
+        return sorted({edge.sink for edge in self.edges if edge.source == ref})
+
+    @property
+    def snapshots(self) -> list[SnapshotRef]:
+        """All snapshots found, the root left out."""
+        found = {ref for edge in self.edges for ref in (edge.source, edge.sink)}
+        return sorted(found - {self.root})
+
+
+def trace(
+    stores: Mapping[str, LineageStore], ref: SnapshotRef, direction: Direction, hops: int | None = None
+) -> LineageGraph:
+    """The lineage of a snapshot, upstream or downstream; `hops` None means as far as it goes."""
+    near: Side = "sink" if direction == "up" else "source"
+    far: Side = "source" if direction == "up" else "sink"
+    edges: set[Edge] = set()
+    seen = {ref}
+    frontier = [ref]
+    while frontier and (hops is None or hops > 0):
+        hops = None if hops is None else hops - 1
+        found: set[SnapshotRef] = set()
+        barriers: dict[tuple[str, int], list[SnapshotRef]] = {}
+        for row, one in _rows_of(stores, near, frontier):
+            barriers.setdefault((row.job, row.barrier_id), []).append(one)
+        for catalog, store in stores.items():
+            for row in _rows_at(store, far, barriers):
+                other = row.ref(catalog)
+                for one in barriers[row.job, row.barrier_id]:
+                    source, sink = (other, one) if direction == "up" else (one, other)
+                    edges.add(Edge(source, sink, row.job, row.barrier_id))
+                found.add(other)
+        frontier = sorted(found - seen)
+        seen |= found
+    return LineageGraph(ref, direction, tuple(sorted(edges)))
+
+
+def _rows_of(
+    stores: Mapping[str, LineageStore], side: Side, refs: Iterable[SnapshotRef]
+) -> Iterable[tuple[SnapshotLineage, SnapshotRef]]:
+    """Rows about the given snapshots, with the snapshot."""
+    tables: dict[tuple[str, str, str, str], list[int]] = {}
+    for ref in refs:
+        tables.setdefault((ref.catalog, ref.database, ref.table, ref.branch), []).append(ref.snapshot_id)
+    for (catalog, database, table, branch), ids in tables.items():
+        if catalog not in stores:
+            continue
+        for start in range(0, len(ids), _CHUNK):
+            chunk = ids[start : start + _CHUNK]
+            where = {"database": database, "table": table, "branch": branch, "snapshot_id": chunk}
+            for row in stores[catalog].snapshots(side, **where):
+                yield row, row.ref(catalog)
+
+
+def _rows_at(
+    store: LineageStore, side: Side, barriers: Mapping[tuple[str, int], object]
+) -> Iterable[SnapshotLineage]:
+    """Rows of the given barriers."""
+    by_job: dict[str, list[int]] = {}
+    for job, barrier in barriers:
+        by_job.setdefault(job, []).append(barrier)
+    for job, ids in by_job.items():
+        for start in range(0, len(ids), _CHUNK):
+            yield from store.snapshots(side, job=job, barrier_id=ids[start : start + _CHUNK])
+
+
+def neighbour_tables(store: LineageStore, database: str, table: str, direction: Direction) -> list[tuple[str, str]]:
+    """Database and name of the tables that jobs read to write this one (up), or write having read it (down)."""
+    near: Side = "sink" if direction == "up" else "source"
+    far: Side = "source" if direction == "up" else "sink"
+    jobs = sorted({row.job for row in store.tables(near, database=database, table=table)})
+    found: set[tuple[str, str]] = set()
+    for start in range(0, len(jobs), _CHUNK):
+        found |= {(row.database, row.table) for row in store.tables(far, job=jobs[start : start + _CHUNK])}
+    return sorted(found)

@@ -1,0 +1,54 @@
+"""The SQL tables of lineage: those of the lineage document, with the branch as part of the key.
+
+Snapshot ids are unique only within a branch. A job may read two versions of one table at a barrier, so the snapshot id
+is part of the key of sources.
+"""
+
+from sqlalchemy import BigInteger, Column, DateTime, Index, Integer, MetaData, String, Table
+from sqlalchemy.dialects.mysql import DATETIME
+
+metadata = MetaData()
+SCHEMA_VERSION = 1
+
+_NAME = String(255)
+# SQLite has one kind of whole number; MySQL drops milliseconds unless told to keep them.
+_LONG = BigInteger().with_variant(Integer, "sqlite")
+_TIME = DateTime().with_variant(DATETIME(fsp=3), "mysql", "mariadb")
+
+
+def _place() -> list[Column[str]]:
+    return [Column(name, _NAME, primary_key=True) for name in ("database", "table", "branch")]
+
+
+def _job() -> Column[str]:
+    return Column("job", _NAME, primary_key=True)
+
+
+def _job_lineage(name: str) -> Table:
+    table = Table(name, metadata, _job(), *_place(), Column("create_time", _TIME, nullable=False))
+    Index(f"{name}_by_table", table.c.database, table.c.table, table.c.branch)
+    return table
+
+
+def _snapshot_lineage(name: str, *, snapshot_in_key: bool) -> Table:
+    table = Table(
+        name,
+        metadata,
+        _job(),
+        Column("barrier_id", _LONG, primary_key=True, autoincrement=False),
+        *_place(),
+        Column("snapshot_id", _LONG, primary_key=snapshot_in_key, autoincrement=False, nullable=False),
+        Column("create_time", _TIME, nullable=False),
+    )
+    Index(f"{name}_by_snapshot", table.c.database, table.c.table, table.c.branch, table.c.snapshot_id)
+    return table
+
+
+source_job_lineage = _job_lineage("source_job_lineage")
+sink_job_lineage = _job_lineage("sink_job_lineage")
+source_snapshot_lineage = _snapshot_lineage("source_snapshot_lineage", snapshot_in_key=True)
+sink_snapshot_lineage = _snapshot_lineage("sink_snapshot_lineage", snapshot_in_key=False)
+job_startup = Table(
+    "job_startup", metadata, _job(), *_place(), Column("snapshot_id", _LONG, autoincrement=False, nullable=False)
+)
+schema_version = Table("lineage_schema_version", metadata, Column("version", Integer, primary_key=True))

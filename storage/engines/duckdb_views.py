@@ -1,0 +1,45 @@
+"""Tables as views of a DuckDB connection: files that need no merge are read by DuckDB itself, the others are merged here."""
+
+import duckdb
+import pyarrow as pa
+
+from ..read.scan import Scan
+
+
+def add_arrow(connection: duckdb.DuckDBPyConnection, database: str, name: str, rows: pa.Table) -> None:
+    """Make rows known as `database.name`."""
+    held = f"__{database}__{name}"
+    connection.register(held, rows)
+    _create_view(connection, database, name, f"SELECT * FROM {quoted(held)}")
+
+
+def add_scan(connection: duckdb.DuckDBPyConnection, database: str, name: str, scan: Scan) -> None:
+    """Make the rows of a scan known as `database.name`."""
+    local = scan.store.file_io.is_local
+    native = [split for split in scan.splits if local and split.can_be_read_natively]
+    merged = [split for split in scan.splits if split not in native]
+    columns = ", ".join(quoted(column) for column in scan.schema.names)
+    parts = []
+    if native:
+        paths = ", ".join(_text(path) for split in native for path in split.file_paths)
+        parts.append(f"SELECT {columns} FROM read_parquet([{paths}], hive_partitioning = false)")
+    if merged or not native:
+        batches = [batch for split in merged for batch in split.read()]
+        held = f"__{database}__{name}"
+        connection.register(held, pa.Table.from_batches(batches, scan.schema))
+        parts.append(f"SELECT {columns} FROM {quoted(held)}")
+    _create_view(connection, database, name, " UNION ALL ".join(parts))
+
+
+def _create_view(connection: duckdb.DuckDBPyConnection, database: str, name: str, query: str) -> None:
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(database)}")
+    connection.execute(f"CREATE OR REPLACE VIEW {quoted(database)}.{quoted(name)} AS {query}")
+
+
+def quoted(name: str) -> str:
+    """A name as SQL takes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

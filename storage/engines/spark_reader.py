@@ -1,0 +1,59 @@
+"""Read a table into a Spark DataFrame: natively where no merge is needed, through the data source where one is.
+
+Spark's own Parquet scan prunes columns and pushes filters down for free; it gets the files whose rows stand as they
+are. The others go through `snapline`, which merges them.
+"""
+
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ..read.scan import Scan
+from ..table import Table
+from .spark_source import FORMAT, SnaplineSource
+from .spark_types import spark_schema
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format `snapline` known to a session."""
+    spark.dataSource.register(SnaplineSource)
+
+
+def read_scan(spark: SparkSession, table: Table, scan: Scan, warehouse: str, *, native: bool | None = None) -> DataFrame:
+    """The rows of a planned scan (without a filter) as a DataFrame, pinned to the scan's snapshot.
+
+    `native` decides whether Spark reads files itself; by default it does for a local warehouse, since an object store
+    needs Hadoop's file systems for that.
+    """
+    schema = spark_schema(scan.schema)
+    if scan.snapshot is None or not scan.splits:
+        return spark.createDataFrame([], schema)
+    use_native = table.store.file_io.is_local if native is None else native
+    # Spark reads no Parquet times of milliseconds.
+    use_native = use_native and not any(field.type.root == "TIME" for field in scan.store.schema.fields)
+    own = [split for split in scan.splits if use_native and split.can_be_read_natively]
+    parts: list[DataFrame] = []
+    if own:
+        paths = [table.store.file_io.url(path) for split in own for path in split.file_paths]
+        # Without this, Spark would guess partition columns from the directories.
+        reader = spark.read.schema(schema).option("recursiveFileLookup", "true")
+        parts.append(reader.parquet(*paths))
+    if len(own) < len(scan.splits):
+        parts.append(_through_source(spark, table, scan, warehouse, merged_only=bool(own)))
+    return reduce(DataFrame.unionByName, parts)
+
+
+def _through_source(
+    spark: SparkSession, table: Table, scan: Scan, warehouse: str, *, merged_only: bool
+) -> DataFrame:
+    assert scan.snapshot is not None
+    identifier = scan.store.identifier
+    reader = spark.read.format(FORMAT).option("warehouse", warehouse)
+    reader = reader.option("branch", identifier.branch).option("version", str(scan.snapshot.id))
+    for key, value in table.store.file_io.storage_options.items():
+        reader = reader.option(f"storage.{key}", str(value))
+    if merged_only:
+        reader = reader.option("splits", "merged")
+    if scan.columns is not None:
+        reader = reader.option("columns", ",".join(scan.columns))
+    return reader.load(identifier.full_name)

@@ -1,0 +1,224 @@
+"""The Spark data source `snapline`: tables of the store as DataFrames, and DataFrames as commits. No jar needed.
+
+    spark.read.format("snapline").option("warehouse", uri).load("shop.orders")
+    df.write.format("snapline").option("warehouse", uri).mode("append").save("shop.orders")
+
+Options for reading: `version` (snapshot id, tag, `branch.tag`), `branch`, `columns` (comma-separated), `splits` (`merged`
+leaves out what Spark's own Parquet scan can read). Options for writing: `commit-user`, `commit-identifier`, `properties`
+(JSON). `storage.<key>` goes to fsspec.
+"""
+
+import datetime as dt
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringStartsWith,
+    WriterCommitMessage,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from ..catalog import Catalog
+from ..errors import InvalidRequest
+from ..read.predicate import Comparison, IsIn, Predicate, StartsWith, all_of
+from ..read.predicate import IsNull as IsNullPredicate
+from ..read.scan import Scan
+from ..read.split import Split
+from ..table import Table
+from ..write.commit import CommitId, Overwrite
+from ..write.table_write import CommitMessage, delete_files_of
+from .spark_types import as_spark_expects, spark_schema
+
+FORMAT = "snapline"
+
+
+class SnaplineSource(DataSource):
+    """Registered once a session under the name `snapline`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> StructType:
+        return spark_schema(_scan(self.options).schema)
+
+    def reader(self, schema: StructType) -> "SnaplineReader":
+        return SnaplineReader(dict(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> "SnaplineWriter":
+        return SnaplineWriter(dict(self.options), overwrite)
+
+
+def _table(options: dict[str, str]) -> Table:
+    name, warehouse = options.get("path"), options.get("warehouse")
+    if not warehouse:
+        raise InvalidRequest('The format `snapline` needs a warehouse: .option("warehouse", "/data/warehouse").')
+    if not name:
+        raise InvalidRequest('The format `snapline` needs a table: .load("database.table") or .save("database.table").')
+    prefix = "storage."
+    storage_options = {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}
+    table = Catalog(warehouse, storage_options=storage_options).table(name)
+    return table.on_branch(options["branch"]) if options.get("branch") else table
+
+
+def _scan(options: dict[str, str], where: Predicate | None = None) -> Scan:
+    columns = [name for name in options.get("columns", "").split(",") if name]
+    version = options.get("version")
+    return _table(options).scan(columns=columns or None, where=where, version=version or None)
+
+
+@dataclass
+class SplitPartition(InputPartition):
+    """A split on its way to a task."""
+
+    split: Split
+
+
+class SnaplineReader(DataSourceReader):
+    """Reads the splits of a scan, one in each task."""
+
+    def __init__(self, options: dict[str, str], schema: StructType) -> None:
+        self._options = options
+        self._arrow_schema = to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
+        self._pushed: Predicate | None = None
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        table_schema = _scan(self._options).store.schema
+        pushed = []
+        for one in filters:
+            predicate = _predicate(one)
+            if predicate is None:
+                yield one
+                continue
+            (column,) = predicate.columns()
+            data_type = table_schema.field(column).type
+            try:
+                predicate.bind(table_schema)
+            except InvalidRequest:
+                yield one
+                continue
+            # Spark orders NaN above all numbers and calls it equal to itself: it judges floats on its own.
+            if data_type.is_float or data_type.is_timestamp or data_type.is_nested:
+                yield one
+            else:
+                pushed.append(predicate)
+        self._pushed = all_of(pushed)
+
+    def partitions(self) -> list[InputPartition]:
+        splits = _scan(self._options, self._pushed).splits
+        if self._options.get("splits") == "merged":
+            splits = [split for split in splits if not split.can_be_read_natively]
+        return [SplitPartition(split) for split in splits] or [SplitPartition(None)]  # type: ignore[arg-type]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, SplitPartition)
+        if partition.split is not None:
+            for batch in partition.split.read():
+                yield as_spark_expects(batch, self._arrow_schema)
+
+
+_COMPARISONS = {EqualTo: "=", GreaterThan: ">", GreaterThanOrEqual: ">=", LessThan: "<", LessThanOrEqual: "<="}
+
+
+def _predicate(one: Filter) -> Predicate | None:
+    """The predicate that means exactly the same, or None if there is none."""
+    if isinstance(one, Not):
+        inner = _predicate(one.child)
+        return None if inner is None else inner.negated()
+    attribute = getattr(one, "attribute", ())
+    if len(attribute) != 1:
+        return None
+    (column,) = attribute
+    value: Any = getattr(one, "value", None)
+    if isinstance(value, dt.datetime):
+        return None
+    if operator := _COMPARISONS.get(type(one)):
+        return Comparison(column, operator, value)
+    if isinstance(one, In):
+        return IsIn(column, tuple(one.value))
+    if isinstance(one, IsNull | IsNotNull):
+        return IsNullPredicate(column, isinstance(one, IsNotNull))
+    if isinstance(one, StringStartsWith):
+        return StartsWith(column, one.value)
+    return None
+
+
+@dataclass
+class FilesWritten(WriterCommitMessage):
+    """What one task wrote, on its way to the commit."""
+
+    message: CommitMessage
+
+
+class SnaplineWriter(DataSourceArrowWriter):
+    """Writes level-0 files in the tasks and commits one snapshot on the driver."""
+
+    def __init__(self, options: dict[str, str], overwrite: bool) -> None:
+        self._options = options
+        self._table = _table(options)
+        self._overwrite = overwrite
+        self._write_name = self._table.store.clock.unique_name()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        writer = self._table.new_write(replaces=self._overwrite, write_name=self._write_name)
+        try:
+            for batch in iterator:
+                writer.write(batch, self._options.get("row-kind-column"))
+            return FilesWritten(writer.prepare_commit())
+        except BaseException:
+            writer.abort()
+            raise
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        written = [one.message for one in messages if isinstance(one, FilesWritten)]
+        overwrite = overwrite_of(self._table, self._options) if self._overwrite else None
+        self._table.commit_messages(
+            written,
+            overwrite,
+            commit_id_of(self._options),
+            json.loads(self._options.get("properties") or "{}"),
+            "OVERWRITE" if self._overwrite else "WRITE",
+        )
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        # Tasks that were killed sent no message, so their files are found by name.
+        delete_files_of(self._write_name, self._table.store)
+
+
+def overwrite_of(table: Table, options: dict[str, str]) -> Overwrite:
+    """What an overwriting write replaces: `overwrite` = `table`, `partitions` (those written) or the table's default."""
+    mode = options.get("overwrite")
+    dynamic = table.store.options.dynamic_partition_overwrite if mode is None else mode == "partitions"
+    return Overwrite(partitions=frozenset()) if dynamic and table.schema.partition_keys else Overwrite()
+
+
+def commit_id_of(options: dict[str, str]) -> CommitId | None:
+    """The commit id that the options name; None for a write that nobody repeats."""
+    if "commit-user" not in options:
+        return None
+    not_before = options.get("commit-not-before-ms")
+    try:
+        identifier = int(options.get("commit-identifier", "1"))
+        return CommitId(options["commit-user"], identifier, True, int(not_before) if not_before else None)
+    except ValueError as error:
+        raise InvalidRequest(f"Option 'commit-identifier' must be a whole number: {error}") from None
+
+

@@ -1,0 +1,31 @@
+"""Schemas between the store and Spark."""
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from ..errors import InvalidRequest, Unsupported
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The Spark schema of columns of the store. Raises Unsupported for types Spark does not have."""
+    try:
+        return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+    except Exception as error:
+        raise Unsupported(f"Spark cannot hold these columns: {error}") from None
+
+
+def arrow_schema_of(schema: StructType) -> pa.Schema:
+    """The Arrow schema of a Spark DataFrame, as a new table would have it. Raises InvalidRequest for other types."""
+    try:
+        return to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
+    except Exception as error:
+        raise InvalidRequest(f"The DataFrame has a column that a table cannot hold: {error}") from None
+
+
+def as_spark_expects(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch in the exact Arrow types that Spark takes for its schema."""
+    if batch.schema.types == schema.types:
+        return batch
+    columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,133 @@
+"""Write a Spark DataFrame into a table: rows go to the task of their bucket, sorted by key, and become one snapshot.
+
+Spark does the shuffling and spilling, so that a task holds one bucket's buffer in memory at a time.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType
+
+from .. import errors
+from ..errors import InvalidRequest, StorageError
+from ..format.binary_row import buckets_of, hash_rows
+from ..metadata.snapshot import Snapshot
+from ..table import Table
+from ..write.commit import CommitId
+from .spark_source import FORMAT
+
+APPEND, OVERWRITE_TABLE, OVERWRITE_PARTITIONS = "append", "overwrite", "overwrite-partitions"
+WRITE_MODES = (APPEND, OVERWRITE_TABLE, OVERWRITE_PARTITIONS)
+_BUCKET = "__snapline_bucket"
+
+
+def write_frame(
+    frame: DataFrame,
+    table: Table,
+    warehouse: str,
+    *,
+    mode: str = APPEND,
+    commit_id: CommitId | None = None,
+    properties: Mapping[str, str] | None = None,
+    row_kind_column: str | None = None,
+) -> Snapshot | None:
+    """Commit a DataFrame and return the snapshot; None if there was nothing to commit.
+
+    `mode`: append (an upsert with a primary key), overwrite (the table), overwrite-partitions (those that occur in the
+    rows). A repeated `commit_id` changes nothing. Raises the error of the store that a task or the commit raised.
+    """
+    if mode not in WRITE_MODES:
+        raise InvalidRequest(f"Write mode {mode!r} is unknown. Use one of: {', '.join(WRITE_MODES)}.")
+    if mode == OVERWRITE_PARTITIONS and not table.schema.partition_keys:
+        raise InvalidRequest(f"{table.identifier} is not partitioned: overwrite the table, or append to it.")
+    commit_id = commit_id or CommitId(table.store.clock.unique_name(), 1, exact=True)
+    before = table.snapshot()
+    options = {
+        "warehouse": warehouse,
+        "branch": table.identifier.branch,
+        "commit-user": commit_id.user,
+        "commit-identifier": str(commit_id.identifier),
+        "properties": json.dumps(dict(properties or {})),
+        **{f"storage.{key}": str(value) for key, value in table.store.file_io.storage_options.items()},
+    }
+    if row_kind_column:
+        options["row-kind-column"] = row_kind_column
+    if commit_id.not_before_ms is not None:
+        options["commit-not-before-ms"] = str(commit_id.not_before_ms)
+    if mode != APPEND:
+        options["overwrite"] = "partitions" if mode == OVERWRITE_PARTITIONS else "table"
+    writer = _distributed(frame, table).write.format(FORMAT).options(**options)
+    try:
+        writer.mode("append" if mode == APPEND else "overwrite").save(table.identifier.full_name)
+    except PySparkException as error:
+        raise _own_error(error) or error from None
+    bound = CommitId(commit_id.user, commit_id.identifier, True, commit_id.not_before_ms or _time(before))
+    snapshot = table.new_commit(bound).find_committed()
+    if snapshot is not None and (before is None or snapshot.id > before.id):
+        table.notify(snapshot)
+    return snapshot
+
+
+def _time(snapshot: Snapshot | None) -> int | None:
+    return None if snapshot is None else snapshot.time_ms
+
+
+def _distributed(frame: DataFrame, table: Table) -> DataFrame:
+    """The rows of each bucket of each partition in one task, one bucket after the other, sorted by key."""
+    schema = table.schema
+    columns = [name for name in frame.columns if name != _BUCKET]
+    missing = [name for name in (*schema.partition_keys, *schema.bucket_keys) if name not in columns]
+    if missing:
+        raise InvalidRequest(
+            f"The DataFrame lacks {', '.join(missing)}, by which {table.identifier} is partitioned or bucketed. "
+            f"Its columns: {', '.join(columns)}."
+        )
+    buckets = schema.table_options.bucket
+    partitions = [F.col(f"`{name}`") for name in schema.partition_keys]
+    keys = [F.col(f"`{name}`") for name in schema.trimmed_primary_keys]
+    if buckets <= 1 and not partitions:
+        # All rows go to one bucket. Without a key any number of tasks may write to it, so nothing need move.
+        return frame.repartitionById(1, F.lit(0)).sortWithinPartitions(*keys) if keys else frame
+    place: Column = F.lit(0)
+    if buckets > 1:
+        frame = frame.withColumn(_BUCKET, _bucket_of(table))
+        place = F.col(_BUCKET)
+    if partitions:
+        task_count = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or "200")
+        place = F.pmod(F.hash(*partitions, place), F.lit(task_count))
+    else:
+        task_count = buckets
+    order = [*partitions, *([F.col(_BUCKET)] if buckets > 1 else []), *keys]
+    return frame.repartitionById(task_count, place.cast("int")).sortWithinPartitions(*order).select(*columns)
+
+
+def _bucket_of(table: Table) -> Column:
+    fields = table.schema.fields_named(table.schema.bucket_keys)
+    types = [field.type for field in fields]
+    targets = [data_type.to_arrow() for data_type in types]
+    bucket_count = table.schema.table_options.bucket
+
+    @F.arrow_udf(returnType=IntegerType())
+    def bucket(*columns: pa.Array) -> pa.Array:
+        arrays = [column.cast(target) for column, target in zip(columns, targets, strict=True)]
+        return pa.array(buckets_of(hash_rows(arrays, types), bucket_count), pa.int32())
+
+    return bucket(*[F.col(f"`{field.name}`") for field in fields])
+
+
+_RAISED = re.compile(r"storage\.errors\.(\w+): (.+?)(?=\n\S*(?:\n|$)|\Z)", re.DOTALL)
+
+
+def _own_error(error: PySparkException) -> StorageError | None:
+    """The store's error inside an error of Spark, which shows it as the end of a traceback in its text."""
+    found = _RAISED.findall(str(error))
+    if not found:
+        return None
+    kind, message = found[-1]
+    known = getattr(errors, kind, None)
+    return known(message.strip().splitlines()[0]) if isinstance(known, type) and issubclass(known, StorageError) else None
