@@ -23,7 +23,7 @@ from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split import Split
 from .read.version import Version
-from .table import Table
+from .table import CommitSummary, Table
 from .write.commit import CommitId, CommitListener, Overwrite
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "CommitId",
     "CommitListener",
     "CommitOutcomeUnknown",
+    "CommitSummary",
     "CorruptData",
     "DataField",
     "DataType",

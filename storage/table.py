@@ -1,13 +1,14 @@
 """The handle of a table for users: read it, write it, name its snapshots. Arrow in and out."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from .errors import InvalidRequest, Unsupported
 from .identifier import Identifier, SnapshotRef
+from .metadata.manifest import ADD
 from .metadata.schema import TableSchema
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from .metadata.table_store import TableStore
@@ -23,6 +24,17 @@ from .write.table_write import CommitMessage, TableWrite
 
 Data = Rows | pa.RecordBatchReader
 Where = str | Predicate | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSummary:
+    """Files and rows of a commit; rows are those of files, before any merge."""
+
+    files_added: int
+    rows_added: int
+    bytes_added: int
+    files_deleted: int
+    rows_deleted: int
 
 
 class Table:
@@ -77,6 +89,24 @@ class Table:
     def _ref(self, store: TableStore, snapshot: Snapshot) -> SnapshotRef:
         one = store.identifier
         return SnapshotRef(self._catalog_name, one.database, one.table, one.branch, snapshot.id)
+
+    def changes_of(self, snapshot: Snapshot) -> "CommitSummary":
+        """What a snapshot added and took away, from its manifests alone."""
+        manifests = self._store.manifests
+        entries = [
+            entry
+            for manifest in manifests.read_list(snapshot.delta_manifest_list)
+            for entry in manifests.read(manifest.name)
+        ]
+        added = [entry.file for entry in entries if entry.kind == ADD]
+        deleted = [entry.file for entry in entries if entry.kind != ADD]
+        return CommitSummary(
+            len(added),
+            sum(file.row_count for file in added),
+            sum(file.size_bytes for file in added),
+            len(deleted),
+            sum(file.row_count for file in deleted),
+        )
 
     @property
     def tags(self) -> "Tags":
@@ -150,14 +180,18 @@ class Table:
         """
         if partition is not None and dynamic:
             raise InvalidRequest("An overwrite takes either a partition or dynamic=True, not both.")
-        if dynamic is None:
-            dynamic = partition is None and self._store.options.dynamic_partition_overwrite
         if partition is not None:
-            matching = self._partition_values(partition)
-            data = _with_partition(data, self.schema, partition, matching)
-            return self._commit(data, Overwrite(matching=matching), None, commit_id, properties, "OVERWRITE")
-        mode = None if dynamic and self.schema.partition_keys else Overwrite()
-        return self._commit(data, mode or Overwrite(partitions=frozenset()), None, commit_id, properties, "OVERWRITE")
+            matching = self.partition_values(partition)
+            rows = _with_partition(data, self.schema, partition, matching)
+            overwrite = Overwrite(matching=(matching,))
+            return self._commit(rows, overwrite, None, commit_id, properties, "OVERWRITE")
+        return self._commit(data, self.overwrite_by_default(dynamic), None, commit_id, properties, "OVERWRITE")
+
+    def overwrite_by_default(self, dynamic: bool | None = None) -> Overwrite:
+        """What an overwrite without a partition replaces: the table's option decides unless `dynamic` does."""
+        if dynamic is None:
+            dynamic = self._store.options.dynamic_partition_overwrite
+        return Overwrite(dynamic=dynamic and bool(self.schema.partition_keys))
 
     def delete(self, where: str | Predicate) -> Snapshot | None:
         """Delete the rows that match, by key. Returns the snapshot; None if nothing matched."""
@@ -195,17 +229,12 @@ class Table:
     def commit_messages(
         self,
         messages: Sequence[CommitMessage],
-        overwrite: Overwrite | None,
+        overwrite: Overwrite | None = None,
         commit_id: CommitId | None = None,
         properties: Mapping[str, str] | None = None,
         operation: str | None = None,
     ) -> Snapshot | None:
-        """Commit what writers wrote. An Overwrite of no partitions (dynamic) becomes one of those that were written."""
-        if overwrite is not None and overwrite.partitions is not None:
-            written = {entry.partition for message in messages for entry in message.added}
-            if not written:
-                return None
-            overwrite = replace(overwrite, partitions=frozenset(written))
+        """Commit what writers wrote."""
         commit = self.new_commit(commit_id)
         return commit.commit(messages, overwrite=overwrite, properties=properties, operation=operation)
 
@@ -234,7 +263,8 @@ class Table:
                 f"{self.identifier} was opened as of {self._version!r}, which can only be read. Write to the table itself."
             )
 
-    def _partition_values(self, partition: Mapping[str, Any]) -> dict[str, Any]:
+    def partition_values(self, partition: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of some partition columns as the store holds them. Raises InvalidRequest for other columns."""
         keys = self.schema.partition_keys
         for name in partition:
             if name not in keys:

@@ -204,10 +204,12 @@ class SnaplineWriter(DataSourceArrowWriter):
 
 
 def overwrite_of(table: Table, options: dict[str, str]) -> Overwrite:
-    """What an overwriting write replaces: `overwrite` = `table`, `partitions` (those written) or the table's default."""
-    mode = options.get("overwrite")
-    dynamic = table.store.options.dynamic_partition_overwrite if mode is None else mode == "partitions"
-    return Overwrite(partitions=frozenset()) if dynamic and table.schema.partition_keys else Overwrite()
+    """What an overwriting write replaces: `overwrite` = `table`, `partitions` (those written), a JSON list of
+    partitions, or nothing for the table's default."""
+    mode = options.get("overwrite", "")
+    if mode.startswith("["):
+        return Overwrite(matching=tuple(table.partition_values(one) for one in json.loads(mode)))
+    return table.overwrite_by_default(None if not mode else mode == "partitions")
 
 
 def commit_id_of(options: dict[str, str]) -> CommitId | None:

@@ -5,7 +5,8 @@ Spark does the shuffling and spilling, so that a task holds one bucket's buffer 
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -34,12 +35,14 @@ def write_frame(
     mode: str = APPEND,
     commit_id: CommitId | None = None,
     properties: Mapping[str, str] | None = None,
+    partitions: Sequence[Mapping[str, Any]] | None = None,
     row_kind_column: str | None = None,
 ) -> Snapshot | None:
     """Commit a DataFrame and return the snapshot; None if there was nothing to commit.
 
     `mode`: append (an upsert with a primary key), overwrite (the table), overwrite-partitions (those that occur in the
-    rows). A repeated `commit_id` changes nothing. Raises the error of the store that a task or the commit raised.
+    rows, or exactly those that `partitions` lists). A repeated `commit_id` changes nothing. Raises the error of the
+    store that a task or the commit raised.
     """
     if mode not in WRITE_MODES:
         raise InvalidRequest(f"Write mode {mode!r} is unknown. Use one of: {', '.join(WRITE_MODES)}.")
@@ -61,6 +64,8 @@ def write_frame(
         options["commit-not-before-ms"] = str(commit_id.not_before_ms)
     if mode != APPEND:
         options["overwrite"] = "partitions" if mode == OVERWRITE_PARTITIONS else "table"
+        if partitions is not None:
+            options["overwrite"] = json.dumps([dict(one) for one in partitions])
     writer = _distributed(frame, table).write.format(FORMAT).options(**options)
     try:
         writer.mode("append" if mode == APPEND else "overwrite").save(table.identifier.full_name)

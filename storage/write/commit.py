@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..errors import CommitConflict, CommitOutcomeUnknown, StorageError
+from ..errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest, StorageError
 from ..format.binary_row import decode
 from ..identifier import Identifier
 from ..metadata.live_files import live_files
@@ -50,14 +50,33 @@ class CommitId:
 
 @dataclass(frozen=True, slots=True)
 class Overwrite:
-    """Which live files a commit replaces: all of them, or those of some partitions.
+    """Which live files a commit replaces. Rows outside of that may not be written by the same commit.
 
-    `partitions` lists partition rows; `matching` gives values (`storage.values`) of some partition columns. None means
-    no limit.
+    `matching` lists partitions by the values (`storage.values`) of some or all partition columns; None means the whole
+    table. `dynamic`: the partitions that the rows go to, whichever those are.
     """
 
-    partitions: frozenset[bytes] | None = None
-    matching: Mapping[str, Any] | None = None
+    matching: tuple[Mapping[str, Any], ...] | None = None
+    dynamic: bool = False
+
+    def settled(self, written: frozenset[bytes]) -> "Overwrite":
+        """A dynamic overwrite, once it is known which partitions were written."""
+        return _SettledOverwrite(partitions=written) if self.dynamic else self
+
+    def covers(self, store: TableStore, partition: bytes) -> bool:
+        """Whether a partition is replaced."""
+        if self.matching is None:
+            return True
+        values = dict(zip(store.schema.partition_keys, decode(partition, store.partition_types), strict=True))
+        return any(all(values[name] == value for name, value in one.items()) for one in self.matching)
+
+
+@dataclass(frozen=True, slots=True)
+class _SettledOverwrite(Overwrite):
+    partitions: frozenset[bytes] = frozenset()
+
+    def covers(self, store: TableStore, partition: bytes) -> bool:
+        return partition in self.partitions
 
 
 class TableCommit:
@@ -86,6 +105,9 @@ class TableCommit:
         CommitOutcomeUnknown if the store gave no answer.
         """
         added = [entry for message in messages for entry in message.added]
+        if overwrite is not None:
+            overwrite = overwrite.settled(frozenset(entry.partition for entry in added))
+            self._check_covered(added, overwrite, messages)
         change = _Change(added, list(deleted), overwrite, kind, operation, dict(properties or {}), watermark)
         earlier = self.find_committed()
         if earlier is not None:
@@ -101,6 +123,19 @@ class TableCommit:
         if snapshot is not None:
             self.notify(snapshot)
         return snapshot
+
+    def _check_covered(
+        self, added: Sequence[ManifestEntry], overwrite: Overwrite, messages: Sequence[CommitMessage]
+    ) -> None:
+        for entry in added:
+            if not overwrite.covers(self._store, entry.partition):
+                self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
+                values = decode(entry.partition, self._store.partition_types)
+                shown = dict(zip(self._store.schema.partition_keys, values, strict=True))
+                raise InvalidRequest(
+                    f"The rows hold some of partition {shown}, which this overwrite of {self._store.identifier} does not "
+                    f"replace ({overwrite.matching}). Filter the rows, or overwrite those partitions too."
+                )
 
     def find_committed(self) -> Snapshot | None:
         """The snapshot that this user and identifier made, if they did."""
@@ -220,7 +255,7 @@ class _Attempt:
         store, change, latest = self._store, self._change, self._latest
         deletes = [entry.deleted() for entry in change.deleted]
         if change.overwrite is not None and latest is not None:
-            deletes += [entry.deleted() for entry in self._live() if _is_replaced(store, entry, change.overwrite)]
+            deletes += [entry.deleted() for entry in self._live() if change.overwrite.covers(store, entry.partition)]
         delta = deletes + change.added
         if not delta:
             return None
@@ -279,12 +314,3 @@ class _Attempt:
         name = f"manifest-list-{self._unique}-{len(self._list_names)}"
         self._list_names.append(name)
         return name, self._store.manifests.write_list(name, manifests)
-
-
-def _is_replaced(store: TableStore, entry: ManifestEntry, overwrite: Overwrite) -> bool:
-    if overwrite.partitions is not None and entry.partition not in overwrite.partitions:
-        return False
-    if overwrite.matching is None:
-        return True
-    values = dict(zip(store.schema.partition_keys, decode(entry.partition, store.partition_types), strict=True))
-    return all(values[name] == value for name, value in overwrite.matching.items())

@@ -1,0 +1,64 @@
+"""What a table asset says about its table, next to the function that makes the rows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from storage import Catalog, Identifier, InvalidRequest, Table
+
+
+@dataclass(frozen=True)
+class TableDefinition:
+    """A table to be created when it is first written. Columns come from the rows."""
+
+    name: str
+    primary_key: Sequence[str] = ()
+    partition_by: Sequence[str] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    comment: str | None = None
+    column_descriptions: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        Identifier.parse(self.name)
+        missing = [name for name in self.partition_by if self.primary_key and name not in self.primary_key]
+        if missing:
+            raise InvalidRequest(
+                f"The primary key ({', '.join(self.primary_key)}) must contain every partition column: "
+                f"add {', '.join(missing)}."
+            )
+
+    def open_or_create(self, catalog: Catalog, columns: pa.Schema) -> Table:
+        """The table; created with the given columns if it does not exist.
+
+        Raises InvalidRequest if it exists with another key or other partition columns.
+        """
+        if not catalog.exists(self.name):
+            described = pa.schema([self._described(column) for column in columns])
+            # A table with a primary key needs buckets; one is right for all but large tables.
+            options = {"bucket": 1, **self.options} if self.primary_key else dict(self.options)
+            return catalog.create_table(
+                self.name,
+                described,
+                primary_key=self.primary_key,
+                partition_by=self.partition_by,
+                options=options,
+                comment=self.comment,
+                if_not_exists=True,
+            )
+        table = catalog.table(self.name)
+        for what, declared, found in (
+            ("primary key", tuple(self.primary_key), table.schema.primary_keys),
+            ("partition columns", tuple(self.partition_by), table.schema.partition_keys),
+        ):
+            if declared != found:
+                raise InvalidRequest(
+                    f"Table {self.name} exists with {what} ({', '.join(found) or 'none'}), the asset declares "
+                    f"({', '.join(declared) or 'none'}). Keep the declaration, or drop the table."
+                )
+        return table
+
+    def _described(self, column: pa.Field) -> pa.Field:
+        description = self.column_descriptions.get(column.name)
+        return column.with_metadata({"comment": description}) if description else column

@@ -1,0 +1,66 @@
+"""Where state lives and which engine runs, from the environment. Nothing else reads it.
+
+| variable | meaning | default |
+|---|---|---|
+| `SNAPLINE_HOME` | warehouse, lineage database, Dagster home, log files | `.snapline` in the project |
+| `SNAPLINE_WAREHOUSE` | path or fsspec URL of the tables | `$SNAPLINE_HOME/warehouse` |
+| `SNAPLINE_STORAGE_OPTIONS` | JSON for fsspec (keys, endpoint …) | `{}` |
+| `SNAPLINE_LINEAGE_URL` | `jdbc:` URL of the lineage database | SQLite in `$SNAPLINE_HOME` |
+| `SNAPLINE_SPARK_MASTER` | Spark master | `local[*]` |
+| `SNAPLINE_SPARK_REMOTE` | Spark Connect URL; wins over the master | – |
+| `SNAPLINE_SPARK_CONFIG` | JSON of further Spark settings | `{}` |
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from storage import InvalidRequest
+
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Plain values; `from_environment` reads them."""
+
+    home: Path
+    warehouse: str
+    lineage_url: str
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    spark_master: str = "local[*]"
+    spark_remote: str = ""
+    spark_config: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Settings":
+        """Raises InvalidRequest for JSON that cannot be read."""
+        given = os.environ if environment is None else environment
+        root = PROJECT_ROOT if (PROJECT_ROOT / "workspace.yaml").exists() else Path.cwd()
+        home = Path(given.get("SNAPLINE_HOME") or root / ".snapline").expanduser().resolve()
+        return cls(
+            home,
+            given.get("SNAPLINE_WAREHOUSE") or str(home / "warehouse"),
+            given.get("SNAPLINE_LINEAGE_URL") or f"jdbc:sqlite:{home / 'lineage.db'}",
+            _json(given, "SNAPLINE_STORAGE_OPTIONS"),
+            given.get("SNAPLINE_SPARK_MASTER") or "local[*]",
+            given.get("SNAPLINE_SPARK_REMOTE") or "",
+            _json(given, "SNAPLINE_SPARK_CONFIG"),
+        )
+
+    @property
+    def dagster_home(self) -> Path:
+        return self.home / "dagster"
+
+
+def _json(given: Mapping[str, str], name: str) -> dict[str, str]:
+    text = given.get(name) or "{}"
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise InvalidRequest(f"{name} = {text!r} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"{name} = {text!r} must be a JSON object.")
+    return {str(key): one if isinstance(one, str) else json.dumps(one) for key, one in value.items()}

@@ -1,0 +1,333 @@
+"""Tables for assets: read at a pinned snapshot, write as one commit that knows what it was made from.
+
+    @dg.asset(deps=["raw"])
+    def cleaned(context, tables: TablesResource):
+        frame = tables.read(context, "raw.orders")
+        return tables.write(context, frame.dropna(), TableDefinition("core.orders", primary_key=["id"]))
+
+What always holds: a run reads each table at one snapshot, chosen when the run first needs a table; what the run itself
+wrote since is what it reads. The snapshots read stand in the commit, in the lineage tables and in Dagster's own
+provenance, and are the same in all three.
+"""
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+from pydantic import PrivateAttr
+from pyspark.sql import DataFrame
+
+from lineage import JobStartup, sources_property
+from storage import CommitId, NotFound, Overwrite, Snapshot, SnapshotRef, Table
+from storage.engines import spark_reader, spark_writer
+from storage.engines.spark_types import arrow_schema_of
+
+from .definition import TableDefinition
+from .session import Session
+from .settings import Settings
+from .spark import SparkResource
+from .ui_metadata import partition_metadata, table_metadata
+
+RUN_PROPERTY = "snapline.run"
+CODE_PROPERTY = "snapline.code-version"
+_BACKFILL_TAG = "dagster/backfill"
+Rows = DataFrame | pa.Table
+# A barrier is the run's creation time in milliseconds, then this many bits that tell its steps apart.
+_STEP_BITS = 20
+
+
+class TablesResource(dg.ConfigurableResource):
+    """Reads and commits tables on behalf of runs. Empty fields are taken from the environment (`resources.settings`)."""
+
+    spark: dg.ResourceDependency[SparkResource]
+    warehouse: str = ""
+    lineage_url: str = ""
+
+    _session: Session | None = PrivateAttr(default=None)
+    _reads: dict[tuple[str, str], dict[SnapshotRef, None]] = PrivateAttr(default_factory=dict)
+
+    @property
+    def session(self) -> Session:
+        """The warehouse and its lineage."""
+        if self._session is None:
+            given = Settings.from_environment()
+            self._session = Session(
+                Settings(
+                    given.home,
+                    self.warehouse or given.warehouse,
+                    self.lineage_url or given.lineage_url,
+                    given.storage_options,
+                    given.spark_master,
+                    given.spark_remote,
+                    given.spark_config,
+                )
+            )
+        return self._session
+
+    # --- reading
+
+    def pin(self, context: dg.AssetExecutionContext, name: str) -> SnapshotRef:
+        """The snapshot of a table that this run reads, fixed before anything is read.
+
+        The first call of a run pins every table that any of its assets reads. Raises NotFound, saying what to
+        materialize, if the table has no snapshot.
+        """
+        store = self.session.lineage_store
+        run = context.run_id
+        if not store.startups(job=run):
+            self._pin_first(context, [*_inputs_of_run(context), name])
+        table = self._existing(name)
+        identifier = table.identifier
+        where = {"database": identifier.database, "table": identifier.table, "branch": identifier.branch}
+        pinned = store.startups(job=run, **where)
+        if not pinned:
+            self._pin_first(context, [name])
+            pinned = store.startups(job=run, **where)
+        if not pinned:
+            raise NotFound(f"{name} has no snapshot yet. Materialize the asset {'/'.join(_key(name).path)} first.")
+        ref = table.ref(self._written_by(run, table, pinned[0].snapshot_id))
+        assert ref is not None
+        return ref
+
+    def _pin_first(self, context: dg.AssetExecutionContext, names: Iterable[str]) -> None:
+        rows = []
+        for name in dict.fromkeys(names):
+            if self.session.catalog.exists(name):
+                ref = self.session.table(name).ref()
+                if ref is not None:
+                    rows.append(JobStartup(context.run_id, ref.database, ref.table, ref.branch, ref.snapshot_id))
+        # The first to pin a table wins, also among the processes of a run.
+        self.session.lineage_store.store_startups(rows)
+
+    def _written_by(self, run: str, table: Table, pinned: int) -> int:
+        """The newest snapshot after the pinned one that the run itself made, or else the pinned one."""
+        for snapshot in table.store.snapshots.backwards():
+            if snapshot.id <= pinned:
+                break
+            if (snapshot.properties or {}).get(RUN_PROPERTY) == run:
+                return snapshot.id
+        return pinned
+
+    def _existing(self, name: str) -> Table:
+        try:
+            return self.session.table(name)
+        except NotFound as error:
+            raise NotFound(f"{error} Materialize the asset {'/'.join(_key(name).path)} first.") from None
+
+    def read(
+        self, context: dg.AssetExecutionContext, name: str, *, columns: Sequence[str] | None = None
+    ) -> DataFrame:
+        """The table at the run's snapshot, as a Spark DataFrame."""
+        table, ref = self._use(context, name)
+        scan = table.scan(columns=columns, version=ref.snapshot_id)
+        return spark_reader.read_scan(self.spark.spark_session, table, scan, self.session.settings.warehouse)
+
+    def read_arrow(
+        self,
+        context: dg.AssetExecutionContext,
+        name: str,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+    ) -> pa.Table:
+        """The table at the run's snapshot, in memory."""
+        table, ref = self._use(context, name)
+        return table.to_arrow(columns=columns, where=where, version=ref.snapshot_id)
+
+    def _use(self, context: dg.AssetExecutionContext, name: str) -> tuple[Table, SnapshotRef]:
+        ref = self.pin(context, name)
+        self._reads.setdefault(_step(context), {})[ref] = None
+        context.log.info(f"reading {ref}")
+        return self.session.table(name), ref
+
+    # --- writing
+
+    def write(
+        self,
+        context: dg.AssetExecutionContext,
+        rows: Rows,
+        definition: TableDefinition,
+        *,
+        mode: str = spark_writer.OVERWRITE_TABLE,
+        partitions: Mapping[str, Mapping[str, Any]] | None = None,
+        tag_partitions: bool = True,
+        asset_key: dg.AssetKey | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> dg.MaterializeResult[Any]:
+        """Commit rows as one snapshot and say so to Dagster.
+
+        `mode`: append (an upsert with a primary key), overwrite, overwrite-partitions. `partitions` maps the Dagster
+        partition keys of the step to values of partition columns: exactly these are replaced, rows of others are
+        refused, and each key becomes a tag. A step that is run again commits nothing twice.
+        """
+        key = asset_key or context.asset_key
+        sources = list(self._reads.get(_step(context), {}))
+        columns = rows.schema if isinstance(rows, pa.Table) else arrow_schema_of(rows.schema)
+        table = definition.open_or_create(self.session.catalog, columns)
+        job = "/".join(key.path)
+        planned = SnapshotRef(self.session.catalog.name, *_place(table), 0)
+        known = self._knows_job(job)
+        self.session.recorder.record_job(job, sources, [planned])
+        try:
+            snapshot = self._commit(context, rows, table, mode, partitions, _commit_id(context, job), sources, properties)
+        except BaseException:
+            if not known:
+                # A job that never committed has no lineage.
+                self.session.lineage_store.delete_tables(job)
+            raise
+        finally:
+            self._reads.pop(_step(context), None)
+        return self._result(context, key, table, snapshot, sources, partitions or {}, tag_partitions)
+
+    def _knows_job(self, job: str) -> bool:
+        return bool(self.session.lineage_store.tables("sink", job=job))
+
+    def _commit(
+        self,
+        context: dg.AssetExecutionContext,
+        rows: Rows,
+        table: Table,
+        mode: str,
+        partitions: Mapping[str, Mapping[str, Any]] | None,
+        commit_id: CommitId,
+        sources: Sequence[SnapshotRef],
+        properties: Mapping[str, str] | None,
+    ) -> Snapshot | None:
+        recorded = {
+            RUN_PROPERTY: context.run_id,
+            CODE_PROPERTY: _code_version(context) or "",
+            **({"snapline.backfill": backfill} if (backfill := context.run_tags.get(_BACKFILL_TAG)) else {}),
+            **({"snapline.partitions": ",".join(partitions)} if partitions else {}),
+            **sources_property(sources),
+            **(properties or {}),
+        }
+        listed = None if partitions is None else list(partitions.values())
+        if isinstance(rows, DataFrame):
+            return spark_writer.write_frame(
+                rows,
+                table,
+                self.session.settings.warehouse,
+                mode=spark_writer.OVERWRITE_PARTITIONS if listed is not None else mode,
+                commit_id=commit_id,
+                properties=recorded,
+                partitions=listed,
+            )
+        if mode == spark_writer.APPEND and listed is None:
+            return table.write(rows, commit_id=commit_id, properties=recorded)
+        writer = table.new_write(replaces=True)
+        try:
+            writer.write(rows)
+            message = writer.prepare_commit()
+        except BaseException:
+            writer.abort()
+            raise
+        overwrite = Overwrite(dynamic=mode == spark_writer.OVERWRITE_PARTITIONS)
+        if listed is not None:
+            overwrite = Overwrite(matching=tuple(table.partition_values(one) for one in listed))
+        return table.commit_messages([message], overwrite, commit_id, recorded, "OVERWRITE")
+
+    def _result(
+        self,
+        context: dg.AssetExecutionContext,
+        key: dg.AssetKey,
+        table: Table,
+        snapshot: Snapshot | None,
+        sources: Sequence[SnapshotRef],
+        partitions: Mapping[str, Mapping[str, Any]],
+        tag_partitions: bool,
+    ) -> dg.MaterializeResult[Any]:
+        tags = self._provenance(context, sources)
+        if snapshot is None:
+            # Nothing was committed, so downstream must not take the table for changed.
+            current = table.ref()
+            version = current.data_version if current else f"{table.identifier.branch}@0"
+            context.log.info(f"nothing to commit to {table.identifier}; it stays at {version}")
+            return dg.MaterializeResult(asset_key=key, data_version=dg.DataVersion(version), tags=tags)
+        ref = table.ref(snapshot.id)
+        assert ref is not None
+        metadata = table_metadata(table, snapshot, sources)
+        for partition_key, values in partitions.items():
+            if tag_partitions:
+                name = tag_name(partition_key)
+                table.tags.create(name, snapshot_id=snapshot.id, replace=True)
+            context.add_asset_metadata(
+                partition_metadata(table, snapshot, values), asset_key=key, partition_key=partition_key
+            )
+        if partitions and tag_partitions:
+            metadata["tags"] = ", ".join(tag_name(one) for one in partitions)
+        context.log.info(f"committed {ref}: {metadata['rows_added']} rows added, {metadata['rows_removed']} removed")
+        return dg.MaterializeResult(
+            asset_key=key, metadata=metadata, data_version=dg.DataVersion(ref.data_version), tags=tags
+        )
+
+    def _provenance(self, context: dg.AssetExecutionContext, sources: Sequence[SnapshotRef]) -> dict[str, str]:
+        """Tags that tell Dagster which versions were read. Its own are taken when the step starts and can be wrong."""
+        tags = {}
+        for ref in sources:
+            key = dg.AssetKey([ref.database, ref.table])
+            tags[f"dagster/input_data_version/{key.to_user_string()}"] = ref.data_version
+            pointer = _event_of(context, key, ref)
+            if pointer is not None:
+                tags[f"dagster/input_event_pointer/{key.to_user_string()}"] = str(pointer)
+        return tags
+
+
+def tag_name(partition_key: str) -> str:
+    """The tag of a Dagster partition: its key, unless that is a number, which would hide a snapshot id."""
+    return f"p-{partition_key}" if partition_key.isdigit() else partition_key
+
+
+def _key(name: str) -> dg.AssetKey:
+    return dg.AssetKey(name.split("$")[0].split("."))
+
+
+def _place(table: Table) -> tuple[str, str, str]:
+    return table.identifier.database, table.identifier.table, table.identifier.branch
+
+
+def _step(context: dg.AssetExecutionContext) -> tuple[str, str]:
+    return context.run_id, context.op_handle.to_string() if context.op_handle else context.op.name
+
+
+def _code_version(context: dg.AssetExecutionContext) -> str | None:
+    return context.assets_def.get_asset_spec(context.asset_key).code_version if context.has_assets_def else None
+
+
+def _inputs_of_run(context: dg.AssetExecutionContext) -> list[str]:
+    """Names of all tables that assets of the run read. The asset layer is not public API: used here alone."""
+    layer = context.job_def.asset_layer
+    keys = {
+        parent for key in layer.executable_asset_keys for parent in layer.asset_graph.get(key).parent_keys
+    }
+    return sorted(".".join(key.path) for key in keys if len(key.path) == 2)
+
+
+def _commit_id(context: dg.AssetExecutionContext, job: str) -> CommitId:
+    """The barrier of a step: the same whenever the step is tried again, another for any other step."""
+    record = context.instance.get_run_record_by_id(context.run_id)
+    created_ms = int(record.create_timestamp.timestamp() * 1000) if record else 0
+    step = f"{context.run_id}/{'/'.join(_step(context))}"
+    identifier = (created_ms << _STEP_BITS) | (zlib.crc32(step.encode()) & ((1 << _STEP_BITS) - 1))
+    return CommitId(job, identifier, exact=True, not_before_ms=created_ms or None)
+
+
+def _event_of(context: dg.AssetExecutionContext, key: dg.AssetKey, ref: SnapshotRef) -> int | None:
+    """The newest materialization of a table that is not newer than the snapshot read."""
+    cursor = None
+    while True:
+        page = context.instance.fetch_materializations(key, limit=100, cursor=cursor)
+        for record in page.records:
+            event = record.asset_materialization
+            if event is None:
+                continue
+            snapshot, branch = event.metadata.get("snapshot"), event.metadata.get("branch")
+            same_branch = branch is not None and branch.value == ref.branch
+            if snapshot is not None and same_branch and int(str(snapshot.value)) <= ref.snapshot_id:
+                return record.storage_id
+        if not page.has_more:
+            return None
+        cursor = page.cursor
+
+

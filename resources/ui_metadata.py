@@ -1,0 +1,105 @@
+"""What the Dagster UI shows of a materialization, under the keys that it knows how to render."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from html import escape
+from typing import Any
+from urllib.parse import quote
+
+import dagster as dg
+
+from storage import DataType, Snapshot, SnapshotRef, Table
+
+_ROW_HEIGHT = 24
+_WIDTH = 460
+
+
+def table_metadata(table: Table, snapshot: Snapshot, sources: Sequence[SnapshotRef]) -> dict[str, Any]:
+    """Metadata of a whole table at a snapshot, and of the commit that made it."""
+    ref = table.ref(snapshot.id)
+    assert ref is not None
+    changes = table.changes_of(snapshot)
+    return {
+        "dagster/row_count": table.count(version=snapshot.id),
+        "dagster/column_schema": column_schema(table),
+        "dagster/table_name": f"{ref.catalog}.{table.identifier.full_name}",
+        "dagster/uri": table.location,
+        "snapshot": snapshot.id,
+        "branch": table.identifier.branch,
+        "commit": f"{snapshot.commit_kind} by {snapshot.commit_user}, barrier {snapshot.commit_identifier}",
+        "committed_at": dg.MetadataValue.timestamp(datetime.fromtimestamp(snapshot.time_ms / 1000, UTC)),
+        "rows_added": changes.rows_added,
+        "rows_removed": changes.rows_deleted,
+        "files_added": changes.files_added,
+        "files_removed": changes.files_deleted,
+        "bytes_added": changes.bytes_added,
+        **source_metadata(ref, sources),
+    }
+
+
+def source_metadata(ref: SnapshotRef, sources: Sequence[SnapshotRef]) -> dict[str, Any]:
+    """The snapshots that were read, as a table and as a picture."""
+    if not sources:
+        return {}
+    records = [
+        dg.TableRecord({"table": one.table_name, "branch": one.branch, "snapshot": one.snapshot_id}) for one in sources
+    ]
+    return {
+        "sources": dg.MetadataValue.table(records),
+        "lineage": dg.MetadataValue.md(f"![lineage]({_picture(ref, sources)})"),
+    }
+
+
+def column_schema(table: Table) -> dg.TableSchema:
+    """Columns with types, descriptions and what holds for them."""
+    schema = table.schema
+    columns = [
+        dg.TableColumn(
+            field.name,
+            _shown(field.type),
+            field.description,
+            dg.TableColumnConstraints(
+                nullable=field.type.nullable, unique=schema.primary_keys == (field.name,), other=_roles(table, field.name)
+            ),
+        )
+        for field in schema.fields
+    ]
+    return dg.TableSchema(columns=columns)
+
+
+def _shown(data_type: DataType) -> str:
+    return str(data_type).removesuffix(" NOT NULL")
+
+
+def _roles(table: Table, column: str) -> list[str]:
+    roles = {"primary key": table.schema.primary_keys, "partition": table.schema.partition_keys}
+    return [role for role, columns in roles.items() if column in columns]
+
+
+def _picture(ref: SnapshotRef, sources: Sequence[SnapshotRef]) -> str:
+    """Sources on the left, the new snapshot on the right, as a data URI: the UI renders images, not inline SVG.
+
+    Kept short, since the UI folds long text away.
+    """
+    height = _ROW_HEIGHT * len(sources) + 8
+    middle = height // 2
+    parts = [
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='{height}' font-family='monospace' "
+        "font-size='12' fill='#667'>"
+    ]
+    for index, one in enumerate(sources):
+        y = _ROW_HEIGHT * index + 18
+        parts.append(f"<text x='4' y='{y}'>{escape(str(one))}</text><path d='M210 {y - 4}L250 {middle}' stroke='#66c'/>")
+    parts.append(f"<text x='256' y='{middle + 4}'>{escape(str(ref))}</text></svg>")
+    return "data:image/svg+xml," + quote("".join(parts), safe="/'=:;,!()*")
+
+
+def partition_metadata(table: Table, snapshot: Snapshot, partition: Mapping[str, Any]) -> dict[str, Any]:
+    """What is true of one partition alone."""
+    condition = " AND ".join(f"{name} = '{value}'" for name, value in partition.items())
+    scan = table.scan(columns=[], where=condition, version=snapshot.id)
+    return {
+        "dagster/partition_row_count": scan.count(),
+        "partition_files": sum(len(split.file_paths) for split in scan.splits),
+        "partition_bytes": sum(split.size_bytes for split in scan.splits),
+    }
