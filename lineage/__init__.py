@@ -1,11 +1,13 @@
 """Lineage: which snapshots were made from which, by which job. The tables hold the truth; this is their index."""
 
 from .entities import JobStartup, SnapshotLineage, TableLineage, sources_of, sources_property
-from .graph import Edge, LineageGraph, neighbour_tables, trace
+from .drawing import mermaid, rows, text_tree
+from .graph import Direction, Edge, LineageGraph, neighbour_tables, trace
 from .recorder import LineageRecorder, rebuild
 from .store import LineageStore, open_lineage_store
 
 __all__ = [
+    "Direction",
     "Edge",
     "JobStartup",
     "LineageGraph",
@@ -13,10 +15,13 @@ __all__ = [
     "LineageStore",
     "SnapshotLineage",
     "TableLineage",
+    "mermaid",
     "neighbour_tables",
     "open_lineage_store",
     "rebuild",
+    "rows",
     "sources_of",
     "sources_property",
+    "text_tree",
     "trace",
 ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage import Catalog, Identifier, InvalidRequest, Table
+from storage import Catalog, Identifier, InvalidRequest, Table, check_table_options
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class TableDefinition:
                 f"The primary key ({', '.join(self.primary_key)}) must contain every partition column: "
                 f"add {', '.join(missing)}."
             )
+        check_table_options({key: str(value) for key, value in self.options.items()}, self.name)
 
     def open_or_create(self, catalog: Catalog, columns: pa.Schema) -> Table:
         """The table; created with the given columns if it does not exist.

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from lineage import JobStartup, SnapshotLineage, TableLineage
-from storage import Identifier, InvalidRequest, NotFound
+from storage import Identifier, InvalidRequest, NotFound, Table
 from storage.engines.duckdb_views import add_arrow, add_scan
 
 from .session import Session
@@ -42,25 +42,30 @@ LINEAGE_TABLES: dict[str, Callable[[Session], pa.Table]] = {
 }
 
 
-def run_query(session: Session, sql: str) -> pa.Table:
-    """The rows of one SELECT. Raises InvalidRequest for anything else, NotFound for a table that is not there."""
-    connection = duckdb.connect(config={"threads": 2, "TimeZone": "UTC"})
+def run_query(session: Session, sql: str, open_table: Callable[[str], Table] | None = None) -> pa.Table:
+    """The rows of one SELECT. `open_table` decides at which version a table is read, by default the latest.
+
+    Raises InvalidRequest for anything but a SELECT, NotFound for a table that is not there.
+    """
+    connection = duckdb.connect(config={"threads": 2})
     try:
         statements = connection.extract_statements(sql)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise InvalidRequest("Give one SELECT statement: tables are changed by assets and commands, not by queries.")
         for name in connection.get_table_names(sql, qualified=True):
-            _add(session, connection, name)
+            _add(session, connection, name, open_table or session.table)
         # From here on the statement sees nothing but the tables of the warehouse.
         connection.execute("SET python_enable_replacements = false")
-        return connection.execute(sql).to_arrow_table()
+        return connection.sql(sql).to_arrow_table()
     except duckdb.Error as error:
         raise InvalidRequest(f"DuckDB cannot run the query: {error}") from None
     finally:
         connection.close()
 
 
-def _add(session: Session, connection: duckdb.DuckDBPyConnection, qualified: str) -> None:
+def _add(
+    session: Session, connection: duckdb.DuckDBPyConnection, qualified: str, open_table: Callable[[str], Table]
+) -> None:
     parts = _split(qualified)
     if len(parts) != 2:
         raise InvalidRequest(
@@ -77,7 +82,7 @@ def _add(session: Session, connection: duckdb.DuckDBPyConnection, qualified: str
         if identifier.system_table is not None:
             add_arrow(connection, database, name, session.catalog.read(str(identifier)))
         else:
-            add_scan(connection, database, name, session.table(str(identifier)).scan())
+            add_scan(connection, database, name, open_table(str(identifier)).scan())
     except NotFound as error:
         close = difflib.get_close_matches(identifier.full_name, _all_names(session), n=1)
         raise NotFound(f"{error} Did you mean {close[0]}?" if close else str(error)) from None

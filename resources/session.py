@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from functools import cached_property
 
-from lineage import LineageGraph, LineageRecorder, LineageStore, open_lineage_store, trace
-from lineage.graph import Direction
+from lineage import Direction, LineageGraph, LineageRecorder, LineageStore, open_lineage_store, trace
 from storage import Catalog, InvalidRequest, SnapshotRef, Table
 
 from .settings import Settings

@@ -17,9 +17,8 @@ from typing import Any, get_type_hints
 import dagster as dg
 import pyarrow as pa
 
-from storage import InvalidRequest
+from storage import InvalidRequest, StorageError
 from storage.engines.spark_writer import OVERWRITE_TABLE, WRITE_MODES
-from storage.options import check_spelling
 
 from .definition import TableDefinition
 from .tables import TablesResource
@@ -65,7 +64,7 @@ def table_asset(
                 dict(column_descriptions or {}),
             )
             _check(definition, transform, inputs, mode, partitions_def, partition_column)
-        except InvalidRequest as error:
+        except StorageError as error:
             raise dg.DagsterInvalidDefinitionError(f"@table_asset({name!r}): {error}") from None
         mappings = partition_mappings or {}
         with warnings.catch_warnings():
@@ -142,7 +141,6 @@ def _check(
         raise InvalidRequest(
             f"partition_column {partition_column!r} must be one of partition_by ({', '.join(definition.partition_by)})."
         )
-    check_spelling({str(key): str(value) for key, value in definition.options.items()})
 
 
 def _source_version(transform: Transform) -> str:

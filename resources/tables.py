@@ -25,6 +25,7 @@ from storage.engines import spark_reader, spark_writer
 from storage.engines.spark_types import arrow_schema_of
 
 from .definition import TableDefinition
+from .quick_reads import run_query
 from .session import Session
 from .settings import Settings
 from .spark import SparkResource
@@ -34,6 +35,7 @@ RUN_PROPERTY = "snapline.run"
 CODE_PROPERTY = "snapline.code-version"
 _BACKFILL_TAG = "dagster/backfill"
 Rows = DataFrame | pa.Table
+Context = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
 # A barrier is the run's creation time in milliseconds, then this many bits that tell its steps apart.
 _STEP_BITS = 20
 
@@ -68,14 +70,14 @@ class TablesResource(dg.ConfigurableResource):
 
     # --- reading
 
-    def pin(self, context: dg.AssetExecutionContext, name: str) -> SnapshotRef:
+    def pin(self, context: Context, name: str) -> SnapshotRef:
         """The snapshot of a table that this run reads, fixed before anything is read.
 
         The first call of a run pins every table that any of its assets reads. Raises NotFound, saying what to
         materialize, if the table has no snapshot.
         """
         store = self.session.lineage_store
-        run = context.run_id
+        run = context.run.run_id
         if not store.startups(job=run):
             self._pin_first(context, [*_inputs_of_run(context), name])
         table = self._existing(name)
@@ -91,13 +93,13 @@ class TablesResource(dg.ConfigurableResource):
         assert ref is not None
         return ref
 
-    def _pin_first(self, context: dg.AssetExecutionContext, names: Iterable[str]) -> None:
+    def _pin_first(self, context: Context, names: Iterable[str]) -> None:
         rows = []
         for name in dict.fromkeys(names):
             if self.session.catalog.exists(name):
                 ref = self.session.table(name).ref()
                 if ref is not None:
-                    rows.append(JobStartup(context.run_id, ref.database, ref.table, ref.branch, ref.snapshot_id))
+                    rows.append(JobStartup(context.run.run_id, ref.database, ref.table, ref.branch, ref.snapshot_id))
         # The first to pin a table wins, also among the processes of a run.
         self.session.lineage_store.store_startups(rows)
 
@@ -117,7 +119,7 @@ class TablesResource(dg.ConfigurableResource):
             raise NotFound(f"{error} Materialize the asset {'/'.join(_key(name).path)} first.") from None
 
     def read(
-        self, context: dg.AssetExecutionContext, name: str, *, columns: Sequence[str] | None = None
+        self, context: Context, name: str, *, columns: Sequence[str] | None = None
     ) -> DataFrame:
         """The table at the run's snapshot, as a Spark DataFrame."""
         table, ref = self._use(context, name)
@@ -126,7 +128,7 @@ class TablesResource(dg.ConfigurableResource):
 
     def read_arrow(
         self,
-        context: dg.AssetExecutionContext,
+        context: Context,
         name: str,
         *,
         columns: Sequence[str] | None = None,
@@ -136,7 +138,16 @@ class TablesResource(dg.ConfigurableResource):
         table, ref = self._use(context, name)
         return table.to_arrow(columns=columns, where=where, version=ref.snapshot_id)
 
-    def _use(self, context: dg.AssetExecutionContext, name: str) -> tuple[Table, SnapshotRef]:
+    def query(self, context: Context, sql: str) -> pa.Table:
+        """The rows of a SELECT, run by DuckDB over tables at the run's snapshots."""
+
+        def open_table(name: str) -> Table:
+            table, ref = self._use(context, name)
+            return table.at(ref.snapshot_id)
+
+        return run_query(self.session, sql, open_table)
+
+    def _use(self, context: Context, name: str) -> tuple[Table, SnapshotRef]:
         ref = self.pin(context, name)
         self._reads.setdefault(_step(context), {})[ref] = None
         context.log.info(f"reading {ref}")
@@ -196,7 +207,7 @@ class TablesResource(dg.ConfigurableResource):
         properties: Mapping[str, str] | None,
     ) -> Snapshot | None:
         recorded = {
-            RUN_PROPERTY: context.run_id,
+            RUN_PROPERTY: context.run.run_id,
             CODE_PROPERTY: _code_version(context) or "",
             **({"snapline.backfill": backfill} if (backfill := context.run_tags.get(_BACKFILL_TAG)) else {}),
             **({"snapline.partitions": ",".join(partitions)} if partitions else {}),
@@ -287,15 +298,15 @@ def _place(table: Table) -> tuple[str, str, str]:
     return table.identifier.database, table.identifier.table, table.identifier.branch
 
 
-def _step(context: dg.AssetExecutionContext) -> tuple[str, str]:
-    return context.run_id, context.op_handle.to_string() if context.op_handle else context.op.name
+def _step(context: Context) -> tuple[str, str]:
+    return context.run.run_id, str(context.op_execution_context.op_handle)
 
 
 def _code_version(context: dg.AssetExecutionContext) -> str | None:
     return context.assets_def.get_asset_spec(context.asset_key).code_version if context.has_assets_def else None
 
 
-def _inputs_of_run(context: dg.AssetExecutionContext) -> list[str]:
+def _inputs_of_run(context: Context) -> list[str]:
     """Names of all tables that assets of the run read. The asset layer is not public API: used here alone."""
     layer = context.job_def.asset_layer
     keys = {
@@ -306,9 +317,9 @@ def _inputs_of_run(context: dg.AssetExecutionContext) -> list[str]:
 
 def _commit_id(context: dg.AssetExecutionContext, job: str) -> CommitId:
     """The barrier of a step: the same whenever the step is tried again, another for any other step."""
-    record = context.instance.get_run_record_by_id(context.run_id)
+    record = context.instance.get_run_record_by_id(context.run.run_id)
     created_ms = int(record.create_timestamp.timestamp() * 1000) if record else 0
-    step = f"{context.run_id}/{'/'.join(_step(context))}"
+    step = f"{context.run.run_id}/{'/'.join(_step(context))}"
     identifier = (created_ms << _STEP_BITS) | (zlib.crc32(step.encode()) & ((1 << _STEP_BITS) - 1))
     return CommitId(job, identifier, exact=True, not_before_ms=created_ms or None)
 

@@ -19,6 +19,7 @@ from .errors import (
 )
 from .identifier import MAIN_BRANCH, Identifier, SnapshotRef
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from .options import check_table_options
 from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split import Split
@@ -54,5 +55,6 @@ __all__ = [
     "Table",
     "Unsupported",
     "Version",
+    "check_table_options",
     "parse_type",
 ]

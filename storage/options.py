@@ -219,8 +219,14 @@ def refuse_unsupported(options: Mapping[str, str], table: str, *, for_writing: b
             raise Unsupported(f"Table {table} has {key!r} = {options[key]!r}, with which it cannot be {doing} here.")
 
 
-def check_spelling(options: Mapping[str, str]) -> None:
-    """Raise InvalidRequest if a key looks like a misspelling of an option that this store declares."""
+def check_table_options(options: Mapping[str, str], table: str) -> None:
+    """Raise InvalidRequest for a misspelt key or a value that cannot be read, Unsupported for what cannot be written."""
+    _check_spelling(options)
+    TableOptions.read(options)
+    refuse_unsupported(options, table, for_writing=True)
+
+
+def _check_spelling(options: Mapping[str, str]) -> None:
     known = [str(declared["key"]) for declared in TableOptions.declared()]
     for key in options:
         if key in known or key in _UNDERSTOOD_FOR_READING or key in _UNDERSTOOD_FOR_WRITING:

@@ -3,7 +3,10 @@
 import duckdb
 import pyarrow as pa
 
+from ..lsm.merge import INSERT, UPDATE_AFTER, VALUE_KIND
 from ..read.scan import Scan
+
+_ADDED = (INSERT, UPDATE_AFTER)
 
 
 def add_arrow(connection: duckdb.DuckDBPyConnection, database: str, name: str, rows: pa.Table) -> None:
@@ -22,7 +25,8 @@ def add_scan(connection: duckdb.DuckDBPyConnection, database: str, name: str, sc
     parts = []
     if native:
         paths = ", ".join(_text(path) for split in native for path in split.file_paths)
-        parts.append(f"SELECT {columns} FROM read_parquet([{paths}], hive_partitioning = false)")
+        kept = f" WHERE {VALUE_KIND} IN {_ADDED}" if any(split.may_hold_deletes for split in native) else ""
+        parts.append(f"SELECT {columns} FROM read_parquet([{paths}], hive_partitioning = false){kept}")
     if merged or not native:
         batches = [batch for split in merged for batch in split.read()]
         held = f"__{database}__{name}"

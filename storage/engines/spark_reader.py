@@ -7,7 +7,9 @@ are. The others go through `snapline`, which merges them.
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ByteType, StructField, StructType
 
+from ..lsm.merge import INSERT, UPDATE_AFTER, VALUE_KIND
 from ..read.scan import Scan
 from ..table import Table
 from .spark_source import FORMAT, SnaplineSource
@@ -36,8 +38,13 @@ def read_scan(spark: SparkSession, table: Table, scan: Scan, warehouse: str, *, 
     if own:
         paths = [table.store.file_io.url(path) for split in own for path in split.file_paths]
         # Without this, Spark would guess partition columns from the directories.
-        reader = spark.read.schema(schema).option("recursiveFileLookup", "true")
-        parts.append(reader.parquet(*paths))
+        reader = spark.read.option("recursiveFileLookup", "true")
+        if any(split.may_hold_deletes for split in own):
+            with_kind = StructType([*schema.fields, StructField(VALUE_KIND, ByteType())])
+            frame = reader.schema(with_kind).parquet(*paths)
+            parts.append(frame.where(frame[VALUE_KIND].isin(INSERT, UPDATE_AFTER)).drop(VALUE_KIND))
+        else:
+            parts.append(reader.schema(schema).parquet(*paths))
     if len(own) < len(scan.splits):
         parts.append(_through_source(spark, table, scan, warehouse, merged_only=bool(own)))
     return reduce(DataFrame.unionByName, parts)

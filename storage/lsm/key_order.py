@@ -37,7 +37,8 @@ def ranks(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
         # -0.0 sorts before 0.0 and NaN last.
         order = np.lexsort((_total_order(values),))
     else:
-        order = pc.sort_indices(values, null_placement="at_start").to_numpy()
+        # A dictionary holds null once at the most, which is sorted last.
+        order = np.roll(pc.sort_indices(values).to_numpy(), 1 if values.null_count else 0)
     rank_of = np.empty(len(order), np.int64)
     rank_of[order] = np.arange(len(order))
     return rank_of[encoded.indices.to_numpy()]

@@ -89,7 +89,7 @@ def _end_of(batch: pa.RecordBatch, start: int, frontier: tuple[Any, ...], key_co
 
 def _merge_slices(slices: Sequence[tuple[pa.RecordBatch, int]], key_count: int) -> Iterator[pa.RecordBatch]:
     if len(slices) == 1:
-        yield _without_deletes(slices[0][0])
+        yield without_deletes(slices[0][0])
         return
     base_index = max(range(len(slices)), key=lambda index: slices[index][0].num_rows)
     base, base_rank = slices[base_index]
@@ -113,7 +113,7 @@ def _merge_slices(slices: Sequence[tuple[pa.RecordBatch, int]], key_count: int) 
         keep_winner = np.ones(len(winners), bool)
         keep_winner[hits[~newer]] = False
         winners = winners[keep_winner]
-    yield from (_without_deletes(rows) for rows in (base, small.take(pa.array(winners))) if rows.num_rows)
+    yield from (without_deletes(rows) for rows in (base, small.take(pa.array(winners))) if rows.num_rows)
 
 
 def _is_numeric(batch: pa.RecordBatch) -> bool:
@@ -173,7 +173,8 @@ def _find(wanted: np.ndarray, base: np.ndarray, *, sorted_base: bool) -> tuple[n
     return places[matching], candidates[matching]
 
 
-def _without_deletes(rows: pa.RecordBatch) -> pa.RecordBatch:
+def without_deletes(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows that are there: those whose `_VALUE_KIND`, if that column is read, is no retraction."""
     if VALUE_KIND not in rows.schema.names:
         return rows
     kinds = rows.column(VALUE_KIND).to_numpy()

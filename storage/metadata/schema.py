@@ -15,7 +15,7 @@ import pyarrow as pa
 from ..data_types import DataField, DataType, arrow_schema, nested_fields, type_from_arrow
 from ..errors import CorruptData, InvalidRequest, NotFound, Unsupported
 from ..file_io import FileIO
-from ..options import TableOptions, check_spelling
+from ..options import TableOptions, check_table_options
 from ..paths import TablePaths
 
 _VERSION = 3
@@ -124,7 +124,7 @@ def new_schema(
     texts = {str(key): _option_text(value) for key, value in (options or {}).items()}
     primary_keys = tuple(primary_keys) or _names(texts.pop("primary-key", ""))
     partition_keys = tuple(partition_keys) or _names(texts.pop("partition", ""))
-    check_spelling(texts)
+    check_table_options(texts, "to be created")
     numbers = count()
     fields = tuple(_number(column, numbers) for column in columns)
     fields = tuple(

@@ -144,7 +144,7 @@ class Scan:
     def count(self) -> int:
         """The number of rows: from metadata where nothing has to be merged or filtered."""
         narrow = replace(self, columns=())
-        if self.predicate is None and not any(split.needs_merge for split in self.splits):
+        if self.predicate is None and all(split.row_count_is_exact for split in self.splits):
             return sum(split.row_count_unmerged for split in self.splits)
         return sum(batch.num_rows for batch in narrow.to_batches())
 

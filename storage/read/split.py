@@ -34,13 +34,30 @@ class Split:
         return sum(section.size_bytes for section in self.sections)
 
     @property
+    def may_hold_deletes(self) -> bool:
+        """Whether a file may hold rows of kind -U or -D, so that `_VALUE_KIND` has to be looked at.
+
+        The count in the manifest is no proof: pypaimon writes 0 for every file.
+        """
+        keyed = bool(self.request.store.schema.primary_keys)
+        return keyed and any(file.level == 0 for section in self.sections for file in section.files)
+
+    @property
+    def row_count_is_exact(self) -> bool:
+        """Whether `row_count_unmerged` is the number of rows, without reading any."""
+        return not self.needs_merge and not self.may_hold_deletes
+
+    @property
     def row_count_unmerged(self) -> int:
-        """Rows in the files: exact where nothing has to be merged or filtered, else an upper bound."""
+        """Rows in the files: an upper bound, if it is not exact."""
         return sum(file.row_count for section in self.sections for file in section.files)
 
     @property
     def can_be_read_natively(self) -> bool:
-        """Whether any Parquet reader gives the table's rows: no merge, no older schema, nothing to fill in."""
+        """Whether any Parquet reader gives the table's rows: no merge, no older schema, nothing to fill in.
+
+        Where it `may_hold_deletes`, the reader has to keep rows of `_VALUE_KIND` 0 and 2 only.
+        """
         schema = self.request.store.schema
         return not self.needs_merge and all(
             file.schema_id == schema.id and file.format == "parquet"

@@ -12,7 +12,7 @@ import pyarrow as pa
 from ..data_types import DataField, arrow_schema
 from ..format.binary_row import decode
 from ..format.data_file import DataFileReader, RowRange
-from ..lsm.merge import SEQUENCE_NUMBER, VALUE_KIND, RunCursor, merge_sorted_runs
+from ..lsm.merge import SEQUENCE_NUMBER, VALUE_KIND, RunCursor, merge_sorted_runs, without_deletes
 from ..lsm.sorted_run import Section, SortedRun
 from ..metadata.manifest import DataFile
 from ..metadata.schema import KEY_PREFIX
@@ -140,10 +140,16 @@ class _SectionReader:
         with self._open(file) as reader:
             mapping = _FileColumns(self._store.schemas.get(file.schema_id).fields, reader.column_names)
             plain = [field for field in self._fields if field.name not in self._partition]
-            needed = [name for name in mapping.sources(plain) if name is not None] or reader.column_names[:1]
+            needed = [name for name in mapping.sources(plain) if name is not None]
+            # Files just written may hold deletes that their manifest does not count.
+            checks_kind = bool(self._key_fields) and file.level == 0
+            if checks_kind:
+                needed.append(VALUE_KIND)
             groups = reader.row_groups(self._ranges(predicate, mapping, keyed=False))
             names = [field.name for field in self._fields]
-            for batch in reader.read_batches(needed, groups):
+            for batch in reader.read_batches(needed or reader.column_names[:1], groups):
+                if checks_kind:
+                    batch = without_deletes(batch)
                 yield pa.RecordBatch.from_arrays([self._value(batch, field, mapping) for field in self._fields], names)
 
     def _open(self, file: DataFile) -> DataFileReader:
