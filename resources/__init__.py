@@ -1,11 +1,36 @@
-"""The joinery between tables, lineage, Spark and Dagster. Users of the template need what stands here."""
+"""The joinery between tables, lineage, Spark and Dagster. Users of the template need what stands here.
 
-from .definition import TableDefinition
-from .session import Session
-from .settings import Settings
-from .spark import SparkResource
-from .sql_check import sql_check
-from .table_asset import table_asset
-from .tables import TablesResource
+Names are loaded when they are first used: Dagster and Spark cost seconds to import, and not everybody needs them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .definition import TableDefinition
+    from .session import Session
+    from .settings import Settings
+    from .spark import SparkResource
+    from .sql_check import sql_check
+    from .table_asset import table_asset
+    from .tables import TablesResource
 
 __all__ = ["Session", "Settings", "SparkResource", "TableDefinition", "TablesResource", "sql_check", "table_asset"]
+
+_MODULES = {
+    "Session": "session",
+    "Settings": "settings",
+    "SparkResource": "spark",
+    "TableDefinition": "definition",
+    "TablesResource": "tables",
+    "sql_check": "sql_check",
+    "table_asset": "table_asset",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # A submodule of the same name would otherwise take the place of the function in it.
+    value = globals()[name] = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    return value

@@ -1,0 +1,245 @@
+"""The command line: one command for each thing that can be asked of, or done to, tables and their lineage.
+
+Bad input is answered by one line on standard error and exit code 2.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NoReturn
+
+import click
+
+from lineage import mermaid, rebuild, rows, text_tree
+from storage import BATCH_COMMIT_IDENTIFIER, StorageError, Table
+
+from .quick_reads import run_query
+from .rendering import FORMATS, console, print_rows, rendered_table, size_text
+from .session import Session
+
+_DEFINITIONS = "platform_assets.definitions"
+
+
+class Commands(click.Group):
+    """Lists its commands in the order in which they are written down."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="snapline")
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Tables, their snapshots, and the lineage between them. State lives under SNAPLINE_HOME (default ./.snapline)."""
+    context.obj = Session()
+
+
+table_argument = click.argument("table")
+
+
+@cli.command()
+@click.option("--job", default="demo", show_default=True, help="The Dagster job to run.")
+@click.pass_obj
+def demo(session: Session, job: str) -> None:
+    """Materialize the whole demo through Dagster."""
+    # Dagster and Spark cost seconds to import: only the commands that need them pay.
+    from .demo import run_demo
+
+    run_demo(session, _DEFINITIONS, job)
+
+
+@cli.command()
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", default=3000, show_default=True)
+@click.pass_obj
+def ui(session: Session, host: str, port: int) -> None:
+    """Open the Dagster UI, with the daemon for backfills and schedules."""
+    from .dagster_home import start_ui
+
+    console().print(f"Dagster UI: http://{host}:{port} (stop it with Ctrl-C)", highlight=False)
+    start_ui(session.settings, host, port)
+
+
+@cli.command()
+@click.argument("sql")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+@click.pass_obj
+def query(session: Session, sql: str, form: str) -> None:
+    """Run a SELECT with DuckDB, over tables, system tables (core."flights$snapshots") and lineage (paimon.*)."""
+    print_rows(run_query(session, sql), form)
+
+
+@cli.command()
+@click.argument("database", required=False)
+@click.pass_obj
+def tables(session: Session, database: str | None) -> None:
+    """List tables, with their latest snapshot."""
+    found = []
+    for name in session.catalog.tables(database):
+        table = session.table(name)
+        snapshot = table.snapshot()
+        key, by = ", ".join(table.schema.primary_keys), ", ".join(table.schema.partition_keys)
+        found.append(
+            (name, snapshot and snapshot.id, snapshot and snapshot.total_record_count, _time(snapshot), key, by)
+        )
+    _print(["table", "snapshot", "records", "committed", "primary key", "partitioned by"], found)
+
+
+@cli.command()
+@table_argument
+@click.pass_obj
+def describe(session: Session, table: str) -> None:
+    """Show columns, keys, options, and what there is on disk."""
+    one = session.table(table)
+    schema = one.schema
+    columns = [
+        (field.name, str(field.type), _roles(one, field.name), field.description or "") for field in schema.fields
+    ]
+    _print(["column", "type", "role", "comment"], columns, title=f"{one.identifier}  {schema.comment or ''}".strip())
+    snapshot = one.snapshot()
+    files = one.system_table("files")
+    partitions = one.system_table("partitions")
+    facts: list[tuple[str, Any]] = [
+        ("location", one.location),
+        ("snapshots", one.store.snapshots.describe_existing()),
+        ("latest snapshot", f"{snapshot.id}, {_time(snapshot)}" if snapshot else "none"),
+        ("records", snapshot.total_record_count if snapshot else 0),
+        ("files", f"{files.num_rows}, {size_text(sum(files['file_size_in_bytes'].to_pylist()))}"),
+        ("partitions", partitions.num_rows if schema.partition_keys else "not partitioned"),
+        ("buckets", schema.table_options.bucket),
+        ("schema id", schema.id),
+        ("tags", ", ".join(tag.name for tag in one.tags.list()) or "none"),
+        ("branches", ", ".join(one.branches) or "none but main"),
+        ("options", ", ".join(f"{key}={value}" for key, value in sorted(schema.options.items())) or "none"),
+    ]
+    _print(["property", "value"], [(name, str(value)) for name, value in facts])
+
+
+@cli.command()
+@table_argument
+@click.pass_obj
+def snapshots(session: Session, table: str) -> None:
+    """List the snapshots of a table, newest first, with the job and barrier that made them."""
+    one = session.table(table)
+    found = []
+    for snapshot in one.store.snapshots.backwards():
+        barrier = "" if snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER else str(snapshot.commit_identifier)
+        ref = one.ref(snapshot.id)
+        assert ref is not None
+        sources = ", ".join(str(source) for source in session.lineage(ref, "up", hops=1).snapshots)
+        found.append(
+            (snapshot.id, _time(snapshot), snapshot.commit_kind, snapshot.delta_record_count,
+             snapshot.total_record_count, snapshot.commit_user, barrier, sources)
+        )  # fmt: skip
+    _print(["snapshot", "committed", "kind", "change", "records", "job", "barrier", "made from"], found)
+
+
+@cli.command()
+@table_argument
+@click.pass_obj
+def tags(session: Session, table: str) -> None:
+    """List the tags of a table."""
+    found = [
+        (tag.name, tag.snapshot.id, _time(tag.snapshot), tag.snapshot.total_record_count)
+        for tag in session.table(table).tags.list()
+    ]
+    _print(["tag", "snapshot", "committed", "records"], found)
+
+
+@cli.command("create-tag")
+@table_argument
+@click.option("--name", required=True, help="Not only digits: those are snapshot ids.")
+@click.option("--snapshot", type=int, help="The snapshot to tag. Default: the latest.")
+@click.option("--replace", is_flag=True, help="Move the tag if it exists.")
+@click.pass_obj
+def create_tag(session: Session, table: str, name: str, snapshot: int | None, replace: bool) -> None:
+    """Give a snapshot a name. It can be read by it for as long as the tag exists; nothing is copied."""
+    tag = session.table(table).tags.create(name, snapshot_id=snapshot, replace=replace)
+    click.echo(f"Tag {tag.name} of {table} names snapshot {tag.snapshot.id}.")
+
+
+@cli.command("delete-tag")
+@table_argument
+@click.option("--name", required=True)
+@click.pass_obj
+def delete_tag(session: Session, table: str, name: str) -> None:
+    """Forget the name of a snapshot."""
+    session.table(table).tags.delete(name)
+    click.echo(f"Tag {name} of {table} is deleted.")
+
+
+@cli.command()
+@click.argument("target", metavar="TABLE[@SNAPSHOT|@TAG] | rebuild")
+@click.option("--up", "direction", flag_value="up", default="up", help="What it was made from (default).")
+@click.option("--down", "direction", flag_value="down", help="What was made from it.")
+@click.option("--hops", type=click.IntRange(min=1), help="How far to go. Default: as far as there is.")
+@click.option("--format", "form", type=click.Choice(["tree", "json", "mermaid"]), default="tree", show_default=True)
+@click.pass_obj
+def lineage(session: Session, target: str, direction: Any, hops: int | None, form: str) -> None:
+    """Show which snapshots a snapshot was made from, or which it fed; `rebuild` reads all lineage off the tables."""
+    if target == "rebuild":
+        count = rebuild(session.catalog, session.recorder)
+        click.echo(f"Read the lineage of {count} snapshots off the tables.")
+        return
+    graph = session.lineage(session.ref(target), direction, hops)
+    if form == "json":
+        click.echo(json.dumps(rows(graph), indent=2, ensure_ascii=False))
+    else:
+        click.echo(mermaid(graph) if form == "mermaid" else text_tree(graph))
+
+
+@cli.command("delete-table-lineage")
+@click.option("--job", required=True)
+@click.pass_obj
+def delete_table_lineage(session: Session, job: str) -> None:
+    """Forget which tables a job reads and writes."""
+    click.echo(f"Deleted {session.lineage_store.delete_tables(job)} rows of table lineage of job {job}.")
+
+
+@cli.command("delete-data-lineage")
+@click.option("--job", required=True)
+@click.pass_obj
+def delete_data_lineage(session: Session, job: str) -> None:
+    """Forget which snapshots a job consumed and produced."""
+    click.echo(f"Deleted {session.lineage_store.delete_snapshots(job)} rows of data lineage of job {job}.")
+
+
+def _print(names: Sequence[str], found: Sequence[Sequence[Any]], title: str | None = None) -> None:
+    console().print(rendered_table(names, found, title))
+
+
+def _roles(table: Table, column: str) -> str:
+    schema = table.schema
+    roles = [("primary key", schema.primary_keys), ("partition", schema.partition_keys)]
+    return ", ".join(role for role, columns in roles if column in columns)
+
+
+def _time(snapshot: Any) -> str | None:
+    return None if snapshot is None else f"{datetime.fromtimestamp(snapshot.time_ms // 1000):%Y-%m-%d %H:%M:%S}"
+
+
+def main() -> NoReturn:
+    """The console script `snapline`."""
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.UsageError as error:
+        hint = f" See `{error.ctx.command_path} --help`." if error.ctx else ""
+        _fail(f"{error.format_message()}{hint}")
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except StorageError as error:
+        _fail(str(error))
+    except click.Abort:
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read the output has read enough.
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"Error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)

@@ -1,0 +1,35 @@
+"""The Dagster instance of this platform: its home, and the UI on it."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from .settings import PROJECT_ROOT, Settings
+
+_CODE_LOCATION = "platform_assets.definitions"
+
+
+def prepare_dagster_home(settings: Settings) -> Path:
+    """The directory for DAGSTER_HOME, made if need be, with the project's dagster.yaml; it is set in this process too."""
+    home = settings.dagster_home
+    home.mkdir(parents=True, exist_ok=True)
+    config = PROJECT_ROOT / "dagster.yaml"
+    if config.exists():
+        shutil.copyfile(config, home / "dagster.yaml")
+    elif not (home / "dagster.yaml").exists():
+        (home / "dagster.yaml").touch()
+    os.environ["DAGSTER_HOME"] = str(home)
+    return home
+
+
+def start_ui(settings: Settings, host: str, port: int) -> None:
+    """Become `dagster dev`: the UI, the daemon that runs backfills and schedules, and the code location."""
+    prepare_dagster_home(settings)
+    os.environ["SNAPLINE_HOME"] = str(settings.home)
+    # Dagster says on every start that another command will replace this one.
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    workspace = PROJECT_ROOT / "workspace.yaml"
+    location = ["-w", str(workspace)] if workspace.exists() else ["-m", _CODE_LOCATION]
+    program = Path(sys.executable).with_name("dagster")
+    os.execv(program, [str(program), "dev", "--host", host, "--port", str(port), *location])

@@ -1,0 +1,92 @@
+"""Rows for people and programs: a table on the terminal, JSON, CSV."""
+
+import csv
+import io
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+
+FORMATS = ("table", "json", "csv")
+# A pipe or a file has no width to fit into.
+_WIDE = 10_000
+
+
+def console() -> Console:
+    """Standard output: coloured and fitted on a terminal, plain and unbroken elsewhere."""
+    return Console(soft_wrap=True) if sys.stdout.isatty() else Console(width=_WIDE, soft_wrap=True)
+
+
+def rendered_table(names: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None) -> RichTable:
+    """A table to print; columns of numbers stand to the right."""
+    table = RichTable(title=title, title_justify="left", header_style="bold", box=box.ROUNDED)
+    for index, name in enumerate(names):
+        values = [row[index] for row in rows]
+        numeric = any(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_text(value) for value in row))
+    return table
+
+
+def print_rows(rows: pa.Table, form: str) -> None:
+    """Print rows in one of `FORMATS`."""
+    if form == "json":
+        print(json.dumps([_plain(row) for row in rows.to_pylist()], ensure_ascii=False, indent=2))
+    elif form == "csv":
+        print(_csv(rows), end="")
+    else:
+        console().print(rendered_table(rows.column_names, [list(row.values()) for row in rows.to_pylist()]))
+
+
+def _csv(rows: pa.Table) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(rows.column_names)
+    for row in rows.to_pylist():
+        values = [_plain(value) for value in row.values()]
+        writer.writerow([json.dumps(one, ensure_ascii=False) if isinstance(one, list | dict) else one for one in values])
+    return buffer.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: no NaN, and text for what JSON has no type for. Decimals stay exact, as text."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    if hasattr(value, "as_tuple"):
+        return int(value) if value == value.to_integral_value() and value.as_tuple().exponent >= 0 else str(value)
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "[dim]null[/]"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    plain = _plain(value)
+    text = json.dumps(plain, ensure_ascii=False) if isinstance(plain, list | dict) else str(plain)
+    return text.replace("[", "\\[")
+
+
+def size_text(size_bytes: int) -> str:
+    """A size for people: 12.3 MB (powers of 1000)."""
+    size = float(size_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
