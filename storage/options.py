@@ -202,6 +202,8 @@ _UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {
     "file.format": ("parquet",),
     "data-file.thin-mode": ("false",),
 }
+# Options of the format that this store leaves to others, spelt much like its own.
+_KEPT = ("file.compression.per.level", "file.format.per.level")
 _ALWAYS_REFUSED = ("scan.fallback-branch", "data-file.external-paths", "file.format.per.level")
 
 
@@ -229,8 +231,8 @@ def check_table_options(options: Mapping[str, str], table: str) -> None:
 def _check_spelling(options: Mapping[str, str]) -> None:
     known = [str(declared["key"]) for declared in TableOptions.declared()]
     for key in options:
-        if key in known or key in _UNDERSTOOD_FOR_READING or key in _UNDERSTOOD_FOR_WRITING:
+        if key in known or key in _UNDERSTOOD_FOR_READING or key in _UNDERSTOOD_FOR_WRITING or key in _KEPT:
             continue
-        close = difflib.get_close_matches(key, known, n=1, cutoff=0.9)
+        close = difflib.get_close_matches(key, known, n=1, cutoff=0.82)
         if close:
             raise InvalidRequest(f"Unknown option {key!r}. Did you mean {close[0]!r}?")

@@ -1,0 +1,79 @@
+"""Tables that Java Paimon and pypaimon wrote: read row for row, or refused by name."""
+
+import datetime as dt
+import json
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage import Catalog, Unsupported
+
+TABLES = Path(__file__).parent.parent / "fixtures" / "paimon" / "tables"
+# What is refused, and the words that say so.
+REFUSED = {
+    ("jv_agg", None): "merge-engine", ("jv_first", None): "merge-engine", ("jv_seqgroup", None): "merge-engine",
+    ("py_partial", None): "merge-engine", ("jv_dv", None): "deletion",
+    ("jv_append", "2"): "orc", ("jv_append", "3"): "orc", ("jv_append", "4"): "avro", ("jv_append", "latest"): "avro",
+}  # fmt: skip
+
+
+def views() -> list[tuple[str, dict[str, Any]]]:
+    found = []
+    for path in sorted(TABLES.glob("*/expected.json")):
+        found += [(path.parent.name, view) for view in json.loads(path.read_text())["views"]]
+    return found
+
+
+def name_of(view: dict[str, Any]) -> str:
+    return str(view.get("name", "latest"))
+
+
+def as_json(value: Any) -> Any:
+    """A value as `expected.json` writes it."""
+    if isinstance(value, dt.datetime):
+        return value.replace(tzinfo=None).isoformat(timespec="microseconds")
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: as_json(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(one) for one in value]
+    return value
+
+
+def multiset(rows: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(json.dumps(row, sort_keys=True) for row in rows)
+
+
+@pytest.mark.parametrize(("name", "view"), views(), ids=lambda one: one if isinstance(one, str) else name_of(one))
+def test_a_golden_table_reads_as_in_java_or_is_refused_by_name(name: str, view: dict[str, Any]) -> None:
+    table = Catalog(str(TABLES / name)).table(f"golden.{name}")
+    refused = REFUSED.get((name, None)) or REFUSED.get((name, name_of(view)))
+    if view["kind"] == "branch":
+        table = table.on_branch(view["name"])
+    version = {"snapshot": view.get("snapshot_id"), "tag": view.get("name")}.get(view["kind"])
+    if refused:
+        with pytest.raises(Unsupported, match=refused):
+            table.to_arrow(version=version)
+        return
+    rows = [as_json(row) for row in table.to_arrow(version=version).to_pylist()]
+    assert multiset(rows) == multiset(view["rows"])
+    assert table.count(version=version) == view["row_count"]
+    if "live_files" in view:
+        found = {
+            (entry.file.name, entry.file.level, entry.bucket, entry.total_buckets, entry.partition.hex(),
+             entry.file.row_count, entry.file.min_key.hex(), entry.file.max_sequence_number)
+            for entry in table.scan(version=version).entries
+        }  # fmt: skip
+        assert found == {
+            (one["file"].rsplit("/", 1)[-1], one["level"], one["bucket"], one["total_buckets"], one["partition_hex"],
+             one["rows"], one["min_key_hex"], one["max_sequence_number"])
+            for one in view["live_files"]
+        }  # fmt: skip
