@@ -1,0 +1,89 @@
+"""What every file system has to do, run on each of them."""
+
+import pickle
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from storage import Catalog, NotFound
+from storage.file_io import FileIO
+
+
+@pytest.fixture(params=["local", "memory"])
+def warehouse(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(tmp_path / "w") if request.param == "local" else f"memory://{tmp_path}/w"
+
+
+@pytest.fixture
+def root(warehouse: str) -> str:
+    return warehouse.removeprefix("memory://")
+
+
+@pytest.fixture
+def file_io(warehouse: str) -> FileIO:
+    return FileIO(warehouse)
+
+
+def test_a_written_file_is_read_back(file_io: FileIO, root: str) -> None:
+    file_io.write_bytes(f"{root}/a/b", b"content")
+    assert file_io.read_bytes(f"{root}/a/b") == b"content"
+    assert file_io.exists(f"{root}/a/b")
+    file_io.overwrite(f"{root}/a/b", b"other")
+    assert file_io.read_text_or_none(f"{root}/a/b") == "other"
+
+
+def test_a_missing_file_is_said_to_be_missing(file_io: FileIO, root: str) -> None:
+    assert file_io.read_text_or_none(f"{root}/no") is None
+    assert not file_io.exists(f"{root}/no")
+    with pytest.raises(NotFound, match="no"):
+        file_io.read_bytes(f"{root}/no")
+    file_io.delete_quietly([f"{root}/no"])
+
+
+def test_listings_hold_names_sizes_and_no_temporary_files(file_io: FileIO, root: str) -> None:
+    assert file_io.list_files(f"{root}/d") == []
+    file_io.write_bytes(f"{root}/d/one", b"1")
+    file_io.create_exclusively(f"{root}/d/two", b"22")
+    file_io.write_bytes(f"{root}/d/sub/three", b"")
+    assert sorted((one.name, one.size_bytes) for one in file_io.list_files(f"{root}/d")) == [("one", 1), ("two", 2)]
+    assert file_io.list_directories(f"{root}/d") == ["sub"]
+
+
+def test_of_many_creators_exactly_one_wins(file_io: FileIO, root: str) -> None:
+    barrier = threading.Barrier(8)
+    won = []
+
+    def create(number: int) -> None:
+        barrier.wait()
+        if file_io.create_exclusively(f"{root}/x/file", str(number).encode()):
+            won.append(number)
+
+    threads = [threading.Thread(target=create, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert file_io.read_bytes(f"{root}/x/file") == str(won[0]).encode()
+
+
+def test_a_table_lives_on_it_and_travels(warehouse: str) -> None:
+    catalog = Catalog(warehouse)
+    schema = pa.schema([("day", pa.string()), ("id", pa.int64()), ("what", pa.string())])
+    table = catalog.create_table(
+        "a.b", schema, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 2}
+    )
+    for what in ("first", "second"):
+        table.write(pa.table({"day": ["m", "n"] * 5, "id": range(10), "what": [what] * 10}))
+    table.overwrite(pa.table({"id": [0], "what": ["only"]}), partition={"day": "m"})
+    table.tags.create("t")
+    again = Catalog(warehouse).table("a.b")
+    splits = pickle.loads(pickle.dumps(again.scan(version="t", where="day = 'n'").splits))
+    assert sum(batch.num_rows for split in splits for batch in split.read()) == 5
+    assert again.count() == 6
+    assert again.to_arrow(where="day = 'm'").to_pylist() == [{"day": "m", "id": 0, "what": "only"}]
+    assert Catalog(warehouse).tables() == ["a.b"]
+    catalog.drop_table("a.b")
+    assert Catalog(warehouse).tables() == []

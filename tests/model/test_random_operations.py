@@ -1,0 +1,119 @@
+"""Random operations on a table and on plain dictionaries: both must always agree, at every version."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from storage import Catalog, Table
+
+Key = tuple[str | None, int]
+Rows = dict[Key, tuple[int | None, str | None]]
+DAYS = ["a", "b", "c d/e", "ü"]
+STEPS = 40
+
+
+def arrow(rows: list[tuple[Any, ...]], with_kind: bool = False) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * (5 if with_kind else 4)
+    types = [pa.string(), pa.int32(), pa.int64(), pa.string(), pa.string()]
+    names = ["day", "id", "number", "text", "kind"]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=False)]
+    return pa.Table.from_arrays(arrays, names[: len(arrays)])
+
+
+class Model:
+    """A table with a key, and what should be in it."""
+
+    def __init__(self, directory: Path, seed: int, engine: Any) -> None:
+        self.random = random.Random(seed)
+        self.rows: Rows = {}
+        self.versions: dict[int | str, Rows] = {}
+        options = {
+            "bucket": engine["bucket"], "manifest.merge-min-count": 3, "parquet.row-group.rows": 16,
+            "target-file-size": "2 kb", "source.split.target-size": "4 kb", "source.split.open-file-cost": "1 kb",
+        }  # fmt: skip
+        schema = pa.schema([("day", pa.string()), ("id", pa.int32()), ("number", pa.int64()), ("text", pa.string())])
+        self.table: Table = Catalog(str(directory)).create_table(
+            "m.t", schema, primary_key=["day", "id"], partition_by=["day"] if engine["partitioned"] else [],
+            options=options,
+        )  # fmt: skip
+
+    def row(self, day: str | None = None) -> tuple[Any, ...]:
+        one = self.random
+        value = (one.choice([None, one.randrange(50)]), one.choice([None, "t" * one.randrange(30), "é"]))
+        return (day or one.choice(DAYS), one.randrange(60), *value)
+
+    def write(self) -> None:
+        rows = [self.row() for _ in range(self.random.randrange(1, 80))]
+        self.table.write(arrow(rows))
+        self.rows |= {(day, number): (first, second) for day, number, first, second in rows}
+
+    def change(self) -> None:
+        rows = [(*self.row(), self.random.choice(["+I", "+U", "-U", "-D"])) for _ in range(self.random.randrange(1, 60))]
+        self.table.write(arrow(rows, with_kind=True), row_kind_column="kind")
+        for day, number, first, second, kind in rows:
+            if kind[0] == "+":
+                self.rows[day, number] = (first, second)
+            else:
+                self.rows.pop((day, number), None)
+
+    def delete(self) -> None:
+        limit = self.random.randrange(50)
+        self.table.delete(f"number < {limit} OR number IS NULL")
+        self.rows = {key: row for key, row in self.rows.items() if row[0] is not None and row[0] >= limit}
+
+    def overwrite(self) -> None:
+        rows = [self.row() for _ in range(self.random.randrange(1, 30))]
+        self.table.overwrite(arrow(rows))
+        if self.table.schema.partition_keys:
+            written = {row[0] for row in rows}
+            self.rows = {key: row for key, row in self.rows.items() if key[0] not in written}
+        else:
+            self.rows = {}
+        self.rows |= {(day, number): (first, second) for day, number, first, second in rows}
+
+    def tag(self) -> None:
+        if self.table.snapshot() is not None:
+            name = f"t{len(self.versions)}"
+            self.table.tags.create(name)
+            self.versions[name] = dict(self.rows)
+
+    def check(self) -> None:
+        snapshot = self.table.snapshot()
+        if snapshot is None:
+            return
+        self.versions[snapshot.id] = dict(self.rows)
+        for version in [snapshot.id, self.random.choice(list(self.versions))]:
+            self.compare(version, self.versions[version])
+
+    def compare(self, version: int | str, expected: Rows) -> None:
+        found = self.table.to_arrow(version=version).to_pylist()
+        assert len(found) == len(expected)
+        assert {(row["day"], row["id"]): (row["number"], row["text"]) for row in found} == expected
+        assert self.table.count(version=version) == len(expected)
+        day, low = self.random.choice(DAYS), self.random.randrange(60)
+        conditions: list[tuple[str, Any]] = [
+            (f"day = '{day}' AND id >= {low}", lambda key, row: key[0] == day and key[1] >= low),
+            (f"number >= {low}", lambda key, row: row[0] is not None and row[0] >= low),
+            (f"id = {low} OR text IS NULL", lambda key, row: key[1] == low or row[1] is None),
+            (f"id IN ({low}, 3) AND NOT number = 7", lambda key, row: key[1] in (low, 3) and row[0] not in (None, 7)),
+        ]
+        where, keeps = self.random.choice(conditions)
+        narrow = self.table.to_arrow(columns=["text", "id"], where=where, version=version)
+        wanted = sorted(((row[1], key[1]) for key, row in expected.items() if keeps(key, row)), key=str)
+        assert sorted(((row["text"], row["id"]) for row in narrow.to_pylist()), key=str) == wanted, where
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("engine", [{"bucket": 1, "partitioned": True}, {"bucket": 3, "partitioned": False}], ids=str)
+def test_a_table_agrees_with_a_dictionary_under_random_operations(
+    tmp_path: Path, seed: int, engine: dict[str, Any]
+) -> None:
+    print(f"seed {seed}")
+    model = Model(tmp_path, seed, engine)
+    for _ in range(STEPS):
+        act = model.random.choice([model.write, model.write, model.change, model.change, model.delete, model.overwrite, model.tag])
+        act()
+        model.check()
