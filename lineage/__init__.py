@@ -1,7 +1,7 @@
 """Lineage: which snapshots were made from which, by which job. The tables hold the truth; this is their index."""
 
-from .entities import JobStartup, SnapshotLineage, TableLineage, sources_of, sources_property
 from .drawing import mermaid, rows, text_tree
+from .entities import JobStartup, SnapshotLineage, TableLineage, sources_of, sources_property
 from .graph import Direction, Edge, LineageGraph, neighbour_tables, trace
 from .recorder import LineageRecorder, rebuild
 from .store import LineageStore, open_lineage_store

@@ -93,9 +93,7 @@ def _rows_of(
                 yield row, row.ref(catalog)
 
 
-def _rows_at(
-    store: LineageStore, side: Side, barriers: Mapping[tuple[str, int], object]
-) -> Iterable[SnapshotLineage]:
+def _rows_at(store: LineageStore, side: Side, barriers: Mapping[tuple[str, int], object]) -> Iterable[SnapshotLineage]:
     """Rows of the given barriers."""
     by_job: dict[str, list[int]] = {}
     for job, barrier in barriers:

@@ -20,7 +20,12 @@ from . import schema
 from .entities import JobStartup, Side, SnapshotLineage, TableLineage
 from .store import LineageStore
 
-_DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mysql+pymysql", "sqlite": "sqlite"}
+_DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mysql+pymysql",
+    "sqlite": "sqlite",
+}
 _TABLES: dict[Side, Table] = {"source": schema.source_job_lineage, "sink": schema.sink_job_lineage}
 _SNAPSHOTS: dict[Side, Table] = {"source": schema.source_snapshot_lineage, "sink": schema.sink_snapshot_lineage}
 # SQLite waits this long for another process that writes.

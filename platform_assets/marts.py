@@ -5,7 +5,10 @@ from pyspark.sql import functions as F
 
 from resources import table_asset
 
-@table_asset("marts.daily_delays", inputs={"flights": "core.flights", "airports": "raw.airports"}, primary_key=["day", "origin"])
+
+@table_asset(
+    "marts.daily_delays", inputs={"flights": "core.flights", "airports": "raw.airports"}, primary_key=["day", "origin"]
+)
 def daily_delays(flights: DataFrame, airports: DataFrame) -> DataFrame:
     """Flights, cancellations and delays for each day and airport of departure."""
     names = airports.select(F.col("faa").alias("origin"), F.col("name").alias("airport"))
@@ -46,7 +49,10 @@ def carrier_performance(flights: DataFrame, airlines: DataFrame, planes: DataFra
     "marts.delay_by_weather",
     inputs={"flights": "core.flights", "weather": "raw.weather"},
     primary_key=["origin", "visibility", "wind"],
-    column_descriptions={"visibility": "poor (< 3 miles), fair (< 9), good", "wind": "calm (< 10 mph), windy (< 20), strong"},
+    column_descriptions={
+        "visibility": "poor (< 3 miles), fair (< 9), good",
+        "wind": "calm (< 10 mph), windy (< 20), strong",
+    },
 )
 def delay_by_weather(flights: DataFrame, weather: DataFrame) -> DataFrame:
     """Delays at each airport against visibility and wind in the hour of departure."""

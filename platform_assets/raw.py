@@ -62,5 +62,7 @@ def _data_directory() -> Path:
     # The package itself loads everything into pandas when it is imported; only its files are wanted.
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(f"The package {_PACKAGE} holds the data of the demo: install it from requirements.lock.")
+        raise ModuleNotFoundError(
+            f"The package {_PACKAGE} holds the data of the demo: install it from requirements.lock."
+        )
     return Path(spec.submodule_search_locations[0]) / "data"

@@ -6,7 +6,9 @@ from pyspark.sql import functions as F
 
 from resources import table_asset
 
-_TEXT = "a snapshot knows the snapshots that it was made from and a snapshot that was wrong leads to every snapshot it fed"
+_TEXT = (
+    "a snapshot knows the snapshots that it was made from and a snapshot that was wrong leads to every snapshot it fed"
+)
 
 
 @table_asset("example.words", kinds={"arrow", "paimon"})

@@ -75,7 +75,13 @@ def _errors_into(log: Path) -> Iterator[None]:
 @contextmanager
 def _progress(out: Console, instance: dg.DagsterInstance, run_id: str, steps: int) -> Iterator[None]:
     """A bar of steps done on a terminal; elsewhere a line for each step."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     done = threading.Event()
     with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
         task = bar.add_task("starting", total=steps)
@@ -132,7 +138,9 @@ def _say_what_happened(out: Console, session: Session, result: dg.ExecuteInProce
     for name, ref in sorted(last.items()):
         table = session.table(name)
         sources = session.lineage(ref, "up", hops=1).snapshots
-        rows.append((name, ref.snapshot_id, table.count(), len(table.tags.list()), ", ".join(map(str, sources)) or "files"))
+        rows.append(
+            (name, ref.snapshot_id, table.count(), len(table.tags.list()), ", ".join(map(str, sources)) or "files")
+        )
     out.print(rendered_table(["table", "snapshot", "rows", "tags", "made from"], rows))
     evaluations = result.get_asset_check_evaluations()
     passed = sum(one.passed for one in evaluations)

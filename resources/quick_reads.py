@@ -17,7 +17,11 @@ from storage.engines.duckdb_views import add_arrow, add_scan
 from .session import Session
 
 LINEAGE_DATABASE = "paimon"
-_ARROW_TYPES: dict[str, pa.DataType] = {"barrier_id": pa.int64(), "snapshot_id": pa.int64(), "create_time": pa.timestamp("ms")}
+_ARROW_TYPES: dict[str, pa.DataType] = {
+    "barrier_id": pa.int64(),
+    "snapshot_id": pa.int64(),
+    "create_time": pa.timestamp("ms"),
+}
 _SECRETS = ("password", "secret", "token")
 
 
@@ -51,7 +55,9 @@ def run_query(session: Session, sql: str, open_table: Callable[[str], Table] | N
     try:
         statements = connection.extract_statements(sql)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            raise InvalidRequest("Give one SELECT statement: tables are changed by assets and commands, not by queries.")
+            raise InvalidRequest(
+                "Give one SELECT statement: tables are changed by assets and commands, not by queries."
+            )
         for name in connection.get_table_names(sql, qualified=True):
             _add(session, connection, name, open_table or session.table)
         # From here on the statement sees nothing but the tables of the warehouse.

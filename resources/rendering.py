@@ -51,7 +51,9 @@ def _csv(rows: pa.Table) -> str:
     writer.writerow(rows.column_names)
     for row in rows.to_pylist():
         values = [_plain(value) for value in row.values()]
-        writer.writerow([json.dumps(one, ensure_ascii=False) if isinstance(one, list | dict) else one for one in values])
+        writer.writerow(
+            [json.dumps(one, ensure_ascii=False) if isinstance(one, list | dict) else one for one in values]
+        )
     return buffer.getvalue()
 
 

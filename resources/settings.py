@@ -7,7 +7,7 @@
 | `SNAPLINE_STORAGE_OPTIONS` | JSON for fsspec (keys, endpoint …) | `{}` |
 | `SNAPLINE_LINEAGE_URL` | `jdbc:` URL of the lineage database | SQLite in `$SNAPLINE_HOME` |
 | `SNAPLINE_SPARK_MASTER` | Spark master | `local[*]` |
-| `SNAPLINE_SPARK_REMOTE` | Spark Connect URL; wins over the master | – |
+| `SNAPLINE_SPARK_REMOTE` | Spark Connect URL; wins over the master | |
 | `SNAPLINE_SPARK_CONFIG` | JSON of further Spark settings | `{}` |
 """
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from dagster import InitResourceContext
 from dagster_pyspark import PySparkResource
+from pydantic import Field
 from pyspark.sql import SparkSession
 
 from storage.engines.spark_reader import register
@@ -63,7 +64,7 @@ class SparkResource(PySparkResource):
 
     master: str = ""
     remote: str = ""
-    spark_config: dict[str, Any] = {}
+    spark_config: dict[str, Any] = Field(default_factory=dict)
 
     def setup_for_execution(self, context: InitResourceContext) -> None:
         """Start nothing yet: not every step uses Spark."""

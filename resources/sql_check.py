@@ -1,5 +1,7 @@
 """Asset checks written as SQL: a SELECT of the rows that should not be there, run on DuckDB."""
 
+from typing import Any
+
 import dagster as dg
 
 from storage import Identifier
@@ -19,11 +21,17 @@ def sql_check(
     identifier = Identifier.parse(table)
 
     @dg.asset_check(
-        asset=dg.AssetKey([identifier.database, identifier.table]), name=name, description=description, blocking=blocking
+        asset=dg.AssetKey([identifier.database, identifier.table]),
+        name=name,
+        description=description,
+        blocking=blocking,
     )
     def check(context: dg.AssetCheckExecutionContext, tables: TablesResource) -> dg.AssetCheckResult:
         found = tables.query(context, violations)
-        metadata: dict[str, object] = {"violations": found.num_rows, "query": dg.MetadataValue.md(f"```sql\n{violations}\n```")}
+        metadata: dict[str, Any] = {
+            "violations": found.num_rows,
+            "query": dg.MetadataValue.md(f"```sql\n{violations}\n```"),
+        }
         if found.num_rows:
             rows = [{key: str(value) for key, value in row.items()} for row in found.slice(0, _SHOWN_ROWS).to_pylist()]
             metadata["first_rows"] = dg.MetadataValue.table([dg.TableRecord(row) for row in rows])

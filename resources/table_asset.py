@@ -132,7 +132,9 @@ def _check(
         )
     unused = [one for one in inputs if one not in parameters]
     if unused:
-        raise InvalidRequest(f"input {unused[0]!r} is no parameter of the function ({', '.join(parameters) or 'it has none'}).")
+        raise InvalidRequest(
+            f"input {unused[0]!r} is no parameter of the function ({', '.join(parameters) or 'it has none'})."
+        )
     if mode not in WRITE_MODES:
         raise InvalidRequest(f"mode {mode!r} is unknown. Use one of: {', '.join(WRITE_MODES)}.")
     if (partitions_def is None) != (partition_column is None):

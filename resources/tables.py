@@ -12,7 +12,7 @@ provenance, and are the same in all three.
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import dagster as dg
 import pyarrow as pa
@@ -34,7 +34,7 @@ from .ui_metadata import partition_metadata, table_metadata
 RUN_PROPERTY = "snapline.run"
 CODE_PROPERTY = "snapline.code-version"
 _BACKFILL_TAG = "dagster/backfill"
-Rows = DataFrame | pa.Table
+Rows: TypeAlias = "DataFrame | pa.Table"
 Context = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
 # A barrier is the run's creation time in milliseconds, then this many bits that tell its steps apart.
 _STEP_BITS = 20
@@ -118,9 +118,7 @@ class TablesResource(dg.ConfigurableResource):
         except NotFound as error:
             raise NotFound(f"{error} Materialize the asset {'/'.join(_key(name).path)} first.") from None
 
-    def read(
-        self, context: Context, name: str, *, columns: Sequence[str] | None = None
-    ) -> DataFrame:
+    def read(self, context: Context, name: str, *, columns: Sequence[str] | None = None) -> DataFrame:
         """The table at the run's snapshot, as a Spark DataFrame."""
         table, ref = self._use(context, name)
         scan = table.scan(columns=columns, version=ref.snapshot_id)
@@ -182,7 +180,9 @@ class TablesResource(dg.ConfigurableResource):
         known = self._knows_job(job)
         self.session.recorder.record_job(job, sources, [planned])
         try:
-            snapshot = self._commit(context, rows, table, mode, partitions, _commit_id(context, job), sources, properties)
+            snapshot = self._commit(
+                context, rows, table, mode, partitions, _commit_id(context, job), sources, properties
+            )
         except BaseException:
             if not known:
                 # A job that never committed has no lineage.
@@ -309,9 +309,7 @@ def _code_version(context: dg.AssetExecutionContext) -> str | None:
 def _inputs_of_run(context: Context) -> list[str]:
     """Names of all tables that assets of the run read. The asset layer is not public API: used here alone."""
     layer = context.job_def.asset_layer
-    keys = {
-        parent for key in layer.executable_asset_keys for parent in layer.asset_graph.get(key).parent_keys
-    }
+    keys = {parent for key in layer.executable_asset_keys for parent in layer.asset_graph.get(key).parent_keys}
     return sorted(".".join(key.path) for key in keys if len(key.path) == 2)
 
 
@@ -340,5 +338,3 @@ def _event_of(context: dg.AssetExecutionContext, key: dg.AssetKey, ref: Snapshot
         if not page.has_more:
             return None
         cursor = page.cursor
-
-

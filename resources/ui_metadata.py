@@ -59,7 +59,9 @@ def column_schema(table: Table) -> dg.TableSchema:
             _shown(field.type),
             field.description,
             dg.TableColumnConstraints(
-                nullable=field.type.nullable, unique=schema.primary_keys == (field.name,), other=_roles(table, field.name)
+                nullable=field.type.nullable,
+                unique=schema.primary_keys == (field.name,),
+                other=_roles(table, field.name),
             ),
         )
         for field in schema.fields
@@ -89,7 +91,9 @@ def _picture(ref: SnapshotRef, sources: Sequence[SnapshotRef]) -> str:
     ]
     for index, one in enumerate(sources):
         y = _ROW_HEIGHT * index + 18
-        parts.append(f"<text x='4' y='{y}'>{escape(str(one))}</text><path d='M210 {y - 4}L250 {middle}' stroke='#66c'/>")
+        parts.append(
+            f"<text x='4' y='{y}'>{escape(str(one))}</text><path d='M210 {y - 4}L250 {middle}' stroke='#66c'/>"
+        )
     parts.append(f"<text x='256' y='{middle + 4}'>{escape(str(ref))}</text></svg>")
     return "data:image/svg+xml," + quote("".join(parts), safe="/'=:;,!()*")
 

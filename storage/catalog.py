@@ -105,12 +105,14 @@ class Catalog:
         databases = self.databases()
         if database is not None and database not in databases:
             raise NotFound(f"Database {database!r} does not exist. Databases: {', '.join(databases) or 'none'}.")
-        found = []
+        found: list[str] = []
         for one in [database] if database else databases:
             directory = f"{self._root}/{one}.db"
-            for table in self._file_io.list_directories(directory):
-                if SchemaFiles(self._file_io, TablePaths(f"{directory}/{table}")).ids():
-                    found.append(f"{one}.{table}")
+            found += [
+                f"{one}.{table}"
+                for table in self._file_io.list_directories(directory)
+                if SchemaFiles(self._file_io, TablePaths(f"{directory}/{table}")).ids()
+            ]
         return sorted(found)
 
     def table(self, name: str) -> Table:
@@ -166,7 +168,9 @@ class Catalog:
         identifier = Identifier.parse(name)
         if identifier.system_table is not None or identifier.branch != MAIN_BRANCH:
             raise InvalidRequest(f"{name!r} cannot be created: give the plain name of a table, as in `db.t`.")
-        defaults = {k.removeprefix(_TABLE_DEFAULTS): v for k, v in self.options.items() if k.startswith(_TABLE_DEFAULTS)}
+        defaults = {
+            k.removeprefix(_TABLE_DEFAULTS): v for k, v in self.options.items() if k.startswith(_TABLE_DEFAULTS)
+        }
         first = new_schema(
             schema,
             primary_keys=primary_key,

@@ -212,7 +212,9 @@ def _parse_text(text: str) -> DataType:
         elif found := _SUFFIX.match(upper, position):
             result = DataType(found["collection"], element=result)
         else:
-            raise InvalidRequest(f"{text!r} is not a type of the format: {upper[position:].strip()!r} is not understood.")
+            raise InvalidRequest(
+                f"{text!r} is not a type of the format: {upper[position:].strip()!r} is not understood."
+            )
         position = found.end()
     return result
 

@@ -9,6 +9,7 @@ import os
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -82,7 +83,9 @@ class FileIO:
 
     def _link_exclusively(self, path: str, data: bytes) -> bool:
         # A link is the one local call that is atomic, refuses an existing target and never shows half a file.
-        temporary = posixpath.join(posixpath.dirname(path), f".{posixpath.basename(path)}.{self._clock.unique_name()}.tmp")
+        temporary = posixpath.join(
+            posixpath.dirname(path), f".{posixpath.basename(path)}.{self._clock.unique_name()}.tmp"
+        )
         self._write_local(temporary, data)
         try:
             os.link(temporary, path)
@@ -111,13 +114,10 @@ class FileIO:
 
     def _write_local(self, path: str, data: bytes) -> None:
         try:
-            file = open(path, "wb")
+            Path(path).write_bytes(data)
         except FileNotFoundError:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            file = open(path, "wb")
-        with file:
-            file.write(data)
-            file.flush()
+            Path(path).write_bytes(data)
 
     def _make_parent(self, path: str) -> None:
         # Object stores have no directories, and asking for one would create a bucket; the memory file system needs them.

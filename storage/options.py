@@ -17,7 +17,11 @@ from .errors import InvalidRequest, Unsupported
 
 _SIZE_UNITS = {"": 1, "b": 1, "bytes": 1}
 for _power, _letter in enumerate("kmgt", start=1):
-    for _spelling in (_letter, f"{_letter}b", {"k": "kibibytes", "m": "mebibytes", "g": "gibibytes", "t": "tebibytes"}[_letter]):
+    for _spelling in (
+        _letter,
+        f"{_letter}b",
+        {"k": "kibibytes", "m": "mebibytes", "g": "gibibytes", "t": "tebibytes"}[_letter],
+    ):
         _SIZE_UNITS[_spelling] = 1024**_power
 _DURATION_UNITS_MS = {"ms": 1, "s": 1000, "sec": 1000, "second": 1000, "min": 60_000, "m": 60_000, "minute": 60_000}
 _DURATION_UNITS_MS |= {"h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000}
@@ -118,7 +122,9 @@ class TableOptions(Options):
     )
     ignore_delete: bool = option("ignore-delete", "false", "Drop rows of kind -U and -D when writing.", "true or false")
     file_format: str = option("file.format", "parquet", "Format of data files. Supported for writing: `parquet`.")
-    file_compression: str = option("file.compression", "zstd", "Compression of data files: zstd, snappy, lz4, gzip, none.")
+    file_compression: str = option(
+        "file.compression", "zstd", "Compression of data files: zstd, snappy, lz4, gzip, none."
+    )
     file_compression_zstd_level: int = option(
         "file.compression.zstd-level", "1", "Level of zstd: higher is smaller and slower.", "whole number"
     )
@@ -170,8 +176,12 @@ class TableOptions(Options):
         "for as long as others make progress, up to commit.timeout.", "whole number",
     )  # fmt: skip
     commit_timeout_ms: int = option("commit.timeout", "10 min", "Give up a commit after this time.", "duration")
-    commit_min_retry_wait_ms: int = option("commit.min-retry-wait", "10 ms", "First wait after a lost race.", "duration")
-    commit_max_retry_wait_ms: int = option("commit.max-retry-wait", "10 s", "Longest wait after a lost race.", "duration")
+    commit_min_retry_wait_ms: int = option(
+        "commit.min-retry-wait", "10 ms", "First wait after a lost race.", "duration"
+    )
+    commit_max_retry_wait_ms: int = option(
+        "commit.max-retry-wait", "10 s", "Longest wait after a lost race.", "duration"
+    )
     sequence_field: tuple[str, ...] = option(
         "sequence.field", "", "Columns that order rows of a key before arrival does. Not supported yet.",
         "names, separated by commas",
@@ -215,7 +225,9 @@ def refuse_unsupported(options: Mapping[str, str], table: str, *, for_writing: b
         found = options.get(key, values[0]).strip().lower()
         if found not in values:
             supported = f"Supported: {', '.join(repr(value) for value in values)}."
-            raise Unsupported(f"Table {table} has {key!r} = {found!r}, with which it cannot be {doing} here. {supported}")
+            raise Unsupported(
+                f"Table {table} has {key!r} = {found!r}, with which it cannot be {doing} here. {supported}"
+            )
     for key in _ALWAYS_REFUSED if for_writing else _ALWAYS_REFUSED[:1]:
         if options.get(key):
             raise Unsupported(f"Table {table} has {key!r} = {options[key]!r}, with which it cannot be {doing} here.")

@@ -13,7 +13,7 @@ from .identifier import MAIN_BRANCH
 from .options import TableOptions
 from .values import cast_text, java_text
 
-_ESCAPED = frozenset('"#%\'*/:=?\\{}[]^\x7f') | {chr(code) for code in range(0x20)}
+_ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(code) for code in range(0x20)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,9 @@ def partition_path(fields: Sequence[DataField], values: Sequence[Any], options: 
     parts = []
     for field, value in zip(fields, values, strict=True):
         if field.type.is_bytes:
-            raise Unsupported(f"Partition column {field.name!r} is {field.type}: binary partitions have no directory name.")
+            raise Unsupported(
+                f"Partition column {field.name!r} is {field.type}: binary partitions have no directory name."
+            )
         text = java_text if options.partition_legacy_name else cast_text
         shown = None if value is None else text(field.type, value)
         if shown is None or not shown.strip():

@@ -269,4 +269,10 @@ def _partition_values(store: TableStore, partition: bytes) -> str:
 def _key(store: TableStore, key: bytes) -> str | None:
     if key == EMPTY_ROW:
         return None
-    return "[" + ", ".join(_shown(kind, value) for kind, value in zip(store.key_types, decode(key, store.key_types), strict=True)) + "]"
+    return (
+        "["
+        + ", ".join(
+            _shown(kind, value) for kind, value in zip(store.key_types, decode(key, store.key_types), strict=True)
+        )
+        + "]"
+    )

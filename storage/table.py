@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ from .write.commit import CommitId, CommitListener, Overwrite, TableCommit
 from .write.incoming import Rows
 from .write.table_write import CommitMessage, TableWrite
 
-Data = Rows | pa.RecordBatchReader
+Data: TypeAlias = "Rows | pa.RecordBatchReader"
 Where = str | Predicate | None
 
 

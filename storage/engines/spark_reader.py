@@ -21,7 +21,9 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(SnaplineSource)
 
 
-def read_scan(spark: SparkSession, table: Table, scan: Scan, warehouse: str, *, native: bool | None = None) -> DataFrame:
+def read_scan(
+    spark: SparkSession, table: Table, scan: Scan, warehouse: str, *, native: bool | None = None
+) -> DataFrame:
     """The rows of a planned scan (without a filter) as a DataFrame, pinned to the scan's snapshot.
 
     `native` decides whether Spark reads files itself; by default it does for a local warehouse, since an object store
@@ -50,9 +52,7 @@ def read_scan(spark: SparkSession, table: Table, scan: Scan, warehouse: str, *, 
     return reduce(DataFrame.unionByName, parts)
 
 
-def _through_source(
-    spark: SparkSession, table: Table, scan: Scan, warehouse: str, *, merged_only: bool
-) -> DataFrame:
+def _through_source(spark: SparkSession, table: Table, scan: Scan, warehouse: str, *, merged_only: bool) -> DataFrame:
     assert scan.snapshot is not None
     identifier = scan.store.identifier
     reader = spark.read.format(FORMAT).option("warehouse", warehouse)

@@ -58,7 +58,7 @@ class SnaplineSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        return spark_schema(_scan(self.options).schema)
+        return spark_schema(_scan(dict(self.options)).schema)
 
     def reader(self, schema: StructType) -> "SnaplineReader":
         return SnaplineReader(dict(self.options), schema)
@@ -143,7 +143,7 @@ def _predicate(one: Filter) -> Predicate | None:
     if isinstance(one, Not):
         inner = _predicate(one.child)
         return None if inner is None else inner.negated()
-    attribute = getattr(one, "attribute", ())
+    attribute: tuple[str, ...] = getattr(one, "attribute", ())
     if len(attribute) != 1:
         return None
     (column,) = attribute
@@ -222,5 +222,3 @@ def commit_id_of(options: dict[str, str]) -> CommitId | None:
         return CommitId(options["commit-user"], identifier, True, int(not_before) if not_before else None)
     except ValueError as error:
         raise InvalidRequest(f"Option 'commit-identifier' must be a whole number: {error}") from None
-
-

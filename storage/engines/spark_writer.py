@@ -117,7 +117,7 @@ def _bucket_of(table: Table) -> Column:
     targets = [data_type.to_arrow() for data_type in types]
     bucket_count = table.schema.table_options.bucket
 
-    @F.arrow_udf(returnType=IntegerType())
+    @F.arrow_udf(returnType=IntegerType())  # type: ignore[call-overload]
     def bucket(*columns: pa.Array) -> pa.Array:
         arrays = [column.cast(target) for column, target in zip(columns, targets, strict=True)]
         return pa.array(buckets_of(hash_rows(arrays, types), bucket_count), pa.int32())
@@ -135,4 +135,6 @@ def _own_error(error: PySparkException) -> StorageError | None:
         return None
     kind, message = found[-1]
     known = getattr(errors, kind, None)
-    return known(message.strip().splitlines()[0]) if isinstance(known, type) and issubclass(known, StorageError) else None
+    return (
+        known(message.strip().splitlines()[0]) if isinstance(known, type) and issubclass(known, StorageError) else None
+    )

@@ -11,7 +11,14 @@ import fastavro
 
 from ..errors import CorruptData, Unsupported
 
-_CODECS = {"zstd": "zstandard", "zstandard": "zstandard", "deflate": "deflate", "snappy": "snappy", "null": "null", "none": "null"}
+_CODECS = {
+    "zstd": "zstandard",
+    "zstandard": "zstandard",
+    "deflate": "deflate",
+    "snappy": "snappy",
+    "null": "null",
+    "none": "null",
+}
 
 
 def nullable(avro_type: Any) -> list[Any]:
@@ -50,5 +57,13 @@ def read_records(data: bytes, name: str) -> list[dict[str, Any]]:
     """All records of a container file. Raises CorruptData, naming the file, if it is not one."""
     try:
         return list(fastavro.reader(io.BytesIO(data)))  # type: ignore[arg-type]
-    except (ValueError, EOFError, KeyError, IndexError, TypeError, OSError, fastavro.schema.SchemaParseException) as error:
+    except (
+        ValueError,
+        EOFError,
+        KeyError,
+        IndexError,
+        TypeError,
+        OSError,
+        fastavro.schema.SchemaParseException,
+    ) as error:
         raise CorruptData(f"{name} is not a readable Avro file ({len(data)} bytes): {error}") from None

@@ -244,9 +244,7 @@ def _fill_timestamps(
     ends += 8
 
 
-def _fill_decimals(
-    body: np.ndarray, slot: np.ndarray, ends: np.ndarray, column: pa.Array, data_type: DataType
-) -> None:
+def _fill_decimals(body: np.ndarray, slot: np.ndarray, ends: np.ndarray, column: pa.Array, data_type: DataType) -> None:
     # An Arrow decimal is 16 bytes little-endian.
     filled = column.fill_null(decimal.Decimal(0)) if column.null_count else column
     raw = np.frombuffer(filled.buffers()[1], np.uint8)[filled.offset * 16 : (filled.offset + len(filled)) * 16]
@@ -272,7 +270,9 @@ def _fill_decimals(
 def _fill_text(body: np.ndarray, slot: np.ndarray, ends: np.ndarray, column: pa.Array, lengths: np.ndarray) -> None:
     _, offset_buffer, data_buffer = column.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
-    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None and data_buffer.size else np.zeros(1, np.uint8)
+    data = (
+        np.frombuffer(data_buffer, np.uint8) if data_buffer is not None and data_buffer.size else np.zeros(1, np.uint8)
+    )
     sizes = offsets[1:] - offsets[:-1]
     valid = np.asarray(column.is_valid()) if column.null_count else np.ones(len(column), bool)
     inline = valid & (lengths == 0)

@@ -132,5 +132,7 @@ def collect_dense(
     if mode == "none":
         return EMPTY_STATS, ()
     kept = [field for field in fields if not field.type.is_nested]
-    stats = serialize([field.type for field in kept], [collect(columns[field.name], field.type, mode) for field in kept])
+    stats = serialize(
+        [field.type for field in kept], [collect(columns[field.name], field.type, mode) for field in kept]
+    )
     return stats, None if len(kept) == len(fields) else tuple(field.name for field in kept)

@@ -16,7 +16,14 @@ from ..file_io import FileIO
 from ..options import TableOptions
 
 BATCH_ROWS = 131_072
-_COMPRESSIONS = {"zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "gzip": "gzip", "none": "none", "uncompressed": "none"}
+_COMPRESSIONS = {
+    "zstd": "zstd",
+    "snappy": "snappy",
+    "lz4": "lz4",
+    "gzip": "gzip",
+    "none": "none",
+    "uncompressed": "none",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,9 @@ class DataFileReader:
             return groups
         paths = {metadata.schema.column(index).path: index for index in range(len(metadata.schema.names))}
         known = [(paths[one.column], one) for one in ranges if one.column in paths]
-        return [group for group in groups if all(_overlaps(metadata.row_group(group).column(i), one) for i, one in known)]
+        return [
+            group for group in groups if all(_overlaps(metadata.row_group(group).column(i), one) for i, one in known)
+        ]
 
     def read_batches(self, columns: Sequence[str], row_groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """Batches of the given row groups, of at most BATCH_ROWS rows, in file order."""

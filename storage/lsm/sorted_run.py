@@ -57,9 +57,7 @@ class Section:
         return len(self.runs) > 1 or self.runs[0].may_hold_deletes
 
 
-def split_into_sections(
-    files: Sequence[DataFile], key_range: Callable[[DataFile], tuple[Key, Key]]
-) -> list[Section]:
+def split_into_sections(files: Sequence[DataFile], key_range: Callable[[DataFile], tuple[Key, Key]]) -> list[Section]:
     """Sections of a bucket in key order, each with as few runs as possible.
 
     `key_range` gives the first and last key of a file as tuples that compare in the order of keys.

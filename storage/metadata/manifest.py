@@ -15,8 +15,8 @@ from ..data_types import DataType
 from ..errors import Unsupported
 from ..file_io import FileIO
 from ..format import avro
-from ..format.column_stats import SerializedStats, merge_ranges
 from ..format.binary_row import EMPTY_ROW, decode
+from ..format.column_stats import SerializedStats, merge_ranges
 from ..paths import TablePaths
 
 ADD, DELETE = 0, 1
@@ -245,7 +245,9 @@ class ManifestFiles:
         data = avro.write_records(_MANIFEST_SCHEMA, map(_entry_record, entries), self._codec)
         self._file_io.write_bytes(self._paths.manifest(name), data)
         deleted = sum(entry.kind == DELETE for entry in entries)
-        partitions = [decode(row, partition_types) for row in {entry.partition for entry in entries} if row != EMPTY_ROW]
+        partitions = [
+            decode(row, partition_types) for row in {entry.partition for entry in entries} if row != EMPTY_ROW
+        ]
         buckets = [entry.bucket for entry in entries]
         levels = [entry.file.level for entry in entries]
         return ManifestFile(

@@ -160,7 +160,7 @@ def _number(column: pa.Field | DataField, numbers: "count[int]") -> DataField:
 
 def _renumber(data_type: DataType, numbers: "count[int]") -> DataType:
     fields = tuple(replace(field, id=next(numbers), type=_renumber(field.type, numbers)) for field in data_type.fields)
-    inner = {
+    inner: dict[str, Any] = {
         name: _renumber(part, numbers)
         for name, part in (("key", data_type.key), ("element", data_type.element))
         if part is not None
@@ -181,7 +181,9 @@ def _check(schema: TableSchema) -> None:
         for key in keys:
             field = _declared(schema, key, f"{what} column")
             if field.type.is_nested:
-                raise InvalidRequest(f"{what.capitalize()} column {key!r} has type {field.type}: it must not be nested.")
+                raise InvalidRequest(
+                    f"{what.capitalize()} column {key!r} has type {field.type}: it must not be nested."
+                )
             if what == "partition" and field.type.is_bytes:
                 raise InvalidRequest(f"Partition column {key!r} has type {field.type}: use text, a number or a date.")
         if len(set(keys)) < len(keys):
@@ -194,7 +196,9 @@ def _check(schema: TableSchema) -> None:
 
 def _declared(schema: TableSchema, name: str, what: str) -> DataField:
     if name not in schema.column_names:
-        raise InvalidRequest(f"{what.capitalize()} {name!r} is not a column. Columns: {', '.join(schema.column_names)}.")
+        raise InvalidRequest(
+            f"{what.capitalize()} {name!r} is not a column. Columns: {', '.join(schema.column_names)}."
+        )
     return schema.field(name)
 
 
@@ -235,7 +239,10 @@ def _check_buckets(schema: TableSchema) -> None:
             raise InvalidRequest(f"Bucket key {key!r} must be a plain column outside of the partition columns.")
         if schema.primary_keys and key not in schema.primary_keys:
             raise InvalidRequest(f"Bucket key {key!r} must be part of the primary key.")
-    if options.rowkind_field is not None and not _declared(schema, options.rowkind_field, "'rowkind.field'").type.is_text:
+    if (
+        options.rowkind_field is not None
+        and not _declared(schema, options.rowkind_field, "'rowkind.field'").type.is_text
+    ):
         raise InvalidRequest(f"Option 'rowkind.field' = {options.rowkind_field!r} must name a text column.")
 
 

@@ -73,12 +73,13 @@ class Scan:
         places: dict[tuple[bytes, int], list[DataFile]] = {}
         for entry in self.entries:
             places.setdefault((entry.partition, entry.bucket), []).append(entry.file)
-        splits = []
+        splits: list[Split] = []
         for (partition, bucket), files in sorted(places.items()):
             directory = self.store.paths.bucket(self.partition_path(partition), bucket)
             sections = self._prune_sections(self._sections(files))
-            for packed in self._pack(sections):
-                splits.append(Split(self.request, partition, bucket, directory, tuple(packed)))
+            splits += [
+                Split(self.request, partition, bucket, directory, tuple(packed)) for packed in self._pack(sections)
+            ]
         return splits
 
     def partition_path(self, partition: bytes) -> str:

@@ -6,6 +6,7 @@ of a row must not come up because a newer one was filtered away.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -84,8 +85,7 @@ class _SectionReader:
         values = [field for field in self._fields if field.name not in key_names]
         row_filter = restricted_to(self._predicate, key_names | set(self._partition))
         cursors = [
-            RunCursor(self._read_run(run, values, row_filter, with_sequence), rank)
-            for rank, run in enumerate(runs)
+            RunCursor(self._read_run(run, values, row_filter, with_sequence), rank) for rank, run in enumerate(runs)
         ]
         for batch in merge_sorted_runs(cursors, len(self._key_fields)):
             yield self._rename_keys(batch)
@@ -215,5 +215,4 @@ def _oldest_first(runs: Sequence[SortedRun]) -> list[SortedRun]:
 
 def _ranks_decide(runs: Sequence[SortedRun]) -> bool:
     """Whether the runs' ranges of sequence numbers do not overlap, so that age alone says who wins."""
-    pairs = zip(runs, runs[1:], strict=False)
-    return all(older.max_sequence_number < newer.min_sequence_number for older, newer in pairs)
+    return all(older.max_sequence_number < newer.min_sequence_number for older, newer in pairwise(runs))

@@ -96,7 +96,11 @@ def _at_time(store: TableStore, moment: dt.datetime) -> Snapshot:
     if tagged:
         return max(tagged, key=lambda snapshot: snapshot.time_ms).without_others()
     earliest = store.snapshots.earliest_id()
-    since = "" if earliest is None else f" The earliest, {earliest}, is from {_local(store.snapshots.get(earliest).time_ms)}."
+    since = (
+        ""
+        if earliest is None
+        else f" The earliest, {earliest}, is from {_local(store.snapshots.get(earliest).time_ms)}."
+    )
     raise NotFound(f"{store.identifier} has no snapshot or tag at or before {moment.isoformat()}.{since}")
 
 

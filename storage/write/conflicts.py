@@ -4,6 +4,7 @@ Follows `docs/format.md`, "Conflict checks".
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from ..data_types import DataType
 from ..errors import CommitConflict
@@ -31,7 +32,7 @@ def check_conflicts(
                 "Read the table again and repeat the operation."
             )
     touched = {(entry.partition, entry.bucket) for entry in delta}
-    _check_bucket_counts([entry for entry in live.values()], {entry.partition for entry in delta}, rescales)
+    _check_bucket_counts(list(live.values()), {entry.partition for entry in delta}, rescales)
     if key_types:
         _check_levels([one for one in live.values() if (one.partition, one.bucket) in touched], key_types)
 
@@ -39,7 +40,10 @@ def check_conflicts(
 def _check_bucket_counts(live: Sequence[ManifestEntry], partitions: set[bytes], rescales: bool) -> None:
     counts: dict[bytes, int] = {}
     for entry in live:
-        if entry.partition in partitions and counts.setdefault(entry.partition, entry.total_buckets) != entry.total_buckets:
+        if (
+            entry.partition in partitions
+            and counts.setdefault(entry.partition, entry.total_buckets) != entry.total_buckets
+        ):
             what = "overwrite the whole partition" if rescales else "overwrite the partition first"
             raise CommitConflict(
                 f"Files of one partition would have {counts[entry.partition]} and {entry.total_buckets} buckets: {what}."
@@ -52,7 +56,11 @@ def _check_levels(live: Sequence[ManifestEntry], key_types: Sequence[DataType]) 
         if entry.file.level > 0:
             levels.setdefault((entry.partition, entry.bucket, entry.file.level), []).append(entry)
     for (_, bucket, level), entries in levels.items():
-        ranges = sorted((decode(e.file.min_key, key_types), decode(e.file.max_key, key_types), e.file.name) for e in entries)
-        for (_, high, name), (low, _, other) in zip(ranges, ranges[1:], strict=False):
+        ranges = sorted(
+            (decode(e.file.min_key, key_types), decode(e.file.max_key, key_types), e.file.name) for e in entries
+        )
+        for (_, high, name), (low, _, other) in pairwise(ranges):
             if low <= high:
-                raise CommitConflict(f"Data files {name} and {other} would overlap at level {level} of bucket {bucket}.")
+                raise CommitConflict(
+                    f"Data files {name} and {other} would overlap at level {level} of bucket {bucket}."
+                )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ from ..errors import InvalidRequest
 from ..metadata.schema import TableSchema
 
 ROW_KINDS = ("+I", "-U", "+U", "-D")
-Rows = pa.Table | pa.RecordBatch
+Rows: TypeAlias = "pa.Table | pa.RecordBatch"
 
 
 def shaped(rows: Rows, schema: TableSchema, row_kind_column: str | None = None) -> pa.Table:
@@ -92,9 +93,7 @@ def _is_sensible(source: pa.DataType, target: pa.DataType) -> bool:
         return bool(source == target)
     if types.is_timestamp(source) and types.is_timestamp(target):
         return (source.tz is None) == (target.tz is None)
-    if types.is_timestamp(source) and types.is_date(target):
-        return False
-    return True
+    return not (types.is_timestamp(source) and types.is_date(target))
 
 
 def row_kinds(rows: Rows, table: pa.Table, schema: TableSchema, row_kind_column: str | None) -> np.ndarray | None:

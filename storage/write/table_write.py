@@ -300,7 +300,9 @@ def delete_files_of(write_name: str, store: TableStore) -> None:
     """Delete all files that the writers of a write made that will not be committed, those of killed writers too."""
     directories = [store.paths.root]
     for _ in store.schema.partition_keys:
-        directories = [f"{one}/{name}" for one in directories for name in store.file_io.list_directories(one) if "=" in name]
+        directories = [
+            f"{one}/{name}" for one in directories for name in store.file_io.list_directories(one) if "=" in name
+        ]
     for directory in directories:
         for bucket in store.file_io.list_directories(directory):
             if bucket.startswith("bucket-"):

@@ -72,9 +72,7 @@ def test_of_many_creators_exactly_one_wins(file_io: FileIO, root: str) -> None:
 def test_a_table_lives_on_it_and_travels(warehouse: str) -> None:
     catalog = Catalog(warehouse)
     schema = pa.schema([("day", pa.string()), ("id", pa.int64()), ("what", pa.string())])
-    table = catalog.create_table(
-        "a.b", schema, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 2}
-    )
+    table = catalog.create_table("a.b", schema, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 2})
     for what in ("first", "second"):
         table.write(pa.table({"day": ["m", "n"] * 5, "id": range(10), "what": [what] * 10}))
     table.overwrite(pa.table({"id": [0], "what": ["only"]}), partition={"day": "m"})

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
@@ -62,14 +63,14 @@ def state(directory: Path) -> dict[str, object]:
     return {"snapshot": snapshot.id, "rows": sorted((row["id"], row["item"]) for row in table.to_arrow().to_pylist())}
 
 
-def forked(act: Callable[[], object]) -> tuple[int, object]:
+def forked(act: Callable[..., object], *arguments: object) -> tuple[int, object]:
     """Exit code of a fork that acts, and what it returned."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            os.write(writing, json.dumps(act()).encode())
+            os.write(writing, json.dumps(act(*arguments)).encode())
             code = 0
         finally:
             os._exit(code)
@@ -81,18 +82,16 @@ def forked(act: Callable[[], object]) -> tuple[int, object]:
 
 
 def main(root: Path, operation: str) -> None:
-    step = 0
-    while True:
+    for step in count():
         directory = root / f"{operation}-{step}"
-        forked(lambda: prepare(directory))
-        code, _ = forked(lambda: change_until(directory, operation, step))
-        _, seen = forked(lambda: state(directory))
-        forked(lambda: change(directory, operation))
-        _, after = forked(lambda: state(directory))
+        forked(prepare, directory)
+        code, _ = forked(change_until, directory, operation, step)
+        _, seen = forked(state, directory)
+        forked(change, directory, operation)
+        _, after = forked(state, directory)
         print(json.dumps({"step": step, "code": code, "seen": seen, "after": after}), flush=True)
         if code == 0:
             return
-        step += 1
 
 
 if __name__ == "__main__":

@@ -27,8 +27,9 @@ def test_eight_processes_of_25_commits_make_200_snapshots_and_lose_no_row(tmp_pa
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", SCRIPT, str(tmp_path), *map(str, (number, COMMITS, ROWS))],
-            cwd=Path(__file__).parent.parent.parent, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            cwd=Path(__file__).parent.parent.parent,
+            stderr=subprocess.PIPE,
+        )
         for number in range(PROCESSES)
     ]
     for process in processes:

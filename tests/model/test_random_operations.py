@@ -51,7 +51,9 @@ class Model:
         self.rows |= {(day, number): (first, second) for day, number, first, second in rows}
 
     def change(self) -> None:
-        rows = [(*self.row(), self.random.choice(["+I", "+U", "-U", "-D"])) for _ in range(self.random.randrange(1, 60))]
+        rows = [
+            (*self.row(), self.random.choice(["+I", "+U", "-U", "-D"])) for _ in range(self.random.randrange(1, 60))
+        ]
         self.table.write(arrow(rows, with_kind=True), row_kind_column="kind")
         for day, number, first, second, kind in rows:
             if kind[0] == "+":
@@ -114,6 +116,8 @@ def test_a_table_agrees_with_a_dictionary_under_random_operations(
     print(f"seed {seed}")
     model = Model(tmp_path, seed, engine)
     for _ in range(STEPS):
-        act = model.random.choice([model.write, model.write, model.change, model.change, model.delete, model.overwrite, model.tag])
+        act = model.random.choice(
+            [model.write, model.write, model.change, model.change, model.delete, model.overwrite, model.tag]
+        )
         act()
         model.check()

@@ -72,7 +72,9 @@ def test_rows_go_to_the_buckets_that_java_picks_however_many_are_hashed_at_once(
 @pytest.mark.parametrize(("legacy", "expected"), [("true", "path_legacy"), ("false", "path_cast")])
 def test_a_partition_lies_in_the_directory_that_java_names(case: dict[str, Any], legacy: str, expected: str) -> None:
     types, values = typed(case)
-    fields = [DataField(i, name, kind) for i, (name, kind) in enumerate(zip(case["partition_keys"], types, strict=True))]
+    fields = [
+        DataField(i, name, kind) for i, (name, kind) in enumerate(zip(case["partition_keys"], types, strict=True))
+    ]
     options = TableOptions.read({"partition.legacy-name": legacy})
     assert f"{partition_path(fields, values, options)}/bucket-0" == case[expected]
 

@@ -135,7 +135,7 @@ def test_a_version_that_was_filtered_out_does_not_bring_up_an_older_row(orders: 
 
 
 def test_unknown_columns_and_conditions_are_explained(orders: Table) -> None:
-    with pytest.raises(InvalidRequest, match="'itme'.*id, item"):
+    with pytest.raises(InvalidRequest, match=r"'itme'.*id, item"):
         orders.to_arrow(columns=["itme"])
     with pytest.raises(InvalidRequest, match="nope"):
         orders.to_arrow(where="nope = 1")
@@ -234,7 +234,7 @@ def test_a_table_is_created_once(catalog: Catalog, orders: Table) -> None:
 def test_a_missing_table_names_those_that_exist(catalog: Catalog, orders: Table) -> None:
     with pytest.raises(NotFound, match=r"shop\.orders"):
         catalog.table("shop.oders")
-    with pytest.raises(NotFound, match="Databases of .*: shop"):
+    with pytest.raises(NotFound, match=r"Databases of .*: shop"):
         catalog.table("shopp.orders")
     with pytest.raises(InvalidRequest, match=r"core\.orders"):
         catalog.table("orders")
