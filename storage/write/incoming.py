@@ -57,6 +57,9 @@ def _cast(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
                 "Cast the rows first."
             )
         try:
+            if pa.types.is_integer(column.type) and pa.types.is_decimal(target):
+                # Arrow asks whether any int64 would fit; the way over a wide decimal asks about the values.
+                column = column.cast(pa.decimal256(76, target.scale))
             column = column.cast(target)
         except (pa.ArrowException, NotImplementedError) as error:
             raise InvalidRequest(

@@ -112,6 +112,7 @@ def test_no_file_of_a_refused_write_stays(orders: Table, tmp_path: Path) -> None
         (pa.table({"item": ["a"]}), "id"),
         (pa.table({"id": [1], "item": ["a"], "more": [1]}), "more"),
         (pa.table({"id": ["one"], "item": ["a"]}), "id"),
+        (pa.table({"id": [1.5], "item": ["a"]}), "does not fit"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused_by_column(orders: Table, batch: pa.Table, message: str) -> None:
@@ -280,3 +281,11 @@ def test_a_cancelled_delete_count_of_another_writer_hides_no_delete(orders: Tabl
     orders.commit_messages([replace(message, added=unaware)])
     assert rows(orders) == [(1, "a")]
     assert orders.count() == 1
+
+
+def test_whole_numbers_fit_into_decimals_if_their_values_do(catalog: Catalog) -> None:
+    table = catalog.create_table("a.b", pa.schema([("amount", pa.decimal128(5, 2))]))
+    table.write(pa.table({"amount": [999, None]}))
+    assert table.to_arrow()["amount"].to_pylist() == [Decimal("999.00"), None]
+    with pytest.raises(InvalidRequest, match="does not fit"):
+        table.write(pa.table({"amount": [1000]}))

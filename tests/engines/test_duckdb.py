@@ -1,0 +1,58 @@
+"""DuckDB views of tables, and DuckDB as a second opinion on what Arrow reads."""
+
+import random
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from storage import Catalog, Table
+from storage.engines.duckdb_views import add_scan
+
+
+@pytest.fixture
+def busy(catalog: Catalog) -> Table:
+    """Partitions that need a merge and partitions that need none, deletes among them."""
+    schema = pa.schema([("day", pa.string()), ("id", pa.int64()), ("amount", pa.decimal128(12, 2)), ("what", pa.string())])
+    table = catalog.create_table("a.b", schema, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 2})
+    one = random.Random(7)
+    for round_number in range(4):
+        rows = [
+            {"day": one.choice("xyz"), "id": one.randrange(200), "amount": one.randrange(1000), "what": f"r{round_number}"}
+            for _ in range(300)
+        ]
+        if round_number == 2:
+            rows = [row | {"day": "x"} for row in rows]
+        kinds = pa.array([one.choice(["+I", "-D"]) for _ in rows])
+        table.write(pa.Table.from_pylist(rows).append_column("op", kinds), row_kind_column="op")
+    table.overwrite(pa.table({"id": [1, 2], "amount": [1, 2], "what": ["only", None]}), partition={"day": "z"})
+    return table
+
+
+def ask(table: Table, sql: str) -> list[tuple[object, ...]]:
+    connection = duckdb.connect()
+    add_scan(connection, "a", "b", table.scan())
+    return connection.execute(sql).fetchall()
+
+
+@pytest.mark.parametrize(
+    ("sql", "where", "columns"),
+    [
+        ("SELECT * FROM a.b", None, None),
+        ("SELECT id, day FROM a.b WHERE what = 'r3'", "what = 'r3'", ["id", "day"]),
+        ("SELECT what FROM a.b WHERE day = 'x' AND id < 50", "day = 'x' AND id < 50", ["what"]),
+        ("SELECT id FROM a.b WHERE amount >= 500 OR what IS NULL", "amount >= 500 OR what IS NULL", ["id"]),
+        ("SELECT id FROM a.b WHERE NOT (day = 'y' OR id IN (1, 2, 3))", "NOT (day = 'y' OR id IN (1, 2, 3))", ["id"]),
+    ],
+)
+def test_duckdb_and_arrow_read_the_same(busy: Table, sql: str, where: str | None, columns: list[str] | None) -> None:
+    rows = [tuple(row.values()) for row in busy.to_arrow(where=where, columns=columns).to_pylist()]
+    assert sorted(ask(busy, sql), key=str) == sorted(rows, key=str)
+
+
+def test_files_that_need_no_merge_are_left_to_duckdb(busy: Table, tmp_path: Path) -> None:
+    connection = duckdb.connect()
+    add_scan(connection, "a", "b", busy.scan())
+    plan = connection.execute("EXPLAIN SELECT what FROM a.b").fetchall()[0][1]
+    assert "READ_PARQUET" in plan.upper() or "PARQUET_SCAN" in plan.upper()

@@ -1,0 +1,211 @@
+"""Tables in and out of Spark, against the same tables read in Arrow."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from storage import Catalog, CommitId, InvalidRequest, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> str:
+    return str(tmp_path / "warehouse")
+
+
+@pytest.fixture
+def write(warehouse: str) -> "Callable[..., object]":
+    from storage.engines.spark_writer import write_frame
+
+    def write(frame: "DataFrame", table: Table, **how: object) -> object:
+        return write_frame(frame, table, warehouse, **how)  # type: ignore[arg-type]
+
+    return write
+
+
+@pytest.fixture
+def load(spark: "SparkSession", warehouse: str) -> "Callable[..., DataFrame]":
+    def load(name: str, **options: str) -> "DataFrame":
+        return spark.read.format("snapline").option("warehouse", warehouse).options(**options).load(name)
+
+    return load
+
+
+def rows(frame: "DataFrame") -> list[tuple[object, ...]]:
+    return sorted((tuple(row) for row in frame.collect()), key=str)
+
+
+def arrow_rows(table: Table, **how: object) -> list[tuple[object, ...]]:
+    return sorted((tuple(row.values()) for row in table.to_arrow(**how).to_pylist()), key=str)  # type: ignore[arg-type]
+
+
+def test_rows_written_by_spark_are_what_spark_and_arrow_read(
+    spark: "SparkSession", catalog: Catalog, write: Callable[..., object], load: "Callable[..., DataFrame]"
+) -> None:
+    schema = pa.schema([("day", pa.string()), ("id", pa.int64()), ("text", pa.string()), ("number", pa.float64())])
+    table = catalog.create_table(
+        "a.b", schema, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 3}
+    )
+    frame = spark.range(5000).selectExpr(
+        "concat('d', id % 4) AS day", "id", "if(id % 7 = 0, NULL, concat('text ', id)) AS text", "id / 8 AS number"
+    )
+    write(frame, table)
+    write(frame.where("id % 10 = 3").selectExpr("day", "id", "'new' AS text", "number"), table)
+    expected = {one: ("new" if one % 10 == 3 else None if one % 7 == 0 else f"text {one}") for one in range(5000)}
+    found = table.to_arrow().to_pylist()
+    assert {row["id"]: row["text"] for row in found} == expected
+    assert len(found) == 5000
+    assert rows(load("a.b")) == arrow_rows(table)
+    assert table.snapshot().id == 2  # type: ignore[union-attr]
+
+
+def test_every_bucket_is_written_by_one_task_as_one_sorted_file(
+    spark: "SparkSession", catalog: Catalog, write: Callable[..., object]
+) -> None:
+    table = catalog.create_table("a.b", pa.schema([("id", pa.int64())]), primary_key=["id"], options={"bucket": 4})
+    write(spark.range(20_000).repartition(7), table)
+    assert table.system_table("files")["bucket"].to_pylist() == [0, 1, 2, 3]
+
+
+def test_filters_and_columns_give_what_they_give_in_spark(
+    spark: "SparkSession", catalog: Catalog, write: Callable[..., object], load: "Callable[..., DataFrame]"
+) -> None:
+    from pyspark.sql import functions as F
+
+    schema = pa.schema([("id", pa.int64()), ("text", pa.string()), ("real", pa.float64()), ("at", pa.timestamp("us"))])
+    table = catalog.create_table("a.b", schema, primary_key=["id"], options={"bucket": 2})
+    frame = spark.range(1000).selectExpr(
+        "id", "if(id % 5 = 0, NULL, concat('t', id % 10)) AS text", "if(id % 9 = 0, double('NaN'), id / 3) AS real",
+        "timestamp_ntz'2024-01-01 00:00:00' + make_interval(0, 0, 0, id) AS at",
+    )  # fmt: skip
+    write(frame, table)
+    write(frame.where("id < 100").withColumn("text", F.lit("newer")), table)
+    plain = spark.createDataFrame(load("a.b").collect(), load("a.b").schema)
+    for condition in (
+        "id = 17", "id IN (1, 500, 5000)", "id >= 990 OR id < 5", "text IS NULL", "text LIKE 't1%'", "NOT text = 't1'",
+        "text <> 't1' AND id BETWEEN 95 AND 120", "real > 100", "real <=> double('NaN')", "real != 5",
+        "at < timestamp_ntz'2024-01-20 00:00:00'", "id % 2 = 0 AND text = 'newer'", "text = 'newer' AND id > 98",
+    ):  # fmt: skip
+        # As text, since NaN is not equal to itself.
+        assert str(rows(load("a.b").where(condition))) == str(rows(plain.where(condition))), condition
+    assert load("a.b", columns="text,id").columns == ["text", "id"]
+
+
+def test_an_old_version_a_tag_and_a_branch_option_are_read(
+    spark: "SparkSession", orders: Table, write: Callable[..., object], load: "Callable[..., DataFrame]"
+) -> None:
+    write(spark.createDataFrame([(1, "old")], "id bigint, item string"), orders)
+    orders.tags.create("before")
+    write(spark.createDataFrame([(1, "new")], "id bigint, item string"), orders)
+    assert rows(load("shop.orders")) == [(1, "new")]
+    assert rows(load("shop.orders", version="1")) == rows(load("shop.orders", version="before")) == [(1, "old")]
+
+
+def test_splits_that_need_no_merge_are_read_by_spark_itself(
+    spark: "SparkSession", catalog: Catalog, write: Callable[..., object], warehouse: str
+) -> None:
+    from storage.engines.spark_reader import read_scan
+
+    schema = pa.schema([("day", pa.string()), ("id", pa.int64())])
+    table = catalog.create_table("a.b", schema, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 1})
+    table.write(pa.table({"day": ["x", "x", "y"], "id": [1, 2, 3]}))
+    table.write(pa.table({"day": ["y", "y"], "id": [3, 4], "op": ["-D", "+I"]}), row_kind_column="op")
+    mixed = read_scan(spark, table, table.scan(), warehouse)
+    assert rows(mixed) == rows(read_scan(spark, table, table.scan(), warehouse, native=False)) == arrow_rows(table)
+    plan = mixed._jdf.queryExecution().toString()
+    assert "FileScan parquet" in plan or "Scan parquet" in plan
+    assert "snapline" in plan
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("overwrite", ["n"]), ("overwrite-partitions", ["n", "o"])])
+def test_an_overwrite_replaces_the_table_or_the_partitions_written(
+    spark: "SparkSession", events: Table, write: Callable[..., object], mode: str, expected: list[str]
+) -> None:
+    write(spark.createDataFrame([("d1", "o"), ("d2", "o")], "day string, what string"), events)
+    write(spark.createDataFrame([("d2", "n")], "day string, what string"), events, mode=mode)
+    assert sorted(events.to_arrow()["what"].to_pylist()) == expected
+
+
+def test_listed_partitions_are_replaced_and_no_other_may_be_touched(
+    spark: "SparkSession", events: Table, write: Callable[..., object], tmp_path: Path
+) -> None:
+    columns = "day string, what string"
+    write(spark.createDataFrame([("d1", "o"), ("d2", "o"), ("d3", "o")], columns), events)
+    listed = [{"day": "d1"}, {"day": "d2"}]
+    write(spark.createDataFrame([("d1", "n")], columns), events, mode="overwrite-partitions", partitions=listed)
+    assert arrow_rows(events) == [("d1", "n"), ("d3", "o")]
+    before = sorted(tmp_path.rglob("*.parquet"))
+    with pytest.raises(InvalidRequest, match="'day': 'd9'"):
+        write(spark.createDataFrame([("d9", "n")], columns), events, mode="overwrite-partitions", partitions=listed)
+    assert arrow_rows(events) == [("d1", "n"), ("d3", "o")]
+    assert sorted(tmp_path.rglob("*.parquet")) == before
+
+
+def test_a_repeated_commit_id_writes_once(spark: "SparkSession", orders: Table, write: Callable[..., object]) -> None:
+    frame = spark.createDataFrame([(1, "a")], "id bigint, item string")
+    first = write(frame, orders, commit_id=CommitId("job", 1, exact=True))
+    assert write(frame, orders, commit_id=CommitId("job", 1, exact=True)) == first
+    assert orders.snapshot().id == 1  # type: ignore[union-attr]
+
+
+def test_a_failing_task_leaves_neither_snapshot_nor_file(
+    spark: "SparkSession", orders: Table, write: Callable[..., object], tmp_path: Path
+) -> None:
+    frame = spark.range(1000).selectExpr("if(id = 999, assert_true(false), NULL) AS broken", "id", "'x' AS item")
+    with pytest.raises(Exception, match="is not true"):
+        write(frame.selectExpr("id", "concat(item, ifnull(broken, '')) AS item"), orders)
+    assert orders.snapshot() is None
+    assert list(tmp_path.rglob("*.parquet")) == []
+
+
+def test_an_error_of_the_store_in_a_task_comes_back_as_itself(
+    spark: "SparkSession", orders: Table, write: Callable[..., object]
+) -> None:
+    with pytest.raises(InvalidRequest, match="NOT NULL|null"):
+        write(spark.createDataFrame([(None, "x")], "id bigint, item string"), orders)
+    with pytest.raises(InvalidRequest, match="lacks id"):
+        write(spark.createDataFrame([("x",)], "item string"), orders)
+    assert orders.snapshot() is None
+
+
+def test_the_plain_writer_of_spark_works_too(
+    spark: "SparkSession", orders: Table, warehouse: str, load: "Callable[..., DataFrame]"
+) -> None:
+    frame = spark.createDataFrame([(1, "a"), (2, "b")], "id bigint, item string")
+    writer = frame.write.format("snapline").option("warehouse", warehouse)
+    writer.mode("append").save("shop.orders")
+    writer.mode("overwrite").save("shop.orders")
+    assert rows(load("shop.orders")) == [(1, "a"), (2, "b")]
+    assert orders.snapshot().commit_kind == "OVERWRITE"  # type: ignore[union-attr]
+
+
+def test_types_survive_the_way_through_spark(
+    spark: "SparkSession", catalog: Catalog, write: Callable[..., object], load: "Callable[..., DataFrame]"
+) -> None:
+    frame = spark.sql(
+        """SELECT 1L AS id, true AS b, 1Y AS ti, 2S AS si, 3 AS i, float(1.5) AS f, 2.5D AS d, 1.25BD AS c,
+           'text' AS s, X'00FF' AS bin, date'2024-02-29' AS day, timestamp_ntz'2024-01-01 01:02:03.456789' AS t,
+           timestamp_ltz'2024-01-01 01:02:03.456789' AS l, array(1, NULL) AS a, map('k', 1) AS m,
+           named_struct('x', 1, 'y', NULL) AS st"""
+    ).selectExpr("*").drop("st")
+    from storage.engines.spark_types import arrow_schema_of
+
+    table = catalog.create_table("a.t", arrow_schema_of(frame.schema), primary_key=["id"], options={"bucket": 1})
+    write(frame, table)
+    write(frame, table)
+    assert rows(load("a.t")) == rows(frame)
+
+
+def test_what_is_missing_is_said_in_one_sentence(spark: "SparkSession", warehouse: str, orders: Table) -> None:
+    reader = spark.read.format("snapline")
+    with pytest.raises(Exception, match="needs a warehouse"):
+        reader.load("shop.orders")
+    with pytest.raises(Exception, match=r"Tables of shop: shop\.orders"):
+        reader.option("warehouse", warehouse).load("shop.nothing")
