@@ -209,7 +209,7 @@ class TablesResource(dg.ConfigurableResource):
         recorded = {
             RUN_PROPERTY: context.run.run_id,
             CODE_PROPERTY: _code_version(context) or "",
-            **({"snapline.backfill": backfill} if (backfill := context.run_tags.get(_BACKFILL_TAG)) else {}),
+            **({"snapline.backfill": backfill} if (backfill := context.run.tags.get(_BACKFILL_TAG)) else {}),
             **({"snapline.partitions": ",".join(partitions)} if partitions else {}),
             **sources_property(sources),
             **(properties or {}),

@@ -14,12 +14,19 @@ from storage.engines.duckdb_views import add_scan
 @pytest.fixture
 def busy(catalog: Catalog) -> Table:
     """Partitions that need a merge and partitions that need none, deletes among them."""
-    schema = pa.schema([("day", pa.string()), ("id", pa.int64()), ("amount", pa.decimal128(12, 2)), ("what", pa.string())])
+    schema = pa.schema(
+        [("day", pa.string()), ("id", pa.int64()), ("amount", pa.decimal128(12, 2)), ("what", pa.string())]
+    )
     table = catalog.create_table("a.b", schema, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 2})
     one = random.Random(7)
     for round_number in range(4):
         rows = [
-            {"day": one.choice("xyz"), "id": one.randrange(200), "amount": one.randrange(1000), "what": f"r{round_number}"}
+            {
+                "day": one.choice("xyz"),
+                "id": one.randrange(200),
+                "amount": one.randrange(1000),
+                "what": f"r{round_number}",
+            }
             for _ in range(300)
         ]
         if round_number == 2:

@@ -50,9 +50,7 @@ def test_rows_written_by_spark_are_what_spark_and_arrow_read(
     spark: "SparkSession", catalog: Catalog, write: Callable[..., object], load: "Callable[..., DataFrame]"
 ) -> None:
     schema = pa.schema([("day", pa.string()), ("id", pa.int64()), ("text", pa.string()), ("number", pa.float64())])
-    table = catalog.create_table(
-        "a.b", schema, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 3}
-    )
+    table = catalog.create_table("a.b", schema, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 3})
     frame = spark.range(5000).selectExpr(
         "concat('d', id % 4) AS day", "id", "if(id % 7 = 0, NULL, concat('text ', id)) AS text", "id / 8 AS number"
     )
@@ -189,12 +187,16 @@ def test_the_plain_writer_of_spark_works_too(
 def test_types_survive_the_way_through_spark(
     spark: "SparkSession", catalog: Catalog, write: Callable[..., object], load: "Callable[..., DataFrame]"
 ) -> None:
-    frame = spark.sql(
-        """SELECT 1L AS id, true AS b, 1Y AS ti, 2S AS si, 3 AS i, float(1.5) AS f, 2.5D AS d, 1.25BD AS c,
+    frame = (
+        spark.sql(
+            """SELECT 1L AS id, true AS b, 1Y AS ti, 2S AS si, 3 AS i, float(1.5) AS f, 2.5D AS d, 1.25BD AS c,
            'text' AS s, X'00FF' AS bin, date'2024-02-29' AS day, timestamp_ntz'2024-01-01 01:02:03.456789' AS t,
            timestamp_ltz'2024-01-01 01:02:03.456789' AS l, array(1, NULL) AS a, map('k', 1) AS m,
            named_struct('x', 1, 'y', NULL) AS st"""
-    ).selectExpr("*").drop("st")
+        )
+        .selectExpr("*")
+        .drop("st")
+    )
     from storage.engines.spark_types import arrow_schema_of
 
     table = catalog.create_table("a.t", arrow_schema_of(frame.schema), primary_key=["id"], options={"bucket": 1})

@@ -45,9 +45,7 @@ def make(catalog: Catalog, name: str, *sources: SnapshotRef, barrier: int = 1) -
     """Commit one more snapshot of a table, made from some others."""
     table = catalog.create_table(name, SCHEMA, if_not_exists=True)
     job = f"job of {name}"
-    table.write(
-        pa.table({"id": [barrier]}), commit_id=CommitId(job, barrier), properties=sources_property(sources)
-    )
+    table.write(pa.table({"id": [barrier]}), commit_id=CommitId(job, barrier), properties=sources_property(sources))
     ref = table.ref()
     assert ref is not None
     return ref

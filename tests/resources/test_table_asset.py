@@ -1,0 +1,304 @@
+"""Assets over tables, through Dagster: what is read, written, recorded and shown."""
+
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lineage import sources_of
+from resources import Session, TableDefinition, TablesResource, sql_check, table_asset
+from storage import SnapshotRef
+
+pytestmark = pytest.mark.dagster
+DAYS = dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-01-05")
+
+
+@table_asset("raw.words", mode="append")
+def words() -> pa.Table:
+    """Three words more each time."""
+    return pa.table({"word": ["a", "b", "a"]})
+
+
+@table_asset("core.counts", inputs={"words": "raw.words"}, primary_key=["word"])
+def counts(words: DataFrame) -> DataFrame:
+    return words.groupBy("word").agg(F.count("*").alias("n"))
+
+
+@table_asset("mart.total", inputs={"counts": "core.counts"})
+def total(counts: pa.Table) -> pa.Table:
+    return pa.table({"total": [sum(counts["n"].to_pylist())]})
+
+
+def rows(session: Session, name: str, **how: Any) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row.values()) for row in session.table(name).to_arrow(**how).to_pylist()), key=str)
+
+
+def materialization(result: dg.ExecuteInProcessResult, *key: str) -> dg.AssetMaterialization:
+    (event,) = [one for one in result.get_asset_materialization_events() if one.asset_key == dg.AssetKey([*key])]
+    return event.step_materialization_data.materialization
+
+
+def test_a_chain_of_assets_commits_snapshots_that_know_their_sources(
+    materialize: Callable[..., Any], session: Session
+) -> None:
+    for number in (1, 2):
+        assert materialize(words, counts, total).success
+        assert rows(session, "core.counts") == [("a", 2 * number), ("b", number)]
+        assert rows(session, "mart.total") == [(3 * number,)]
+        upstream = session.lineage(session.ref("mart.total"), "up").snapshots
+        assert [str(ref) for ref in upstream] == [f"core.counts@{number}", f"raw.words@{number}"]
+    snapshot = session.table("mart.total").snapshot()
+    assert snapshot is not None
+    assert snapshot.commit_user == "mart/total"
+    assert [str(ref) for ref in sources_of(snapshot)] == ["core.counts@2"]
+
+
+def test_a_materialization_shows_what_was_made_and_from_what(materialize: Callable[..., Any], session: Session) -> None:
+    event = materialization(materialize(words, counts), "core", "counts")
+    shown = event.metadata
+    assert shown["dagster/row_count"].value == 2
+    assert shown["dagster/table_name"].value == "snapline.core.counts"
+    assert shown["dagster/uri"].value == session.table("core.counts").location
+    assert [column.name for column in shown["dagster/column_schema"].value.columns] == ["word", "n"]
+    assert (shown["snapshot"].value, shown["branch"].value, shown["rows_added"].value) == (1, "main", 2)
+    assert [record.data["table"] for record in shown["sources"].records] == ["raw.words"]
+    assert shown["lineage"].value.startswith("![lineage](data:image/svg+xml,")
+    # Longer text is folded away by the UI.
+    assert len(shown["lineage"].value) < 1000
+    assert event.tags is not None
+    assert event.tags["dagster/data_version"] == "main@1"
+
+
+def interloper(session: Session, name: str, row: dict[str, Any]) -> None:
+    """Another writer commits to a table."""
+    session.catalog.table(name).write(pa.Table.from_pylist([row]))
+
+
+def test_what_is_recorded_is_what_was_read_though_others_write_meanwhile(
+    materialize: Callable[..., Any], session: Session
+) -> None:
+    seen: list[list[tuple[Any, ...]]] = []
+
+    @table_asset("core.copy", inputs={"words": "raw.words"})
+    def copy(words: DataFrame) -> DataFrame:
+        interloper(session, "raw.words", {"word": "hostile"})
+        seen.append(sorted(tuple(row) for row in words.collect()))
+        interloper(session, "raw.words", {"word": "hostile too"})
+        return words
+
+    materialize(words)
+    event = materialization(materialize(copy, selection=[copy]), "core", "copy")
+    assert session.table("raw.words").ref() == SnapshotRef("snapline", "raw", "words", "main", 3)
+    assert seen == [[("a",), ("a",), ("b",)]]
+    assert rows(session, "core.copy") == [("a",), ("a",), ("b",)]
+    assert event.tags is not None
+    assert event.tags["dagster/input_data_version/raw/words"] == "main@1"
+    assert [str(ref) for ref in session.lineage(session.ref("core.copy"), "up").snapshots] == ["raw.words@1"]
+    (sources,) = [session.lineage_store.snapshots("source", job="core/copy")]
+    assert [row.snapshot_id for row in sources] == [1]
+
+
+def test_dagsters_own_provenance_is_overridden_by_what_was_read(
+    materialize: Callable[..., Any], session: Session, instance: dg.DagsterInstance
+) -> None:
+    """Dagster takes its provenance when a step starts. If its result tags stopped winning, this fails."""
+    materialize(words)
+    first = instance.fetch_materializations(dg.AssetKey(["raw", "words"]), limit=1).records[0]
+
+    @dg.asset(key=["core", "late"], deps=[words], code_version="1")
+    def late(context: dg.AssetExecutionContext, tables: TablesResource) -> dg.MaterializeResult[Any]:
+        frame = tables.read_arrow(context, "raw.words")
+        # A newer materialization is there by the time that this step ends, and was not read.
+        context.instance.report_runless_asset_event(
+            dg.AssetMaterialization(
+                ["raw", "words"], metadata={"snapshot": 9, "branch": "main"}, tags={"dagster/data_version": "main@9"}
+            )
+        )
+        return tables.write(context, frame, TableDefinition("core.late"))
+
+    tags = materialization(materialize(late, selection=[late]), "core", "late").tags
+    assert tags is not None
+    assert tags["dagster/input_data_version/raw/words"] == "main@1"
+    assert tags["dagster/input_event_pointer/raw/words"] == str(first.storage_id)
+    assert tags["dagster/data_version"] == "main@1"
+
+
+def test_all_assets_of_a_run_read_a_table_at_the_same_snapshot(
+    materialize: Callable[..., Any], session: Session
+) -> None:
+    @table_asset("core.first", inputs={"words": "raw.words"})
+    def first(words: pa.Table) -> pa.Table:
+        interloper(session, "raw.words", {"word": "between"})
+        return words
+
+    @table_asset("core.second", inputs={"words": "raw.words", "first": "core.first"})
+    def second(words: pa.Table, first: pa.Table) -> pa.Table:
+        assert first.num_rows == words.num_rows
+        return words
+
+    materialize(words)
+    assert materialize(first, second, selection=[first, second]).success
+    assert rows(session, "core.first") == rows(session, "core.second")
+    refs = session.lineage(session.ref("core.second"), "up").snapshots
+    assert [str(ref) for ref in refs] == ["core.first@1", "raw.words@1"]
+
+
+def test_a_step_that_is_tried_again_commits_once(materialize: Callable[..., Any], session: Session) -> None:
+    tries = []
+
+    @dg.asset(key=["core", "flaky"], retry_policy=dg.RetryPolicy(max_retries=2), code_version="1")
+    def flaky(context: dg.AssetExecutionContext, tables: TablesResource) -> dg.MaterializeResult[Any]:
+        tries.append(1)
+        result = tables.write(context, pa.table({"n": [1]}), TableDefinition("core.flaky"), mode="append")
+        if len(tries) < 3:
+            raise RuntimeError("after the commit")
+        return result
+
+    assert materialize(flaky).success
+    assert len(tries) == 3
+    assert rows(session, "core.flaky") == [(1,)]
+    assert session.ref("core.flaky").snapshot_id == 1
+
+
+def test_an_asset_that_fails_commits_nothing_and_leaves_no_lineage(
+    materialize: Callable[..., Any], session: Session
+) -> None:
+    @table_asset("core.broken", inputs={"words": "raw.words"}, primary_key=["word"])
+    def broken(words: DataFrame) -> DataFrame:
+        return words.select(F.lit(None).cast("string").alias("word"))
+
+    materialize(words)
+    result = materialize(broken, selection=[broken], raise_on_error=False)
+    assert not result.success
+    assert session.table("core.broken").snapshot() is None
+    assert session.lineage_store.tables("sink", job="core/broken") == []
+    assert session.lineage_store.tables("source", job="core/broken") == []
+
+
+def test_nothing_to_write_commits_nothing_and_keeps_the_version(
+    materialize: Callable[..., Any], session: Session
+) -> None:
+    @table_asset("raw.maybe", mode="append")
+    def maybe() -> pa.Table:
+        return pa.table({"n": pa.array([] if session.catalog.exists("raw.maybe") else [1], pa.int64())})
+
+    for _ in range(2):
+        tags = materialization(materialize(maybe), "raw", "maybe").tags
+        assert tags is not None
+        assert tags["dagster/data_version"] == "main@1"
+    assert session.table("raw.maybe").store.snapshots.ids() == [1]
+
+
+def test_a_missing_input_says_what_to_materialize(materialize: Callable[..., Any], session: Session) -> None:
+    with pytest.raises(Exception, match=r"Materialize the asset raw/words first"):
+        materialize(counts, selection=[counts])
+
+
+# --- partitions
+
+
+@table_asset(
+    "core.days",
+    inputs={"words": "raw.words"},
+    primary_key=["day", "word"],
+    partition_by=["day"],
+    partitions_def=DAYS,
+    partition_column="day",
+)
+def days(context: dg.AssetExecutionContext, words: DataFrame) -> DataFrame:
+    keys = F.array(*[F.lit(key) for key in context.partition_keys])
+    return words.distinct().select(F.explode(keys).alias("day"), "word").where("day <> '2024-01-02' OR word = 'a'")
+
+
+def range_tags(first: str, last: str) -> dict[str, str]:
+    return {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
+
+
+def test_a_partition_is_overwritten_and_tagged(materialize: Callable[..., Any], session: Session) -> None:
+    materialize(words)
+    assert materialize(days, selection=[days], partition_key="2024-01-01").success
+    assert materialize(days, selection=[days], partition_key="2024-01-03").success
+    assert materialize(days, selection=[days], partition_key="2024-01-01").success
+    table = session.table("core.days")
+    assert rows(session, "core.days") == [(f"2024-01-0{day}", word) for day in (1, 3) for word in "ab"]
+    assert [(tag.name, tag.snapshot.id) for tag in table.tags.list()] == [("2024-01-03", 2), ("2024-01-01", 3)]
+    assert rows(session, "core.days", version="2024-01-03") == rows(session, "core.days")
+
+
+def test_a_range_is_one_commit_with_the_true_numbers_of_each_partition(
+    materialize: Callable[..., Any], session: Session
+) -> None:
+    materialize(words)
+    result = materialize(days, selection=[days], tags=range_tags("2024-01-01", "2024-01-03"))
+    assert session.ref("core.days").snapshot_id == 1
+    found = {
+        event.partition: event.step_materialization_data.materialization.metadata["dagster/partition_row_count"].value
+        for event in result.get_asset_materialization_events()
+    }
+    assert found == {"2024-01-01": 2, "2024-01-02": 1, "2024-01-03": 2}
+    assert [tag.name for tag in session.table("core.days").tags.list()] == ["2024-01-01", "2024-01-02", "2024-01-03"]
+
+
+def test_rows_of_a_partition_that_was_not_asked_for_are_refused(
+    materialize: Callable[..., Any], session: Session
+) -> None:
+    @table_asset("core.sloppy", partition_by=["day"], partitions_def=DAYS, partition_column="day")
+    def sloppy() -> pa.Table:
+        return pa.table({"day": ["2024-01-01", "2024-01-02"], "n": [1, 2]})
+
+    with pytest.raises(Exception, match="does not replace"):
+        materialize(sloppy, partition_key="2024-01-01")
+    assert session.table("core.sloppy").snapshot() is None
+
+
+# --- checks
+
+
+def test_a_sql_check_reads_the_snapshot_of_the_run_and_shows_what_is_wrong(
+    materialize: Callable[..., Any], session: Session
+) -> None:
+    good = sql_check("core.counts", "positive", "SELECT * FROM core.counts WHERE n <= 0")
+    bad = sql_check("core.counts", "no_b", "SELECT word FROM core.counts WHERE word = 'b'")
+    result = materialize(words, counts, good, bad)
+    found = {one.check_name: one for one in result.get_asset_check_evaluations()}
+    assert found["positive"].passed
+    assert not found["no_b"].passed
+    assert found["no_b"].metadata["violations"].value == 1
+    assert found["no_b"].metadata["first_rows"].records[0].data == {"word": "b"}
+
+
+# --- declarations that cannot work
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"inputs": {"missing": "raw.words"}}, "'words' is no input"),
+        ({"inputs": {"words": "raw.words", "more": "raw.more"}}, "input 'more' is no parameter"),
+        ({"primary_key": ["a"], "partition_by": ["b"]}, "add b"),
+        ({"options": {"merge-engine": "magic"}}, "merge-engine"),
+        ({"options": {"file.compresion": "zstd"}}, "Did you mean 'file.compression'"),
+        ({"mode": "upsert"}, "append, overwrite, overwrite-partitions"),
+        ({"partitions_def": DAYS}, "go together"),
+        ({"partitions_def": DAYS, "partition_column": "day"}, "must be one of partition_by"),
+    ],
+)
+def test_a_declaration_that_cannot_work_is_refused_when_it_is_loaded(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match=message) as error:
+        table_asset("core.wrong", **({"inputs": {"words": "raw.words"}} | arguments))(lambda words: words)
+    assert "core.wrong" in str(error.value)
+
+
+def test_a_table_that_exists_with_another_key_is_not_written(materialize: Callable[..., Any], session: Session) -> None:
+    materialize(words)
+
+    @table_asset("raw.words", primary_key=["word"])
+    def keyed() -> pa.Table:
+        return pa.table({"word": ["x"]})
+
+    with pytest.raises(Exception, match="Keep the declaration, or drop the table"):
+        materialize(keyed)
