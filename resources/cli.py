@@ -223,7 +223,7 @@ def _time(snapshot: Any) -> str | None:
 def main() -> NoReturn:
     """The console script `snapline`."""
     try:
-        code = cli.main(standalone_mode=False)
+        code = cli.main(prog_name="snapline", standalone_mode=False)
     except click.UsageError as error:
         hint = f" See `{error.ctx.command_path} --help`." if error.ctx else ""
         _fail(f"{error.format_message()}{hint}")

@@ -4,8 +4,10 @@ Only what a statement names is made known to DuckDB, and only reading is possibl
 """
 
 import difflib
+import json
 from collections.abc import Callable
 from dataclasses import fields
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -58,9 +60,9 @@ def run_query(session: Session, sql: str, open_table: Callable[[str], Table] | N
             raise InvalidRequest(
                 "Give one SELECT statement: tables are changed by assets and commands, not by queries."
             )
-        for name in connection.get_table_names(sql, qualified=True):
-            _add(session, connection, name, open_table or session.table)
-        # From here on the statement sees nothing but the tables of the warehouse.
+        for database, name in _tables_of(connection, sql):
+            _add(session, connection, database, name, open_table or session.table)
+        # Else a Python variable of this process could stand in for a table.
         connection.execute("SET python_enable_replacements = false")
         return connection.sql(sql).to_arrow_table()
     except duckdb.Error as error:
@@ -70,14 +72,16 @@ def run_query(session: Session, sql: str, open_table: Callable[[str], Table] | N
 
 
 def _add(
-    session: Session, connection: duckdb.DuckDBPyConnection, qualified: str, open_table: Callable[[str], Table]
+    session: Session,
+    connection: duckdb.DuckDBPyConnection,
+    database: str,
+    name: str,
+    open_table: Callable[[str], Table],
 ) -> None:
-    parts = _split(qualified)
-    if len(parts) != 2:
+    if not database:
         raise InvalidRequest(
-            f"Table {qualified!r} needs its database: write database.table. Tables: {', '.join(_all_names(session))}."
+            f"Table {name!r} needs its database: write database.table. Tables: {', '.join(session.catalog.tables())}."
         )
-    database, name = parts
     if database == LINEAGE_DATABASE:
         if name not in LINEAGE_TABLES:
             raise NotFound(f"There is no {database}.{name}. Lineage tables: {', '.join(LINEAGE_TABLES)}.")
@@ -90,23 +94,27 @@ def _add(
         else:
             add_scan(connection, database, name, open_table(str(identifier)).scan())
     except NotFound as error:
-        close = difflib.get_close_matches(identifier.full_name, _all_names(session), n=1)
+        close = difflib.get_close_matches(identifier.full_name, session.catalog.tables(), n=1)
         raise NotFound(f"{error} Did you mean {close[0]}?" if close else str(error)) from None
 
 
-def _all_names(session: Session) -> list[str]:
-    return session.catalog.tables()
+def _tables_of(connection: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[str, str]]:
+    """Database and name of every table that a SELECT names, common table expressions left out; each once."""
+    text = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()[0][0]
+    found: dict[tuple[str, str], None] = {}
+    expressions: set[str] = set()
 
+    def walk(node: Any) -> None:
+        if isinstance(node, list):
+            for one in node:
+                walk(one)
+        elif isinstance(node, dict):
+            if node.get("type") == "BASE_TABLE":
+                found[node["schema_name"], node["table_name"]] = None
+            if "cte_map" in node:
+                expressions.update(one["key"] for one in node["cte_map"]["map"])
+            for one in node.values():
+                walk(one)
 
-def _split(qualified: str) -> list[str]:
-    """The parts of a name as DuckDB writes it: quoted where need be."""
-    parts, part, in_quotes = [], "", False
-    for char in qualified:
-        if char == '"':
-            in_quotes = not in_quotes
-        elif char == "." and not in_quotes:
-            parts.append(part)
-            part = ""
-        else:
-            part += char
-    return [*parts, part]
+    walk(json.loads(text))
+    return [(database, name) for database, name in found if database or name not in expressions]

@@ -1,0 +1,140 @@
+"""pypaimon and this store on the same tables: each reads what the other wrote."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from storage import Catalog, Table
+
+pytestmark = pytest.mark.pypaimon
+
+WRITE = """
+import json, sys
+import pyarrow as pa
+from pypaimon import CatalogFactory
+table = CatalogFactory.create({"warehouse": sys.argv[1]}).get_table(sys.argv[2])
+builder = table.new_batch_write_builder()
+columns = pa.schema([("day", pa.string()), ("id", pa.int32()), ("text", pa.string())])
+for rows in json.loads(sys.argv[3]):
+    write, commit = builder.new_write(), builder.new_commit()
+    write.write_arrow(pa.Table.from_pylist(rows, schema=columns))
+    commit.commit(write.prepare_commit())
+    write.close(); commit.close()
+"""
+READ = """
+import json, sys
+from pypaimon import CatalogFactory
+table = CatalogFactory.create({"warehouse": sys.argv[1]}).get_table(sys.argv[2])
+if len(sys.argv) > 3:
+    table = table.copy({"scan.tag-name": sys.argv[3]})
+builder = table.new_read_builder()
+print(json.dumps(builder.new_read().to_arrow(builder.new_scan().plan().splits()).to_pylist(), default=str))
+"""
+SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int32()), ("text", pa.string())])
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> str:
+    return str(tmp_path / "warehouse")
+
+
+@pytest.fixture(params=["keyed", "plain"])
+def table(request: pytest.FixtureRequest, catalog: Catalog) -> Table:
+    if request.param == "plain":
+        return catalog.create_table("shop.t", SCHEMA, partition_by=["day"])
+    return catalog.create_table(
+        "shop.t", SCHEMA, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 2}
+    )
+
+
+def rows(start: int, stop: int, text: str) -> list[dict[str, Any]]:
+    return [
+        {"day": "ab"[number % 2], "id": number, "text": None if number % 5 == 0 else text}
+        for number in range(start, stop)
+    ]
+
+
+def as_sorted(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(found, key=lambda row: (row["day"], row["id"], str(row["text"])))
+
+
+def test_both_write_in_turn_and_both_read_the_same(
+    table: Table, catalog: Catalog, warehouse: str, run_pypaimon: Callable[..., str]
+) -> None:
+    batches = [rows(0, 20, "ours"), rows(10, 30, "theirs"), rows(15, 40, "ours again"), rows(0, 5, "theirs again")]
+    table.write(pa.Table.from_pylist(batches[0], SCHEMA))
+    run_pypaimon(WRITE, warehouse, "shop.t", json.dumps([batches[1]]))
+    table.write(pa.Table.from_pylist(batches[2], SCHEMA))
+    table.tags.create("three")
+    run_pypaimon(WRITE, warehouse, "shop.t", json.dumps([batches[3]]))
+    if table.schema.primary_keys:
+        last = {(row["day"], row["id"]): row for batch in batches for row in batch}
+        expected = as_sorted(list(last.values()))
+    else:
+        expected = as_sorted([row for batch in batches for row in batch])
+    assert as_sorted(catalog.table("shop.t").to_arrow().to_pylist()) == expected
+    assert as_sorted(json.loads(run_pypaimon(READ, warehouse, "shop.t"))) == expected
+    at_tag = as_sorted(catalog.table("shop.t").to_arrow(version="three").to_pylist())
+    assert as_sorted(json.loads(run_pypaimon(READ, warehouse, "shop.t", "three"))) == at_tag
+    assert table.count() == len(expected)
+
+
+def test_pypaimon_reads_deletes_and_overwrites(table: Table, warehouse: str, run_pypaimon: Callable[..., str]) -> None:
+    table.write(pa.Table.from_pylist(rows(0, 20, "first"), SCHEMA))
+    if table.schema.primary_keys:
+        table.delete("id < 7")
+    table.overwrite(pa.table({"id": pa.array([100], pa.int32()), "text": ["only"]}), partition={"day": "a"})
+    ours = as_sorted(table.to_arrow().to_pylist())
+    assert {"day": "a", "id": 100, "text": "only"} in ours
+    assert as_sorted(json.loads(run_pypaimon(READ, warehouse, "shop.t"))) == ours
+
+
+CREATE = """
+import sys
+import pyarrow as pa
+from pypaimon import CatalogFactory, Schema
+catalog = CatalogFactory.create({"warehouse": sys.argv[1]})
+catalog.create_database("theirs", True)
+columns = pa.schema([
+    ("id", pa.int64()), ("price", pa.decimal128(10, 2)), ("at", pa.timestamp("us")), ("blob", pa.binary()),
+    ("flag", pa.bool_()), ("day", pa.date32()),
+])
+schema = Schema.from_pyarrow_schema(columns, primary_keys=["id"], options={"bucket": "3"})
+catalog.create_table("theirs.t", schema, False)
+table = catalog.get_table("theirs.t")
+builder = table.new_batch_write_builder()
+import datetime, decimal
+for round_number in range(3):
+    write, commit = builder.new_write(), builder.new_commit()
+    ids = list(range(round_number * 5, round_number * 5 + 10))
+    write.write_arrow(pa.table({
+        "id": ids,
+        "price": [decimal.Decimal(one) / 4 for one in ids],
+        "at": [datetime.datetime(2024, 1, 1, 0, 0, one % 60, one) for one in ids],
+        "blob": [bytes([round_number]) * one for one in ids],
+        "flag": [None if one % 3 == 0 else one % 2 == 0 for one in ids],
+        "day": [datetime.date(2024, 1, 1 + one % 28) for one in ids],
+    }, schema=columns))
+    commit.commit(write.prepare_commit())
+    write.close(); commit.close()
+"""
+
+
+def test_a_table_that_pypaimon_made_is_read_filtered_and_written(
+    warehouse: str, run_pypaimon: Callable[..., str]
+) -> None:
+    run_pypaimon(CREATE, warehouse)
+    table = Catalog(warehouse).table("theirs.t")
+    found = {row["id"]: row for row in table.to_arrow().to_pylist()}
+    assert sorted(found) == list(range(20))
+    assert {len(found[one]["blob"]) for one in range(20)} == set(range(20))
+    assert found[12]["blob"] == bytes([2]) * 12
+    assert table.count(where="price >= 3 AND day < '2024-01-15'") == 2
+    assert table.to_arrow(where="id = 7", columns=["flag"]).to_pylist() == [{"flag": False}]
+    table.write(table.to_arrow(where="id = 7").set_column(0, "id", pa.array([77])))
+    theirs = json.loads(run_pypaimon(READ, warehouse, "theirs.t"))
+    assert sorted(row["id"] for row in theirs) == [*range(20), 77]

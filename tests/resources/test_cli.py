@@ -1,0 +1,167 @@
+"""The command line: what it prints, and how it answers bad input."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lineage import sources_property
+from resources.cli import main
+from resources.session import Session
+from storage import CommitId
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """Two tables, the second made from the first; SNAPLINE_HOME points to them."""
+    monkeypatch.setenv("SNAPLINE_HOME", str(tmp_path / "home"))
+    session = Session()
+    schema = pa.schema([("id", pa.int64()), ("price", pa.decimal128(8, 2)), ("what", pa.string())])
+    orders = session.catalog.create_table("shop.orders", schema, primary_key=["id"], options={"bucket": 1})
+    orders.write(pa.table({"id": [1, 2], "price": [1, 2], "what": ["a[b]", None]}), commit_id=CommitId("load", 1))
+    totals = session.catalog.create_table("shop.totals", pa.schema([("n", pa.int64())]))
+    source = orders.ref()
+    assert source is not None
+    totals.write(pa.table({"n": [2]}), commit_id=CommitId("sum", 1), properties=sources_property([source]))
+    return session
+
+
+@pytest.fixture
+def run(shop: Session, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["snapline", *arguments])
+        with pytest.raises(SystemExit) as leaving:
+            main()
+        shown = capsys.readouterr()
+        return int(leaving.value.code or 0), shown.out, shown.err
+
+    return run
+
+
+def test_a_query_answers_as_table_json_and_csv(run: Run) -> None:
+    sql = "SELECT id, price, what FROM shop.orders ORDER BY id"
+    code, out, _ = run("query", sql)
+    assert code == 0
+    assert "a[b]" in out
+    assert json.loads(run("query", "--format", "json", sql)[1]) == [
+        {"id": 1, "price": "1.00", "what": "a[b]"},
+        {"id": 2, "price": "2.00", "what": None},
+    ]
+    assert list(csv.reader(io.StringIO(run("query", "--format", "csv", sql)[1]))) == [
+        ["id", "price", "what"], ["1", "1.00", "a[b]"], ["2", "2.00", ""],
+    ]  # fmt: skip
+    assert json.loads(run("query", "--format", "json", "SELECT count(*) AS n FROM shop.orders")[1]) == [{"n": 2}]
+
+
+def test_a_query_sees_system_tables_and_lineage_beside_tables(run: Run) -> None:
+    sql = """
+        SELECT s.snapshot_id, l.job, t.n
+        FROM shop."orders$snapshots" s
+        JOIN paimon.source_snapshot_lineage l ON l.snapshot_id = s.snapshot_id AND l."table" = 'orders'
+        CROSS JOIN shop.totals t
+    """
+    assert json.loads(run("query", "--format", "json", sql)[1]) == [{"snapshot_id": 1, "job": "sum", "n": 2}]
+    options = json.loads(run("query", "--format", "json", "SELECT * FROM paimon.catalog_options")[1])
+    assert {"key": "table-lineage", "value": "true"} in options
+
+
+def test_tables_are_listed_and_described(run: Run) -> None:
+    _, out, _ = run("tables")
+    assert "shop.orders" in out
+    assert "shop.totals" in out
+    _, out, _ = run("describe", "shop.orders")
+    for part in ("DECIMAL(8, 2)", "primary key", "bucket=1", "file://"):
+        assert part in out
+
+
+def test_snapshots_tell_job_barrier_and_sources(run: Run) -> None:
+    _, out, _ = run("snapshots", "shop.totals")
+    for part in ("sum", "APPEND", "shop.orders@1"):
+        assert part in out
+
+
+def test_tags_are_created_listed_and_deleted(run: Run, shop: Session) -> None:
+    assert run("create-tag", "shop.orders", "--name", "v1")[0] == 0
+    assert "v1" in run("tags", "shop.orders")[1]
+    shop.table("shop.orders").delete("id = 1")
+    assert run("create-tag", "shop.orders", "--name", "old", "--snapshot", "1")[0] == 0
+    assert [(tag.name, tag.snapshot.id) for tag in shop.table("shop.orders").tags.list()] == [("old", 1), ("v1", 1)]
+    assert run("create-tag", "shop.orders", "--name", "v1", "--replace")[0] == 0
+    assert shop.table("shop.orders").tags.get("v1").snapshot.id == 2
+    assert run("delete-tag", "shop.orders", "--name", "v1")[0] == 0
+    assert [tag.name for tag in shop.table("shop.orders").tags.list()] == ["old"]
+
+
+def test_lineage_is_shown_up_and_down_as_tree_json_and_mermaid(run: Run) -> None:
+    assert run("lineage", "shop.totals")[1] == "shop.totals@1\n└── shop.orders@1\n"
+    assert run("lineage", "shop.orders@1", "--down")[1] == "shop.orders@1\n└── shop.totals@1\n"
+    assert json.loads(run("lineage", "shop.totals", "--format", "json")[1])[0]["job"] == "sum"
+    assert run("lineage", "shop.totals", "--format", "mermaid")[1].startswith("flowchart LR")
+
+
+def test_lineage_is_deleted_by_job_and_rebuilt_from_the_tables(run: Run) -> None:
+    assert "Deleted 2 rows" in run("delete-data-lineage", "--job", "sum")[1]
+    assert "Deleted 2 rows" in run("delete-table-lineage", "--job", "sum")[1]
+    assert run("lineage", "shop.totals")[1] == "shop.totals@1\n"
+    assert "2 snapshots" in run("lineage", "rebuild")[1]
+    assert run("lineage", "shop.totals")[1] == "shop.totals@1\n└── shop.orders@1\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["describe", "shop.order"], "Tables of shop: shop.orders"),
+        (["describe", "orders"], "write database.table"),
+        (["snapshots", "no.where"], "Databases of"),
+        (["tables", "no"], "Databases: shop"),
+        (["create-tag", "shop.orders", "--name", "12"], "Call it `v12`"),
+        (["create-tag", "shop.orders", "--name", "x", "--snapshot", "9"], "Existing snapshot: 1"),
+        (["create-tag", "shop.orders"], "Missing option '--name'. See `snapline create-tag --help`"),
+        (["create-tag", "shop.orders", "--name", "x", "--snapshot", "y"], "not a valid integer"),
+        (["delete-tag", "shop.orders", "--name", "x"], "Existing tags: none"),
+        (["query", "SELECT"], "DuckDB cannot run the query"),
+        (["query", "SELECT * FROM shop.oders"], "Did you mean shop.orders?"),
+        (["query", "SELECT * FROM orders"], "needs its database"),
+        (["query", "SELECT nope FROM shop.orders"], "nope"),
+        (["query", "SELECT * FROM paimon.nope"], "Lineage tables: source_job_lineage"),
+        (["query", 'SELECT * FROM shop."orders$nope"'], "System tables: $snapshots"),
+        (["query", "DROP TABLE shop.orders"], "Give one SELECT"),
+        (["query", "SELECT 1; SELECT 2"], "Give one SELECT"),
+        (["query", "--format", "xml", "SELECT 1"], "'xml' is not one of"),
+        (["lineage", "shop.totals@7"], "Snapshot 7"),
+        (["lineage", "shop.totals@seven"], "Tag 'seven' does not exist"),
+        (["lineage", "shop.totals", "--hops", "0"], "x>=1"),
+        (["nonsense"], "No such command 'nonsense'"),
+    ],
+)
+def test_bad_input_is_answered_by_one_line_and_exit_code_2(run: Run, arguments: list[str], message: str) -> None:
+    code, out, err = run(*arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("Error: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_setting_that_cannot_be_read_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SNAPLINE_SPARK_CONFIG", "{not json")
+    code, _, err = run("tables")
+    assert code == 2
+    assert "SNAPLINE_SPARK_CONFIG" in err
+
+
+def test_every_command_explains_itself(run: Run) -> None:
+    from resources.cli import cli
+
+    for name, command in cli.commands.items():
+        assert command.help, name
+        code, out, _ = run(name, "--help")
+        assert code == 0
+        assert command.help.split(".")[0].split("\n")[0][:40] in out
