@@ -1,0 +1,49 @@
+"""The rows that are measured: the same for every side, made from a seed."""
+
+import numpy as np
+import pyarrow as pa
+
+COLUMNS = pa.schema(
+    [
+        ("id", pa.int64()), ("number", pa.int32()), ("price", pa.float64()), ("weight", pa.float64()),
+        ("at", pa.timestamp("us")), ("kind", pa.string()), ("name", pa.string()), ("day", pa.date32()),
+    ]
+)  # fmt: skip
+BUCKETS = 4
+_KINDS = pa.array([f"kind {number:02d}" for number in range(20)])
+
+
+def rows(keys: np.ndarray, seed: int) -> pa.Table:
+    """Rows for the given keys, in their order. Shape: one row for each key, 8 columns."""
+    random = np.random.default_rng(seed)
+    count = len(keys)
+    names = pa.array(np.char.add("name ", random.integers(0, 10**7, count).astype(str)))
+    return pa.table(
+        [
+            pa.array(keys), pa.array(random.integers(0, 10**6, count, dtype=np.int32)), pa.array(random.random(count) * 100),
+            pa.array(random.normal(size=count)),
+            pa.array(1_700_000_000_000_000 + random.integers(0, 10**13, count)).cast(pa.timestamp("us")),
+            _KINDS.take(pa.array(random.integers(0, len(_KINDS), count))), names,
+            pa.array(random.integers(19_000, 20_000, count, dtype=np.int32)).cast(pa.date32()),
+        ],
+        schema=COLUMNS,
+    )  # fmt: skip
+
+
+def base(count: int) -> pa.Table:
+    """Bulk load: keys 0 … count-1 in random order."""
+    return rows(np.random.default_rng(1).permutation(count), 2)
+
+
+def upsert(number: int, base_count: int, count: int) -> pa.Table:
+    """Upsert `number`: half of its keys exist, half are new."""
+    random = np.random.default_rng(100 + number)
+    old = random.choice(base_count, count // 2, replace=False)
+    first = base_count + number * (count - count // 2)
+    new = np.arange(first, first + count - count // 2)
+    return rows(random.permutation(np.concatenate([old, new])), 1000 + number)
+
+
+def small_commit(number: int, count: int) -> pa.Table:
+    """One of many small commits."""
+    return rows(np.arange(number * count, (number + 1) * count), 5000 + number)
