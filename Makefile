@@ -7,7 +7,7 @@ TEST_READY := .venv/.test-ready
 PYPAIMON_READY := .venv/pypaimon/.ready
 UV := $(BIN)/uv --quiet
 
-.PHONY: help demo ui test test-long lint benchmark locks docs clean
+.PHONY: help demo ui test lint benchmark locks docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
@@ -27,11 +27,14 @@ lint: $(TEST_READY) ## Check style and types
 benchmark: $(TEST_READY) $(PYPAIMON_READY) ## Measure against plain Parquet and pypaimon, write docs/benchmarks.md
 	@$(BIN)/python -m tests.benchmarks
 
-locks: .venv/bin/uv ## Resolve the dependencies anew
-	@$(BIN)/python -m tests.locks
+COMPILE := $(UV) pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
+locks: .venv/bin/uv ## Resolve the dependencies anew (UPGRADE=--upgrade takes newer versions)
+	@$(COMPILE) $(UPGRADE) pyproject.toml --group build -o requirements.lock >/dev/null
+	@$(COMPILE) $(UPGRADE) pyproject.toml --all-extras --group build -o requirements-extras.lock >/dev/null
+	@$(COMPILE) $(UPGRADE) pyproject.toml --group build --group test --group lint --group bench -o requirements-dev.lock >/dev/null
 
 docs: $(TEST_READY) ## Generate docs/options.md and docs/cli.md
-	@$(BIN)/python -m tests.generate_docs
+	@$(BIN)/python -m tests.house.generate_docs
 
 clean: ## Remove the environment and all state
 	rm -rf .venv .snapline

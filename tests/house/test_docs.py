@@ -1,0 +1,39 @@
+"""What the documentation says is what the code does."""
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.house.generate_docs import DOCS, PAGES
+
+ROOT = DOCS.parent
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_generated_page_is_up_to_date(name: str) -> None:
+    assert (DOCS / name).read_text() == PAGES[name](), "run `make docs`"
+
+
+def test_every_section_of_a_page_that_the_code_names_is_there() -> None:
+    named = 0
+    sources = [path for room in ("storage", "lineage", "resources") for path in (ROOT / room).rglob("*.py")]
+    for path in [*sources, ROOT / "dagster.yaml"]:
+        for page, section in re.findall(r'docs/([a-z]+\.md)`?, "([^"]+)"', path.read_text()):
+            assert f"## {section}\n" in (DOCS / page).read_text(), f"{path.name} names {section!r} of {page}"
+            named += 1
+    assert named > 10
+
+
+@pytest.mark.parametrize("page", [*DOCS.rglob("*.md"), ROOT / "README.md"], ids=lambda path: path.name)
+def test_links_within_the_documentation_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_lock_files_hold_hashes_and_no_address() -> None:
+    for path in ROOT.glob("requirements*.lock"):
+        text = path.read_text()
+        assert "://" not in text.replace("git+https://", "")
+        assert "--hash=sha256:" in text
+        assert "--index-url" not in text
