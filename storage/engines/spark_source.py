@@ -131,7 +131,7 @@ class SnaplineReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SplitPartition)
         if partition.split is not None:
-            for batch in partition.split.read():
+            for batch in partition.split.read(use_threads=False):
                 yield as_spark_expects(batch, self._arrow_schema)
 
 

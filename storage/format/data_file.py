@@ -114,11 +114,17 @@ class DataFileReader:
             group for group in groups if all(_overlaps(metadata.row_group(group).column(i), one) for i, one in known)
         ]
 
-    def read_batches(self, columns: Sequence[str], row_groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """Batches of the given row groups, of at most BATCH_ROWS rows, in file order."""
+    def read_batches(
+        self, columns: Sequence[str], row_groups: Sequence[int], *, use_threads: bool = True
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of the given row groups, of at most BATCH_ROWS rows, in file order.
+
+        `use_threads` decodes columns in parallel, which only disturbs a caller that reads several files at once.
+        """
         try:
             if columns:
-                yield from self._file.iter_batches(BATCH_ROWS, row_groups=list(row_groups), columns=list(columns))
+                groups, names = list(row_groups), list(columns)
+                yield from self._file.iter_batches(BATCH_ROWS, groups, names, use_threads=use_threads)
                 return
             for group in row_groups:
                 row_count = self._file.metadata.row_group(group).num_rows

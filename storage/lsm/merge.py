@@ -75,6 +75,9 @@ def _comparable(scalar: pa.Scalar) -> Any:
 
 def _end_of(batch: pa.RecordBatch, start: int, frontier: tuple[Any, ...], key_count: int) -> int:
     """The first row behind `start` whose key is beyond the frontier."""
+    if key_count == 1 and (numbers := _numbers_in_place(batch.column(0))) is not None:
+        limit = numbers.dtype.type(frontier[0])
+        return start + int(np.searchsorted(numbers[start:], limit, side="right"))
     low, high = start, batch.num_rows
     if _key_at(batch, high - 1, key_count) <= frontier:
         return high
@@ -87,6 +90,16 @@ def _end_of(batch: pa.RecordBatch, start: int, frontier: tuple[Any, ...], key_co
     return low
 
 
+def _numbers_in_place(column: pa.Array) -> np.ndarray | None:
+    """The column as whole numbers without a copy; None for types that are not held like that."""
+    kind = column.type
+    if pa.types.is_integer(kind):
+        return column.to_numpy()
+    if pa.types.is_temporal(kind):
+        return column.view(pa.int32() if kind.bit_width == 32 else pa.int64()).to_numpy()
+    return None
+
+
 def _merge_slices(slices: Sequence[tuple[pa.RecordBatch, int]], key_count: int) -> Iterator[pa.RecordBatch]:
     if len(slices) == 1:
         yield without_deletes(slices[0][0])
@@ -95,8 +108,10 @@ def _merge_slices(slices: Sequence[tuple[pa.RecordBatch, int]], key_count: int) 
     base, base_rank = slices[base_index]
     others = [one for index, one in enumerate(slices) if index != base_index]
     small = pa.Table.from_batches([rows for rows, _ in others]).combine_chunks().to_batches()[0]
-    base_ages = _ages(base, base_rank)
-    small_ages = np.concatenate([_ages(rows, rank) for rows, rank in others])
+    base_ages = _ages(base)
+    small_ages = np.concatenate(
+        [np.full(rows.num_rows, rank, np.int64) if base_ages is None else _ages(rows) for rows, rank in others]
+    )
     small_codes, base_codes = _codes(small, base, key_count)
 
     order = np.lexsort((small_ages, small_codes))
@@ -104,7 +119,7 @@ def _merge_slices(slices: Sequence[tuple[pa.RecordBatch, int]], key_count: int) 
     winners = order[np.append(codes[1:] != codes[:-1], True)]
     winner_codes = small_codes[winners]
     hits, rivals = _find(winner_codes, base_codes, sorted_base=key_count == 1 and _is_numeric(base))
-    newer = small_ages[winners[hits]] > base_ages[rivals]
+    newer = small_ages[winners[hits]] > (base_rank if base_ages is None else base_ages[rivals])
     if newer.any():
         kept = np.ones(base.num_rows, bool)
         kept[rivals[newer]] = False
@@ -121,10 +136,10 @@ def _is_numeric(batch: pa.RecordBatch) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)
 
 
-def _ages(batch: pa.RecordBatch, rank: int) -> np.ndarray:
-    """Numbers that are larger for newer rows."""
+def _ages(batch: pa.RecordBatch) -> np.ndarray | None:
+    """Numbers that are larger for newer rows; None where the ranks of the runs tell."""
     if SEQUENCE_NUMBER not in batch.schema.names:
-        return np.full(batch.num_rows, rank, np.int64)
+        return None
     ages = batch.column(SEQUENCE_NUMBER).to_numpy() * 2
     if VALUE_KIND in batch.schema.names:
         # With equal sequence numbers retractions come before additions.

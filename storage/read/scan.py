@@ -139,7 +139,9 @@ class Scan:
         if len(splits) < 2:
             return pa.Table.from_batches(list(self.to_batches()), self.schema)
         with ThreadPoolExecutor(min(_READ_AHEAD, len(splits))) as pool:
-            batches = [batch for part in pool.map(lambda split: list(split.read()), splits) for batch in part]
+            batches = [
+                batch for part in pool.map(lambda split: list(split.read(use_threads=False)), splits) for batch in part
+            ]
         return pa.Table.from_batches(batches, self.schema)
 
     def count(self) -> int:

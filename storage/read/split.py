@@ -65,6 +65,9 @@ class Split:
             for file in section.files
         )
 
-    def read(self) -> Iterator[pa.RecordBatch]:
-        """The rows of the split, merged and filtered, as batches of `request.schema`; none of them empty."""
-        return read_sections(self.request, self.partition, self.directory, self.sections)
+    def read(self, *, use_threads: bool = True) -> Iterator[pa.RecordBatch]:
+        """The rows of the split, merged and filtered, as batches of `request.schema`; none of them empty.
+
+        Say `use_threads=False` where other splits are read at the same time.
+        """
+        return read_sections(self.request, self.partition, self.directory, self.sections, use_threads=use_threads)

@@ -38,10 +38,10 @@ class ReadRequest:
 
 
 def read_sections(
-    request: ReadRequest, partition: bytes, directory: str, sections: Sequence[Section]
+    request: ReadRequest, partition: bytes, directory: str, sections: Sequence[Section], *, use_threads: bool
 ) -> Iterator[pa.RecordBatch]:
     """Read sections of the bucket in `directory`: batches of `request.schema`, none of them empty."""
-    reader = _SectionReader(request, partition, directory)
+    reader = _SectionReader(request, partition, directory, use_threads)
     for section in sections:
         for batch in reader.read(section):
             if batch.num_rows:
@@ -49,8 +49,9 @@ def read_sections(
 
 
 class _SectionReader:
-    def __init__(self, request: ReadRequest, partition: bytes, directory: str) -> None:
+    def __init__(self, request: ReadRequest, partition: bytes, directory: str, use_threads: bool) -> None:
         schema = request.store.schema
+        self._use_threads = use_threads
         self._directory = directory
         self._store = request.store
         self._predicate = request.predicate
@@ -111,7 +112,7 @@ class _SectionReader:
             plain = [field for field in values if field.name not in self._partition]
             needed = [name for name in [*key_sources, *system, *mapping.sources(plain)] if name is not None]
             groups = reader.row_groups(self._ranges(row_filter, mapping, keyed=True))
-            for batch in reader.read_batches(list(dict.fromkeys(needed)), groups):
+            for batch in reader.read_batches(list(dict.fromkeys(needed)), groups, use_threads=self._use_threads):
                 keys = [
                     mapping.column(batch, field, source)
                     for field, source in zip(self._key_fields, key_sources, strict=True)
@@ -147,7 +148,8 @@ class _SectionReader:
                 needed.append(VALUE_KIND)
             groups = reader.row_groups(self._ranges(predicate, mapping, keyed=False))
             names = [field.name for field in self._fields]
-            for batch in reader.read_batches(needed or reader.column_names[:1], groups):
+            needed = needed or reader.column_names[:1]
+            for batch in reader.read_batches(needed, groups, use_threads=self._use_threads):
                 if checks_kind:
                     batch = without_deletes(batch)
                 yield pa.RecordBatch.from_arrays([self._value(batch, field, mapping) for field in self._fields], names)

@@ -32,6 +32,8 @@ from ..values import from_arrow
 from .incoming import Rows, row_kinds, shaped
 
 _THREADS = max(2, min(4, os.cpu_count() or 2))
+# Fewer rows are written sooner than threads are started.
+_ROWS_WORTH_THREADS = 20_000
 # All buckets together never hold more than this many times the buffer of one.
 _BUFFERS_AT_ONCE = 4
 
@@ -130,8 +132,8 @@ class TableWrite:
         def write_one(job: tuple[_Place, np.ndarray | slice, np.ndarray | None]) -> list[ManifestEntry]:
             return self._write_run(rows, *job)
 
-        if len(jobs) == 1:
-            results = [write_one(jobs[0])]
+        if len(jobs) == 1 or rows.num_rows < _ROWS_WORTH_THREADS:
+            results = [write_one(job) for job in jobs]
         else:
             with ThreadPoolExecutor(_THREADS) as pool:
                 results = list(pool.map(write_one, jobs))
