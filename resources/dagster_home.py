@@ -31,5 +31,7 @@ def start_ui(settings: Settings, host: str, port: int) -> None:
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     workspace = PROJECT_ROOT / "workspace.yaml"
     location = ["-w", str(workspace)] if workspace.exists() else ["-m", _CODE_LOCATION]
+    # Dagster warns of a dagster.yaml beside it that is not the one in use: start where there is none.
+    os.chdir(settings.home)
     program = Path(sys.executable).with_name("dagster")
     os.execv(program, [str(program), "dev", "--host", host, "--port", str(port), *location])

@@ -138,9 +138,7 @@ def _say_what_happened(out: Console, session: Session, result: dg.ExecuteInProce
     for name, ref in sorted(last.items()):
         table = session.table(name)
         sources = session.lineage(ref, "up", hops=1).snapshots
-        rows.append(
-            (name, ref.snapshot_id, table.count(), len(table.tags.list()), ", ".join(map(str, sources)) or "files")
-        )
+        rows.append((name, ref.snapshot_id, table.count(), len(table.tags.list()), ", ".join(map(str, sources))))
     out.print(rendered_table(["table", "snapshot", "rows", "tags", "made from"], rows))
     evaluations = result.get_asset_check_evaluations()
     passed = sum(one.passed for one in evaluations)
@@ -157,4 +155,4 @@ def _say_what_happened(out: Console, session: Session, result: dg.ExecuteInProce
         (f"{program} lineage {mart}", "which snapshots it was made from"),
         (f"{program} snapshots {mart}", "its history"),
     ):
-        out.print(f"  {command:<66} {meaning}", highlight=False, markup=False)
+        out.print(f"  {command:<78} {meaning}", highlight=False, markup=False)

@@ -8,8 +8,10 @@ parameter is annotated `pa.Table`. `context` and `spark` are passed where the fu
 returns a Spark DataFrame or an Arrow table.
 """
 
+import ast
 import hashlib
 import inspect
+import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_type_hints
@@ -146,5 +148,6 @@ def _check(
 
 
 def _source_version(transform: Transform) -> str:
-    """A code version that changes with the function's text."""
-    return hashlib.sha1(inspect.getsource(transform).encode()).hexdigest()[:12]
+    """A code version that changes with what the function says, not with its layout or comments."""
+    code = ast.dump(ast.parse(textwrap.dedent(inspect.getsource(transform))))
+    return hashlib.sha1(code.encode()).hexdigest()[:12]

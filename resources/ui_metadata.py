@@ -84,7 +84,7 @@ def _picture(ref: SnapshotRef, sources: Sequence[SnapshotRef]) -> str:
     Kept short, since the UI folds long text away.
     """
     height = _ROW_HEIGHT * len(sources) + 8
-    middle = height // 2
+    middle = _ROW_HEIGHT * (len(sources) - 1) // 2 + 14
     parts = [
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='{height}' font-family='monospace' "
         "font-size='12' fill='#667'>"
@@ -92,7 +92,7 @@ def _picture(ref: SnapshotRef, sources: Sequence[SnapshotRef]) -> str:
     for index, one in enumerate(sources):
         y = _ROW_HEIGHT * index + 18
         parts.append(
-            f"<text x='4' y='{y}'>{escape(str(one))}</text><path d='M210 {y - 4}L250 {middle}' stroke='#66c'/>"
+            f"<text x='204' y='{y}' text-anchor='end'>{escape(str(one))}</text><path d='M210 {y - 4}L250 {middle}' stroke='#66c'/>"
         )
     parts.append(f"<text x='256' y='{middle + 4}'>{escape(str(ref))}</text></svg>")
     return "data:image/svg+xml," + quote("".join(parts), safe="/'=:;,!()*")
