@@ -91,9 +91,8 @@ def _picture(ref: SnapshotRef, sources: Sequence[SnapshotRef]) -> str:
     ]
     for index, one in enumerate(sources):
         y = _ROW_HEIGHT * index + 18
-        parts.append(
-            f"<text x='204' y='{y}' text-anchor='end'>{escape(str(one))}</text><path d='M210 {y - 4}L250 {middle}' stroke='#66c'/>"
-        )
+        parts.append(f"<text x='204' y='{y}' text-anchor='end'>{escape(str(one))}</text>")
+        parts.append(f"<path d='M210 {y - 4}L250 {middle}' stroke='#66c'/>")
     parts.append(f"<text x='256' y='{middle + 4}'>{escape(str(ref))}</text></svg>")
     return "data:image/svg+xml," + quote("".join(parts), safe="/'=:;,!()*")
 

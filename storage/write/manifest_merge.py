@@ -1,7 +1,7 @@
 """Keep the list of manifests short: merge small ones as commits pile them up.
 
-`pick_merges` is pure and says what to merge; `merge_manifests` carries it out. Follows `docs/format.md`, "Merging
-manifests at commit". Readers see no difference.
+`pick_merges` is pure and says what to merge; `merge_manifests` carries it out. Readers see no
+difference. Follows `docs/format.md`, "Manifest lists and manifests".
 """
 
 from collections.abc import Callable, Sequence

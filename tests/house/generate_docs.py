@@ -18,8 +18,9 @@ def options_page() -> str:
     lines = [
         "# Options of tables",
         "",
-        "Given when a table is created: `options` of `@table_asset` and of `Catalog.create_table`, or for every new table of a warehouse as catalog",
-        "options with the prefix `table-storage.`. Options that other readers of the format know are kept as they are.",
+        "Given when a table is created: `options` of `@table_asset` and of `Catalog.create_table`, or for every new table",
+        "of a warehouse as catalog options with the prefix `table-storage.`. Options that other readers of the format know",
+        "are kept as they are.",
         "",
         "| option | default | kind | meaning |",
         "|---|---|---|---|",

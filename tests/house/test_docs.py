@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from tests.house.generate_docs import DOCS, PAGES
 
 ROOT = DOCS.parent
