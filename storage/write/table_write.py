@@ -4,31 +4,25 @@ Nothing written here is visible before a commit takes the messages. Memory holds
 bucket; files of a bucket are written in parallel with those of others.
 """
 
-import datetime as dt
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import count
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ..data_types import DataField
 from ..errors import CommitConflict, InvalidRequest
-from ..format.binary_row import EMPTY_ROW, buckets_of, encode, hash_rows
-from ..format.column_stats import EMPTY_STATS, KEY_STATS_MODE, SerializedStats, collect, collect_dense, serialize
-from ..format.data_file import DataFileWriter
+from ..format.binary_row import buckets_of, encode, hash_rows
 from ..lsm.key_order import last_of_each, ranks, stable_order
-from ..lsm.merge import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
+from ..lsm.merge import DELETE, UPDATE_BEFORE
 from ..metadata.live_files import live_files
-from ..metadata.manifest import ADD, WRITTEN, DataFile, ManifestEntry
-from ..metadata.schema import KEY_PREFIX
+from ..metadata.manifest import ManifestEntry
 from ..metadata.table_store import TableStore
 from ..options import refuse_unsupported
 from ..paths import partition_path
 from ..values import from_arrow
+from .data_file_sink import Bucket, DataFileSink
 from .incoming import Rows, row_kinds, shaped
 
 _THREADS = max(2, min(4, os.cpu_count() or 2))
@@ -48,11 +42,9 @@ class CommitMessage:
 
 @dataclass(slots=True)
 class _Place:
-    """One bucket of one partition while it is written."""
+    """A bucket while it is written."""
 
-    partition: bytes
-    partition_path: str
-    bucket: int
+    bucket: Bucket
     next_sequence_number: int
 
 
@@ -73,11 +65,9 @@ class TableWrite:
         self._places: dict[tuple[bytes, int], _Place] = {}
         self._existing: dict[tuple[bytes, int], int] | None = None
         self._added: list[ManifestEntry] = []
-        self._paths: list[str] = []
-        # Buckets are written by several threads: `next` of a counter is atomic.
-        self._file_numbers = count()
         own_name = store.clock.unique_name()
-        self._prefix = f"{_file_prefix(write_name)}{own_name[:8]}" if write_name else f"data-{own_name}"
+        prefix = f"{_file_prefix(write_name)}{own_name[:8]}" if write_name else f"data-{own_name}"
+        self._sink = DataFileSink(store, prefix)
         self._value_fields = list(self._schema.fields)
         self._key_fields = self._schema.fields_named(self._schema.trimmed_primary_keys)
         self._bucket_fields = self._schema.fields_named(self._schema.bucket_keys) if self._options.bucket > 0 else []
@@ -143,12 +133,12 @@ class TableWrite:
     def prepare_commit(self) -> CommitMessage:
         """Write what is left and say what was written. The writer is used up."""
         self.flush()
-        return CommitMessage(tuple(self._added), tuple(self._paths))
+        return CommitMessage(tuple(self._added), tuple(self._sink.paths))
 
     def abort(self) -> None:
         """Delete every file that was written."""
         self._buffers = []
-        self._store.file_io.delete_quietly(self._paths)
+        self._sink.abort()
 
     # --- routing
 
@@ -187,7 +177,8 @@ class TableWrite:
         if place is None:
             path = partition_path(self._partition_fields, values, self._options)
             first = self._first_sequence_number(partition, bucket)
-            place = self._places[partition, bucket] = _Place(partition, path, bucket, first)
+            directory = self._store.paths.bucket(path, bucket)
+            place = self._places[partition, bucket] = _Place(Bucket(partition, bucket, directory), first)
         return place
 
     def _first_sequence_number(self, partition: bytes, bucket: int) -> int:
@@ -216,86 +207,21 @@ class TableWrite:
     # --- files
 
     def _write_run(
-        self, rows: pa.Table, place: _Place, order: "np.ndarray | slice", kinds: np.ndarray | None
+        self, rows: pa.Table, place: "_Place", order: "np.ndarray | slice", kinds: np.ndarray | None
     ) -> list[ManifestEntry]:
-        if isinstance(order, slice):
-            taken = rows
-            numbers = None
-            row_count = rows.num_rows
-        else:
-            indices = pa.array(order)
-            taken = pa.Table.from_arrays([column.take(indices) for column in rows.columns], schema=rows.schema)
-            numbers = order
-            row_count = len(order)
         first = place.next_sequence_number
-        if self._key_fields:
-            assert numbers is not None
-            # Every row that arrived took a number, so a row's number is the place where it arrived.
-            sequence = numbers + first
+        if isinstance(order, slice):
             place.next_sequence_number = first + rows.num_rows
-            picked = np.zeros(row_count, np.int8) if kinds is None else kinds[numbers]
-            return self._write_files(place, self._keyed(taken, sequence, picked), taken, sequence, picked)
-        place.next_sequence_number = first + row_count
-        return self._write_files(place, taken, taken, np.array([first, first + row_count - 1]), None)
-
-    def _keyed(self, taken: pa.Table, sequence: np.ndarray, kinds: np.ndarray) -> pa.Table:
-        keys = [taken.column(one.name) for one in self._key_fields]
-        fields = [pa.field(f"{KEY_PREFIX}{one.name}", one.type.to_arrow(), False) for one in self._key_fields]
-        fields += [pa.field(SEQUENCE_NUMBER, pa.int64(), False), pa.field(VALUE_KIND, pa.int8(), False)]
-        columns = [*keys, pa.chunked_array([pa.array(sequence)]), pa.chunked_array([pa.array(kinds)]), *taken.columns]
-        return pa.Table.from_arrays(columns, schema=pa.schema([*fields, *taken.schema]))
-
-    def _write_files(
-        self, place: _Place, content: pa.Table, values: pa.Table, sequence: np.ndarray, kinds: np.ndarray | None
-    ) -> list[ManifestEntry]:
-        """Write rows to one file, or to several that are rolled at the target size."""
-        target = self._options.target_file_size(bool(self._key_fields))
-        step = self._options.parquet_row_group_rows
-        entries = []
-        start = 0
-        while start < content.num_rows:
-            name, path = self._next_file(place)
-            writer = DataFileWriter(self._store.file_io, path, content.schema, self._options)
-            try:
-                end = start
-                while end < content.num_rows and writer.bytes_written < target:
-                    writer.write(content.slice(end, step))
-                    end = min(end + step, content.num_rows)
-                size_bytes = writer.close()
-            except BaseException:
-                writer.abort()
-                raise
-            part = slice(start, end)
-            numbers = sequence[part] if kinds is not None else sequence
-            deleted = 0 if kinds is None else int(np.isin(kinds[part], (UPDATE_BEFORE, DELETE)).sum())
-            file = self._describe(name, size_bytes, values.slice(start, end - start), numbers, deleted)
-            entries.append(ManifestEntry(ADD, place.partition, place.bucket, self._options.bucket, file))
-            start = end
-        return entries
-
-    def _next_file(self, place: _Place) -> tuple[str, str]:
-        name = f"{self._prefix}-{next(self._file_numbers)}.{self._options.file_format}"
-        path = f"{self._store.paths.bucket(place.partition_path, place.bucket)}/{name}"
-        self._paths.append(path)
-        return name, path
-
-    def _describe(
-        self, name: str, size_bytes: int, values: pa.Table, sequence: np.ndarray, delete_row_count: int
-    ) -> DataFile:
-        key_stats, (low, high) = EMPTY_STATS, (EMPTY_ROW, EMPTY_ROW)
-        if self._key_fields:
-            types = [one.type for one in self._key_fields]
-            low, high = (encode(types, _row(values, row, self._key_fields)) for row in (0, values.num_rows - 1))
-            collected = [collect(values.column(one.name), one.type, KEY_STATS_MODE) for one in self._key_fields]
-            key_stats = serialize(types, collected)
-        columns = {one.name: values.column(one.name) for one in self._value_fields}
-        value_stats: SerializedStats
-        value_stats, described = collect_dense(columns, self._value_fields, self._options.metadata_stats_mode)
-        return DataFile(
-            name, size_bytes, values.num_rows, low, high, key_stats, value_stats, int(sequence.min()),
-            int(sequence.max()), self._schema.id, 0, _local_ms(self._store.clock.now_ms()), delete_row_count, WRITTEN,
-            described,
-        )  # fmt: skip
+            return self._sink.write_plain(place.bucket, rows, first)
+        indices = pa.array(order)
+        taken = pa.Table.from_arrays([column.take(indices) for column in rows.columns], schema=rows.schema)
+        if not self._key_fields:
+            place.next_sequence_number = first + len(order)
+            return self._sink.write_plain(place.bucket, taken, first)
+        # Every row that arrived took a number, so a row's number is the place where it arrived.
+        place.next_sequence_number = first + rows.num_rows
+        picked = np.zeros(len(order), np.int8) if kinds is None else kinds[order]
+        return self._sink.write_run(place.bucket, taken, order + first, picked)
 
 
 def delete_files_of(write_name: str, store: TableStore) -> None:
@@ -319,13 +245,3 @@ def _file_prefix(write_name: str) -> str:
 
 def _array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
-
-
-def _row(values: pa.Table, row: int, fields: Sequence[DataField]) -> list[Any]:
-    return [from_arrow(values.column(one.name).slice(row, 1), one.type)[0] for one in fields]
-
-
-def _local_ms(time_ms: int) -> int:
-    """The wall-clock time of this machine, as if it were UTC: what the format records as creation time."""
-    offset = dt.datetime.fromtimestamp(time_ms / 1000).astimezone().utcoffset() or dt.timedelta()
-    return time_ms + offset // dt.timedelta(milliseconds=1)

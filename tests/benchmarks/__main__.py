@@ -112,7 +112,7 @@ def seconds_text(seconds: float | None) -> str:
 
 
 def ratio_text(ours: float, other: float | None) -> str:
-    return "–" if other is None else f"{ours / other:.2f}×"
+    return "–" if other is None else f"{ours / other:.3g}×"
 
 
 def report(ours: dict[str, float], plain: dict[str, float], theirs: dict[str, float], base: int, rounds: int) -> str:

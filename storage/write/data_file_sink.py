@@ -1,0 +1,127 @@
+"""Write rows of one bucket to data files, rolled at the target size, and describe them for the manifest.
+
+Sorted runs of tables with a key get the key, sequence number and row kind before the columns; rows of other tables are
+written as they are. Follows `docs/format.md`, "Reading one bucket".
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..data_types import DataField
+from ..format.binary_row import EMPTY_ROW, encode
+from ..format.column_stats import EMPTY_STATS, KEY_STATS_MODE, collect, collect_dense, serialize
+from ..format.data_file import DataFileWriter
+from ..lsm.merge import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
+from ..metadata.manifest import ADD, WRITTEN, DataFile, ManifestEntry
+from ..metadata.schema import KEY_PREFIX
+from ..metadata.table_store import TableStore
+from ..values import from_arrow
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """One bucket of one partition, and where its files go."""
+
+    partition: bytes
+    number: int
+    directory: str
+
+
+class DataFileSink:
+    """Writes files whose names begin with `prefix`. Several threads may write to different buckets at once."""
+
+    def __init__(self, store: TableStore, prefix: str, *, level: int = 0, source: int = WRITTEN) -> None:
+        self._store = store
+        self._options = store.options
+        self._prefix = prefix
+        self._level = level
+        self._source = source
+        # `next` of a counter is atomic.
+        self._file_numbers = count()
+        self._key_fields = store.schema.fields_named(store.schema.trimmed_primary_keys)
+        self.paths: list[str] = []
+
+    def write_run(self, bucket: Bucket, rows: pa.Table, sequence: np.ndarray, kinds: np.ndarray) -> list[ManifestEntry]:
+        """Write rows that are sorted by key, each key once, with their sequence numbers (int64) and kinds (int8)."""
+        keys = [rows.column(one.name) for one in self._key_fields]
+        fields = [pa.field(f"{KEY_PREFIX}{one.name}", one.type.to_arrow(), False) for one in self._key_fields]
+        fields += [pa.field(SEQUENCE_NUMBER, pa.int64(), False), pa.field(VALUE_KIND, pa.int8(), False)]
+        columns = [*keys, pa.chunked_array([pa.array(sequence)]), pa.chunked_array([pa.array(kinds)]), *rows.columns]
+        content = pa.Table.from_arrays(columns, schema=pa.schema([*fields, *rows.schema]))
+        return self._write(bucket, content, rows, sequence, kinds)
+
+    def write_plain(self, bucket: Bucket, rows: pa.Table, first_sequence_number: int) -> list[ManifestEntry]:
+        """Write rows of a table without a key, in their order."""
+        sequence = np.array([first_sequence_number, first_sequence_number + rows.num_rows - 1])
+        return self._write(bucket, rows, rows, sequence, None)
+
+    def abort(self) -> None:
+        """Delete every file that was written."""
+        self._store.file_io.delete_quietly(self.paths)
+
+    def _write(
+        self, bucket: Bucket, content: pa.Table, rows: pa.Table, sequence: np.ndarray, kinds: np.ndarray | None
+    ) -> list[ManifestEntry]:
+        target = self._options.target_file_size(bool(self._key_fields))
+        step = self._options.parquet_row_group_rows
+        entries = []
+        start = 0
+        while start < content.num_rows:
+            name, path = self._next_file(bucket)
+            writer = DataFileWriter(self._store.file_io, path, content.schema, self._options)
+            try:
+                end = start
+                while end < content.num_rows and writer.bytes_written < target:
+                    writer.write(content.slice(end, step))
+                    end = min(end + step, content.num_rows)
+                size_bytes = writer.close()
+            except BaseException:
+                writer.abort()
+                raise
+            part = slice(start, end)
+            numbers = sequence[part] if kinds is not None else sequence
+            deleted = 0 if kinds is None else int(np.isin(kinds[part], (UPDATE_BEFORE, DELETE)).sum())
+            file = self._describe(name, size_bytes, rows.slice(start, end - start), numbers, deleted)
+            entries.append(ManifestEntry(ADD, bucket.partition, bucket.number, self._options.bucket, file))
+            start = end
+        return entries
+
+    def _next_file(self, bucket: Bucket) -> tuple[str, str]:
+        name = f"{self._prefix}-{next(self._file_numbers)}.{self._options.file_format}"
+        path = f"{bucket.directory}/{name}"
+        self.paths.append(path)
+        return name, path
+
+    def _describe(
+        self, name: str, size_bytes: int, rows: pa.Table, sequence: np.ndarray, delete_row_count: int
+    ) -> DataFile:
+        schema = self._store.schema
+        key_stats, (low, high) = EMPTY_STATS, (EMPTY_ROW, EMPTY_ROW)
+        if self._key_fields:
+            types = [one.type for one in self._key_fields]
+            low, high = (encode(types, _row(rows, row, self._key_fields)) for row in (0, rows.num_rows - 1))
+            collected = [collect(rows.column(one.name), one.type, KEY_STATS_MODE) for one in self._key_fields]
+            key_stats = serialize(types, collected)
+        columns = {one.name: rows.column(one.name) for one in schema.fields}
+        value_stats, described = collect_dense(columns, schema.fields, self._options.metadata_stats_mode)
+        return DataFile(
+            name, size_bytes, rows.num_rows, low, high, key_stats, value_stats, int(sequence.min()),
+            int(sequence.max()), schema.id, self._level, _local_ms(self._store.clock.now_ms()), delete_row_count,
+            self._source, described,
+        )  # fmt: skip
+
+
+def _row(rows: pa.Table, row: int, fields: Sequence[DataField]) -> list[Any]:
+    return [from_arrow(rows.column(one.name).slice(row, 1), one.type)[0] for one in fields]
+
+
+def _local_ms(time_ms: int) -> int:
+    """The wall-clock time of this machine, as if it were UTC: what the format records as creation time."""
+    offset = dt.datetime.fromtimestamp(time_ms / 1000).astimezone().utcoffset() or dt.timedelta()
+    return time_ms + offset // dt.timedelta(milliseconds=1)
