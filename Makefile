@@ -5,7 +5,8 @@ BIN := .venv/bin
 RUN_READY := .venv/.run-ready
 TEST_READY := .venv/.test-ready
 PYPAIMON_READY := .venv/pypaimon/.ready
-UV := $(BIN)/uv --quiet
+# The certificates of the system are asked, as pip does: companies have proxies with certificates of their own.
+UV := $(BIN)/uv --quiet --system-certs
 
 .PHONY: help demo ui test lint benchmark locks docs clean
 
