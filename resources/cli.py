@@ -10,9 +10,10 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 import click
+from rich.progress import Progress
 
 from lineage import mermaid, rebuild, rows, text_tree
-from storage import BATCH_COMMIT_IDENTIFIER, StorageError, Table
+from storage import BATCH_COMMIT_IDENTIFIER, InvalidRequest, StorageError, Table
 
 from .quick_reads import run_query
 from .rendering import FORMATS, console, print_rows, rendered_table, size_text
@@ -168,6 +169,36 @@ def delete_tag(session: Session, table: str, name: str) -> None:
     """Forget the name of a snapshot."""
     session.table(table).tags.delete(name)
     click.echo(f"Tag {name} of {table} is deleted.")
+
+
+@cli.command()
+@table_argument
+@click.option("--partition", multiple=True, metavar="COLUMN=VALUE", help="Only this partition; once for each column.")
+@click.option("--triggers", is_flag=True, help="Merge what the table's options call for, instead of everything.")
+@click.pass_obj
+def compact(session: Session, table: str, partition: Sequence[str], triggers: bool) -> None:
+    """Merge the files of each bucket so that reading is cheap. Rows do not change, older snapshots stay readable."""
+    one = session.table(table)
+    before = one.system_table("files").num_rows
+    with Progress(console=console(), transient=True, disable=not console().is_terminal) as bar:
+        task = bar.add_task("buckets")
+        snapshot = one.compact(
+            full=not triggers,
+            partition=_assignments(partition) or None,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    if snapshot is None:
+        click.echo(f"{table} needs no compaction.")
+    else:
+        click.echo(f"Snapshot {snapshot.id} of {table}: {before} files became {one.system_table('files').num_rows}.")
+
+
+def _assignments(texts: Sequence[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    for text, (name, equals, _) in zip(texts, pairs, strict=True):
+        if not name or not equals:
+            raise InvalidRequest(f"{text!r} is no partition: write column=value, as in --partition month=2013-01.")
+    return {name: value for name, _, value in pairs}
 
 
 @cli.command()

@@ -58,7 +58,8 @@ class Session:
         """The snapshot that `db.t`, `db.t@5` or `db.t@tag` names. Raises NotFound, listing what there is."""
         name, _, version = text.partition("@")
         table = self.table(name)
-        ref = table.ref(version or None)
+        # A compaction has no lineage of its own: the rows are those of the change before it.
+        ref = table.last_change(version or None)
         if ref is None:
             raise InvalidRequest(f"{name} has no snapshot yet. Write to it first.")
         return ref

@@ -97,7 +97,8 @@ class TablesResource(dg.ConfigurableResource):
         rows = []
         for name in dict.fromkeys(names):
             if self.session.catalog.exists(name):
-                ref = self.session.table(name).ref()
+                # What a compaction left is what the change before it made, and that one has a lineage.
+                ref = self.session.table(name).last_change()
                 if ref is not None:
                     rows.append(JobStartup(context.run.run_id, ref.database, ref.table, ref.branch, ref.snapshot_id))
         # The first to pin a table wins, also among the processes of a run.
@@ -252,7 +253,7 @@ class TablesResource(dg.ConfigurableResource):
         tags = self._provenance(context, sources)
         if snapshot is None:
             # Nothing was committed, so downstream must not take the table for changed.
-            current = table.ref()
+            current = table.last_change()
             version = current.data_version if current else f"{table.identifier.branch}@0"
             context.log.info(f"nothing to commit to {table.identifier}; it stays at {version}")
             return dg.MaterializeResult(asset_key=key, data_version=dg.DataVersion(version), tags=tags)

@@ -171,6 +171,29 @@ class TableOptions(Options):
     metadata_stats_mode: str = option(
         "metadata.stats-mode", "truncate(16)", "Column statistics in manifests: none, counts, truncate(n), full."
     )
+    write_only: bool = option(
+        "write-only", "false", "Writers do not compact; somebody else does, by `compact`.", "true or false"
+    )
+    compaction_run_count_trigger: int = option(
+        "num-sorted-run.compaction-trigger", "5", "Sorted runs of a bucket from which on it may be compacted.",
+        "whole number",
+    )  # fmt: skip
+    level_count: int | None = option(
+        "num-levels", None, "Levels of a bucket. Default: one more than `num-sorted-run.compaction-trigger`.",
+        "whole number",
+    )  # fmt: skip
+    compaction_max_size_amplification_percent: int = option(
+        "compaction.max-size-amplification-percent", "200",
+        "Merge every run once the newer runs together exceed this share of the oldest run.", "whole number",
+    )  # fmt: skip
+    compaction_size_ratio_percent: int = option(
+        "compaction.size-ratio", "1", "Merge a run with the newer ones unless it is larger than them by more than this.",
+        "whole number",
+    )  # fmt: skip
+    compaction_min_file_count: int = option(
+        "compaction.min.file-num", "5", "Small files of a table without a key from which on they become one.",
+        "whole number",
+    )  # fmt: skip
     commit_max_retries: int = option(
         "commit.max-retries", "10", "How often a commit that lost a race is tried again at the least. Appends go on "
         "for as long as others make progress, up to commit.timeout.", "whole number",

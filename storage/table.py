@@ -1,16 +1,18 @@
 """The handle of a table for users: read it, write it, name its snapshots. Arrow in and out."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from .errors import InvalidRequest, Unsupported
+from .errors import CommitConflict, InvalidRequest, Unsupported
 from .identifier import Identifier, SnapshotRef
+from .maintain.compaction import Place, Progress, compact
 from .metadata.manifest import ADD
 from .metadata.schema import TableSchema
-from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from .metadata.snapshot import ANALYZE, BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from .metadata.table_store import TableStore
 from .metadata.tag import Tag
 from .read.predicate import Predicate
@@ -22,6 +24,7 @@ from .write.commit import CommitId, CommitListener, Overwrite, TableCommit
 from .write.incoming import Rows
 from .write.table_write import CommitMessage, TableWrite
 
+_log = logging.getLogger(__name__)
 Data: TypeAlias = "Rows | pa.RecordBatchReader"
 Where = str | Predicate | None
 
@@ -107,6 +110,16 @@ class Table:
             len(deleted),
             sum(file.row_count for file in deleted),
         )
+
+    def last_change(self, version: Version = None) -> SnapshotRef | None:
+        """The snapshot that made the rows of a version: compactions came after it and changed none."""
+        store, snapshot = resolve_version(self._store, self._version if version is None else version)
+        while snapshot is not None and snapshot.commit_kind in (COMPACT, ANALYZE):
+            earlier = store.snapshots.find(snapshot.id - 1)
+            if earlier is None:
+                break
+            snapshot = earlier
+        return None if snapshot is None else self._ref(store, snapshot)
 
     @property
     def tags(self) -> "Tags":
@@ -209,6 +222,24 @@ class Table:
         self._check_writable()
         return self.new_commit().commit([], overwrite=Overwrite(), operation="TRUNCATE")
 
+    def compact(
+        self, *, full: bool = True, partition: Mapping[str, Any] | None = None, progress: Progress | None = None
+    ) -> Snapshot | None:
+        """Merge the files of every bucket (or of a partition's) so that reading is cheap; rows do not change.
+
+        `full` merges everything into one sorted run, otherwise the triggers of the options decide. Returns the snapshot;
+        None if there was nothing to do. Raises CommitConflict if another commit took away the files meanwhile.
+        """
+        self._check_writable()
+        wanted = None
+        if partition is not None:
+            overwrite = Overwrite(matching=(self.partition_values(partition),))
+
+            def wanted(place: Place) -> bool:
+                return overwrite.covers(self._store, place[0])
+
+        return compact(self._store, full=full, wanted=wanted, listeners=self._listeners, progress=progress)
+
     def new_write(self, *, replaces: bool = False, write_name: str | None = None) -> TableWrite:
         """A writer whose rows somebody else commits (a Spark task, for example). `write_name` is shared by all of them."""
         self._check_writable()
@@ -234,9 +265,21 @@ class Table:
         properties: Mapping[str, str] | None = None,
         operation: str | None = None,
     ) -> Snapshot | None:
-        """Commit what writers wrote."""
+        """Commit what writers wrote, and compact the buckets that have come to need it."""
         commit = self.new_commit(commit_id)
-        return commit.commit(messages, overwrite=overwrite, properties=properties, operation=operation)
+        snapshot = commit.commit(messages, overwrite=overwrite, properties=properties, operation=operation)
+        if snapshot is not None and overwrite is None:
+            self._compact_after_write({(one.partition, one.bucket) for message in messages for one in message.added})
+        return snapshot
+
+    def _compact_after_write(self, written: set[Place]) -> None:
+        if self._store.options.write_only or not self.schema.primary_keys:
+            return
+        try:
+            compact(self._store, full=False, wanted=written.__contains__, listeners=self._listeners)
+        except CommitConflict as error:
+            # The rows are committed; another writer's compaction came first, or the next one will do it.
+            _log.info("%s", error)
 
     def _commit(
         self,

@@ -114,6 +114,18 @@ class DataFileReader:
             group for group in groups if all(_overlaps(metadata.row_group(group).column(i), one) for i, one in known)
         ]
 
+    def extremes(self, column: str) -> tuple[Any, Any] | None:
+        """Smallest and largest value of a column by Parquet's own statistics; None if they do not tell."""
+        metadata = self._file.metadata
+        names = [metadata.schema.column(index).path for index in range(len(metadata.schema.names))]
+        if column not in names or metadata.num_row_groups == 0:
+            return None
+        index = names.index(column)
+        found = [metadata.row_group(group).column(index).statistics for group in range(metadata.num_row_groups)]
+        if any(one is None or not one.has_min_max for one in found):
+            return None
+        return min(one.min for one in found), max(one.max for one in found)
+
     def read_batches(
         self, columns: Sequence[str], row_groups: Sequence[int], *, use_threads: bool = True
     ) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .key_order import whole_numbers
+from .key_order import ranks, stable_order, whole_numbers
 
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
@@ -24,7 +24,7 @@ INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = 0, 1, 2, 3
 class RunCursor:
     """A run being read: batches in key order, and how far the current one is used up.
 
-    `rank` orders runs by age where there is no column of sequence numbers: the higher is the newer.
+    `rank` orders runs by age where sequence numbers are equal or not read: the higher is the newer.
     """
 
     batches: Iterator[pa.RecordBatch]
@@ -49,8 +49,12 @@ class RunCursor:
         return rows
 
 
-def merge_sorted_runs(runs: Sequence[RunCursor], key_count: int) -> Iterator[pa.RecordBatch]:
-    """Yield the winning rows of all runs, deletes left out; the batches rise by key, rows within them may not.
+def merge_sorted_runs(
+    runs: Sequence[RunCursor], key_count: int, *, keep_deletes: bool = False, sort: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield the winning rows of all runs, deletes left out unless `keep_deletes`.
+
+    The batches rise by key; rows within a batch do so only if `sort`, which readers have no need of.
 
     The first `key_count` columns of every batch are the key, without nulls; each run is ordered by it and has no key
     twice. All batches have the same columns. A column `_SEQUENCE_NUMBER` decides who wins, and if there is none the
@@ -60,7 +64,10 @@ def merge_sorted_runs(runs: Sequence[RunCursor], key_count: int) -> Iterator[pa.
     while active:
         frontier = min(_key_at(run.batch, run.batch.num_rows - 1, key_count) for run in active if run.batch is not None)
         slices = [(rows, run.rank) for run in active if (rows := run.take_until(frontier, key_count)).num_rows]
-        yield from _merge_slices(slices, key_count)
+        for rows in _merge_slices(slices, key_count, sort=sort):
+            rows = rows if keep_deletes else without_deletes(rows)
+            if rows.num_rows:
+                yield rows
         active = [run for run in active if run.advance()]
 
 
@@ -100,26 +107,31 @@ def _numbers_in_place(column: pa.Array) -> np.ndarray | None:
     return None
 
 
-def _merge_slices(slices: Sequence[tuple[pa.RecordBatch, int]], key_count: int) -> Iterator[pa.RecordBatch]:
+def _merge_slices(
+    slices: Sequence[tuple[pa.RecordBatch, int]], key_count: int, *, sort: bool
+) -> Sequence[pa.RecordBatch]:
+    """The last row of each key of the slices, each of which has a key once."""
     if len(slices) == 1:
-        yield without_deletes(slices[0][0])
-        return
+        return [slices[0][0]]
     base_index = max(range(len(slices)), key=lambda index: slices[index][0].num_rows)
     base, base_rank = slices[base_index]
     others = [one for index, one in enumerate(slices) if index != base_index]
     small = pa.Table.from_batches([rows for rows, _ in others]).combine_chunks().to_batches()[0]
-    base_ages = _ages(base)
-    small_ages = np.concatenate(
-        [np.full(rows.num_rows, rank, np.int64) if base_ages is None else _ages(rows) for rows, rank in others]
-    )
+    small_ranks = np.concatenate([np.full(rows.num_rows, rank, np.int64) for rows, rank in others])
+    small_ages, base_ages = _ages(small), _ages(base)
     small_codes, base_codes = _codes(small, base, key_count)
 
-    order = np.lexsort((small_ages, small_codes))
+    by_age = (small_ranks,) if small_ages is None else (small_ranks, small_ages)
+    order = np.lexsort((*by_age, small_codes))
     codes = small_codes[order]
     winners = order[np.append(codes[1:] != codes[:-1], True)]
     winner_codes = small_codes[winners]
     hits, rivals = _find(winner_codes, base_codes, sorted_base=key_count == 1 and _is_numeric(base))
-    newer = small_ages[winners[hits]] > (base_rank if base_ages is None else base_ages[rivals])
+    newer = small_ranks[winners[hits]] > base_rank
+    if small_ages is not None and base_ages is not None:
+        ours, theirs = small_ages[winners[hits]], base_ages[rivals]
+        # Writers that did not see each other may give the same number: then the rank decides, always alike.
+        newer = (ours > theirs) | ((ours == theirs) & newer)
     if newer.any():
         kept = np.ones(base.num_rows, bool)
         kept[rivals[newer]] = False
@@ -128,7 +140,14 @@ def _merge_slices(slices: Sequence[tuple[pa.RecordBatch, int]], key_count: int) 
         keep_winner = np.ones(len(winners), bool)
         keep_winner[hits[~newer]] = False
         winners = winners[keep_winner]
-    yield from (without_deletes(rows) for rows in (base, small.take(pa.array(winners))) if rows.num_rows)
+    parts = [rows for rows in (base, small.take(pa.array(winners))) if rows.num_rows]
+    return [_sorted_by_key(parts, key_count)] if sort and len(parts) > 1 else parts
+
+
+def _sorted_by_key(parts: Sequence[pa.RecordBatch], key_count: int) -> pa.RecordBatch:
+    rows = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+    columns = [ranks(rows.column(index)) for index in range(key_count)]
+    return rows.take(pa.array(stable_order(columns, rows.num_rows)))
 
 
 def _is_numeric(batch: pa.RecordBatch) -> bool:

@@ -48,6 +48,17 @@ def read_sections(
                 yield batch
 
 
+def read_run(
+    request: ReadRequest, partition: bytes, directory: str, section: Section, *, keep_deletes: bool
+) -> Iterator[pa.RecordBatch]:
+    """The merged rows of a section as one sorted run, for writing it anew.
+
+    Columns: `_KEY_<key>`, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then the wanted columns that are not in the key.
+    """
+    reader = _SectionReader(request, partition, directory, use_threads=False)
+    return reader.merged(_oldest_first(section.runs), with_sequence=True, keep_deletes=keep_deletes, sort=True)
+
+
 class _SectionReader:
     def __init__(self, request: ReadRequest, partition: bytes, directory: str, use_threads: bool) -> None:
         schema = request.store.schema
@@ -81,15 +92,20 @@ class _SectionReader:
 
     def _merge(self, section: Section) -> Iterator[pa.RecordBatch]:
         runs = _oldest_first(section.runs)
-        with_sequence = not _ranks_decide(runs)
+        for batch in self.merged(runs, with_sequence=not _ranks_decide(runs)):
+            yield self._rename_keys(batch)
+
+    def merged(
+        self, runs: Sequence[SortedRun], *, with_sequence: bool, keep_deletes: bool = False, sort: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """The last row of each key of some runs, which are ordered from old to new."""
         key_names = {field.name for field in self._key_fields}
         values = [field for field in self._fields if field.name not in key_names]
         row_filter = restricted_to(self._predicate, key_names | set(self._partition))
         cursors = [
             RunCursor(self._read_run(run, values, row_filter, with_sequence), rank) for rank, run in enumerate(runs)
         ]
-        for batch in merge_sorted_runs(cursors, len(self._key_fields)):
-            yield self._rename_keys(batch)
+        return merge_sorted_runs(cursors, len(self._key_fields), keep_deletes=keep_deletes, sort=sort)
 
     def _rename_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.rename_columns([name.removeprefix(KEY_PREFIX) for name in batch.schema.names])
@@ -212,7 +228,10 @@ class _FileColumns:
 
 
 def _oldest_first(runs: Sequence[SortedRun]) -> list[SortedRun]:
-    return sorted(runs, key=lambda run: (run.max_sequence_number, run.min_sequence_number))
+    # Names make the order the same for everybody, whatever else is equal.
+    return sorted(
+        runs, key=lambda run: (run.max_sequence_number, run.min_sequence_number, [file.name for file in run.files])
+    )
 
 
 def _ranks_decide(runs: Sequence[SortedRun]) -> bool:

@@ -30,6 +30,7 @@ class Bucket:
 
     partition: bytes
     number: int
+    total_count: int
     directory: str
 
 
@@ -88,7 +89,7 @@ class DataFileSink:
             numbers = sequence[part] if kinds is not None else sequence
             deleted = 0 if kinds is None else int(np.isin(kinds[part], (UPDATE_BEFORE, DELETE)).sum())
             file = self._describe(name, size_bytes, rows.slice(start, end - start), numbers, deleted)
-            entries.append(ManifestEntry(ADD, bucket.partition, bucket.number, self._options.bucket, file))
+            entries.append(ManifestEntry(ADD, bucket.partition, bucket.number, bucket.total_count, file))
             start = end
         return entries
 

@@ -178,7 +178,9 @@ class TableWrite:
             path = partition_path(self._partition_fields, values, self._options)
             first = self._first_sequence_number(partition, bucket)
             directory = self._store.paths.bucket(path, bucket)
-            place = self._places[partition, bucket] = _Place(Bucket(partition, bucket, directory), first)
+            place = self._places[partition, bucket] = _Place(
+                Bucket(partition, bucket, self._options.bucket, directory), first
+            )
         return place
 
     def _first_sequence_number(self, partition: bytes, bucket: int) -> int:

@@ -83,6 +83,19 @@ def test_both_write_in_turn_and_both_read_the_same(
     assert table.count() == len(expected)
 
 
+def test_pypaimon_reads_what_was_compacted_and_writes_on(
+    table: Table, warehouse: str, run_pypaimon: Callable[..., str]
+) -> None:
+    for number in range(4):
+        table.write(pa.Table.from_pylist(rows(number, number + 10, f"round {number}"), SCHEMA))
+    assert table.compact() is not None
+    run_pypaimon(WRITE, warehouse, "shop.t", json.dumps([rows(8, 20, "theirs")]))
+    ours = as_sorted(table.to_arrow().to_pylist())
+    assert as_sorted(json.loads(run_pypaimon(READ, warehouse, "shop.t"))) == ours
+    table.compact()
+    assert as_sorted(json.loads(run_pypaimon(READ, warehouse, "shop.t"))) == ours
+
+
 def test_pypaimon_reads_deletes_and_overwrites(table: Table, warehouse: str, run_pypaimon: Callable[..., str]) -> None:
     table.write(pa.Table.from_pylist(rows(0, 20, "first"), SCHEMA))
     if table.schema.primary_keys:

@@ -76,6 +76,9 @@ class Model:
             self.rows = {}
         self.rows |= {(day, number): (first, second) for day, number, first, second in rows}
 
+    def compact(self) -> None:
+        self.table.compact(full=self.random.random() < 0.3)
+
     def tag(self) -> None:
         if self.table.snapshot() is not None:
             name = f"t{len(self.versions)}"
@@ -117,7 +120,16 @@ def test_a_table_agrees_with_a_dictionary_under_random_operations(
     model = Model(tmp_path, seed, engine)
     for _ in range(STEPS):
         act = model.random.choice(
-            [model.write, model.write, model.change, model.change, model.delete, model.overwrite, model.tag]
+            [
+                model.write,
+                model.write,
+                model.change,
+                model.change,
+                model.delete,
+                model.overwrite,
+                model.compact,
+                model.tag,
+            ]
         )
         act()
         model.check()

@@ -157,6 +157,15 @@ def test_a_setting_that_cannot_be_read_is_named(run: Run, monkeypatch: pytest.Mo
     assert "SNAPLINE_SPARK_CONFIG" in err
 
 
+def test_a_table_is_compacted(run: Run, shop: Session) -> None:
+    shop.table("shop.orders").delete("id = 1")
+    assert "2 files became 1" in run("compact", "shop.orders")[1]
+    assert "needs no compaction" in run("compact", "shop.orders", "--triggers")[1]
+    assert "column=value" in run("compact", "shop.orders", "--partition", "day")[2]
+    assert "Partition columns: none" in run("compact", "shop.orders", "--partition", "day=1")[2]
+    assert run("lineage", "shop.orders", "--down")[1].startswith("shop.orders@2\n")
+
+
 def test_every_command_explains_itself(run: Run) -> None:
     from resources.cli import cli
 

@@ -173,7 +173,8 @@ def test_threads_that_commit_to_one_table_lose_nothing(orders: Table) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert orders.snapshot().id == 20  # type: ignore[union-attr]
+    # Compactions come in between.
+    assert [one.commit_kind for one in orders.store.snapshots.all()].count("APPEND") == 20
     assert sorted(orders.to_arrow()["id"].to_pylist()) == list(range(20))
 
 

@@ -1,0 +1,272 @@
+"""Compaction: merge sorted runs of a bucket into one of a higher level, and small files into larger ones.
+
+What is merged is chosen by `lsm/universal.py`; the rows of the table do not change. The result is a snapshot of kind
+COMPACT of its own. It conflicts with a writer or another compaction only if that took away one of the same files; then
+nothing is committed and the new files are deleted. Follows `docs/format.md`, "Compaction".
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import pyarrow as pa
+
+from ..format.binary_row import decode
+from ..format.data_file import DataFileReader
+from ..lsm.merge import INSERT, SEQUENCE_NUMBER, UPDATE_AFTER, VALUE_KIND
+from ..lsm.sorted_run import Section, SortedRun, split_into_sections
+from ..lsm.universal import LevelRun, UniversalOptions, pick_compaction, pick_everything
+from ..metadata.live_files import live_files
+from ..metadata.manifest import ADD, COMPACTED, ManifestEntry
+from ..metadata.schema import KEY_PREFIX
+from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
+from ..metadata.table_store import TableStore
+from ..options import TableOptions, refuse_unsupported
+from ..paths import partition_path
+from ..read.split_read import ReadRequest, read_run, read_sections
+from ..write.commit import CommitId, CommitListener, TableCommit
+from ..write.data_file_sink import Bucket, DataFileSink
+from ..write.table_write import CommitMessage
+
+_THREADS = max(2, min(4, os.cpu_count() or 2))
+# A file of this share of the target size is large enough to be left as it is.
+_LARGE_SHARE = 0.7
+Place = tuple[bytes, int]
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BucketCompaction:
+    """Files of one bucket that become new ones of `output_level`. Pickles, so that it can travel to a task."""
+
+    entries: tuple[ManifestEntry, ...]
+    output_level: int
+    drops_deletes: bool
+
+    @property
+    def place(self) -> Place:
+        return self.entries[0].partition, self.entries[0].bucket
+
+
+@dataclass(frozen=True, slots=True)
+class BucketResult:
+    """What a compaction of one bucket takes away and adds."""
+
+    deleted: tuple[ManifestEntry, ...]
+    message: CommitMessage
+
+
+def compact(
+    store: TableStore,
+    *,
+    full: bool,
+    wanted: Callable[[Place], bool] | None = None,
+    listeners: Sequence[CommitListener] = (),
+    progress: Progress | None = None,
+) -> Snapshot | None:
+    """Compact buckets (all, or those `wanted`) and commit; None if there is nothing to do.
+
+    `full` merges every run; otherwise the triggers decide. `progress` is told buckets done and in all. Raises
+    CommitConflict if another commit took away files meanwhile.
+    """
+    refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
+    plans = plan_compaction(store, full=full, wanted=wanted)
+    results = _run_all(store, plans, progress)
+    if not results:
+        return None
+    commit_id = CommitId(store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER)
+    return TableCommit(store, commit_id, listeners).commit(
+        [result.message for result in results],
+        deleted=[entry for result in results for entry in result.deleted],
+        kind=COMPACT,
+        operation="COMPACT",
+    )
+
+
+def plan_compaction(
+    store: TableStore, *, full: bool, wanted: Callable[[Place], bool] | None = None
+) -> list[BucketCompaction]:
+    """What to compact in the latest snapshot, bucket by bucket."""
+    snapshot = store.snapshots.latest()
+    if snapshot is None:
+        return []
+
+    def keep(entry: ManifestEntry) -> bool:
+        return entry.bucket >= 0 and (wanted is None or wanted(_place(entry)))
+
+    live = live_files(store.manifests_of(snapshot), store.manifests.read, keep)
+    live.sort(key=_place)
+    plans: list[BucketCompaction] = []
+    for _, group in groupby(live, _place):
+        if store.schema.primary_keys:
+            plans += _plan_keyed(list(group), store.options, full=full)
+        else:
+            plans += _plan_plain(list(group), store.options, full=full)
+    return plans
+
+
+def _place(entry: ManifestEntry) -> Place:
+    return entry.partition, entry.bucket
+
+
+def _plan_keyed(entries: Sequence[ManifestEntry], options: TableOptions, *, full: bool) -> Iterator[BucketCompaction]:
+    # Newest first: files of level 0 one by one, then a run for each level.
+    ordered = sorted(entries, key=lambda one: (one.file.level, -one.file.max_sequence_number, one.file.name))
+    runs = [[one] for one in ordered if one.file.level == 0]
+    runs += [
+        list(group) for _, group in groupby((one for one in ordered if one.file.level > 0), lambda one: one.file.level)
+    ]
+    sizes = [LevelRun(run[0].file.level, sum(one.file.size_bytes for one in run)) for run in runs]
+    universal = universal_options(options)
+    pick = pick_everything(sizes, universal) if full else pick_compaction(sizes, universal)
+    if pick is not None:
+        picked = tuple(one for run in runs[: pick.run_count] for one in run)
+        # Deletes hide older rows; where no older run is left, there is nothing to hide.
+        yield BucketCompaction(picked, pick.output_level, pick.run_count == len(runs))
+
+
+def universal_options(options: TableOptions) -> UniversalOptions:
+    """The options of a table that the triggers go by."""
+    trigger = options.compaction_run_count_trigger
+    return UniversalOptions(
+        run_count_trigger=trigger,
+        level_count=options.level_count or trigger + 1,
+        max_size_amplification_percent=options.compaction_max_size_amplification_percent,
+        size_ratio_percent=options.compaction_size_ratio_percent,
+    )
+
+
+def _plan_plain(entries: Sequence[ManifestEntry], options: TableOptions, *, full: bool) -> Iterator[BucketCompaction]:
+    """Neighbouring small files, up to the target size; order is kept."""
+    target = options.target_file_size(has_primary_key=False)
+    least = 2 if full else options.compaction_min_file_count
+    group: list[ManifestEntry] = []
+    for one in [*sorted(entries, key=lambda one: (one.file.min_sequence_number, one.file.name)), None]:
+        is_small = one is not None and one.file.size_bytes < _LARGE_SHARE * target
+        if group and (not is_small or sum(member.file.size_bytes for member in group) >= target):
+            if len(group) >= least:
+                yield BucketCompaction(tuple(group), 0, False)
+            group = []
+        if is_small and one is not None:
+            group.append(one)
+
+
+def _run_all(store: TableStore, plans: Sequence[BucketCompaction], progress: Progress | None) -> list[BucketResult]:
+    results: list[BucketResult] = []
+    try:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for result in pool.map(lambda plan: compact_bucket(store, plan), plans):
+                results.append(result)
+                if progress is not None:
+                    progress(len(results), len(plans))
+    except BaseException:
+        store.file_io.delete_quietly([path for result in results for path in result.message.paths])
+        raise
+    return [result for result in results if result.deleted]
+
+
+def compact_bucket(store: TableStore, plan: BucketCompaction) -> BucketResult:
+    """Carry out the compaction of one bucket: write the new files; nothing is visible yet."""
+    partition, number = plan.place
+    schema = store.schema
+    values = decode(partition, store.partition_types)
+    path = partition_path(schema.fields_named(schema.partition_keys), values, store.options)
+    bucket = Bucket(partition, number, plan.entries[0].total_buckets, store.paths.bucket(path, number))
+    sink = DataFileSink(store, f"data-{store.clock.unique_name()}", level=plan.output_level, source=COMPACTED)
+    try:
+        rewrite = _rewrite_keyed if schema.primary_keys else _rewrite_plain
+        deleted, added = rewrite(store, plan, bucket, sink)
+    except BaseException:
+        sink.abort()
+        raise
+    return BucketResult(tuple(deleted), CommitMessage(tuple(added), tuple(sink.paths)))
+
+
+Rewritten = tuple[list[ManifestEntry], list[ManifestEntry]]
+
+
+def _rewrite_plain(store: TableStore, plan: BucketCompaction, bucket: Bucket, sink: DataFileSink) -> Rewritten:
+    request = ReadRequest(store, tuple(store.schema.column_names), None)
+    by_name = {entry.file.name: entry.file for entry in plan.entries}
+    sections = [Section((SortedRun((file,)),)) for file in by_name.values()]
+    first = min(file.min_sequence_number for file in by_name.values())
+    batches = read_sections(request, bucket.partition, bucket.directory, sections, use_threads=False)
+    added: list[ManifestEntry] = []
+    for rows in _buffered(batches, store.options.write_buffer_size_bytes):
+        added += sink.write_plain(bucket, rows.cast(store.schema.to_arrow()), first)
+        first += rows.num_rows
+    return list(plan.entries), added
+
+
+def _rewrite_keyed(store: TableStore, plan: BucketCompaction, bucket: Bucket, sink: DataFileSink) -> Rewritten:
+    entries = {(entry.file.name, entry.file.level): entry for entry in plan.entries}
+    types = store.key_types
+    sections = split_into_sections(
+        [entry.file for entry in plan.entries], lambda file: (decode(file.min_key, types), decode(file.max_key, types))
+    )
+    deleted: list[ManifestEntry] = []
+    added: list[ManifestEntry] = []
+    for may_stay, group in groupby(sections, lambda section: _may_stay(store, plan, bucket, section)):
+        together = list(group)
+        old = [entries[file.name, file.level] for section in together for file in section.files]
+        if may_stay:
+            # The same file on another level is the same file.
+            moved = [one for one in old if one.file.level != plan.output_level]
+            deleted += moved
+            added += [replace(one, kind=ADD, file=replace(one.file, level=plan.output_level)) for one in moved]
+            continue
+        deleted += old
+        for rows in _buffered(_merged(store, bucket, together, plan), store.options.write_buffer_size_bytes):
+            added += _write_run(store, bucket, rows, sink)
+    return deleted, added
+
+
+def _merged(
+    store: TableStore, bucket: Bucket, sections: Iterable[Section], plan: BucketCompaction
+) -> Iterator[pa.RecordBatch]:
+    request = ReadRequest(store, tuple(store.schema.column_names), None)
+    for section in sections:
+        yield from read_run(request, bucket.partition, bucket.directory, section, keep_deletes=not plan.drops_deletes)
+
+
+def _write_run(store: TableStore, bucket: Bucket, rows: pa.Table, sink: DataFileSink) -> list[ManifestEntry]:
+    keys = set(store.schema.trimmed_primary_keys)
+    columns = [
+        rows.column(f"{KEY_PREFIX}{field.name}" if field.name in keys else field.name) for field in store.schema.fields
+    ]
+    values = pa.Table.from_arrays(columns, schema=store.schema.to_arrow())
+    sequence, kinds = (rows.column(name).to_numpy() for name in (SEQUENCE_NUMBER, VALUE_KIND))
+    return sink.write_run(bucket, values, sequence, kinds)
+
+
+def _may_stay(store: TableStore, plan: BucketCompaction, bucket: Bucket, section: Section) -> bool:
+    """Whether the files of a section can be moved to the new level as they are."""
+    if len(section.runs) > 1:
+        return False
+    large = _LARGE_SHARE * store.options.target_file_size(has_primary_key=True)
+    return all(
+        file.size_bytes >= large and file.format == "parquet" and not _holds_deletes(store, bucket, file.name)
+        for file in section.files
+    )
+
+
+def _holds_deletes(store: TableStore, bucket: Bucket, file_name: str) -> bool:
+    """By the statistics in the file itself: the manifest's count is no proof, and above level 0 nobody looks again."""
+    with DataFileReader(store.file_io, f"{bucket.directory}/{file_name}") as reader:
+        return reader.extremes(VALUE_KIND) not in ((INSERT, INSERT), (UPDATE_AFTER, UPDATE_AFTER))
+
+
+def _buffered(batches: Iterable[pa.RecordBatch], limit_bytes: int) -> Iterator[pa.Table]:
+    """Tables of about `limit_bytes` each."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size >= limit_bytes:
+            yield pa.Table.from_batches(held).combine_chunks()
+            held, size = [], 0
+    if held:
+        yield pa.Table.from_batches(held).combine_chunks()
