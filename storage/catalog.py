@@ -16,6 +16,7 @@ from .data_types import DataField
 from .errors import AlreadyExists, InvalidRequest, NotFound
 from .file_io import FileIO, split_url
 from .identifier import MAIN_BRANCH, Identifier, check_name
+from .lsm.merge_engines import merge_engine_of
 from .metadata.schema import SchemaFiles, new_schema
 from .metadata.table_store import TableStore
 from .paths import TablePaths
@@ -179,6 +180,7 @@ class Catalog:
             comment=comment,
             time_ms=self._clock.now_ms(),
         )
+        merge_engine_of(first)
         self.create_database(identifier.database)
         schemas = SchemaFiles(self._file_io, TablePaths(self._path(identifier)))
         if schemas.ids() or not schemas.create(first):

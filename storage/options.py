@@ -112,7 +112,10 @@ class TableOptions(Options):
         "names, separated by commas",
     )  # fmt: skip
     merge_engine: str = option(
-        "merge-engine", "deduplicate", "What becomes of rows with equal keys. Supported: `deduplicate`, last row wins."
+        "merge-engine",
+        "deduplicate",
+        "What becomes of rows with equal keys: `deduplicate` (the last row stands), "
+        "`partial-update`, `aggregation` (by `fields.<column>.aggregate-function`), `first-row`.",
     )
     changelog_producer: str = option(
         "changelog-producer", "none", "Who writes changelog files. Supported for writing: `none`."
@@ -121,6 +124,9 @@ class TableOptions(Options):
         "rowkind.field", None, "A text column that holds the kind of each row: `+I`, `-U`, `+U`, `-D`."
     )
     ignore_delete: bool = option("ignore-delete", "false", "Drop rows of kind -U and -D when writing.", "true or false")
+    ignore_update_before: bool = option(
+        "ignore-update-before", "false", "Drop rows of kind -U when writing.", "true or false"
+    )
     file_format: str = option("file.format", "parquet", "Format of data files. Supported for writing: `parquet`.")
     file_compression: str = option(
         "file.compression", "zstd", "Compression of data files: zstd, snappy, lz4, gzip, none."
@@ -206,7 +212,7 @@ class TableOptions(Options):
         "commit.max-retry-wait", "10 s", "Longest wait after a lost race.", "duration"
     )
     sequence_field: tuple[str, ...] = option(
-        "sequence.field", "", "Columns that order rows of a key before arrival does. Not supported yet.",
+        "sequence.field", "", "Columns that order rows of a key before arrival does; nulls come first.",
         "names, separated by commas",
     )  # fmt: skip
 
@@ -226,8 +232,8 @@ _UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
     "sequence.snapshot-ordering": ("false",),
     "type": ("table",),
     "query-auth.enabled": ("false",),
-    "merge-engine": ("deduplicate",),
-    "sequence.field": ("",),
+    "merge-engine": ("deduplicate", "partial-update", "aggregation", "first-row"),
+    "sequence.field.sort-order": ("ascending",),
     "manifest.format": ("avro",),
 }
 _UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {

@@ -25,6 +25,7 @@ from .write.incoming import Rows
 from .write.table_write import CommitMessage, TableWrite
 
 _log = logging.getLogger(__name__)
+_COMPACTION_TRIES = 3
 Data: TypeAlias = "Rows | pa.RecordBatchReader"
 Where = str | Predicate | None
 
@@ -213,6 +214,13 @@ class Table:
                 f"Table {self.identifier} has no primary key; deleting single rows of it is not supported yet. "
                 "Overwrite the partition with the rows to keep."
             )
+        engine = self.schema.table_options.merge_engine
+        removes = self.schema.options.get(f"{engine}.remove-record-on-delete") == "true"
+        if engine != "deduplicate" and not removes:
+            raise Unsupported(
+                f"Table {self.identifier} has the merge engine {engine}, for which a row of kind -D does not remove the "
+                f"row. Set '{engine}.remove-record-on-delete', or overwrite the partition with the rows to keep."
+            )
         rows = self.to_arrow(where=where)
         kinds = pa.array(["-D"]).take(pa.array([0] * rows.num_rows, pa.int32()))
         return self._commit(rows.append_column("_kind", kinds), None, "_kind", None, None, "DELETE")
@@ -275,11 +283,13 @@ class Table:
     def _compact_after_write(self, written: set[Place]) -> None:
         if self._store.options.write_only or not self.schema.primary_keys:
             return
-        try:
-            compact(self._store, full=False, wanted=written.__contains__, listeners=self._listeners)
-        except CommitConflict as error:
-            # The rows are committed; another writer's compaction came first, or the next one will do it.
-            _log.info("%s", error)
+        for _ in range(_COMPACTION_TRIES):
+            try:
+                compact(self._store, full=False, wanted=written.__contains__, listeners=self._listeners)
+                return
+            except CommitConflict as error:
+                # The rows are committed; if no try succeeds, the next writer's will.
+                _log.info("%s", error)
 
     def _commit(
         self,

@@ -3,7 +3,7 @@
 import duckdb
 import pyarrow as pa
 
-from ..lsm.merge import INSERT, UPDATE_AFTER, VALUE_KIND
+from ..lsm.system_columns import INSERT, UPDATE_AFTER, VALUE_KIND
 from ..read.scan import Scan
 
 _ADDED = (INSERT, UPDATE_AFTER)

@@ -9,7 +9,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ByteType, StructField, StructType
 
-from ..lsm.merge import INSERT, UPDATE_AFTER, VALUE_KIND
+from ..lsm.system_columns import INSERT, UPDATE_AFTER, VALUE_KIND
 from ..read.scan import Scan
 from ..table import Table
 from .spark_source import FORMAT, SnaplineSource

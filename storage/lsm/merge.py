@@ -1,4 +1,4 @@
-"""Merge sorted runs by key, whole batches at a time: the last row of each key wins.
+"""Merge sorted runs by key, whole batches at a time.
 
 The runs advance together to a frontier, the smallest last key among their current batches. Of the rows up to it, the
 largest slice stays in place and is filtered; the others are small and are compared with it by key. So a large old run
@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .key_order import ranks, stable_order, whole_numbers
+from .merge_engines import Deduplicate, MergeEngine, merge_groups
+from .system_columns import INSERT, SEQUENCE_NUMBER, UPDATE_AFTER, VALUE_KIND
 
-SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
-VALUE_KIND = "_VALUE_KIND"
-INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = 0, 1, 2, 3
+_LAST_ROW_WINS = Deduplicate()
 
 
 @dataclass(slots=True)
@@ -50,9 +50,14 @@ class RunCursor:
 
 
 def merge_sorted_runs(
-    runs: Sequence[RunCursor], key_count: int, *, keep_deletes: bool = False, sort: bool = False
+    runs: Sequence[RunCursor],
+    key_count: int,
+    engine: MergeEngine = _LAST_ROW_WINS,
+    *,
+    keep_deletes: bool = False,
+    sort: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the winning rows of all runs, deletes left out unless `keep_deletes`.
+    """Yield one row of each key, made by the engine; deletes are left out unless `keep_deletes`.
 
     The batches rise by key; rows within a batch do so only if `sort`, which readers have no need of.
 
@@ -64,7 +69,7 @@ def merge_sorted_runs(
     while active:
         frontier = min(_key_at(run.batch, run.batch.num_rows - 1, key_count) for run in active if run.batch is not None)
         slices = [(rows, run.rank) for run in active if (rows := run.take_until(frontier, key_count)).num_rows]
-        for rows in _merge_slices(slices, key_count, sort=sort):
+        for rows in _merge_slices(slices, key_count, engine, sort=sort):
             rows = rows if keep_deletes else without_deletes(rows)
             if rows.num_rows:
                 yield rows
@@ -108,9 +113,9 @@ def _numbers_in_place(column: pa.Array) -> np.ndarray | None:
 
 
 def _merge_slices(
-    slices: Sequence[tuple[pa.RecordBatch, int]], key_count: int, *, sort: bool
+    slices: Sequence[tuple[pa.RecordBatch, int]], key_count: int, engine: MergeEngine, *, sort: bool
 ) -> Sequence[pa.RecordBatch]:
-    """The last row of each key of the slices, each of which has a key once."""
+    """One row for each key of the slices, each of which has a key once."""
     if len(slices) == 1:
         return [slices[0][0]]
     base_index = max(range(len(slices)), key=lambda index: slices[index][0].num_rows)
@@ -118,6 +123,44 @@ def _merge_slices(
     others = [one for index, one in enumerate(slices) if index != base_index]
     small = pa.Table.from_batches([rows for rows, _ in others]).combine_chunks().to_batches()[0]
     small_ranks = np.concatenate([np.full(rows.num_rows, rank, np.int64) for rows, rank in others])
+    parts = (_keep_last if engine.last_row_wins else _merge_by_engine)(
+        base, base_rank, small, small_ranks, key_count, engine
+    )
+    parts = [rows for rows in parts if rows.num_rows]
+    return [_sorted_by_key(parts, key_count)] if sort and len(parts) > 1 else parts
+
+
+def _merge_by_engine(
+    base: pa.RecordBatch,
+    base_rank: int,
+    small: pa.RecordBatch,
+    small_ranks: np.ndarray,
+    key_count: int,
+    engine: MergeEngine,
+) -> list[pa.RecordBatch]:
+    """Rows of the base that no other row has to do with, and the merged others."""
+    small_codes, base_codes = _codes(small, base, key_count)
+    wanted = np.unique(small_codes)
+    hits, rivals = _find(wanted, base_codes, sorted_base=key_count == 1 and _is_numeric(base))
+    together = pa.Table.from_batches([small, base.take(pa.array(rivals))]).combine_chunks().to_batches()[0]
+    codes = np.append(small_codes, wanted[hits])
+    ages = _ages(together)
+    assert ages is not None, "engines other than deduplicate always read sequence numbers"
+    by_age = [np.append(small_ranks, np.full(len(rivals), base_rank)), ages]
+    by_field = [ranks(together.column(name)) for name in reversed(engine.order_by)]
+    order = np.lexsort((*by_age, *by_field, codes))
+    ordered = codes[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    merged = merge_groups(together.take(pa.array(order)), starts, engine)
+    untouched = np.ones(base.num_rows, bool)
+    untouched[rivals] = False
+    return [base.filter(pa.array(untouched)), merged]
+
+
+def _keep_last(
+    base: pa.RecordBatch, base_rank: int, small: pa.RecordBatch, small_ranks: np.ndarray, key_count: int, _: MergeEngine
+) -> list[pa.RecordBatch]:
+    """Rows of the base that no newer row replaces, and the newer ones."""
     small_ages, base_ages = _ages(small), _ages(base)
     small_codes, base_codes = _codes(small, base, key_count)
 
@@ -140,8 +183,7 @@ def _merge_slices(
         keep_winner = np.ones(len(winners), bool)
         keep_winner[hits[~newer]] = False
         winners = winners[keep_winner]
-    parts = [rows for rows in (base, small.take(pa.array(winners))) if rows.num_rows]
-    return [_sorted_by_key(parts, key_count)] if sort and len(parts) > 1 else parts
+    return [base, small.take(pa.array(winners))]
 
 
 def _sorted_by_key(parts: Sequence[pa.RecordBatch], key_count: int) -> pa.RecordBatch:

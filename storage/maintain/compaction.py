@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from ..format.binary_row import decode
 from ..format.data_file import DataFileReader
-from ..lsm.merge import INSERT, SEQUENCE_NUMBER, UPDATE_AFTER, VALUE_KIND
 from ..lsm.sorted_run import Section, SortedRun, split_into_sections
+from ..lsm.system_columns import INSERT, SEQUENCE_NUMBER, UPDATE_AFTER, VALUE_KIND
 from ..lsm.universal import LevelRun, UniversalOptions, pick_compaction, pick_everything
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, COMPACTED, ManifestEntry
@@ -120,7 +120,9 @@ def _plan_keyed(entries: Sequence[ManifestEntry], options: TableOptions, *, full
     ]
     sizes = [LevelRun(run[0].file.level, sum(one.file.size_bytes for one in run)) for run in runs]
     universal = universal_options(options)
-    pick = pick_everything(sizes, universal) if full else pick_compaction(sizes, universal)
+    # Other readers take the files of a first-row table as they are, so that no key may be in two of them.
+    everything = full or options.merge_engine == "first-row"
+    pick = pick_everything(sizes, universal) if everything else pick_compaction(sizes, universal)
     if pick is not None:
         picked = tuple(one for run in runs[: pick.run_count] for one in run)
         # Deletes hide older rows; where no older run is left, there is nothing to hide.

@@ -71,7 +71,11 @@ class Scan:
     def splits(self) -> list[Split]:
         """Splits of about `source.split.target-size`, in the order of partitions and buckets."""
         places: dict[tuple[bytes, int], list[DataFile]] = {}
+        # What first-row keeps is settled by compaction: rows that it has not seen are not there yet.
+        hides_level_0 = self.store.options.merge_engine == "first-row"
         for entry in self.entries:
+            if hides_level_0 and entry.file.level == 0:
+                continue
             places.setdefault((entry.partition, entry.bucket), []).append(entry.file)
         splits: list[Split] = []
         for (partition, bucket), files in sorted(places.items()):

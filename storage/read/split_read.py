@@ -13,8 +13,10 @@ import pyarrow as pa
 from ..data_types import DataField, arrow_schema
 from ..format.binary_row import decode
 from ..format.data_file import DataFileReader, RowRange
-from ..lsm.merge import SEQUENCE_NUMBER, VALUE_KIND, RunCursor, merge_sorted_runs, without_deletes
+from ..lsm.merge import RunCursor, merge_sorted_runs, without_deletes
+from ..lsm.merge_engines import merge_engine_of
 from ..lsm.sorted_run import Section, SortedRun
+from ..lsm.system_columns import SEQUENCE_NUMBER, VALUE_KIND
 from ..metadata.manifest import DataFile
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.table_store import TableStore
@@ -73,6 +75,7 @@ class _SectionReader:
         partition_values = decode(partition, self._store.partition_types)
         self._partition = dict(zip(schema.partition_keys, partition_values, strict=True))
         self._key_fields = schema.fields_named(schema.trimmed_primary_keys)
+        self._engine = merge_engine_of(schema)
 
     def read(self, section: Section) -> Iterator[pa.RecordBatch]:
         if self._key_fields and section.needs_merge:
@@ -92,7 +95,8 @@ class _SectionReader:
 
     def _merge(self, section: Section) -> Iterator[pa.RecordBatch]:
         runs = _oldest_first(section.runs)
-        for batch in self.merged(runs, with_sequence=not _ranks_decide(runs)):
+        with_sequence = not (self._engine.last_row_wins and _ranks_decide(runs))
+        for batch in self.merged(runs, with_sequence=with_sequence):
             yield self._rename_keys(batch)
 
     def merged(
@@ -100,12 +104,13 @@ class _SectionReader:
     ) -> Iterator[pa.RecordBatch]:
         """The last row of each key of some runs, which are ordered from old to new."""
         key_names = {field.name for field in self._key_fields}
-        values = [field for field in self._fields if field.name not in key_names]
+        needed = self._engine.needed_for(field.name for field in self._fields)
+        values = [field for field in self._store.schema.fields_named(needed) if field.name not in key_names]
         row_filter = restricted_to(self._predicate, key_names | set(self._partition))
         cursors = [
             RunCursor(self._read_run(run, values, row_filter, with_sequence), rank) for rank, run in enumerate(runs)
         ]
-        return merge_sorted_runs(cursors, len(self._key_fields), keep_deletes=keep_deletes, sort=sort)
+        return merge_sorted_runs(cursors, len(self._key_fields), self._engine, keep_deletes=keep_deletes, sort=sort)
 
     def _rename_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.rename_columns([name.removeprefix(KEY_PREFIX) for name in batch.schema.names])
@@ -142,6 +147,8 @@ class _SectionReader:
                 rows = pa.RecordBatch.from_arrays(columns, [*names, *(field.name for field in values)])
                 if row_filter is not None:
                     rows = rows.filter(row_filter.mask(self._filter_view(rows)))
+                if self._store.options.ignore_delete:
+                    rows = without_deletes(rows)
                 if rows.num_rows:
                     yield rows
 

@@ -17,7 +17,7 @@ from ..data_types import DataField
 from ..format.binary_row import EMPTY_ROW, encode
 from ..format.column_stats import EMPTY_STATS, KEY_STATS_MODE, collect, collect_dense, serialize
 from ..format.data_file import DataFileWriter
-from ..lsm.merge import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
+from ..lsm.system_columns import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
 from ..metadata.manifest import ADD, WRITTEN, DataFile, ManifestEntry
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.table_store import TableStore

@@ -15,7 +15,8 @@ import pyarrow as pa
 from ..errors import CommitConflict, InvalidRequest
 from ..format.binary_row import buckets_of, encode, hash_rows
 from ..lsm.key_order import last_of_each, ranks, stable_order
-from ..lsm.merge import DELETE, UPDATE_BEFORE
+from ..lsm.merge_engines import merge_engine_of, merge_groups
+from ..lsm.system_columns import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ManifestEntry
 from ..metadata.table_store import TableStore
@@ -48,6 +49,18 @@ class _Place:
     next_sequence_number: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Arrived:
+    """Rows that are to be written, with their kinds (None: all +I) and the numbers at which they arrived (None: from 0
+    on); `row_count` rows had arrived before any were merged.
+    """
+
+    rows: pa.Table
+    kinds: np.ndarray | None
+    numbers: np.ndarray | None
+    row_count: int
+
+
 class TableWrite:
     """Collects the rows of one commit. Call `write` any number of times, then `prepare_commit` or `abort`."""
 
@@ -72,6 +85,7 @@ class TableWrite:
         self._key_fields = self._schema.fields_named(self._schema.trimmed_primary_keys)
         self._bucket_fields = self._schema.fields_named(self._schema.bucket_keys) if self._options.bucket > 0 else []
         self._partition_fields = self._schema.fields_named(self._schema.partition_keys)
+        self._engine = merge_engine_of(self._schema)
 
     def write(self, rows: Rows, row_kind_column: str | None = None) -> None:
         """Take rows. Raises InvalidRequest if they do not fit the table; nothing of them is kept then."""
@@ -90,10 +104,11 @@ class TableWrite:
         if kinds is None:
             return table, None
         retractions = (kinds == UPDATE_BEFORE) | (kinds == DELETE)
+        ignored = retractions if self._options.ignore_delete else kinds == UPDATE_BEFORE
+        if ignored.any() and (self._options.ignore_delete or self._options.ignore_update_before):
+            table, kinds, retractions = table.filter(pa.array(~ignored)), kinds[~ignored], retractions[~ignored]
         if not retractions.any():
             return table, kinds if kinds.any() else None
-        if self._options.ignore_delete:
-            return table.filter(pa.array(~retractions)), kinds[~retractions]
         if not self._key_fields:
             raise InvalidRequest(
                 f"Table {self._store.identifier} has no primary key and takes no rows of kind -U or -D. "
@@ -113,14 +128,13 @@ class TableWrite:
             kinds = np.concatenate(parts)
         self._buffers, self._buffered_bytes = [], 0
         rows = rows.combine_chunks()
-        runs = list(self._route(rows))
-        if self._key_fields:
-            jobs = [(place, order, kinds) for place, order in runs]
-        else:
-            jobs = [(place, order, None) for place, order in runs]
+        arrived = _Arrived(rows, kinds, None, rows.num_rows)
+        if self._key_fields and not self._engine.last_row_wins:
+            arrived = self._merged(arrived)
+        jobs = list(self._route(arrived.rows))
 
-        def write_one(job: tuple[_Place, np.ndarray | slice, np.ndarray | None]) -> list[ManifestEntry]:
-            return self._write_run(rows, *job)
+        def write_one(job: tuple[_Place, np.ndarray | slice]) -> list[ManifestEntry]:
+            return self._write_run(arrived, *job)
 
         if len(jobs) == 1 or rows.num_rows < _ROWS_WORTH_THREADS:
             results = [write_one(job) for job in jobs]
@@ -139,6 +153,25 @@ class TableWrite:
         """Delete every file that was written."""
         self._buffers = []
         self._sink.abort()
+
+    # --- merging
+
+    def _merged(self, arrived: "_Arrived") -> "_Arrived":
+        """One row for each key, made by the merge engine of the table: a file holds no key twice."""
+        rows, row_count = arrived.rows, arrived.row_count
+        columns = [ranks(rows.column(one.name)) for one in (*self._partition_fields, *self._key_fields)]
+        by_field = [ranks(rows.column(name)) for name in self._engine.order_by]
+        order = stable_order([*columns, *by_field], row_count)
+        starts = np.append(0, np.flatnonzero(last_of_each(columns, order))[:-1] + 1)
+        kinds = np.zeros(row_count, np.int8) if arrived.kinds is None else arrived.kinds
+        numbered = rows.append_column(SEQUENCE_NUMBER, pa.array(np.arange(row_count)))
+        numbered = numbered.append_column(VALUE_KIND, pa.array(kinds))
+        (batch,) = numbered.take(pa.array(order)).combine_chunks().to_batches()
+        merged = merge_groups(batch, starts, self._engine)
+        table = pa.Table.from_batches([merged]).select(rows.column_names).cast(rows.schema)
+        return _Arrived(
+            table, merged.column(VALUE_KIND).to_numpy(), merged.column(SEQUENCE_NUMBER).to_numpy(), row_count
+        )
 
     # --- routing
 
@@ -208,9 +241,8 @@ class TableWrite:
 
     # --- files
 
-    def _write_run(
-        self, rows: pa.Table, place: "_Place", order: "np.ndarray | slice", kinds: np.ndarray | None
-    ) -> list[ManifestEntry]:
+    def _write_run(self, arrived: "_Arrived", place: "_Place", order: "np.ndarray | slice") -> list[ManifestEntry]:
+        rows, kinds = arrived.rows, arrived.kinds
         first = place.next_sequence_number
         if isinstance(order, slice):
             place.next_sequence_number = first + rows.num_rows
@@ -221,9 +253,10 @@ class TableWrite:
             place.next_sequence_number = first + len(order)
             return self._sink.write_plain(place.bucket, taken, first)
         # Every row that arrived took a number, so a row's number is the place where it arrived.
-        place.next_sequence_number = first + rows.num_rows
+        place.next_sequence_number = first + arrived.row_count
         picked = np.zeros(len(order), np.int8) if kinds is None else kinds[order]
-        return self._sink.write_run(place.bucket, taken, order + first, picked)
+        numbers = order if arrived.numbers is None else arrived.numbers[order]
+        return self._sink.write_run(place.bucket, taken, numbers + first, picked)
 
 
 def delete_files_of(write_name: str, store: TableStore) -> None:

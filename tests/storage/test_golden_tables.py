@@ -14,8 +14,7 @@ from storage import Catalog, Unsupported
 TABLES = Path(__file__).parent.parent / "fixtures" / "paimon" / "tables"
 # What is refused, and the words that say so.
 REFUSED = {
-    ("jv_agg", None): "merge-engine", ("jv_first", None): "merge-engine", ("jv_seqgroup", None): "merge-engine",
-    ("py_partial", None): "merge-engine", ("jv_dv", None): "deletion",
+    ("jv_dv", None): "deletion",
     ("jv_append", "2"): "orc", ("jv_append", "3"): "orc", ("jv_append", "4"): "avro", ("jv_append", "latest"): "avro",
 }  # fmt: skip
 

@@ -216,7 +216,7 @@ def test_a_table_is_refused_with_a_reason(catalog: Catalog) -> None:
         ({"primary_key": ["id"]}, "'bucket'"),
         ({"options": {"bukcet": 1}}, "Did you mean 'bucket'"),
         ({"options": {"bucket": "many"}}, "whole number"),
-        ({"primary_key": ["id"], "options": {"bucket": 1, "merge-engine": "aggregation"}}, "merge-engine"),
+        ({"primary_key": ["id"], "options": {"bucket": 1, "merge-engine": "guess"}}, "merge-engine"),
         ({"primary_key": ["id"], "options": {"bucket": 1, "deletion-vectors.enabled": True}}, "deletion-vectors"),
         ({"options": {"file.format": "orc"}}, "file.format"),
     ):

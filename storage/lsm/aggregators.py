@@ -1,0 +1,225 @@
+"""Aggregate functions of a column: from the values of each key, in merge order, to one value.
+
+They work on whole columns: all keys of a batch at once. Source: `docs/format.md`, "Merge engines".
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import InvalidRequest, Unsupported
+from .key_order import ranks
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows of several keys, those of a key one after the other, in merge order.
+
+    `starts` is the first row of each key; `retracts` tells the rows that take a value back (-U and -D).
+    """
+
+    starts: np.ndarray
+    retracts: np.ndarray
+
+    @property
+    def row_count(self) -> int:
+        return len(self.retracts)
+
+    @property
+    def count(self) -> int:
+        return len(self.starts)
+
+    @property
+    def of_rows(self) -> np.ndarray:
+        """The number of the group of each row."""
+        sizes = np.diff(np.append(self.starts, self.row_count))
+        return np.repeat(np.arange(self.count), sizes)
+
+    @property
+    def ends(self) -> np.ndarray:
+        """The last row of each group."""
+        return np.append(self.starts[1:], self.row_count) - 1
+
+    def last_where(self, mask: np.ndarray) -> np.ndarray:
+        """The last row of each group for which the mask is set; -1 if there is none."""
+        rows = np.where(mask, np.arange(self.row_count), -1)
+        return np.maximum.reduceat(rows, self.starts)
+
+    def first_where(self, mask: np.ndarray) -> np.ndarray:
+        """The first row of each group for which the mask is set; -1 if there is none."""
+        rows = np.where(mask, np.arange(self.row_count), self.row_count)
+        first = np.minimum.reduceat(rows, self.starts)
+        return np.where(first == self.row_count, -1, first)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregateOptions:
+    """What `fields.<column>.*` says beside the function."""
+
+    ignore_retract: bool = False
+    delimiter: str = ","
+    distinct: bool = False
+
+
+Aggregator = Callable[[pa.Array, Groups, AggregateOptions], pa.Array]
+
+
+def pick(column: pa.Array, rows: np.ndarray) -> pa.Array:
+    """The values of those rows; null for -1."""
+    return column.take(pa.array(np.maximum(rows, 0), mask=rows < 0))
+
+
+def aggregate(name: str, column: pa.Array, groups: Groups, options: AggregateOptions, column_name: str) -> pa.Array:
+    """One value for each group. Raises InvalidRequest if the function cannot take values back and must."""
+    function, retractable = _FUNCTIONS[name]
+    if options.ignore_retract and groups.retracts.any():
+        # Rows that are not counted must not leave a group empty: they become nulls that every function skips.
+        column = pc.if_else(pa.array(groups.retracts), pa.scalar(None, column.type), column)
+        groups = Groups(groups.starts, np.zeros(groups.row_count, bool))
+    elif groups.retracts.any() and not retractable:
+        raise InvalidRequest(
+            f"Column {column_name!r} is aggregated by {name!r}, which cannot take a value back, but there are rows of kind "
+            f"-U or -D. Set 'fields.{column_name}.ignore-retract' or 'ignore-delete', or do not write such rows."
+        )
+    return function(column, groups, options).cast(column.type)
+
+
+def check_function(name: str, column_name: str) -> str:
+    """Return the name of a function there is; raise Unsupported that lists them."""
+    if name not in _FUNCTIONS:
+        raise Unsupported(
+            f"Column {column_name!r}: aggregate function {name!r} is not supported. Supported: {', '.join(_FUNCTIONS)}."
+        )
+    return name
+
+
+def _valid(column: pa.Array) -> np.ndarray:
+    return np.asarray(column.is_valid())
+
+
+def _last_value(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
+    return pick(column, np.where(groups.retracts[groups.ends], -1, groups.ends))
+
+
+def _last_non_null_value(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
+    rows = groups.last_where(_valid(column))
+    taken_back = (rows >= 0) & groups.retracts[np.maximum(rows, 0)]
+    return pick(column, np.where(taken_back, -1, rows))
+
+
+def _first_value(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
+    return pick(column, groups.starts)
+
+
+def _first_non_null_value(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
+    return pick(column, groups.first_where(_valid(column)))
+
+
+def _extreme(column: pa.Array, groups: Groups, sign: int) -> pa.Array:
+    order_of = ranks(column) * sign
+    order_of = np.where(_valid(column), order_of, np.iinfo(np.int64).min)
+    order = np.lexsort((order_of, groups.of_rows))
+    return pick(column, order[groups.ends])
+
+
+def _max(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
+    return _extreme(column, groups, 1)
+
+
+def _min(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
+    return _extreme(column, groups, -1)
+
+
+def _grouped(column: pa.Array, groups: Groups, function: str) -> pa.Array:
+    rows = pa.table({"group": groups.of_rows, "value": column})
+    found = rows.group_by("group", use_threads=False).aggregate([("value", function)])
+    return found.column(f"value_{function}").combine_chunks()
+
+
+def _sum(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
+    if groups.retracts.any():
+        column = pc.if_else(pa.array(groups.retracts), pc.negate_checked(column), column)
+    total = _grouped(column, groups, "sum")
+    if pa.types.is_int64(column.type):
+        # Arrow wraps around without a word.
+        rough = _grouped(column.cast(pa.float64(), safe=False), groups, "sum").fill_null(0).to_numpy()
+        if (np.abs(rough) > 9.3e18).any():
+            raise InvalidRequest("A sum exceeds the range of BIGINT. Use a DECIMAL column.")
+    return total
+
+
+def _product(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
+    if not groups.retracts.any():
+        return _grouped(column, groups, "product")
+    none = pa.scalar(None, column.type)
+    retracts = pa.array(groups.retracts)
+    multiplied = _grouped(pc.if_else(retracts, none, column), groups, "product")
+    divided = _grouped(pc.if_else(retracts, column, none), groups, "product")
+    return pc.divide(multiplied, divided.fill_null(1))
+
+
+def _bool_and(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
+    return _grouped(column, groups, "min")
+
+
+def _bool_or(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
+    return _grouped(column, groups, "max")
+
+
+def _listagg(column: pa.Array, groups: Groups, options: AggregateOptions) -> pa.Array:
+    kept = np.asarray(pc.not_equal(pc.utf8_trim_whitespace(column), "").fill_null(False))
+    counts = np.add.reduceat(kept.astype(np.int32), groups.starts)
+    offsets = np.append(0, np.cumsum(counts)).astype(np.int32)
+    lists = pa.ListArray.from_arrays(pa.array(offsets), column.filter(pa.array(kept)))
+    if options.distinct:
+        lists = pa.array([list(dict.fromkeys(one)) for one in lists.to_pylist()], lists.type)
+    joined = pc.binary_join(lists, options.delimiter)
+    return pc.if_else(pa.array(counts > 0), joined, pa.scalar(None, joined.type))
+
+
+def _collect(column: pa.Array, groups: Groups, options: AggregateOptions) -> pa.Array:
+    if not options.distinct and not groups.retracts.any():
+        lengths = pc.list_value_length(column).fill_null(0).to_numpy()
+        offsets = np.append(0, np.cumsum(np.add.reduceat(lengths, groups.starts))).astype(np.int32)
+        lists = pa.ListArray.from_arrays(pa.array(offsets), column.flatten())
+        present = np.logical_or.reduceat(_valid(column), groups.starts)
+        return pc.if_else(pa.array(present), lists, pa.scalar(None, lists.type))
+    # Taking elements back, and telling them apart, is done key by key: only keys that several rows have come here.
+    found: list[list[Any] | None] = []
+    values = column.to_pylist()
+    for start, end in zip(groups.starts, groups.ends, strict=True):
+        collected: list[Any] | None = None
+        for row in range(start, end + 1):
+            if values[row] is None:
+                continue
+            collected = [] if collected is None else collected
+            for one in values[row]:
+                if groups.retracts[row]:
+                    if one in collected:
+                        collected.remove(one)
+                elif not (options.distinct and one in collected):
+                    collected.append(one)
+        found.append(collected)
+    return pa.array(found, column.type)
+
+
+# Each function, and whether it can take a value back.
+_FUNCTIONS: dict[str, tuple[Aggregator, bool]] = {
+    "sum": (_sum, True),
+    "product": (_product, True),
+    "max": (_max, False),
+    "min": (_min, False),
+    "last_value": (_last_value, True),
+    "last_non_null_value": (_last_non_null_value, True),
+    "first_value": (_first_value, False),
+    "first_non_null_value": (_first_non_null_value, False),
+    "first_not_null_value": (_first_non_null_value, False),
+    "bool_and": (_bool_and, False),
+    "bool_or": (_bool_or, False),
+    "listagg": (_listagg, False),
+    "collect": (_collect, True),
+}

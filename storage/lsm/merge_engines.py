@@ -1,0 +1,318 @@
+"""Merge engines: what becomes of several rows with one key.
+
+An engine gets the rows of many keys at once, those of a key one after the other in merge order (columns of
+`sequence.field`, sequence number, retractions before additions), and makes one row of each key. A key with one row never
+comes here: that row stands as it is. Source: `docs/format.md`, "Merge engines".
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import InvalidRequest, Unsupported
+from ..metadata.schema import KEY_PREFIX, TableSchema
+from .aggregators import AggregateOptions, Groups, aggregate, check_function, pick
+from .key_order import ranks
+from .system_columns import DELETE, INSERT, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
+
+
+class MergeEngine(ABC):
+    """Makes one row of the rows of a key."""
+
+    # Columns that order the rows of a key before sequence numbers do.
+    order_by: tuple[str, ...] = ()
+    # The primary key, which is the same in all rows of a group.
+    keys: frozenset[str] = frozenset()
+
+    @property
+    def last_row_wins(self) -> bool:
+        """Whether the row with the highest sequence number stands, so that no other need be looked at."""
+        return False
+
+    def needed_for(self, columns: Iterable[str]) -> list[str]:
+        """Columns that have to be read so that the given ones can be merged."""
+        return list(dict.fromkeys([*columns, *self.order_by]))
+
+    @abstractmethod
+    def reduce(self, rows: pa.RecordBatch, groups: Groups) -> pa.RecordBatch:
+        """One row for each group, with the same columns."""
+
+
+class Deduplicate(MergeEngine):
+    """The last row of a key stands."""
+
+    def __init__(self, order_by: Sequence[str] = ()) -> None:
+        self.order_by = tuple(order_by)
+
+    @property
+    def last_row_wins(self) -> bool:
+        return not self.order_by
+
+    def reduce(self, rows: pa.RecordBatch, groups: Groups) -> pa.RecordBatch:
+        return rows.take(pa.array(groups.ends))
+
+
+class FirstRow(MergeEngine):
+    """The first row of a key stands."""
+
+    def reduce(self, rows: pa.RecordBatch, groups: Groups) -> pa.RecordBatch:
+        if groups.retracts.any():
+            raise InvalidRequest(
+                "The merge engine first-row takes no rows of kind -U or -D. Set 'ignore-delete' to drop them."
+            )
+        return rows.take(pa.array(groups.starts))
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnAggregate:
+    """The function of a column."""
+
+    function: str
+    options: AggregateOptions
+
+
+class Aggregation(MergeEngine):
+    """Each column is aggregated by a function of its own."""
+
+    def __init__(
+        self, aggregates: Mapping[str, ColumnAggregate], order_by: Sequence[str], *, remove_on_delete: bool
+    ) -> None:
+        self._aggregates = aggregates
+        self.order_by = tuple(order_by)
+        self._remove_on_delete = remove_on_delete
+
+    def reduce(self, rows: pa.RecordBatch, groups: Groups) -> pa.RecordBatch:
+        merged = _start(rows, groups, self.keys)
+        # What is left after taking back more than was there is a row with that value.
+        merged[VALUE_KIND] = pa.array(np.full(groups.count, INSERT, np.int8))
+        if self._remove_on_delete:
+            rows, groups, merged = _since_last_delete(rows, groups, merged)
+        for name, one in self._aggregates.items():
+            if name in rows.schema.names:
+                merged[name] = aggregate(one.function, rows.column(name), groups, one.options, name)
+        for name in self.order_by:
+            if name in rows.schema.names:
+                merged[name] = pick(rows.column(name), groups.ends)
+        return _finish(rows, merged)
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceGroup:
+    """Columns that are updated together, by the order of columns of their own."""
+
+    order_by: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+class PartialUpdate(MergeEngine):
+    """Later values that are not null replace earlier ones; columns of a sequence group are replaced together."""
+
+    def __init__(
+        self,
+        groups: Sequence[SequenceGroup],
+        aggregates: Mapping[str, ColumnAggregate],
+        order_by: Sequence[str],
+        *,
+        remove_on_delete: bool,
+    ) -> None:
+        self._groups = groups
+        self._aggregates = aggregates
+        self.order_by = tuple(order_by)
+        self._remove_on_delete = remove_on_delete
+        self._grouped = {name for group in groups for name in (*group.order_by, *group.columns)}
+
+    def needed_for(self, columns: Iterable[str]) -> list[str]:
+        wanted = super().needed_for(columns)
+        for group in self._groups:
+            if set(wanted) & {*group.order_by, *group.columns}:
+                wanted += group.order_by
+        return list(dict.fromkeys(wanted))
+
+    def reduce(self, rows: pa.RecordBatch, groups: Groups) -> pa.RecordBatch:
+        if groups.retracts.any() and not self._remove_on_delete and not self._groups:
+            raise InvalidRequest(
+                "The merge engine partial-update takes no rows of kind -U or -D. Set 'ignore-delete' to drop them, "
+                "'partial-update.remove-record-on-delete' to remove the row, or define a sequence group."
+            )
+        merged = _start(rows, groups, self.keys)
+        if self._remove_on_delete:
+            rows, groups, merged = _since_last_delete(rows, groups, merged)
+        for name in rows.schema.names:
+            if name not in merged and name not in self._grouped:
+                valid = np.asarray(rows.column(name).is_valid()) & ~groups.retracts
+                merged[name] = pick(rows.column(name), groups.last_where(valid))
+        for group in self._groups:
+            if set(rows.schema.names).issuperset(group.order_by):
+                self._reduce_group(group, rows, groups, merged)
+        return _finish(rows, merged)
+
+    def _reduce_group(
+        self, group: SequenceGroup, rows: pa.RecordBatch, groups: Groups, merged: dict[str, pa.Array]
+    ) -> None:
+        """The row with the highest order is the one that counts; a retraction leaves nulls behind."""
+        counts = np.zeros(rows.num_rows, bool)
+        for name in group.order_by:
+            counts |= np.asarray(rows.column(name).is_valid())
+        orders = [ranks(rows.column(name)) for name in group.order_by]
+        # Rows that do not take part come first in their group, so that the last row is the one that counts, if any.
+        order = np.lexsort((np.arange(rows.num_rows), *reversed(orders), counts, groups.of_rows))
+        ordered = rows.take(pa.array(order))
+        counts, retracts = counts[order], groups.retracts[order]
+        last = np.where(counts[groups.ends], groups.ends, -1)
+        for name in group.order_by:
+            merged[name] = pick(ordered.column(name), last)
+        standing = np.where((last >= 0) & ~retracts[np.maximum(last, 0)], last, -1)
+        for name in group.columns:
+            if name not in ordered.schema.names:
+                continue
+            column = ordered.column(name)
+            one = self._aggregates.get(name)
+            if one is None:
+                merged[name] = pick(column, standing)
+                continue
+            taking_part = pc.if_else(pa.array(counts), column, pa.scalar(None, column.type))
+            merged[name] = aggregate(one.function, taking_part, Groups(groups.starts, retracts), one.options, name)
+
+
+def _start(rows: pa.RecordBatch, groups: Groups, keys: frozenset[str]) -> dict[str, pa.Array]:
+    """What every engine does alike: keys and sequence number of the last row, kind -D only where nothing was added."""
+    merged = {
+        name: pick(rows.column(name), groups.ends)
+        for name in rows.schema.names
+        if name.startswith(KEY_PREFIX) or name == SEQUENCE_NUMBER or name in keys
+    }
+    added = np.logical_or.reduceat(~groups.retracts, groups.starts)
+    merged[VALUE_KIND] = pa.array(np.where(added, INSERT, DELETE).astype(np.int8))
+    return merged
+
+
+def _since_last_delete(
+    rows: pa.RecordBatch, groups: Groups, merged: dict[str, pa.Array]
+) -> tuple[pa.RecordBatch, Groups, dict[str, pa.Array]]:
+    """Rows up to a -D are gone, the -D with them; -U says nothing. A key that ends with -D stays as a delete."""
+    kinds = rows.column(VALUE_KIND).to_numpy()
+    deleted_at = groups.last_where(kinds == DELETE)
+    ends_deleted = deleted_at == groups.ends
+    counts = np.arange(rows.num_rows) > np.repeat(deleted_at, np.diff(np.append(groups.starts, groups.row_count)))
+    counts &= kinds != UPDATE_BEFORE
+    columns = [
+        column if name in merged else pc.if_else(pa.array(counts), column, pa.scalar(None, column.type))
+        for name, column in zip(rows.schema.names, rows.columns, strict=True)
+    ]
+    merged[VALUE_KIND] = pa.array(np.where(ends_deleted, DELETE, INSERT).astype(np.int8))
+    plain = pa.RecordBatch.from_arrays(columns, rows.schema.names)
+    return plain, Groups(groups.starts, np.zeros(groups.row_count, bool)), merged
+
+
+def _finish(rows: pa.RecordBatch, merged: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([merged[name] for name in rows.schema.names], rows.schema.names)
+
+
+def merge_groups(rows: pa.RecordBatch, starts: np.ndarray, engine: MergeEngine) -> pa.RecordBatch:
+    """One row for each group, in the order of the groups; a group of one row stays as it is."""
+    sizes = np.diff(np.append(starts, rows.num_rows))
+    several = sizes > 1
+    if not several.any():
+        return rows
+    in_several = np.repeat(several, sizes)
+    inner = rows.filter(pa.array(in_several))
+    kinds = inner.column(VALUE_KIND).to_numpy()
+    inner_starts = np.append(0, np.cumsum(sizes[several])[:-1])
+    reduced = engine.reduce(inner, Groups(inner_starts, (kinds == UPDATE_BEFORE) | (kinds == DELETE)))
+    if several.all():
+        return reduced
+    single = rows.filter(pa.array(~in_several))
+    together = pa.Table.from_batches([reduced.cast(single.schema), single]).combine_chunks().to_batches()[0]
+    places = np.empty(len(sizes), np.int64)
+    places[several] = np.arange(reduced.num_rows)
+    places[~several] = np.arange(single.num_rows) + reduced.num_rows
+    return together.take(pa.array(places))
+
+
+# --- from options
+
+
+def merge_engine_of(schema: TableSchema) -> MergeEngine:
+    """The engine that a table's options ask for. Raises InvalidRequest or Unsupported that names the option."""
+    engine = _engine_of(schema)
+    engine.keys = frozenset(schema.primary_keys)
+    return engine
+
+
+def _engine_of(schema: TableSchema) -> MergeEngine:
+    options = schema.table_options
+    order_by = options.sequence_field
+    for name in order_by:
+        schema.field(name)
+    if options.merge_engine == "deduplicate":
+        return Deduplicate(order_by)
+    if options.merge_engine == "first-row":
+        if order_by:
+            raise InvalidRequest(
+                "Option 'sequence.field' has no meaning with the merge engine first-row: leave it out."
+            )
+        return FirstRow()
+    values = [name for name in schema.column_names if name not in schema.primary_keys]
+    if options.merge_engine == "aggregation":
+        aggregates = {name: _aggregate_of(schema, name) for name in values if name not in order_by}
+        remove = schema.options.get("aggregation.remove-record-on-delete", "false") == "true"
+        return Aggregation(aggregates, order_by, remove_on_delete=remove)
+    if options.merge_engine == "partial-update":
+        groups = _sequence_groups(schema)
+        grouped = {name for group in groups for name in group.columns}
+        declared = {name: _declared(schema, name) for name in values}
+        for name, function in declared.items():
+            if function is not None and name not in grouped and function != "last_non_null_value":
+                raise InvalidRequest(
+                    f"Column {name!r} is aggregated by {function!r}, which partial-update takes in a sequence group only. "
+                    f"Name it in a 'fields.<column>.sequence-group'."
+                )
+        aggregates = {name: _aggregate_of(schema, name) for name in grouped if declared[name] is not None}
+        remove = schema.options.get("partial-update.remove-record-on-delete", "false") == "true"
+        if remove and groups:
+            raise InvalidRequest(
+                "'partial-update.remove-record-on-delete' and sequence groups exclude each other: leave one out."
+            )
+        return PartialUpdate(groups, aggregates, order_by, remove_on_delete=remove)
+    raise Unsupported(
+        f"Merge engine {options.merge_engine!r} is not supported. "
+        "Supported: deduplicate, partial-update, aggregation, first-row."
+    )
+
+
+def _declared(schema: TableSchema, name: str) -> str | None:
+    options = schema.options
+    return options.get(f"fields.{name}.aggregate-function") or options.get("fields.default-aggregate-function")
+
+
+def _aggregate_of(schema: TableSchema, name: str) -> ColumnAggregate:
+    options = schema.options
+    function = check_function(_declared(schema, name) or "last_non_null_value", name)
+    return ColumnAggregate(
+        function,
+        AggregateOptions(
+            ignore_retract=options.get(f"fields.{name}.ignore-retract", "false") == "true",
+            delimiter=options.get(f"fields.{name}.list-agg-delimiter", ","),
+            distinct=options.get(f"fields.{name}.distinct", "false") == "true",
+        ),
+    )
+
+
+def _sequence_groups(schema: TableSchema) -> list[SequenceGroup]:
+    groups = []
+    for key, text in schema.options.items():
+        if key.startswith("fields.") and key.endswith(".sequence-group"):
+            order_by = _names(key.removeprefix("fields.").removesuffix(".sequence-group"))
+            columns = _names(text)
+            for name in (*order_by, *columns):
+                schema.field(name)
+            groups.append(SequenceGroup(order_by, columns))
+    return groups
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -1,0 +1,6 @@
+"""The columns that data files of tables with a key hold beside the table's own."""
+
+SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
+VALUE_KIND = "_VALUE_KIND"
+# Values of `_VALUE_KIND`: +I -U +U -D.
+INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = 0, 1, 2, 3
