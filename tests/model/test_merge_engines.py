@@ -41,8 +41,8 @@ def partial_update(old: Row, new: Row) -> Row:
 
 
 def sequence_group(old: Row, new: Row) -> Row:
-    """b and c go by seq; b is replaced, a is free, l is free."""
-    merged = dict(old)
+    """b and c go by seq, a and l are free. A row without seq says nothing of b and c, unless it is the key's only one."""
+    merged = old | ({"b": None, "c": None} if old["seq"] is None else {})
     if new["seq"] is not None and later(old["seq"], new["seq"]):
         merged |= {name: new[name] for name in ("seq", "b", "c")}
     return merged | {name: new[name] for name in ("a", "l") if new[name] is not None}
