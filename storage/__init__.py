@@ -18,6 +18,17 @@ from .errors import (
     Unsupported,
 )
 from .identifier import MAIN_BRANCH, Identifier, SnapshotRef
+from .metadata.schema_change import (
+    AddColumn,
+    ChangeType,
+    DropColumn,
+    DropNotNull,
+    MoveColumn,
+    RenameColumn,
+    SchemaChange,
+    SetComment,
+    SetOptions,
+)
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from .options import check_table_options
 from .read.predicate import Predicate
@@ -30,8 +41,10 @@ from .write.commit import CommitId, CommitListener, Overwrite
 __all__ = [
     "BATCH_COMMIT_IDENTIFIER",
     "MAIN_BRANCH",
+    "AddColumn",
     "AlreadyExists",
     "Catalog",
+    "ChangeType",
     "Clock",
     "CommitConflict",
     "CommitId",
@@ -41,13 +54,20 @@ __all__ = [
     "CorruptData",
     "DataField",
     "DataType",
+    "DropColumn",
+    "DropNotNull",
     "FixedClock",
     "Identifier",
     "InvalidRequest",
+    "MoveColumn",
     "NotFound",
     "Overwrite",
     "Predicate",
+    "RenameColumn",
     "Scan",
+    "SchemaChange",
+    "SetComment",
+    "SetOptions",
     "Snapshot",
     "SnapshotRef",
     "Split",

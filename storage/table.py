@@ -9,9 +9,11 @@ import pyarrow as pa
 
 from .errors import CommitConflict, InvalidRequest, Unsupported
 from .identifier import Identifier, SnapshotRef
+from .lsm.merge_engines import merge_engine_of
 from .maintain.compaction import Place, Progress, compact
 from .metadata.manifest import ADD
 from .metadata.schema import TableSchema
+from .metadata.schema_change import SchemaChange, next_schema
 from .metadata.snapshot import ANALYZE, BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from .metadata.table_store import TableStore
 from .metadata.tag import Tag
@@ -229,6 +231,21 @@ class Table:
         """Delete all rows. Returns the snapshot; None if there were none."""
         self._check_writable()
         return self.new_commit().commit([], overwrite=Overwrite(), operation="TRUNCATE")
+
+    def alter(self, *changes: SchemaChange) -> "Table":
+        """Change columns and options in one step: a new version of the schema. Returns the table under it.
+
+        No data is rewritten. Raises InvalidRequest or Unsupported that says which change cannot be.
+        """
+        self._check_writable()
+        while True:
+            store = TableStore(self._store.file_io, self._store.paths.root, self.identifier, clock=self._store.clock)
+            has_rows = store.snapshots.latest_id() is not None
+            changed = next_schema(store.schema, changes, has_rows=has_rows, time_ms=store.clock.now_ms())
+            merge_engine_of(changed)
+            # Another change may take the same number first: then this one is made on top of it.
+            if store.schemas.create(changed):
+                return Table(store.at_schema(changed), self._catalog_name, self._listeners)
 
     def compact(
         self, *, full: bool = True, partition: Mapping[str, Any] | None = None, progress: Progress | None = None

@@ -132,7 +132,7 @@ def new_schema(
     )
     highest = max((inner.id for field in fields for inner in (field, *nested_fields(field.type))), default=-1)
     schema = TableSchema(0, fields, highest, partition_keys, primary_keys, texts, comment, time_ms)
-    _check(schema)
+    check_schema(schema)
     return schema
 
 
@@ -168,7 +168,8 @@ def _renumber(data_type: DataType, numbers: "count[int]") -> DataType:
     return replace(data_type, fields=fields, **inner)
 
 
-def _check(schema: TableSchema) -> None:
+def check_schema(schema: TableSchema) -> None:
+    """Raise InvalidRequest or Unsupported, saying what is wrong, for a schema that the format does not allow."""
     names = schema.column_names
     if not names:
         raise InvalidRequest("A table needs at least one column.")

@@ -10,7 +10,8 @@ from ..errors import CorruptData
 def evolve(column: pa.Array, old: DataType, new: DataType, name: str) -> pa.Array:
     """The column under its new type. Raises CorruptData if a value cannot be cast, naming the column."""
     target = new.to_arrow()
-    if column.type == target:
+    # A field that was dropped and added again looks alike and is another one.
+    if column.type == target and (old == new or not _holds_row(new)):
         return column
     try:
         if new.root == "ROW" and old.root == "ROW":

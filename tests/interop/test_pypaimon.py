@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, Table
+from storage import AddColumn, Catalog, RenameColumn, Table
 
 pytestmark = pytest.mark.pypaimon
 
@@ -104,6 +104,16 @@ def test_pypaimon_reads_deletes_and_overwrites(table: Table, warehouse: str, run
     ours = as_sorted(table.to_arrow().to_pylist())
     assert {"day": "a", "id": 100, "text": "only"} in ours
     assert as_sorted(json.loads(run_pypaimon(READ, warehouse, "shop.t"))) == ours
+
+
+def test_pypaimon_reads_a_table_whose_schema_changed(
+    table: Table, warehouse: str, run_pypaimon: Callable[..., str]
+) -> None:
+    table.write(pa.Table.from_pylist(rows(0, 10, "first"), SCHEMA))
+    changed = table.alter(AddColumn("more", pa.float64()), RenameColumn("text", "words"))
+    changed.write(pa.table({"day": ["a"], "id": pa.array([3], pa.int32()), "words": ["new"], "more": [1.5]}))
+    ours = sorted(changed.to_arrow().to_pylist(), key=str)
+    assert sorted(json.loads(run_pypaimon(READ, warehouse, "shop.t")), key=str) == ours
 
 
 CREATE = """

@@ -1,0 +1,352 @@
+"""Changes of a table's schema, and the next version that they make.
+
+Pure: works on schemas alone. A column is named by its name, a field of a nested ROW by the path to it, as in `address.city`.
+Field ids never change and are never used again, so that files of older versions stay readable. Follows
+`docs/format.md`, "Schema files".
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+
+from ..data_types import STRING, DataField, DataType, nested_fields, parse_type, type_from_arrow
+from ..errors import AlreadyExists, InvalidRequest
+from ..options import check_table_options
+from .schema import TableSchema, check_schema
+
+# Options that decide how rows were written, so that they stand once there are any.
+_FIXED_OPTIONS = (
+    "bucket-key", "merge-engine", "rowkind.field", "primary-key", "partition", "type", "bucket-function.type",
+    "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete", "row-tracking.enabled",
+    "data-evolution.enabled", "deletion-vectors.enabled",
+)  # fmt: skip
+_INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+_DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
+_TO_TEXT = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "DECIMAL")
+
+
+class SchemaChange(ABC):
+    """One change; several may be made in one step."""
+
+    @abstractmethod
+    def apply(self, schema: TableSchema) -> TableSchema:
+        """The schema with the change. Raises InvalidRequest that says why it cannot be."""
+
+
+@dataclass(frozen=True)
+class AddColumn(SchemaChange):
+    """A nullable column, null in the rows that are there. `type` is an Arrow type or SQL text."""
+
+    name: str
+    type: Any
+    comment: str | None = None
+    first: bool = False
+    after: str | None = None
+
+    def apply(self, schema: TableSchema) -> TableSchema:
+        numbers = count(schema.highest_field_id + 1)
+        parent, name = _split(self.name)
+        field_id = next(numbers)
+        added = DataField(field_id, name, _type(self.type, lambda: next(numbers)), self.comment)
+        if not added.type.nullable:
+            raise InvalidRequest(
+                f"Column {self.name!r} must be nullable: the rows that are there have no value for it."
+            )
+        highest = max(field_id, *(inner.id for inner in nested_fields(added.type)), 0)
+
+        def add(fields: tuple[DataField, ...]) -> tuple[DataField, ...]:
+            if name in [field.name for field in fields]:
+                raise AlreadyExists(f"Column {self.name!r} exists. Choose another name, or drop it first.")
+            return _placed(fields, added, self.first, self.after)
+
+        return replace(schema, fields=_inside(schema.fields, parent, add), highest_field_id=highest)
+
+
+@dataclass(frozen=True)
+class DropColumn(SchemaChange):
+    """The column disappears; its values stay in old files and do not come back with a new column of the same name."""
+
+    name: str
+
+    def apply(self, schema: TableSchema) -> TableSchema:
+        _refuse_key(schema, self.name, "dropped")
+        _refuse_used(schema, self.name, "dropped")
+        parent, name = _split(self.name)
+
+        def drop(fields: tuple[DataField, ...]) -> tuple[DataField, ...]:
+            _index(fields, name)
+            left = tuple(field for field in fields if field.name != name)
+            if not left:
+                raise InvalidRequest(f"Column {self.name!r} is the only one. A table, or a ROW, needs at least one.")
+            return left
+
+        return replace(schema, fields=_inside(schema.fields, parent, drop))
+
+
+@dataclass(frozen=True)
+class RenameColumn(SchemaChange):
+    """Another name for the same column; options that name it follow."""
+
+    name: str
+    new_name: str
+
+    def apply(self, schema: TableSchema) -> TableSchema:
+        if self.name in schema.partition_keys:
+            raise InvalidRequest(f"Partition column {self.name!r} cannot be renamed: directories carry its name.")
+        parent, name = _split(self.name)
+        if "." in self.new_name:
+            raise InvalidRequest(f"{self.new_name!r} is a path. Give the new name alone: {_split(self.new_name)[1]!r}.")
+
+        def rename(fields: tuple[DataField, ...]) -> tuple[DataField, ...]:
+            place = _index(fields, name)
+            if self.new_name in [field.name for field in fields]:
+                raise AlreadyExists(f"Column {self.new_name!r} exists. Choose another name.")
+            return (*fields[:place], replace(fields[place], name=self.new_name), *fields[place + 1 :])
+
+        fields = _inside(schema.fields, parent, rename)
+        if parent:
+            return replace(schema, fields=fields)
+        return replace(
+            schema,
+            fields=fields,
+            primary_keys=tuple(self.new_name if key == name else key for key in schema.primary_keys),
+            options=_renamed_options(schema.options, name, self.new_name),
+        )
+
+
+@dataclass(frozen=True)
+class ChangeType(SchemaChange):
+    """A wider type, which every value fits into. `type` is an Arrow type or SQL text."""
+
+    name: str
+    type: Any
+
+    def apply(self, schema: TableSchema) -> TableSchema:
+        _refuse_key(schema, self.name, "given another type")
+
+        def change(field: DataField) -> DataField:
+            new = replace(_type(self.type, _no_rows), nullable=field.type.nullable)
+            if not is_widening(field.type, new):
+                raise InvalidRequest(
+                    f"Column {self.name!r} of type {field.type} cannot become {new}: values might not fit. Add a column of "
+                    "the new type, fill it, and drop the old one."
+                )
+            return replace(field, type=new)
+
+        return _changed(schema, self.name, change)
+
+
+@dataclass(frozen=True)
+class DropNotNull(SchemaChange):
+    """The column may be null from now on."""
+
+    name: str
+
+    def apply(self, schema: TableSchema) -> TableSchema:
+        if self.name in schema.primary_keys:
+            raise InvalidRequest(f"Column {self.name!r} belongs to the primary key, which is never null.")
+        return _changed(schema, self.name, lambda field: replace(field, type=replace(field.type, nullable=True)))
+
+
+@dataclass(frozen=True)
+class SetComment(SchemaChange):
+    """Another comment of a column, or of the table if `name` is None; None removes it."""
+
+    name: str | None
+    comment: str | None
+
+    def apply(self, schema: TableSchema) -> TableSchema:
+        if self.name is None:
+            return replace(schema, comment=self.comment)
+        return _changed(schema, self.name, lambda field: replace(field, description=self.comment))
+
+
+@dataclass(frozen=True)
+class MoveColumn(SchemaChange):
+    """Another place among the columns: first, or after another one."""
+
+    name: str
+    first: bool = False
+    after: str | None = None
+
+    def apply(self, schema: TableSchema) -> TableSchema:
+        if self.first == (self.after is not None):
+            raise InvalidRequest(f"Say where column {self.name!r} goes: first=True, or after='another column'.")
+        if self.after == _split(self.name)[1]:
+            raise InvalidRequest(f"Column {self.name!r} cannot go after itself.")
+        parent, name = _split(self.name)
+
+        def move(fields: tuple[DataField, ...]) -> tuple[DataField, ...]:
+            place = _index(fields, name)
+            others = fields[:place] + fields[place + 1 :]
+            return _placed(others, fields[place], self.first, self.after)
+
+        return replace(schema, fields=_inside(schema.fields, parent, move))
+
+
+@dataclass(frozen=True)
+class SetOptions(SchemaChange):
+    """Set options of the table, and remove others."""
+
+    options: Mapping[str, Any]
+    removed: Sequence[str] = ()
+
+    def apply(self, schema: TableSchema) -> TableSchema:
+        texts = {
+            key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in self.options.items()
+        }
+        options = {key: value for key, value in schema.options.items() if key not in self.removed} | texts
+        return replace(schema, options=options)
+
+
+def next_schema(schema: TableSchema, changes: Sequence[SchemaChange], *, has_rows: bool, time_ms: int) -> TableSchema:
+    """The version after `schema`, with all changes. Raises InvalidRequest or Unsupported if the result cannot be."""
+    changed = schema
+    for change in changes:
+        changed = change.apply(changed)
+    _check_options(schema, changed, has_rows=has_rows)
+    changed = replace(changed, id=schema.id + 1, time_ms=time_ms)
+    check_schema(changed)
+    return changed
+
+
+def is_widening(old: DataType, new: DataType) -> bool:
+    """Whether every value of a type is one of another."""
+    if old.not_null() == new.not_null():
+        return True
+    if old.is_integer:
+        if new.is_integer:
+            return _INTEGERS.index(new.root) >= _INTEGERS.index(old.root)
+        if new.root == "DECIMAL":
+            return new.precision - new.scale >= _DIGITS[old.root]
+        if new.is_float:
+            return old.root in (("TINYINT", "SMALLINT") if new.root == "FLOAT" else _INTEGERS[:3])
+    if old.is_float:
+        return new.root == "DOUBLE"
+    if old.root == "DECIMAL" and new.root == "DECIMAL":
+        return new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
+    if old.is_text and new.is_text:
+        return new.root == "VARCHAR" and new.length >= old.length
+    if old.is_bytes and new.is_bytes:
+        return new.root == "VARBINARY" and new.length >= old.length
+    if old.is_timestamp and new.is_timestamp:
+        return old.root == new.root and new.precision >= old.precision
+    if old.root == "DATE" and new.root == "TIMESTAMP":
+        return True
+    return old.root in _TO_TEXT and new.not_null() == STRING.not_null()
+
+
+def _check_options(old: TableSchema, new: TableSchema, *, has_rows: bool) -> None:
+    check_table_options(new.options, "after the change")
+    if not has_rows:
+        return
+    for key in _FIXED_OPTIONS:
+        before, after = old.options.get(key), new.options.get(key)
+        # A renamed column renames what the option says, not what it means.
+        if before != after and after != _renamed_value(old, new, before):
+            raise InvalidRequest(f"Option {key!r} decides how rows were written and cannot change any more.")
+    before_count, after_count = old.table_options.bucket, new.table_options.bucket
+    if before_count != after_count and (before_count < 1 or after_count < 1):
+        raise InvalidRequest(
+            f"Option 'bucket' cannot change from {before_count} to {after_count}: between positive numbers it may."
+        )
+    if old.table_options.ignore_delete and not new.table_options.ignore_delete:
+        raise InvalidRequest("Option 'ignore-delete' cannot be taken back: deletes that came since are lost.")
+
+
+def _renamed_value(old: TableSchema, new: TableSchema, text: str | None) -> str | None:
+    if text is None:
+        return None
+    names = {field.name: other.name for field in old.fields for other in new.fields if field.id == other.id}
+    return ",".join(names.get(part.strip(), part.strip()) for part in text.split(","))
+
+
+def _renamed_options(options: Mapping[str, str], name: str, new_name: str) -> dict[str, str]:
+    def renamed(text: str) -> str:
+        return ",".join(new_name if part.strip() == name else part.strip() for part in text.split(","))
+
+    result = {}
+    for key, value in options.items():
+        if key in ("bucket-key", "sequence.field", "rowkind.field"):
+            value = renamed(value)
+        elif key.startswith("fields.") and "." in key.removeprefix("fields."):
+            columns, _, rest = key.removeprefix("fields.").rpartition(".")
+            key = f"fields.{renamed(columns)}.{rest}"
+            value = renamed(value) if rest == "sequence-group" else value
+        result[key] = value
+    return result
+
+
+def _refuse_key(schema: TableSchema, name: str, what: str) -> None:
+    for role, keys in (("the primary key", schema.primary_keys), ("the partition columns", schema.partition_keys)):
+        if name in keys:
+            raise InvalidRequest(f"Column {name!r} belongs to {role} and cannot be {what}.")
+
+
+def _refuse_used(schema: TableSchema, name: str, what: str) -> None:
+    for key, value in schema.options.items():
+        named = [part.strip() for part in value.split(",")]
+        in_key = key.startswith("fields.") and name in key.removeprefix("fields.").rpartition(".")[0].split(",")
+        if in_key or (name in named and (key.endswith("sequence-group") or key in ("bucket-key", "sequence.field"))):
+            raise InvalidRequest(
+                f"Column {name!r} is named by option {key!r} and cannot be {what}. Reset the option first."
+            )
+
+
+def _type(given: Any, next_id: Callable[[], int]) -> DataType:
+    if isinstance(given, str):
+        return parse_type(given)
+    if isinstance(given, pa.DataType):
+        return type_from_arrow(given, True, next_id)
+    raise InvalidRequest(f"{given!r} is no type: give an Arrow type, or text such as 'DECIMAL(10, 2)'.")
+
+
+def _no_rows() -> int:
+    raise InvalidRequest("A column cannot become a ROW. Add a column of that type.")
+
+
+def _split(path: str) -> tuple[tuple[str, ...], str]:
+    *parent, name = path.split(".")
+    return tuple(parent), name
+
+
+def _index(fields: Sequence[DataField], name: str) -> int:
+    names = [field.name for field in fields]
+    if name not in names:
+        raise InvalidRequest(f"There is no column {name!r}. Columns: {', '.join(names)}.")
+    return names.index(name)
+
+
+def _placed(fields: tuple[DataField, ...], one: DataField, first: bool, after: str | None) -> tuple[DataField, ...]:
+    place = 0 if first else len(fields) if after is None else _index(fields, after) + 1
+    return (*fields[:place], one, *fields[place:])
+
+
+def _inside(
+    fields: tuple[DataField, ...],
+    parent: Sequence[str],
+    act: Callable[[tuple[DataField, ...]], tuple[DataField, ...]],
+) -> tuple[DataField, ...]:
+    """The columns with those of a nested ROW (or of the table, if there is no parent) changed."""
+    if not parent:
+        return act(fields)
+    place = _index(fields, parent[0])
+    field = fields[place]
+    if field.type.root != "ROW":
+        raise InvalidRequest(f"Column {field.name!r} of type {field.type} has no fields of its own.")
+    changed = replace(field, type=replace(field.type, fields=_inside(field.type.fields, parent[1:], act)))
+    return (*fields[:place], changed, *fields[place + 1 :])
+
+
+def _changed(schema: TableSchema, path: str, act: Callable[[DataField], DataField]) -> TableSchema:
+    parent, name = _split(path)
+
+    def change(fields: tuple[DataField, ...]) -> tuple[DataField, ...]:
+        place = _index(fields, name)
+        return (*fields[:place], act(fields[place]), *fields[place + 1 :])
+
+    return replace(schema, fields=_inside(schema.fields, parent, change))
