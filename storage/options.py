@@ -127,9 +127,9 @@ class TableOptions(Options):
     ignore_update_before: bool = option(
         "ignore-update-before", "false", "Drop rows of kind -U when writing.", "true or false"
     )
-    file_format: str = option("file.format", "parquet", "Format of data files. Supported for writing: `parquet`.")
+    file_format: str = option("file.format", "parquet", "Format of data files: `parquet` or `orc`; `avro` can be read.")
     file_compression: str = option(
-        "file.compression", "zstd", "Compression of data files: zstd, snappy, lz4, gzip, none."
+        "file.compression", "zstd", "Compression of data files: zstd, snappy, lz4, gzip (Parquet), zlib (ORC), none."
     )
     file_compression_zstd_level: int = option(
         "file.compression.zstd-level", "1", "Level of zstd: higher is smaller and slower.", "whole number"
@@ -238,7 +238,7 @@ _UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
 }
 _UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {
     "changelog-producer": ("none",),
-    "file.format": ("parquet",),
+    "file.format": ("parquet", "orc"),
     "data-file.thin-mode": ("false",),
 }
 # Options of the format that this store leaves to others, spelt much like its own.

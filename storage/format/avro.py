@@ -4,7 +4,7 @@ Schemas are given by the caller; field order and unions stand there exactly as t
 """
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import fastavro
@@ -51,6 +51,23 @@ def write_records(parsed_schema: Any, records: Iterable[dict[str, Any]], codec: 
     buffer = io.BytesIO()
     fastavro.writer(buffer, parsed_schema, records, codec=_CODECS[codec])
     return buffer.getvalue()
+
+
+def field_names(data: bytes, name: str) -> list[str]:
+    """The fields of the records of a container file. Raises CorruptData, naming the file, if it is not one."""
+    try:
+        schema: Any = fastavro.reader(io.BytesIO(data)).writer_schema
+    except (ValueError, EOFError, KeyError, OSError, fastavro.schema.SchemaParseException) as error:
+        raise CorruptData(f"{name} is not a readable Avro file ({len(data)} bytes): {error}") from None
+    return [field["name"] for field in schema["fields"]]
+
+
+def iterate_records(source: io.BytesIO, name: str) -> Iterator[Any]:
+    """The records of a container file, one after the other. Raises CorruptData, naming the file, if it breaks off."""
+    try:
+        yield from fastavro.reader(source)
+    except (ValueError, EOFError, KeyError, IndexError, TypeError, OSError) as error:
+        raise CorruptData(f"{name} is not a readable Avro file: {error}") from None
 
 
 def read_records(data: bytes, name: str) -> list[dict[str, Any]]:

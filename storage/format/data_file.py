@@ -1,29 +1,16 @@
-"""Data files: columns of Arrow batches to a Parquet file and back.
+"""Data files: columns of Arrow batches to a file and back, whatever its format.
 
-A reader trusts the manifest for everything but the columns: the name's suffix tells the format. ORC and Avro files are
-refused by name.
+A reader trusts the manifest for everything but the columns. The suffix of its name tells the format of a file.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-
-from ..errors import CorruptData, InvalidRequest, Unsupported
-from ..file_io import FileIO
-from ..options import TableOptions
 
 BATCH_ROWS = 131_072
-_COMPRESSIONS = {
-    "zstd": "zstd",
-    "snappy": "snappy",
-    "lz4": "lz4",
-    "gzip": "gzip",
-    "none": "none",
-    "uncompressed": "none",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,97 +22,49 @@ class RowRange:
     high: Any
 
 
-class DataFileWriter:
-    """Writes one Parquet file. `close` returns its size in bytes."""
+class DataFileWriter(ABC):
+    """Writes one file."""
 
-    def __init__(self, file_io: FileIO, path: str, schema: pa.Schema, options: TableOptions) -> None:
-        compression = options.file_compression.lower()
-        if compression not in _COMPRESSIONS:
-            raise InvalidRequest(
-                f"Option 'file.compression' = {compression!r} is not supported. Supported: {', '.join(_COMPRESSIONS)}."
-            )
-        level = options.file_compression_zstd_level if compression == "zstd" else None
-        self._stream = file_io.open_output(path)
-        self._row_group_rows = options.parquet_row_group_rows
-        self._writer = pq.ParquetWriter(
-            self._stream,
-            schema,
-            compression=_COMPRESSIONS[compression],
-            compression_level=level,
-            store_schema=False,
-            # Sequence numbers do not repeat, so a dictionary of them is only in the way.
-            use_dictionary=[field.name for field in schema if field.name != "_SEQUENCE_NUMBER"],
-        )
-
+    @abstractmethod
     def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table, row_group_size=self._row_group_rows)
+        """Take rows."""
 
     @property
+    @abstractmethod
     def bytes_written(self) -> int:
-        return int(self._stream.tell())
+        """About how large the file is by now."""
 
+    @abstractmethod
     def close(self) -> int:
-        self._writer.close()
-        size_bytes = int(self._stream.tell())
-        self._stream.close()
-        return size_bytes
+        """Finish the file; returns its size in bytes."""
 
+    @abstractmethod
     def abort(self) -> None:
         """Close without caring for the content; the caller deletes the file."""
-        self._stream.close()
 
 
-class DataFileReader:
-    """An open Parquet file. Close it, or use it as a context manager."""
+class DataFileReader(ABC):
+    """An open file. Close it, or use it as a context manager."""
 
-    def __init__(self, file_io: FileIO, path: str) -> None:
-        suffix = path.rsplit(".", 1)[-1]
-        if suffix != "parquet":
-            raise Unsupported(f"Data file {path} has format {suffix!r}. Supported for reading: parquet.")
-        self._path = path
-        self._source = file_io.open_input(path)
-        try:
-            # Reading ahead pays where a request costs much; a mapped local file is there already.
-            self._file = pq.ParquetFile(self._source, pre_buffer=not file_io.is_local)
-        except pa.ArrowException as error:
-            self._source.close()
-            raise CorruptData(f"Data file {path} is not a readable Parquet file: {error}") from None
-
-    def __enter__(self) -> "DataFileReader":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
-        self._source.close()
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None: ...
 
     @property
+    @abstractmethod
     def column_names(self) -> list[str]:
-        return list(self._file.schema_arrow.names)
+        """The columns of the file."""
 
+    @abstractmethod
     def row_groups(self, ranges: Sequence[RowRange]) -> list[int]:
-        """Row groups that can hold rows within all of the ranges, judged by Parquet's own statistics."""
-        metadata = self._file.metadata
-        groups = list(range(metadata.num_row_groups))
-        if not ranges or len(groups) == 1:
-            return groups
-        paths = {metadata.schema.column(index).path: index for index in range(len(metadata.schema.names))}
-        known = [(paths[one.column], one) for one in ranges if one.column in paths]
-        return [
-            group for group in groups if all(_overlaps(metadata.row_group(group).column(i), one) for i, one in known)
-        ]
+        """Row groups that can hold rows within all of the ranges, as far as the file itself can tell."""
 
-    def extremes(self, column: str) -> tuple[Any, Any] | None:
-        """Smallest and largest value of a column by Parquet's own statistics; None if they do not tell."""
-        metadata = self._file.metadata
-        names = [metadata.schema.column(index).path for index in range(len(metadata.schema.names))]
-        if column not in names or metadata.num_row_groups == 0:
-            return None
-        index = names.index(column)
-        found = [metadata.row_group(group).column(index).statistics for group in range(metadata.num_row_groups)]
-        if any(one is None or not one.has_min_max for one in found):
-            return None
-        return min(one.min for one in found), max(one.max for one in found)
-
+    @abstractmethod
     def read_batches(
         self, columns: Sequence[str], row_groups: Sequence[int], *, use_threads: bool = True
     ) -> Iterator[pa.RecordBatch]:
@@ -133,25 +72,7 @@ class DataFileReader:
 
         `use_threads` decodes columns in parallel, which only disturbs a caller that reads several files at once.
         """
-        try:
-            if columns:
-                groups, names = list(row_groups), list(columns)
-                yield from self._file.iter_batches(BATCH_ROWS, groups, names, use_threads=use_threads)
-                return
-            for group in row_groups:
-                row_count = self._file.metadata.row_group(group).num_rows
-                yield pa.record_batch([pa.nulls(row_count)], ["_rows"]).select([])
-        except (pa.ArrowException, OSError) as error:
-            raise CorruptData(f"Data file {self._path} cannot be read: {error}") from None
 
-
-def _overlaps(chunk: Any, wanted: RowRange) -> bool:
-    statistics = chunk.statistics
-    if statistics is None or not statistics.has_min_max:
-        return True
-    try:
-        below = wanted.high is not None and wanted.high < statistics.min
-        above = wanted.low is not None and statistics.max < wanted.low
-    except TypeError:
-        return True
-    return not (below or above)
+    def extremes(self, column: str) -> tuple[Any, Any] | None:
+        """Smallest and largest value of a column by the file's own statistics; None if they do not tell."""
+        return None

@@ -14,7 +14,7 @@ from itertools import groupby
 import pyarrow as pa
 
 from ..format.binary_row import decode
-from ..format.data_file import DataFileReader
+from ..format.parquet_file import ParquetReader
 from ..lsm.sorted_run import Section, SortedRun, split_into_sections
 from ..lsm.system_columns import INSERT, SEQUENCE_NUMBER, UPDATE_AFTER, VALUE_KIND
 from ..lsm.universal import LevelRun, UniversalOptions, pick_compaction, pick_everything
@@ -256,7 +256,7 @@ def _may_stay(store: TableStore, plan: BucketCompaction, bucket: Bucket, section
 
 def _holds_deletes(store: TableStore, bucket: Bucket, file_name: str) -> bool:
     """By the statistics in the file itself: the manifest's count is no proof, and above level 0 nobody looks again."""
-    with DataFileReader(store.file_io, f"{bucket.directory}/{file_name}") as reader:
+    with ParquetReader(store.file_io, f"{bucket.directory}/{file_name}") as reader:
         return reader.extremes(VALUE_KIND) not in ((INSERT, INSERT), (UPDATE_AFTER, UPDATE_AFTER))
 
 

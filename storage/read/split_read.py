@@ -13,6 +13,7 @@ import pyarrow as pa
 from ..data_types import DataField, arrow_schema
 from ..format.binary_row import decode
 from ..format.data_file import DataFileReader, RowRange
+from ..format.open_data_file import open_reader
 from ..lsm.merge import RunCursor, merge_sorted_runs, without_deletes
 from ..lsm.merge_engines import merge_engine_of
 from ..lsm.sorted_run import Section, SortedRun
@@ -178,7 +179,8 @@ class _SectionReader:
                 yield pa.RecordBatch.from_arrays([self._value(batch, field, mapping) for field in self._fields], names)
 
     def _open(self, file: DataFile) -> DataFileReader:
-        return DataFileReader(self._store.file_io, file.external_path or f"{self._directory}/{file.name}")
+        types = {field.name: field.type for field in self._store.schemas.get(file.schema_id).fields}
+        return open_reader(self._store.file_io, file.external_path or f"{self._directory}/{file.name}", types)
 
     def _value(self, batch: pa.RecordBatch, field: DataField, mapping: "_FileColumns") -> pa.Array:
         if field.name in self._partition:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from ..data_types import DataField
 from ..format.binary_row import EMPTY_ROW, encode
 from ..format.column_stats import EMPTY_STATS, KEY_STATS_MODE, collect, collect_dense, serialize
-from ..format.data_file import DataFileWriter
+from ..format.open_data_file import open_writer
 from ..lsm.system_columns import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
 from ..metadata.manifest import ADD, WRITTEN, DataFile, ManifestEntry
 from ..metadata.schema import KEY_PREFIX
@@ -75,7 +75,7 @@ class DataFileSink:
         start = 0
         while start < content.num_rows:
             name, path = self._next_file(bucket)
-            writer = DataFileWriter(self._store.file_io, path, content.schema, self._options)
+            writer = open_writer(self._store.file_io, path, content.schema, self._options)
             try:
                 end = start
                 while end < content.num_rows and writer.bytes_written < target:

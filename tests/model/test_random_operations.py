@@ -33,6 +33,7 @@ class Model:
         options = {
             "bucket": engine["bucket"], "manifest.merge-min-count": 3, "parquet.row-group.rows": 16,
             "target-file-size": "2 kb", "source.split.target-size": "4 kb", "source.split.open-file-cost": "1 kb",
+            "file.format": engine["format"],
         }  # fmt: skip
         schema = pa.schema([("day", pa.string()), ("id", pa.int32()), ("number", pa.int64()), ("text", pa.string())])
         self.table: Table = Catalog(str(directory)).create_table(
@@ -112,7 +113,15 @@ class Model:
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("engine", [{"bucket": 1, "partitioned": True}, {"bucket": 3, "partitioned": False}], ids=str)
+@pytest.mark.parametrize(
+    "engine",
+    [
+        {"bucket": 1, "partitioned": True, "format": "parquet"},
+        {"bucket": 3, "partitioned": False, "format": "parquet"},
+        {"bucket": 2, "partitioned": True, "format": "orc"},
+    ],
+    ids=str,
+)
 def test_a_table_agrees_with_a_dictionary_under_random_operations(
     tmp_path: Path, seed: int, engine: dict[str, Any]
 ) -> None:

@@ -15,7 +15,6 @@ TABLES = Path(__file__).parent.parent / "fixtures" / "paimon" / "tables"
 # What is refused, and the words that say so.
 REFUSED = {
     ("jv_dv", None): "deletion",
-    ("jv_append", "2"): "orc", ("jv_append", "3"): "orc", ("jv_append", "4"): "avro", ("jv_append", "latest"): "avro",
 }  # fmt: skip
 
 

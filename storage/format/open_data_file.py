@@ -1,0 +1,35 @@
+"""Open data files by the format that their names tell."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from ..data_types import DataType
+from ..errors import Unsupported
+from ..file_io import FileIO
+from ..options import TableOptions
+from .avro_file import AvroReader
+from .data_file import DataFileReader, DataFileWriter
+from .orc_file import OrcReader, OrcWriter
+from .parquet_file import ParquetReader, ParquetWriter
+
+
+def open_reader(file_io: FileIO, path: str, types: Mapping[str, DataType]) -> DataFileReader:
+    """An open file. `types` are those of the table's columns under the schema that the file was written with.
+
+    Raises Unsupported for other formats, CorruptData if the file is not what its name says.
+    """
+    match path.rsplit(".", 1)[-1]:
+        case "parquet":
+            return ParquetReader(file_io, path)
+        case "orc":
+            return OrcReader(file_io, path)
+        case "avro":
+            return AvroReader(file_io, path, types)
+        case suffix:
+            raise Unsupported(f"Data file {path} has format {suffix!r}. Supported for reading: parquet, orc, avro.")
+
+
+def open_writer(file_io: FileIO, path: str, schema: pa.Schema, options: TableOptions) -> DataFileWriter:
+    """A new file under a name nobody else uses, in the format of `file.format`."""
+    return (OrcWriter if options.file_format == "orc" else ParquetWriter)(file_io, path, schema, options)
