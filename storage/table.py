@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .errors import CommitConflict, InvalidRequest, Unsupported
 from .identifier import Identifier, SnapshotRef
@@ -17,9 +18,11 @@ from .metadata.schema_change import SchemaChange, next_schema
 from .metadata.snapshot import ANALYZE, BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from .metadata.table_store import TableStore
 from .metadata.tag import Tag
+from .read.changes import changes_schema, latest_schema, read_changes
 from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.version import Version, branch_names, on_branch, resolve_version
+from .row_changes import Change, assignments, rewrite_files, with_values
 from .system_tables import read_system_table
 from .values import from_arrow, from_literal, to_arrow
 from .write.commit import CommitId, CommitListener, Overwrite, TableCommit
@@ -159,6 +162,28 @@ class Table:
         """The number of rows."""
         return self.scan(where=where, version=version).count()
 
+    def changes(
+        self,
+        after: Version = None,
+        until: Version = None,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Where = None,
+    ) -> pa.Table:
+        """What the commits after one version and up to another did: rows with `rowkind` (+I -U +U -D) and `snapshot_id`.
+
+        `after` None: from the first snapshot on. `until` None: up to the latest. Raises NotFound if a snapshot in between
+        has expired.
+        """
+        store = latest_schema(self._store)
+        last = self.snapshot(until)
+        first = None if after is None else self.snapshot(after)
+        names = store.schema.column_names if columns is None else list(columns)
+        store.schema.fields_named(names)
+        predicate = None if where is None else _predicate(where).bind(store.schema)
+        batches = [] if last is None else read_changes(store, first.id if first else 0, last.id, names, predicate)
+        return pa.Table.from_batches(batches, changes_schema(store, names))
+
     def system_table(self, name: str) -> pa.Table:
         """A system table, such as `snapshots`, `files` or `tags`."""
         return read_system_table(self._store, name)
@@ -210,12 +235,32 @@ class Table:
         return Overwrite(dynamic=dynamic and bool(self.schema.partition_keys))
 
     def delete(self, where: str | Predicate) -> Snapshot | None:
-        """Delete the rows that match, by key. Returns the snapshot; None if nothing matched."""
-        if not self.schema.primary_keys:
-            raise Unsupported(
-                f"Table {self.identifier} has no primary key; deleting single rows of it is not supported yet. "
-                "Overwrite the partition with the rows to keep."
-            )
+        """Delete the rows that match: by key, or by writing the files that hold them anew. None if nothing matched."""
+        if self.schema.primary_keys:
+            self._check_removable()
+            rows = self.to_arrow(where=where)
+            kinds = pa.repeat(pa.scalar("-D"), rows.num_rows)
+            return self._commit(rows.append_column("_kind", kinds), None, "_kind", None, None, "DELETE")
+        return self._rewrite(where, lambda rows, mask: rows.filter(pc.invert(mask)), "DELETE")
+
+    def update(self, where: str | Predicate, values: Mapping[str, Any]) -> Snapshot | None:
+        """Set columns of the rows that match to plain values. None if nothing matched.
+
+        Raises InvalidRequest for columns of the key and for values that do not fit.
+        """
+        scalars = assignments(self._store, values)
+        if self.schema.primary_keys:
+            if self.schema.table_options.merge_engine != "deduplicate":
+                raise Unsupported(
+                    f"Table {self.identifier} has the merge engine {self.schema.table_options.merge_engine}: a row that is "
+                    "written again is merged, not replaced. Write the change as that engine takes it."
+                )
+            rows = self.to_arrow(where=where)
+            every = pa.repeat(pa.scalar(True), rows.num_rows)
+            return self._commit(with_values(rows, every, scalars), None, None, None, None, "UPDATE")
+        return self._rewrite(where, lambda rows, mask: with_values(rows, mask, scalars), "UPDATE")
+
+    def _check_removable(self) -> None:
         engine = self.schema.table_options.merge_engine
         removes = self.schema.options.get(f"{engine}.remove-record-on-delete") == "true"
         if engine != "deduplicate" and not removes:
@@ -223,9 +268,17 @@ class Table:
                 f"Table {self.identifier} has the merge engine {engine}, for which a row of kind -D does not remove the "
                 f"row. Set '{engine}.remove-record-on-delete', or overwrite the partition with the rows to keep."
             )
-        rows = self.to_arrow(where=where)
-        kinds = pa.array(["-D"]).take(pa.array([0] * rows.num_rows, pa.int32()))
-        return self._commit(rows.append_column("_kind", kinds), None, "_kind", None, None, "DELETE")
+
+    def _rewrite(self, where: str | Predicate, change: Change, operation: str) -> Snapshot | None:
+        self._check_writable()
+        snapshot = self._store.snapshots.latest()
+        if snapshot is None:
+            return None
+        predicate = _predicate(where).bind(self.schema)
+        deleted, message = rewrite_files(self._store, snapshot, predicate, change)
+        if not deleted:
+            return None
+        return self.new_commit().commit([message], deleted=deleted, operation=operation)
 
     def truncate(self) -> Snapshot | None:
         """Delete all rows. Returns the snapshot; None if there were none."""

@@ -24,7 +24,7 @@ FLOORS = [
     {"read", "write"},
     {"maintain"},
     {"sql"},
-    {"system_tables"},
+    {"system_tables", "row_changes"},
     {"table"},
     {"catalog"},
     {"engines"},
