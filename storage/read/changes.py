@@ -56,13 +56,9 @@ def read_changes(
 def _changes_of(store: TableStore, snapshot: Snapshot) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
     manifests = store.manifests
     delta = [one for listed in manifests.read_list(snapshot.delta_manifest_list) for one in manifests.read(listed.name)]
-    replaced = {(one.partition, one.bucket) for one in delta if one.kind != ADD}
-    if replaced:
-        before = Scan(store, store.snapshots.get(snapshot.id - 1))
-        for split in before.splits:
-            if (split.partition, split.bucket) in replaced:
-                for rows in split.read():
-                    yield pa.repeat(pa.scalar(_KINDS[DELETE]), rows.num_rows), rows
+    removed = [one for one in delta if one.kind != ADD]
+    for rows in _rows_before(store, snapshot, removed) if removed else ():
+        yield pa.repeat(pa.scalar(_KINDS[DELETE]), rows.num_rows), rows
     added = sorted(
         (one for one in delta if one.kind == ADD),
         key=lambda one: (one.partition, one.bucket, one.file.min_sequence_number, one.file.name),
@@ -70,6 +66,20 @@ def _changes_of(store: TableStore, snapshot: Snapshot) -> Iterator[tuple[pa.Arra
     scan = Scan(store, snapshot)
     for entry in added:
         yield from _rows_of(scan, entry)
+
+
+def _rows_before(store: TableStore, snapshot: Snapshot, removed: Sequence[ManifestEntry]) -> Iterator[pa.RecordBatch]:
+    """The rows that a commit took away: those of its files; with a key, what merging had left of the buckets."""
+    scan = Scan(store, snapshot)
+    if not store.schema.primary_keys:
+        for entry in removed:
+            for _, rows in _rows_of(scan, entry):
+                yield rows
+        return
+    places = {(one.partition, one.bucket) for one in removed}
+    for split in Scan(store, store.snapshots.get(snapshot.id - 1)).splits:
+        if (split.partition, split.bucket) in places:
+            yield from split.read()
 
 
 def _rows_of(scan: Scan, entry: ManifestEntry) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
