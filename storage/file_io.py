@@ -5,9 +5,10 @@ made is complete or absent, never half there, and of several callers exactly one
 """
 
 import contextlib
+import datetime as dt
 import os
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ class FileInfo:
 
     name: str
     size_bytes: int
+    modified_ms: int | None = None
 
 
 class FileIO:
@@ -132,25 +134,27 @@ class FileIO:
 
     def list_files(self, path: str) -> list[FileInfo]:
         """Files directly in a directory, unordered; none if it does not exist."""
-        return [FileInfo(name, size) for name, size, kind in self._list(path) if kind == "file"]
+        return [FileInfo(name, size, time_ms) for name, size, kind, time_ms in self._list(path) if kind == "file"]
 
     def list_directories(self, path: str) -> list[str]:
         """Names of the directories directly in a directory, unordered; none if it does not exist."""
-        return [name for name, _, kind in self._list(path) if kind == "directory"]
+        return [name for name, _, kind, _ in self._list(path) if kind == "directory"]
 
-    def _list(self, path: str) -> Iterator[tuple[str, int, str]]:
+    def _list(self, path: str) -> Iterator[tuple[str, int, str, int | None]]:
         try:
             if self._local:
                 with os.scandir(path) as entries:
                     for entry in entries:
                         with contextlib.suppress(FileNotFoundError):
-                            yield entry.name, entry.stat().st_size, "directory" if entry.is_dir() else "file"
+                            found = entry.stat()
+                            kind = "directory" if entry.is_dir() else "file"
+                            yield entry.name, found.st_size, kind, found.st_mtime_ns // 1_000_000
                 return
             self._fs.invalidate_cache(path)
             for info in self._fs.ls(path, detail=True):
                 name = posixpath.basename(str(info["name"]).rstrip("/"))
                 if name and str(info["name"]).rstrip("/").lstrip("/") != path.strip("/"):
-                    yield name, info.get("size") or 0, info["type"]
+                    yield name, info.get("size") or 0, info["type"], _modified_ms(info)
         except FileNotFoundError:
             return
 
@@ -191,6 +195,17 @@ class FileIO:
             return pa.OSFile(path, "wb")
         self._make_parent(path)
         return pa.PythonFile(self._fs.open(path, "wb"), mode="w")
+
+
+def _modified_ms(info: Mapping[str, Any]) -> int | None:
+    """When a file was last written, under the names that file systems give it."""
+    for key in ("mtime", "LastModified", "last_modified", "updated", "created"):
+        moment = info.get(key)
+        if isinstance(moment, dt.datetime):
+            return int(moment.timestamp() * 1000)
+        if isinstance(moment, int | float):
+            return int(moment * 1000)
+    return None
 
 
 def split_url(url: str) -> str:

@@ -1,5 +1,6 @@
 """The handle of a table for users: read it, write it, name its snapshots. Arrow in and out."""
 
+import datetime as dt
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from .errors import CommitConflict, InvalidRequest, Unsupported
 from .identifier import Identifier, SnapshotRef
 from .lsm.merge_engines import merge_engine_of
 from .maintain.compaction import Place, Progress, compact
+from .maintain.expire import Removal, expire_snapshots
+from .maintain.orphan_files import OrphanFile, remove_orphan_files
+from .maintain.rollback import rollback_to
 from .metadata.manifest import ADD
 from .metadata.schema import TableSchema
 from .metadata.schema_change import SchemaChange, next_schema
@@ -317,6 +321,38 @@ class Table:
                 return overwrite.covers(self._store, place[0])
 
         return compact(self._store, full=full, wanted=wanted, listeners=self._listeners, progress=progress)
+
+    def rollback_to(self, version: Version) -> Removal:
+        """Make an earlier snapshot or tag the latest state again: later snapshots and tags go, with their own files.
+
+        Returns what went. Raises NotFound that lists the versions there are.
+        """
+        self._check_writable()
+        store, target = resolve_version(self._store, version)
+        if target is None or store.identifier != self.identifier:
+            raise InvalidRequest(f"{version!r} is no version of {self.identifier} to roll back to.")
+        return rollback_to(self._store, target)
+
+    def expire(self, *, retain_last: int, older_than: dt.timedelta | None = None, dry_run: bool = False) -> Removal:
+        """Let old snapshots go, all but the last few, and the files that no snapshot, tag or branch needs any more.
+
+        `older_than`: only those of at least this age. `dry_run` says what would go.
+        """
+        self._check_writable()
+        return expire_snapshots(
+            self._store, retain_last=retain_last, older_than_ms=self._before(older_than), dry_run=dry_run
+        )
+
+    def remove_orphan_files(
+        self, *, older_than: dt.timedelta = dt.timedelta(days=1), dry_run: bool = False
+    ) -> list[OrphanFile]:
+        """Delete files that nobody needs and that are older than a safety age; `dry_run` says which those are."""
+        before = self._before(older_than)
+        assert before is not None
+        return remove_orphan_files(self._store, older_than_ms=before, dry_run=dry_run)
+
+    def _before(self, age: dt.timedelta | None) -> int | None:
+        return None if age is None else self._store.clock.now_ms() - age // dt.timedelta(milliseconds=1)
 
     def new_write(self, *, replaces: bool = False, write_name: str | None = None) -> TableWrite:
         """A writer whose rows somebody else commits (a Spark task, for example). `write_name` is shared by all of them."""

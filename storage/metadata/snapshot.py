@@ -179,6 +179,10 @@ class SnapshotFiles:
             self.write_hint("EARLIEST", 1)
         return True
 
+    def restore(self, snapshot: Snapshot) -> None:
+        """Bring back the file of a snapshot that has expired, from a tag that remembers it."""
+        self._file_io.create_exclusively(self._paths.snapshot(snapshot.id), snapshot.to_json().encode())
+
     def write_hint(self, name: str, snapshot_id: int) -> None:
         """Write LATEST or EARLIEST; a failure is ignored, since a hint is no truth."""
         try:
