@@ -6,14 +6,14 @@ Bad input is answered by one line on standard error and exit code 2.
 import json
 import sys
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
 import click
 from rich.progress import Progress
 
 from lineage import mermaid, rebuild, rows, text_tree
-from storage import BATCH_COMMIT_IDENTIFIER, InvalidRequest, StorageError, Table
+from storage import BATCH_COMMIT_IDENTIFIER, InvalidRequest, StorageError, Table, parse_duration_ms
 
 from .quick_reads import run_query
 from .rendering import FORMATS, console, print_rows, rendered_table, size_text
@@ -199,6 +199,76 @@ def _assignments(texts: Sequence[str]) -> dict[str, str]:
         if not name or not equals:
             raise InvalidRequest(f"{text!r} is no partition: write column=value, as in --partition month=2013-01.")
     return {name: value for name, _, value in pairs}
+
+
+class Duration(click.ParamType):
+    """A length of time: `1 d`, `12 h`, `30 min`."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> timedelta:
+        return value if isinstance(value, timedelta) else timedelta(milliseconds=parse_duration_ms(value))
+
+
+@cli.command()
+@table_argument
+@click.option("--version", required=True, help="The snapshot id or tag to go back to.")
+@click.pass_obj
+def rollback(session: Session, table: str, version: str) -> None:
+    """Make an earlier snapshot or tag the latest state again. Later snapshots and tags go, with their own files."""
+    removal = session.table(table).rollback_to(version)
+    click.echo(
+        f"{table} is at {version} again; {len(removal.snapshot_ids)} snapshots and {len(removal.files)} files went."
+    )
+
+
+dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would go, remove nothing.")
+
+
+@cli.command("expire-snapshots")
+@table_argument
+@click.option("--retain-last", type=int, required=True, help="How many of the latest snapshots stay.")
+@click.option("--older-than", type=Duration(), help="Only snapshots of at least this age, as in `7 d`.")
+@dry_run_option
+@click.pass_obj
+def expire_snapshots(
+    session: Session, table: str, retain_last: int, older_than: timedelta | None, dry_run: bool
+) -> None:
+    """Let old snapshots go, and the files that no other snapshot, tag or branch needs."""
+    one = session.table(table)
+    removal = one.expire(retain_last=retain_last, older_than=older_than, dry_run=dry_run)
+    if dry_run:
+        for path in removal.files:
+            click.echo(path)
+    verb = "would go" if dry_run else "went"
+    click.echo(f"{len(removal.snapshot_ids)} snapshots and {len(removal.files)} files of {table} {verb}.")
+
+
+@cli.command("remove-orphan-files")
+@table_argument
+@click.option("--older-than", type=Duration(), default="1 d", show_default=True, help="Younger files may be in use.")
+@dry_run_option
+@click.pass_obj
+def remove_orphan_files(session: Session, table: str, older_than: timedelta, dry_run: bool) -> None:
+    """Delete files that nobody needs: what writers that died left behind."""
+    orphans = session.table(table).remove_orphan_files(older_than=older_than, dry_run=dry_run)
+    for orphan in orphans:
+        click.echo(orphan.path)
+    size = size_text(sum(orphan.size_bytes for orphan in orphans))
+    click.echo(f"{len(orphans)} orphan files of {table} ({size}) {'would go' if dry_run else 'went'}.")
+
+
+@cli.command("why-kept")
+@table_argument
+@click.argument("what", metavar="SNAPSHOT|FILE")
+@click.pass_obj
+def why_kept(session: Session, table: str, what: str) -> None:
+    """Show which snapshots and tags need a file, or the files of a snapshot."""
+    found = session.table(table).why_kept(int(what) if what.isdigit() else what)
+    for holder in found:
+        click.echo(holder)
+    if not found:
+        click.echo(f"Nobody needs {what}.")
 
 
 @cli.command()

@@ -30,7 +30,7 @@ from .metadata.schema_change import (
     SetOptions,
 )
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from .options import check_table_options
+from .options import check_table_options, parse_duration_ms
 from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split import Split
@@ -76,5 +76,6 @@ __all__ = [
     "Unsupported",
     "Version",
     "check_table_options",
+    "parse_duration_ms",
     "parse_type",
 ]

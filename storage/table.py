@@ -15,6 +15,7 @@ from .lsm.merge_engines import merge_engine_of
 from .maintain.compaction import Place, Progress, compact
 from .maintain.expire import Removal, expire_snapshots
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
+from .maintain.references import files_of, holders_of, needed_files
 from .maintain.rollback import rollback_to
 from .metadata.manifest import ADD
 from .metadata.schema import TableSchema
@@ -350,6 +351,16 @@ class Table:
         before = self._before(older_than)
         assert before is not None
         return remove_orphan_files(self._store, older_than_ms=before, dry_run=dry_run)
+
+    def why_kept(self, what: int | str) -> list[str]:
+        """Who needs a snapshot's files, or a file (by its path or name): snapshots and tags of all branches."""
+        if isinstance(what, int):
+            snapshot = self._store.snapshots.get(what)
+            paths = files_of(self._store, snapshot)
+        else:
+            paths = {path for path in needed_files(self._store) if path == what or path.endswith(f"/{what}")}
+        found = {holder for path in paths for holder in holders_of(self._store, path)}
+        return [str(holder) for holder in sorted(found)]
 
     def _before(self, age: dt.timedelta | None) -> int | None:
         return None if age is None else self._store.clock.now_ms() - age // dt.timedelta(milliseconds=1)

@@ -166,6 +166,26 @@ def test_a_table_is_compacted(run: Run, shop: Session) -> None:
     assert run("lineage", "shop.orders", "--down")[1].startswith("shop.orders@2\n")
 
 
+def test_history_is_expired_rolled_back_and_explained(run: Run, shop: Session) -> None:
+    orders = shop.table("shop.orders")
+    for number in (3, 4):
+        orders.overwrite(pa.table({"id": [number], "price": [1], "what": ["x"]}))
+    assert run("create-tag", "shop.orders", "--name", "kept", "--snapshot", "1")[0] == 0
+    assert run("why-kept", "shop.orders", "1")[1].splitlines()[-1] == "tag kept"
+    assert run("why-kept", "shop.orders", "1")[1].startswith("snapshot 1\n")
+    assert run("why-kept", "shop.orders", "nothing.parquet")[1] == "Nobody needs nothing.parquet.\n"
+    assert "2 snapshots" in run("expire-snapshots", "shop.orders", "--retain-last", "1", "--dry-run")[1]
+    assert "0 snapshots" in run("expire-snapshots", "shop.orders", "--retain-last", "1", "--older-than", "1 d")[1]
+    assert "2 snapshots" in run("expire-snapshots", "shop.orders", "--retain-last", "1")[1]
+    assert "0 orphan files" in run("remove-orphan-files", "shop.orders")[1]
+    assert run("rollback", "shop.orders", "--version", "kept")[0] == 0
+    assert orders.count() == 2
+    assert (
+        "is not a duration" in run("expire-snapshots", "shop.orders", "--retain-last", "1", "--older-than", "soon")[2]
+    )
+    assert "Existing snapshot" in run("rollback", "shop.orders", "--version", "9")[2]
+
+
 def test_every_command_explains_itself(run: Run) -> None:
     from resources.cli import cli
 
