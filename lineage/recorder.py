@@ -69,7 +69,7 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
     count = 0
     for name in catalog.tables():
         table = catalog.table(name)
-        for one in [table, *(table.on_branch(branch) for branch in table.branches)]:
+        for one in [table, *(table.on_branch(branch) for branch in table.branches.names())]:
             for snapshot in one.store.snapshots.all():
                 recorder.notify_commit_complete(one.identifier, snapshot)
                 count += 1

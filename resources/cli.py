@@ -112,7 +112,7 @@ def describe(session: Session, table: str) -> None:
         ("buckets", schema.table_options.bucket),
         ("schema id", schema.id),
         ("tags", ", ".join(tag.name for tag in one.tags.list()) or "none"),
-        ("branches", ", ".join(one.branches) or "none but main"),
+        ("branches", ", ".join(one.branches.names()) or "none but main"),
         ("options", ", ".join(f"{key}={value}" for key, value in sorted(schema.options.items())) or "none"),
     ]
     _print(["property", "value"], [(name, str(value)) for name, value in facts])
@@ -220,6 +220,53 @@ def rollback(session: Session, table: str, version: str) -> None:
     click.echo(
         f"{table} is at {version} again; {len(removal.snapshot_ids)} snapshots and {len(removal.files)} files went."
     )
+
+
+@cli.command()
+@table_argument
+@click.pass_obj
+def branches(session: Session, table: str) -> None:
+    """List the branches of a table, and whether main can take them over."""
+    one = session.table(table)
+    found = []
+    for name in one.branches.names():
+        snapshot = one.on_branch(name).snapshot()
+        found.append((name, snapshot and snapshot.id, _time(snapshot), one.branches.verdict(name).describe()))
+    _print(["branch", "snapshot", "committed", "verdict"], found)
+
+
+@cli.command("create-branch")
+@table_argument
+@click.option("--name", required=True)
+@click.option("--tag", help="Begin at this tag.")
+@click.option("--snapshot", type=int, help="Begin at this snapshot. Default: the latest.")
+@click.option("--empty", is_flag=True, help="Take the schema alone.")
+@click.pass_obj
+def create_branch(session: Session, table: str, name: str, tag: str | None, snapshot: int | None, empty: bool) -> None:
+    """Fork a table. No data is copied; what is written to the branch is seen on the branch alone."""
+    session.table(table).branches.create(name, tag=tag, snapshot_id=snapshot, empty=empty)
+    click.echo(f"Branch {name} of {table} is there: read and write it as {table}$branch_{name}.")
+
+
+@cli.command("delete-branch")
+@table_argument
+@click.option("--name", required=True)
+@click.pass_obj
+def delete_branch(session: Session, table: str, name: str) -> None:
+    """Delete a branch and the files that only it needs."""
+    session.table(table).branches.delete(name)
+    click.echo(f"Branch {name} of {table} is deleted.")
+
+
+@cli.command("fast-forward")
+@table_argument
+@click.option("--name", required=True, help="The branch to take over.")
+@click.option("--discard-main", is_flag=True, help="Give up what main has done since the branch began.")
+@click.pass_obj
+def fast_forward(session: Session, table: str, name: str, discard_main: bool) -> None:
+    """Make a branch's snapshots main's own. Refused, naming what would be lost, if main has moved since."""
+    verdict = session.table(table).branches.fast_forward(name, discard_main=discard_main)
+    click.echo(f"{table} has taken {len(verdict.new)} snapshots over from branch {name}.")
 
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would go, remove nothing.")

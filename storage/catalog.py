@@ -132,7 +132,7 @@ class Catalog:
         if identifier.database not in self.databases():
             existing = f"Databases of {self.warehouse}: {', '.join(self.databases()) or 'none'}."
         elif identifier.branch != MAIN_BRANCH and self.exists(identifier.full_name):
-            branches = self.table(identifier.full_name).branches
+            branches = self.table(identifier.full_name).branches.names()
             existing = f"Branches of {identifier.full_name}: {', '.join(branches) or 'none but main'}."
         else:
             existing = f"Tables of {identifier.database}: {', '.join(self.tables(identifier.database)) or 'none'}."

@@ -12,6 +12,7 @@ from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
 from ..metadata.schema import TableSchema
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
+from ..paths import TablePaths
 
 Version = int | str | dt.datetime | None
 
@@ -55,6 +56,8 @@ def on_branch(store: TableStore, branch: str) -> TableStore:
         return store
     identifier = Identifier(store.identifier.database, store.identifier.table, branch)
     try:
+        if branch != MAIN_BRANCH and not _is_complete(store, branch):
+            raise NotFound(f"Branch {branch!r} has no first schema.")
         return TableStore(store.file_io, store.paths.root, identifier, clock=store.clock)
     except NotFound:
         existing = ", ".join(branch_names(store)) or "none but main"
@@ -65,8 +68,14 @@ def on_branch(store: TableStore, branch: str) -> TableStore:
 
 def branch_names(store: TableStore) -> list[str]:
     """All branches but main."""
-    names = store.file_io.list_directories(store.paths.branch_directory)
-    return sorted(name.removeprefix("branch-") for name in names if name.startswith("branch-"))
+    directories = store.file_io.list_directories(store.paths.branch_directory)
+    names = (name.removeprefix("branch-") for name in directories if name.startswith("branch-"))
+    return sorted(name for name in names if _is_complete(store, name))
+
+
+def _is_complete(store: TableStore, branch: str) -> bool:
+    """Whether a branch exists: its first schema is written last and deleted first."""
+    return store.file_io.exists(TablePaths(store.paths.root, branch).schema(0))
 
 
 def _find(store: TableStore, version: int | str | dt.datetime) -> Snapshot:

@@ -106,6 +106,19 @@ def test_pypaimon_reads_deletes_and_overwrites(table: Table, warehouse: str, run
     assert as_sorted(json.loads(run_pypaimon(READ, warehouse, "shop.t"))) == ours
 
 
+def test_pypaimon_reads_a_branch_and_main_after_taking_it_over(
+    table: Table, warehouse: str, run_pypaimon: Callable[..., str]
+) -> None:
+    table.write(pa.Table.from_pylist(rows(0, 10, "main"), SCHEMA))
+    table.branches.create("fix")
+    fix = table.on_branch("fix")
+    fix.write(pa.Table.from_pylist(rows(5, 15, "fixed"), SCHEMA))
+    on_branch = as_sorted(fix.to_arrow().to_pylist())
+    assert as_sorted(json.loads(run_pypaimon(READ, warehouse, "shop.t$branch_fix"))) == on_branch
+    table.branches.fast_forward("fix")
+    assert as_sorted(json.loads(run_pypaimon(READ, warehouse, "shop.t"))) == on_branch
+
+
 def test_pypaimon_reads_a_table_whose_schema_changed(
     table: Table, warehouse: str, run_pypaimon: Callable[..., str]
 ) -> None:

@@ -1,0 +1,226 @@
+"""Branches: forked, written apart, taken over or refused."""
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from storage import AddColumn, AlreadyExists, Catalog, CommitConflict, InvalidRequest, NotFound, Table
+from storage.file_io import FileIO
+from storage.metadata.table_store import TableStore
+
+
+def batch(*ids: int, item: str = "main") -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "item": [item] * len(ids)})
+
+
+def rows(table: Table, **how: Any) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in table.to_arrow(**how).to_pylist())
+
+
+@pytest.fixture
+def forked(orders: Table) -> Table:
+    """Two snapshots on main, and a branch `fix` from the tag of the second."""
+    orders.write(batch(1))
+    orders.write(batch(2))
+    orders.tags.create("two")
+    orders.branches.create("fix", tag="two")
+    return orders
+
+
+def test_a_branch_reads_what_main_had_and_is_written_apart(forked: Table, tmp_path: Path) -> None:
+    files = set(tmp_path.rglob("*.parquet"))
+    fix = forked.on_branch("fix")
+    assert rows(fix) == rows(forked)
+    assert set(tmp_path.rglob("*.parquet")) == files
+    fix.write(batch(1, item="fixed"))
+    forked.write(batch(3))
+    assert rows(fix) == [(1, "fixed"), (2, "main")]
+    assert rows(forked) == [(1, "main"), (2, "main"), (3, "main")]
+    assert forked.branches.names() == ["fix"]
+    assert rows(forked, version="fix.3") == rows(fix)
+    assert rows(forked, version="fix.two") == [(1, "main"), (2, "main")]
+
+
+def test_a_branch_begins_at_a_tag_a_snapshot_the_latest_state_or_empty(forked: Table) -> None:
+    forked.branches.create("old", snapshot_id=1)
+    forked.branches.create("new")
+    forked.branches.create("bare", empty=True)
+    assert rows(forked.on_branch("old")) == [(1, "main")]
+    assert rows(forked.on_branch("new")) == rows(forked)
+    assert rows(forked.on_branch("bare")) == []
+    forked.on_branch("bare").write(batch(9))
+    assert forked.on_branch("bare").snapshot().id == 1  # type: ignore[union-attr]
+
+
+def test_main_takes_over_a_branch_with_its_schema_and_tags(forked: Table) -> None:
+    fix = forked.on_branch("fix").alter(AddColumn("why", pa.string()))
+    fix.write(pa.table({"id": [1], "item": ["fixed"], "why": ["typo"]}))
+    fix.compact()
+    fix.tags.create("done")
+    assert forked.branches.verdict("fix").kind == "clean"
+    verdict = forked.branches.fast_forward("fix")
+    assert [snapshot.id for snapshot in verdict.new] == [3, 4]
+    main = Catalog(forked.store.paths.root.rsplit("/", 2)[0]).table("shop.orders")
+    assert rows(main) == [(1, "fixed", "typo"), (2, "main", None)]
+    assert [tag.name for tag in main.tags.list()] == ["two", "done"]
+    assert main.branches.verdict("fix").new == ()
+    main.write(pa.table({"id": [5], "item": ["after"], "why": [None]}))
+    fix.write(pa.table({"id": [6], "item": ["apart"], "why": ["again"]}))
+    assert main.count() == fix.count() == 3
+
+
+def test_a_main_that_has_moved_is_not_overwritten_and_the_loss_is_named(forked: Table) -> None:
+    forked.on_branch("fix").write(batch(1, item="fixed"))
+    from storage import CommitId
+
+    forked.write(batch(3), commit_id=CommitId("nightly", 1))
+    with pytest.raises(CommitConflict, match=r"diverged.*3 \(WRITE by nightly\)"):
+        forked.branches.fast_forward("fix")
+    assert rows(forked) == [(1, "main"), (2, "main"), (3, "main")]
+    verdict = forked.branches.fast_forward("fix", discard_main=True)
+    assert [snapshot.commit_user for snapshot in verdict.lost] == ["nightly"]
+    assert rows(forked) == [(1, "fixed"), (2, "main")]
+
+
+def test_an_empty_branch_is_taken_over_by_an_empty_main_only(catalog: Catalog) -> None:
+    for name in ("a.b", "a.c"):
+        table = catalog.create_table(name, pa.schema([("id", pa.int64()), ("item", pa.string())]))
+        table.branches.create("first", empty=True)
+        table.on_branch("first").write(batch(1))
+    catalog.table("a.b").branches.fast_forward("first")
+    assert catalog.table("a.b").count() == 1
+    catalog.table("a.c").write(batch(7))
+    with pytest.raises(CommitConflict, match="diverged"):
+        catalog.table("a.c").branches.fast_forward("first")
+
+
+class Stops(FileIO):
+    """Stops before the change number `left`, or lets a rival act then."""
+
+    def __init__(self, left: int, act: Callable[[], object]) -> None:
+        super().__init__("file://")
+        self.left = left
+        self.act = act
+
+    def _change(self) -> None:
+        self.left -= 1
+        if self.left == -1:
+            self.act()
+
+    def create_exclusively(self, path: str, data: bytes) -> bool:
+        self._change()
+        return super().create_exclusively(path, data)
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        self._change()
+        super().write_bytes(path, data)
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        self._change()
+        super().overwrite(path, data)
+
+    def delete(self, path: str) -> None:
+        self._change()
+        super().delete(path)
+
+    def delete_directory(self, path: str) -> None:
+        self._change()
+        super().delete_directory(path)
+
+
+class Crash(Exception):
+    """The process is gone."""
+
+
+def crash() -> None:
+    raise Crash
+
+
+def through(table: Table, file_io: FileIO) -> Table:
+    store = table.store
+    return Table(TableStore(file_io, store.paths.root, store.identifier, clock=store.clock), "snapline")
+
+
+def test_creating_a_branch_can_stop_anywhere_and_be_repeated(orders: Table) -> None:
+    orders.write(batch(1))
+    orders = orders.alter(AddColumn("more", pa.int32()))
+    step, done = 0, False
+    while not done:
+        try:
+            through(orders, Stops(step, crash)).branches.create(f"b{step}", snapshot_id=1)
+            done = True
+        except Crash:
+            assert f"b{step}" not in orders.branches.names()
+            assert orders.count() == 1
+            orders.branches.create(f"b{step}", snapshot_id=1)
+        assert rows(orders.on_branch(f"b{step}")) == [(1, "main")]
+        step += 1
+    assert step > 4
+
+
+def test_a_takeover_can_stop_anywhere_and_be_repeated(forked: Table) -> None:
+    fix = forked.on_branch("fix").alter(AddColumn("why", pa.string()))
+    states = [[(1, "main", None), (2, "main", None)]]
+    for number in (1, 2, 3):
+        fix.write(pa.table({"id": [number], "item": ["fixed"], "why": ["x"]}))
+        states.append(rows(fix))
+    fix.tags.create("done")
+    old = [row[:2] for row in states[0]]
+    for step in count():
+        try:
+            # Every call goes on from where the one before it stopped.
+            through(forked, Stops(step, crash)).branches.fast_forward("fix")
+            break
+        except Crash:
+            assert rows(through(forked, FileIO("file://"))) in [old, *states]
+    main = through(forked, FileIO("file://"))
+    assert rows(main) == states[-1]
+    assert [tag.name for tag in main.tags.list()] == ["two", "done"]
+    assert main.store.snapshots.ids() == [1, 2, 3, 4, 5]
+
+
+def test_a_writer_who_comes_first_during_a_takeover_loses_nothing(forked: Table) -> None:
+    fix = forked.on_branch("fix")
+    fix.write(batch(1, item="fixed"))
+    fix.write(batch(2, item="fixed"))
+    rival = through(forked, FileIO("file://"))
+    slow = through(forked, Stops(0, lambda: rival.write(batch(99, item="rival"))))
+    with pytest.raises(CommitConflict, match="came first"):
+        slow.branches.fast_forward("fix")
+    assert rows(rival) == [(1, "main"), (2, "main"), (99, "rival")]
+
+
+def test_a_deleted_branch_goes_with_the_files_that_only_it_needs(forked: Table, tmp_path: Path) -> None:
+    files = set(tmp_path.rglob("*.parquet"))
+    forked.on_branch("fix").write(batch(1, item="fixed"))
+    forked.branches.delete("fix")
+    assert set(tmp_path.rglob("*.parquet")) == files
+    assert forked.branches.names() == []
+    assert rows(forked) == [(1, "main"), (2, "main")]
+
+
+def test_what_cannot_be_is_refused(forked: Table) -> None:
+    with pytest.raises(AlreadyExists, match="Delete it first"):
+        forked.branches.create("fix")
+    for name in ("main", "12", "a.b"):
+        with pytest.raises(InvalidRequest, match="cannot name a branch"):
+            forked.branches.create(name)
+    with pytest.raises(NotFound, match="Existing tags: two"):
+        forked.branches.create("x", tag="three")
+    with pytest.raises(NotFound, match="Existing branches: fix"):
+        forked.branches.fast_forward("fox")
+    with pytest.raises(InvalidRequest, match="give one of these"):
+        forked.branches.create("x", tag="two", empty=True)
+    with pytest.raises(InvalidRequest, match="main branch"):
+        forked.branches.delete("main")
+
+
+def test_tables_are_altered_on_both_sides(forked: Table) -> None:
+    forked.on_branch("fix").alter(AddColumn("x", pa.int32()))
+    forked.alter(AddColumn("y", pa.int32()))
+    with pytest.raises(CommitConflict, match="both were altered"):
+        forked.branches.fast_forward("fix")
