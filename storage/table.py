@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .branches import Branches
 from .errors import CommitConflict, InvalidRequest, Unsupported
-from .identifier import MAIN_BRANCH, Identifier, SnapshotRef
+from .identifier import Identifier, SnapshotRef
 from .lsm.merge_engines import merge_engine_of
-from .maintain.branch import Verdict, create_branch, delete_branch, fast_forward, judge
 from .maintain.compaction import Place, Progress, compact
 from .maintain.expire import Removal, expire_snapshots
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
@@ -23,13 +23,13 @@ from .metadata.schema import TableSchema
 from .metadata.schema_change import SchemaChange, next_schema
 from .metadata.snapshot import ANALYZE, BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from .metadata.table_store import TableStore
-from .metadata.tag import Tag
 from .read.changes import changes_schema, latest_schema, read_changes
 from .read.predicate import Predicate
 from .read.scan import Scan
-from .read.version import Version, branch_names, on_branch, resolve_version
+from .read.version import Version, on_branch, resolve_version
 from .row_changes import Change, assignments, rewrite_files, with_values
 from .system_tables import read_system_table
+from .tags import Tags
 from .values import from_arrow, from_literal, to_arrow
 from .write.commit import CommitId, CommitListener, Overwrite, TableCommit
 from .write.incoming import Rows
@@ -134,11 +134,11 @@ class Table:
         return None if snapshot is None else self._ref(store, snapshot)
 
     @property
-    def tags(self) -> "Tags":
+    def tags(self) -> Tags:
         return Tags(self._store)
 
     @property
-    def branches(self) -> "Branches":
+    def branches(self) -> Branches:
         return Branches(self._store, self._listeners)
 
     # --- reading
@@ -443,80 +443,6 @@ class Table:
                     f"Partition columns: {', '.join(keys) or 'none'}."
                 )
         return {name: from_literal(value, self.schema.field(name).type) for name, value in partition.items()}
-
-
-class Tags:
-    """The tags of one branch."""
-
-    def __init__(self, store: TableStore) -> None:
-        self._store = store
-
-    def create(self, name: str, *, snapshot_id: int | None = None, replace: bool = False) -> Tag:
-        """Name a snapshot: the latest, unless an id is given. No data is copied.
-
-        Raises AlreadyExists if the name is taken by another snapshot and `replace` is not set.
-        """
-        snapshot = self._store.snapshots.latest() if snapshot_id is None else self._store.snapshots.get(snapshot_id)
-        if snapshot is None:
-            raise InvalidRequest(f"{self._store.identifier} has no snapshot to tag. Write to the table first.")
-        return self._store.tags.create(name, snapshot, replace=replace)
-
-    def delete(self, name: str) -> None:
-        """Forget a name. Raises NotFound, listing the tags, if there is none."""
-        self._store.tags.delete(name)
-
-    def get(self, name: str) -> Tag:
-        return self._store.tags.get(name)
-
-    def list(self) -> list[Tag]:
-        """All tags, by snapshot id."""
-        return self._store.tags.all()
-
-
-class Branches:
-    """The branches of a table: forks that share its data files."""
-
-    def __init__(self, store: TableStore, listeners: Sequence[CommitListener]) -> None:
-        self._store = store
-        self._listeners = listeners
-
-    def names(self) -> list[str]:
-        """All branches but main."""
-        return branch_names(self._store)
-
-    def create(self, name: str, *, tag: str | None = None, snapshot_id: int | None = None, empty: bool = False) -> None:
-        """Fork at a tag, at a snapshot, or (by default) at the latest state; `empty` takes the schema alone.
-
-        Raises AlreadyExists if there is one of that name.
-        """
-        if sum((tag is not None, snapshot_id is not None, empty)) > 1:
-            raise InvalidRequest("A branch begins at a tag, at a snapshot, or empty: give one of these.")
-        snapshot = None
-        if tag is not None:
-            snapshot = self._store.tags.get(tag).snapshot
-        elif not empty:
-            snapshot = resolve_version(self._store, snapshot_id)[1]
-        create_branch(self._store, name, snapshot, tag)
-
-    def delete(self, name: str) -> None:
-        """Delete a branch and the files that only it needs."""
-        delete_branch(self._store, name)
-
-    def verdict(self, name: str) -> Verdict:
-        """Whether main can take a branch over without losing anything."""
-        return judge(on_branch(self._store, MAIN_BRANCH), on_branch(self._store, name))
-
-    def fast_forward(self, name: str, *, discard_main: bool = False) -> Verdict:
-        """Make a branch's snapshots main's own; the branch stays. Can be called again after a crash.
-
-        Raises CommitConflict that names what would be lost if main has moved, unless `discard_main`.
-        """
-        return fast_forward(
-            on_branch(self._store, MAIN_BRANCH),
-            on_branch(self._store, name),
-            discard_main=discard_main,
-            listeners=self._listeners,
-        )
 
 
 def _predicate(where: str | Predicate) -> Predicate:

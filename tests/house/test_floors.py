@@ -24,7 +24,7 @@ FLOORS = [
     {"read", "write"},
     {"maintain"},
     {"sql"},
-    {"system_tables", "row_changes"},
+    {"system_tables", "row_changes", "tags", "branches"},
     {"table"},
     {"catalog"},
     {"engines"},
