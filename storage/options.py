@@ -223,7 +223,7 @@ class TableOptions(Options):
 
 # Options that change how the bytes of a table must be read or written, and the values that this store understands.
 _UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
-    "deletion-vectors.enabled": ("false",),
+    "deletion-vectors.merge-on-read": ("false",),
     "bucket-function.type": ("default",),
     "data-evolution.enabled": ("false",),
     "row-tracking.enabled": ("false",),
@@ -237,6 +237,7 @@ _UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
     "manifest.format": ("avro",),
 }
 _UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {
+    "deletion-vectors.enabled": ("false",),
     "changelog-producer": ("none",),
     "file.format": ("parquet", "orc"),
     "data-file.thin-mode": ("false",),

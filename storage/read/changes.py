@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..data_types import arrow_schema
+from ..errors import Unsupported
 from ..lsm.sorted_run import Section, SortedRun
 from ..lsm.system_columns import DELETE, INSERT, VALUE_KIND
 from ..metadata.manifest import ADD, ManifestEntry
@@ -38,6 +39,10 @@ def read_changes(
     store: TableStore, after: int, until: int, columns: Sequence[str], predicate: Predicate | None
 ) -> Iterator[pa.RecordBatch]:
     """Batches of `changes_schema`, in the order of commits. Raises NotFound if a snapshot in between has expired."""
+    if store.schema.options.get("deletion-vectors.enabled", "false") == "true":
+        raise Unsupported(
+            f"Table {store.identifier} has 'deletion-vectors.enabled': rows that are marked as deleted leave no change to read."
+        )
     schema = changes_schema(store, columns)
     for snapshot_id in range(after + 1, until + 1):
         snapshot = store.snapshots.get(snapshot_id)

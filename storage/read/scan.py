@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from ..data_types import DataField
-from ..errors import Unsupported
 from ..format import avro
 from ..format.binary_row import EMPTY_ROW, buckets_of, decode, hash_rows
 from ..format.column_stats import ColumnStats, deserialize
+from ..format.deletion_vector import DeletionVector
 from ..lsm.sorted_run import Key, Section, SortedRun, split_into_sections
 from ..metadata.live_files import live_files
 from ..metadata.manifest import DataFile, ManifestEntry, ManifestFile
@@ -60,19 +60,26 @@ class Scan:
         """The files that can hold wanted rows, as far as partition, bucket and a file's own statistics tell."""
         if self.snapshot is None:
             return []
-        if self.snapshot.index_manifest is not None:
-            _refuse_deletion_vectors(self.store, self.snapshot.index_manifest)
         pruning = _Pruning(self.store, self.predicate)
         manifests = [one for one in self.store.manifests_of(self.snapshot) if pruning.keeps_manifest(one)]
         entries = live_files(manifests, self.store.manifests.read, pruning.keeps_place)
         return [entry for entry in entries if pruning.keeps_file(entry)]
 
     @cached_property
+    def deletion_vectors(self) -> dict[str, DeletionVector]:
+        """The deleted rows of data files, by the file's name."""
+        if self.snapshot is None or self.snapshot.index_manifest is None:
+            return {}
+        return _deletion_vectors(self.store, self.snapshot.index_manifest)
+
+    @cached_property
     def splits(self) -> list[Split]:
         """Splits of about `source.split.target-size`, in the order of partitions and buckets."""
         places: dict[tuple[bytes, int], list[DataFile]] = {}
-        # What first-row keeps is settled by compaction: rows that it has not seen are not there yet.
-        hides_level_0 = self.store.options.merge_engine == "first-row"
+        # Here compaction settles what stands: rows that it has not seen are not there yet.
+        hides_level_0 = self.store.schema.primary_keys and (
+            self.store.options.merge_engine == "first-row" or self._has_deletion_vectors
+        )
         for entry in self.entries:
             if hides_level_0 and entry.file.level == 0:
                 continue
@@ -82,9 +89,19 @@ class Scan:
             directory = self.store.paths.bucket(self.partition_path(partition), bucket)
             sections = self._prune_sections(self._sections(files))
             splits += [
-                Split(self.request, partition, bucket, directory, tuple(packed)) for packed in self._pack(sections)
+                Split(self.request, partition, bucket, directory, tuple(packed), self._vectors_of(packed))
+                for packed in self._pack(sections)
             ]
         return splits
+
+    @property
+    def _has_deletion_vectors(self) -> bool:
+        return self.store.schema.options.get("deletion-vectors.enabled", "false") == "true"
+
+    def _vectors_of(self, sections: Sequence[Section]) -> dict[str, DeletionVector]:
+        vectors = self.deletion_vectors
+        names = (file.name for section in sections for file in section.files) if vectors else ()
+        return {name: vectors[name] for name in names if name in vectors}
 
     def partition_path(self, partition: bytes) -> str:
         """`k1=v1/k2=v2` of a partition; empty for tables without."""
@@ -94,7 +111,8 @@ class Scan:
 
     def _sections(self, files: Sequence[DataFile]) -> list[Section]:
         key_types = self.store.key_types
-        if not key_types:
+        if not key_types or self._has_deletion_vectors:
+            # With deletion vectors, what a newer file replaced is marked in the older one: nothing is merged.
             ordered = sorted(files, key=lambda file: file.min_sequence_number)
             return [Section((SortedRun((file,)),)) for file in ordered]
 
@@ -156,14 +174,16 @@ class Scan:
         return sum(batch.num_rows for batch in narrow.to_batches())
 
 
-def _refuse_deletion_vectors(store: TableStore, index_manifest: str) -> None:
+def _deletion_vectors(store: TableStore, index_manifest: str) -> dict[str, DeletionVector]:
+    """The vector of each data file that has one, by the file's name."""
     path = store.paths.manifest(index_manifest)
-    kinds = {record["_INDEX_TYPE"] for record in avro.read_records(store.file_io.read_bytes(path), path)}
-    if "DELETION_VECTORS" in kinds:
-        raise Unsupported(
-            f"Table {store.identifier} has deletion vectors, which are not supported: rows that are deleted would "
-            "appear. Compact the table with a writer that knows them, or read it there."
-        )
+    found = {}
+    for record in avro.read_records(store.file_io.read_bytes(path), path):
+        if record["_INDEX_TYPE"] == "DELETION_VECTORS":
+            index_file = record.get("_EXTERNAL_PATH") or f"{store.paths.root}/index/{record['_FILE_NAME']}"
+            for one in record["_DELETIONS_VECTORS_RANGES"] or ():
+                found[one["f0"]] = DeletionVector(index_file, one["f1"], one["f2"])
+    return found
 
 
 class FileStatistics:

@@ -1,10 +1,11 @@
 """A split: the part of a scan that one task reads. Pickles, so that it can travel to a Spark executor."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from ..format.deletion_vector import DeletionVector
 from ..lsm.sorted_run import Section
 from .split_read import ReadRequest, read_sections
 
@@ -18,6 +19,7 @@ class Split:
     bucket: int
     directory: str
     sections: tuple[Section, ...]
+    deletion_vectors: Mapping[str, DeletionVector] = field(default_factory=dict)
 
     @property
     def needs_merge(self) -> bool:
@@ -45,7 +47,7 @@ class Split:
     @property
     def row_count_is_exact(self) -> bool:
         """Whether `row_count_unmerged` is the number of rows, without reading any."""
-        return not self.needs_merge and not self.may_hold_deletes
+        return not self.needs_merge and not self.may_hold_deletes and not self.deletion_vectors
 
     @property
     def row_count_unmerged(self) -> int:
@@ -59,10 +61,14 @@ class Split:
         Where it `may_hold_deletes`, the reader has to keep rows of `_VALUE_KIND` 0 and 2 only.
         """
         schema = self.request.store.schema
-        return not self.needs_merge and all(
-            file.schema_id == schema.id and file.format == "parquet"
-            for section in self.sections
-            for file in section.files
+        return (
+            not self.needs_merge
+            and not self.deletion_vectors
+            and all(
+                file.schema_id == schema.id and file.format == "parquet"
+                for section in self.sections
+                for file in section.files
+            )
         )
 
     def read(self, *, use_threads: bool = True) -> Iterator[pa.RecordBatch]:
@@ -70,4 +76,6 @@ class Split:
 
         Say `use_threads=False` where other splits are read at the same time.
         """
-        return read_sections(self.request, self.partition, self.directory, self.sections, use_threads=use_threads)
+        return read_sections(
+            self.request, self.partition, self.directory, self.sections, self.deletion_vectors, use_threads=use_threads
+        )

@@ -4,15 +4,18 @@ What always holds: a filter on a column outside the key is applied to rows only 
 of a row must not come up because a newer one was filtered away.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 
+import numpy as np
 import pyarrow as pa
 
 from ..data_types import DataField, arrow_schema
 from ..format.binary_row import decode
 from ..format.data_file import DataFileReader, RowRange
+from ..format.deletion_vector import DeletionVector
 from ..format.open_data_file import open_reader
 from ..lsm.merge import RunCursor, merge_sorted_runs, without_deletes
 from ..lsm.merge_engines import merge_engine_of
@@ -24,6 +27,8 @@ from ..metadata.table_store import TableStore
 from ..values import to_arrow
 from .evolution import evolve
 from .predicate import Predicate, restricted_to, value_ranges
+
+_NONE: Mapping[str, DeletionVector] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -41,10 +46,16 @@ class ReadRequest:
 
 
 def read_sections(
-    request: ReadRequest, partition: bytes, directory: str, sections: Sequence[Section], *, use_threads: bool
+    request: ReadRequest,
+    partition: bytes,
+    directory: str,
+    sections: Sequence[Section],
+    deletion_vectors: Mapping[str, DeletionVector] = _NONE,
+    *,
+    use_threads: bool,
 ) -> Iterator[pa.RecordBatch]:
     """Read sections of the bucket in `directory`: batches of `request.schema`, none of them empty."""
-    reader = _SectionReader(request, partition, directory, use_threads)
+    reader = _SectionReader(request, partition, directory, use_threads, deletion_vectors)
     for section in sections:
         for batch in reader.read(section):
             if batch.num_rows:
@@ -63,8 +74,16 @@ def read_run(
 
 
 class _SectionReader:
-    def __init__(self, request: ReadRequest, partition: bytes, directory: str, use_threads: bool) -> None:
+    def __init__(
+        self,
+        request: ReadRequest,
+        partition: bytes,
+        directory: str,
+        use_threads: bool,
+        deletion_vectors: Mapping[str, DeletionVector] = _NONE,
+    ) -> None:
         schema = request.store.schema
+        self._deletion_vectors = deletion_vectors
         self._use_threads = use_threads
         self._directory = directory
         self._store = request.store
@@ -170,10 +189,15 @@ class _SectionReader:
             checks_kind = bool(self._key_fields) and file.level == 0
             if checks_kind:
                 needed.append(VALUE_KIND)
-            groups = reader.row_groups(self._ranges(predicate, mapping, keyed=False))
+            vector = self._deletion_vectors.get(file.name)
+            # Deleted rows are known by their place in the whole file.
+            groups = reader.row_groups([] if vector else self._ranges(predicate, mapping, keyed=False))
             names = [field.name for field in self._fields]
             needed = needed or reader.column_names[:1]
-            for batch in reader.read_batches(needed, groups, use_threads=self._use_threads):
+            batches = reader.read_batches(needed, groups, use_threads=self._use_threads)
+            if vector is not None:
+                batches = _without_positions(batches, vector.read(self._store.file_io))
+            for batch in batches:
                 if checks_kind:
                     batch = without_deletes(batch)
                 yield pa.RecordBatch.from_arrays([self._value(batch, field, mapping) for field in self._fields], names)
@@ -202,6 +226,21 @@ class _SectionReader:
                 bounds = [None if bound is None else to_arrow([bound], data_type)[0].as_py() for bound in (low, high)]
                 ranges.append(RowRange(source, *bounds))
         return ranges
+
+
+def _without_positions(batches: Iterator[pa.RecordBatch], positions: np.ndarray) -> Iterator[pa.RecordBatch]:
+    """The rows of a file but those at some positions."""
+    start = 0
+    for batch in batches:
+        low, high = np.searchsorted(positions, [start, start + batch.num_rows])
+        if low < high:
+            kept = np.ones(batch.num_rows, bool)
+            kept[positions[low:high] - start] = False
+            batch, rows = batch.filter(pa.array(kept)), batch.num_rows
+        else:
+            rows = batch.num_rows
+        start += rows
+        yield batch
 
 
 class _FileColumns:
