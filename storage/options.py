@@ -118,7 +118,29 @@ class TableOptions(Options):
         "`partial-update`, `aggregation` (by `fields.<column>.aggregate-function`), `first-row`.",
     )
     changelog_producer: str = option(
-        "changelog-producer", "none", "Who writes changelog files. Supported for writing: `none`."
+        "changelog-producer", "none", "Who writes changelog files: `none` (readers of changes get rows as they were "
+        "written), `input` (the writer stores what it gets), `lookup` (a compaction after each write stores complete "
+        "pairs of -U and +U), `full-compaction` (each full compaction stores the difference to the one before).",
+    )  # fmt: skip
+    changelog_row_deduplicate: bool = option(
+        "changelog-producer.row-deduplicate", "false", "Leave out updates that changed no value.", "true or false"
+    )
+    full_compaction_delta_commits: int | None = option(
+        "full-compaction.delta-commits", None, "Compact a bucket fully after this many commits to it.", "whole number"
+    )
+    change_tracking: bool = option(
+        "change-tracking", "true", "Commits produce changes for downstream readers.", "true or false"
+    )
+    change_tracking_off_partitions: tuple[str, ...] = option(
+        "change-tracking.off-partitions", "", "Partitions (`day=2024-05-01/region=eu`) whose commits produce no changes.",
+        "names, separated by commas",
+    )  # fmt: skip
+    streaming_read_overwrite: bool = option(
+        "streaming-read-overwrite", "true", "Readers of changes see what an overwrite replaced as -D and what came as "
+        "+I; `false` leaves overwrites out.", "true or false",
+    )  # fmt: skip
+    consumer_expiration_ms: int | None = option(
+        "consumer.expiration-time", None, "Forget consumers that have not moved for this long.", "duration"
     )
     rowkind_field: str | None = option(
         "rowkind.field", None, "A text column that holds the kind of each row: `+I`, `-U`, `+U`, `-D`."
@@ -216,6 +238,16 @@ class TableOptions(Options):
         "names, separated by commas",
     )  # fmt: skip
 
+    @property
+    def top_level(self) -> int:
+        """The highest level of a bucket, whose files are the oldest."""
+        return (self.level_count or self.compaction_run_count_trigger + 1) - 1
+
+    @property
+    def told_level(self) -> int | None:
+        """Files of this level and above hold rows that a changelog has told of; None if compactions tell of nothing."""
+        return {"lookup": 1, "full-compaction": self.top_level}.get(self.changelog_producer)
+
     def target_file_size(self, has_primary_key: bool) -> int:
         """Bytes at which data files are rolled."""
         return self.target_file_size_bytes or (128 if has_primary_key else 256) * 1024 * 1024
@@ -238,7 +270,7 @@ _UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
 }
 _UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {
     "deletion-vectors.enabled": ("false",),
-    "changelog-producer": ("none",),
+    "changelog-producer": ("none", "input", "lookup", "full-compaction"),
     "file.format": ("parquet", "orc"),
     "data-file.thin-mode": ("false",),
 }

@@ -44,6 +44,13 @@ class TablePaths:
     def branch_directory(self) -> str:
         return f"{self.root}/branch"
 
+    @property
+    def consumer_directory(self) -> str:
+        return f"{self.metadata_root}/consumer"
+
+    def consumer(self, name: str) -> str:
+        return f"{self.consumer_directory}/consumer-{name}"
+
     def schema(self, schema_id: int) -> str:
         return f"{self.schema_directory}/schema-{schema_id}"
 

@@ -4,26 +4,29 @@ Copy-on-write reads file by file and keeps those in which nothing matches. It co
 away one of the same files.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from .data_types import DataType
-from .errors import InvalidRequest
+from .errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest
 from .format.binary_row import decode
+from .lsm.row_multiset import occurrences, row_codes
 from .lsm.sorted_run import Section, SortedRun
 from .metadata.manifest import ManifestEntry
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .paths import partition_path
-from .read.predicate import Predicate
+from .read.predicate import Comparison, Predicate, all_of
 from .read.scan import FileStatistics, Scan
 from .read.split_read import ReadRequest, read_sections
 from .values import from_literal, to_arrow
+from .write.commit import TableCommit
 from .write.table_write import CommitMessage, TableWrite
 
+_COMMIT_TRIES = 10
 Change = Callable[[pa.Table, pa.Array], pa.Table]
 
 
@@ -68,22 +71,14 @@ def rewrite_files(
     Returns the files to take away, and what to add.
     """
     scan = Scan(store, snapshot, None, predicate)
-    request = ReadRequest(store, tuple(store.schema.column_names), None)
     statistics = FileStatistics(store)
     deleted: list[ManifestEntry] = []
     writer = TableWrite(store, ignore_existing=True)
     try:
         for entry in scan.entries:
-            if not statistics.may_match(predicate, entry.file):
+            rows = _rows_of(store, entry) if statistics.may_match(predicate, entry.file) else None
+            if rows is None:
                 continue
-            values = decode(entry.partition, store.partition_types)
-            path = partition_path(store.schema.fields_named(store.schema.partition_keys), values, store.options)
-            directory = store.paths.bucket(path, entry.bucket)
-            section = Section((SortedRun((entry.file,)),))
-            batches = list(read_sections(request, entry.partition, directory, [section], use_threads=True))
-            if not batches:
-                continue
-            rows = pa.Table.from_batches(batches).combine_chunks()
             (batch,) = rows.to_batches()
             mask = pc.fill_null(predicate.mask(batch), False)
             if not pc.any(mask).as_py():
@@ -94,3 +89,107 @@ def rewrite_files(
     except BaseException:
         writer.abort()
         raise
+
+
+def _rows_of(store: TableStore, entry: ManifestEntry) -> pa.Table | None:
+    """The rows of a data file of a table without a key in one chunk; None if it has none."""
+    values = decode(entry.partition, store.partition_types)
+    path = partition_path(store.schema.fields_named(store.schema.partition_keys), values, store.options)
+    request = ReadRequest(store, tuple(store.schema.column_names), None)
+    section = Section((SortedRun((entry.file,)),))
+    directory = store.paths.bucket(path, entry.bucket)
+    batches = list(read_sections(request, entry.partition, directory, [section], use_threads=True))
+    return pa.Table.from_batches(batches).combine_chunks() if batches else None
+
+
+def commit_counted(
+    store: TableStore,
+    commit: TableCommit,
+    messages: Sequence[CommitMessage],
+    properties: Mapping[str, str] | None,
+    operation: str | None,
+    change_tracking: bool,
+) -> Snapshot | None:
+    """Commit rows of a table without a key of which some take others away: for each, one equal row goes.
+
+    Files that hold such rows are written anew, those of this commit among them; another commit that takes away the same
+    files makes it start again. Raises InvalidRequest if a row to be taken away is not there; nothing is written then.
+    """
+    earlier = commit.find_committed()
+    own_paths = [path for message in messages for path in message.paths]
+    if earlier is not None:
+        store.file_io.delete_quietly(own_paths)
+        return earlier
+    retracted = pa.concat_tables([rows for message in messages for rows in message.retracted])
+    own = [entry for message in messages for entry in message.added]
+    try:
+        for attempt in range(_COMMIT_TRIES):
+            deleted, kept, rewritten = _take_away(store, own, retracted)
+            try:
+                # The files of this commit go with the caller's own message, so that they outlive a lost race.
+                return commit.commit(
+                    [CommitMessage(tuple(kept)), rewritten], deleted=deleted, operation=operation,
+                    properties=properties, change_tracking=change_tracking,
+                )  # fmt: skip
+            except CommitConflict:
+                if attempt + 1 == _COMMIT_TRIES:
+                    raise
+        raise AssertionError("the last try raises")
+    except CommitOutcomeUnknown:
+        raise
+    except BaseException:
+        store.file_io.delete_quietly(own_paths)
+        raise
+
+
+def _take_away(
+    store: TableStore, own: Sequence[ManifestEntry], retracted: pa.Table
+) -> tuple[list[ManifestEntry], list[ManifestEntry], CommitMessage]:
+    """Live files to delete, files of the commit to keep, and what is written in place of the others."""
+    snapshot = store.snapshots.latest()
+    predicate = _range_of(store, retracted)
+    live = [] if snapshot is None else Scan(store, snapshot, None, predicate).entries
+    statistics = FileStatistics(store)
+    deleted: list[ManifestEntry] = []
+    kept: list[ManifestEntry] = []
+    left = retracted
+    writer = TableWrite(store, ignore_existing=True)
+    own_names = {entry.file.name for entry in own}
+    try:
+        for entry in [*own, *live]:
+            is_own = entry.file.name in own_names
+            may_hold = left.num_rows > 0 and (predicate is None or statistics.may_match(predicate, entry.file))
+            rows = _rows_of(store, entry) if may_hold else None
+            taken = None
+            if rows is not None:
+                codes = row_codes([rows, left])
+                taken = occurrences(codes[: rows.num_rows], codes[rows.num_rows :])
+            if rows is None or taken is None or not taken.any():
+                kept += [entry] if is_own else []
+                continue
+            left = left.filter(pa.array(~occurrences(codes[rows.num_rows :], codes[: rows.num_rows][taken])))
+            deleted += [] if is_own else [entry]
+            writer.write(rows.filter(pa.array(~taken)))
+        if left.num_rows:
+            raise InvalidRequest(
+                f"{left.num_rows} rows of kind -U or -D are not in {store.identifier}, the first is "
+                f"{left.slice(0, 1).to_pylist()[0]}. "
+                "Each takes away one row that equals it in every column. Set 'ignore-delete' to drop them."
+            )
+        return deleted, kept, writer.prepare_commit()
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def _range_of(store: TableStore, rows: pa.Table) -> Predicate | None:
+    """What all of some rows have in common, to skip files by: the ranges of columns of plain types without nulls."""
+    bounds: list[Predicate] = []
+    for field in store.schema.fields:
+        column = rows.column(field.name)
+        if column.null_count or not (pa.types.is_integer(column.type) or pa.types.is_string(column.type)):
+            continue
+        extremes = pc.min_max(column).as_py()
+        bounds += [Comparison(field.name, ">=", extremes["min"]), Comparison(field.name, "<=", extremes["max"])]
+    found = all_of(bounds)
+    return None if found is None else found.bind(store.schema)

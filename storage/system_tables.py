@@ -12,6 +12,7 @@ from .format.binary_row import EMPTY_ROW, decode
 from .format.column_stats import SerializedStats, deserialize
 from .metadata.manifest import ManifestEntry
 from .metadata.table_store import TableStore
+from .read.changes import KINDS, ROW_KIND
 from .read.scan import FileStatistics, Scan
 from .read.version import branch_names
 from .values import cast_text
@@ -64,12 +65,16 @@ _SCHEMAS = {
         ("partition", _TEXT), ("bucket!", _INT), ("record_count!", _LONG), ("file_size_in_bytes!", _LONG),
         ("file_count!", _LONG), ("last_update_time", _TIME),
     ),
+    "consumers": _columns(("consumer_id!", _TEXT), ("next_snapshot_id!", _LONG)),
 }  # fmt: skip
-SYSTEM_TABLES = tuple(_SCHEMAS)
+AUDIT_LOG = "audit_log"
+SYSTEM_TABLES = (*_SCHEMAS, AUDIT_LOG)
 
 
 def read_system_table(store: TableStore, name: str) -> pa.Table:
     """The rows of a system table. Raises InvalidRequest that lists the names there are."""
+    if name == AUDIT_LOG:
+        return _audit_log(store)
     reader = _READERS.get(name)
     if reader is None:
         known = ", ".join(f"${one}" for one in SYSTEM_TABLES)
@@ -145,6 +150,19 @@ def _branches(store: TableStore) -> Rows:
         created = json.loads(schema).get("timeMillis", 0) if schema else 0
         rows.append((name, _local(created)))
     return rows
+
+
+def _audit_log(store: TableStore) -> pa.Table:
+    """The merged state with the kind of each row, rows that are deleted among them."""
+    scan = Scan(store, store.snapshots.latest())
+    columns = store.schema.column_names
+    schema = pa.schema([pa.field(ROW_KIND, _TEXT, False), *store.schema.to_arrow()])
+    batches = []
+    for split in scan.splits:
+        for kinds, rows in split.read_with_kinds():
+            arrays = [pa.array(KINDS).take(kinds), *(rows.column(name) for name in columns)]
+            batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    return pa.Table.from_batches(batches, schema)
 
 
 def _live(store: TableStore) -> tuple[Scan, list[ManifestEntry]]:
@@ -241,6 +259,7 @@ def _buckets(store: TableStore) -> Rows:
 _READERS: dict[str, Callable[[TableStore], Rows]] = {
     "snapshots": _snapshots, "schemas": _schemas, "options": _options, "tags": _tags, "branches": _branches,
     "files": _files, "manifests": _manifests, "partitions": _partitions, "buckets": _buckets,
+    "consumers": lambda store: [(one.name, one.next_snapshot_id) for one in store.consumers.all()],
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .branches import Branches
+from .consumers import Consumers
 from .errors import CommitConflict, InvalidRequest, Unsupported
 from .identifier import Identifier, SnapshotRef
 from .lsm.merge_engines import merge_engine_of
@@ -23,11 +24,12 @@ from .metadata.schema import TableSchema
 from .metadata.schema_change import SchemaChange, next_schema
 from .metadata.snapshot import ANALYZE, BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from .metadata.table_store import TableStore
-from .read.changes import changes_schema, latest_schema, read_changes
+from .read.changes import changes_schema, latest_schema, plan_changes
 from .read.predicate import Predicate
 from .read.scan import Scan
+from .read.split_read import ReadRequest
 from .read.version import Version, on_branch, resolve_version
-from .row_changes import Change, assignments, rewrite_files, with_values
+from .row_changes import Change, assignments, commit_counted, rewrite_files, with_values
 from .system_tables import read_system_table
 from .tags import Tags
 from .values import from_arrow, from_literal, to_arrow
@@ -138,6 +140,10 @@ class Table:
         return Tags(self._store)
 
     @property
+    def consumers(self) -> Consumers:
+        return Consumers(self._store)
+
+    @property
     def branches(self) -> Branches:
         return Branches(self._store, self._listeners)
 
@@ -186,8 +192,9 @@ class Table:
         names = store.schema.column_names if columns is None else list(columns)
         store.schema.fields_named(names)
         predicate = None if where is None else _predicate(where).bind(store.schema)
-        batches = [] if last is None else read_changes(store, first.id if first else 0, last.id, names, predicate)
-        return pa.Table.from_batches(batches, changes_schema(store, names))
+        request = ReadRequest(store, tuple(names), predicate)
+        splits = () if last is None else plan_changes(request, first.id if first else 0, last.id)
+        return pa.Table.from_batches([batch for one in splits for batch in one.read()], changes_schema(store, names))
 
     def system_table(self, name: str) -> pa.Table:
         """A system table, such as `snapshots`, `files` or `tags`."""
@@ -202,13 +209,15 @@ class Table:
         row_kind_column: str | None = None,
         commit_id: CommitId | None = None,
         properties: Mapping[str, str] | None = None,
+        change_tracking: bool = True,
     ) -> Snapshot | None:
         """Commit rows: an upsert by primary key, an append without one. Returns the snapshot; None for no rows.
 
-        `row_kind_column` names a text column with the kind of each row: +I -U +U -D. A repeated `commit_id` changes
-        nothing and returns the snapshot it made the first time.
+        `row_kind_column` names a text column with the kind of each row: +I -U +U -D; without a primary key, each -U or
+        -D takes away one row that equals it. A repeated `commit_id` changes nothing and returns the snapshot it made
+        the first time. `change_tracking=False`: readers of changes do not see this commit.
         """
-        return self._commit(data, None, row_kind_column, commit_id, properties, "WRITE")
+        return self._commit(data, None, row_kind_column, commit_id, properties, "WRITE", change_tracking)
 
     def overwrite(
         self,
@@ -218,6 +227,7 @@ class Table:
         dynamic: bool | None = None,
         commit_id: CommitId | None = None,
         properties: Mapping[str, str] | None = None,
+        change_tracking: bool = True,
     ) -> Snapshot | None:
         """Replace rows: those of the given partition, or, of a partitioned table, of the partitions that occur in the
         data (`dynamic`, the default by option), or all.
@@ -230,8 +240,9 @@ class Table:
             matching = self.partition_values(partition)
             rows = _with_partition(data, self.schema, partition, matching)
             overwrite = Overwrite(matching=(matching,))
-            return self._commit(rows, overwrite, None, commit_id, properties, "OVERWRITE")
-        return self._commit(data, self.overwrite_by_default(dynamic), None, commit_id, properties, "OVERWRITE")
+            return self._commit(rows, overwrite, None, commit_id, properties, "OVERWRITE", change_tracking)
+        overwrite = self.overwrite_by_default(dynamic)
+        return self._commit(data, overwrite, None, commit_id, properties, "OVERWRITE", change_tracking)
 
     def overwrite_by_default(self, dynamic: bool | None = None) -> Overwrite:
         """What an overwrite without a partition replaces: the table's option decides unless `dynamic` does."""
@@ -365,10 +376,17 @@ class Table:
     def _before(self, age: dt.timedelta | None) -> int | None:
         return None if age is None else self._store.clock.now_ms() - age // dt.timedelta(milliseconds=1)
 
-    def new_write(self, *, replaces: bool = False, write_name: str | None = None) -> TableWrite:
+    def new_write(
+        self, *, replaces: bool = False, write_name: str | None = None, change_tracking: bool = True
+    ) -> TableWrite:
         """A writer whose rows somebody else commits (a Spark task, for example). `write_name` is shared by all of them."""
         self._check_writable()
-        return TableWrite(self._store, ignore_existing=replaces, write_name=write_name)
+        if not change_tracking and self._store.options.changelog_producer in ("lookup", "full-compaction"):
+            raise Unsupported(
+                f"Table {self.identifier} has 'changelog-producer' = {self._store.options.changelog_producer!r}: compactions "
+                "tell of changes, whichever commit made them. Set 'change-tracking' for the table or for partitions."
+            )
+        return TableWrite(self._store, ignore_existing=replaces, write_name=write_name, change_tracking=change_tracking)
 
     def new_commit(self, commit_id: CommitId | None = None) -> TableCommit:
         """What makes the messages of writers visible."""
@@ -389,10 +407,15 @@ class Table:
         commit_id: CommitId | None = None,
         properties: Mapping[str, str] | None = None,
         operation: str | None = None,
+        change_tracking: bool = True,
     ) -> Snapshot | None:
         """Commit what writers wrote, and compact the buckets that have come to need it."""
         commit = self.new_commit(commit_id)
-        snapshot = commit.commit(messages, overwrite=overwrite, properties=properties, operation=operation)
+        if any(message.retracted for message in messages):
+            return commit_counted(self._store, commit, messages, properties, operation, change_tracking)
+        snapshot = commit.commit(
+            messages, overwrite=overwrite, properties=properties, operation=operation, change_tracking=change_tracking
+        )
         if snapshot is not None and overwrite is None:
             self._compact_after_write({(one.partition, one.bucket) for message in messages for one in message.added})
         return snapshot
@@ -416,8 +439,9 @@ class Table:
         commit_id: CommitId | None,
         properties: Mapping[str, str] | None,
         operation: str,
+        change_tracking: bool = True,
     ) -> Snapshot | None:
-        writer = self.new_write(replaces=overwrite is not None)
+        writer = self.new_write(replaces=overwrite is not None, change_tracking=change_tracking)
         try:
             for rows in [data] if isinstance(data, pa.Table | pa.RecordBatch) else data:
                 writer.write(rows, row_kind_column)
@@ -425,7 +449,7 @@ class Table:
         except BaseException:
             writer.abort()
             raise
-        return self.commit_messages([message], overwrite, commit_id, properties, operation)
+        return self.commit_messages([message], overwrite, commit_id, properties, operation, change_tracking)
 
     def _check_writable(self) -> None:
         if self._version is not None:

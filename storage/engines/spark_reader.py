@@ -12,8 +12,8 @@ from pyspark.sql.types import ByteType, StructField, StructType
 from ..lsm.system_columns import INSERT, UPDATE_AFTER, VALUE_KIND
 from ..read.scan import Scan
 from ..table import Table
-from .spark_source import FORMAT, SnaplineSource
-from .spark_types import spark_schema
+from .spark_source import SnaplineSource
+from .spark_types import FORMAT, spark_schema
 
 
 def register(spark: SparkSession) -> None:

@@ -4,8 +4,10 @@
     df.write.format("snapline").option("warehouse", uri).mode("append").save("shop.orders")
 
 Options for reading: `version` (snapshot id, tag, `branch.tag`), `branch`, `columns` (comma-separated), `splits` (`merged`
-leaves out what Spark's own Parquet scan can read). Options for writing: `commit-user`, `commit-identifier`, `properties`
-(JSON). `storage.<key>` goes to fsspec.
+leaves out what Spark's own Parquet scan can read). Options for streaming reads: `scan.mode` (full, latest, from-snapshot
+with `scan.snapshot-id`, from-timestamp with `scan.timestamp-millis`), `snapshots-per-batch`, `consumer-id`,
+`read.changelog` (a first column `rowkind`; without it rows of kind -U and -D are left out). Options for writing:
+`commit-user`, `commit-identifier`, `row-kind-column`, `change-tracking`, `properties` (JSON). `storage.<key>` goes to fsspec.
 """
 
 import datetime as dt
@@ -43,11 +45,10 @@ from ..read.predicate import IsNull as IsNullPredicate
 from ..read.scan import Scan
 from ..read.split import Split
 from ..table import Table
-from ..write.commit import CommitId, Overwrite
-from ..write.table_write import CommitMessage, delete_files_of
-from .spark_types import as_spark_expects, spark_schema
-
-FORMAT = "snapline"
+from ..write.table_write import delete_files_of
+from .spark_stream import SnaplineStreamReader, SnaplineStreamWriter, stream_schema
+from .spark_task import FilesWritten, change_tracking_of, commit_id_of, overwrite_of, write_rows
+from .spark_types import FORMAT, as_spark_expects, spark_schema
 
 
 class SnaplineSource(DataSource):
@@ -58,13 +59,24 @@ class SnaplineSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        return spark_schema(_scan(dict(self.options)).schema)
+        options = dict(self.options)
+        if "read.changelog" in options:
+            return stream_schema(_table(options), options)
+        return spark_schema(_scan(options).schema)
 
     def reader(self, schema: StructType) -> "SnaplineReader":
         return SnaplineReader(dict(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> "SnaplineWriter":
         return SnaplineWriter(dict(self.options), overwrite)
+
+    def streamReader(self, schema: StructType) -> SnaplineStreamReader:
+        options = dict(self.options)
+        return SnaplineStreamReader(_table(options), options, schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> SnaplineStreamWriter:
+        options = dict(self.options)
+        return SnaplineStreamWriter(_table(options), options, overwrite)
 
 
 def _table(options: dict[str, str]) -> Table:
@@ -161,13 +173,6 @@ def _predicate(one: Filter) -> Predicate | None:
     return None
 
 
-@dataclass
-class FilesWritten(WriterCommitMessage):
-    """What one task wrote, on its way to the commit."""
-
-    message: CommitMessage
-
-
 class SnaplineWriter(DataSourceArrowWriter):
     """Writes level-0 files in the tasks and commits one snapshot on the driver."""
 
@@ -178,14 +183,7 @@ class SnaplineWriter(DataSourceArrowWriter):
         self._write_name = self._table.store.clock.unique_name()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        writer = self._table.new_write(replaces=self._overwrite, write_name=self._write_name)
-        try:
-            for batch in iterator:
-                writer.write(batch, self._options.get("row-kind-column"))
-            return FilesWritten(writer.prepare_commit())
-        except BaseException:
-            writer.abort()
-            raise
+        return write_rows(self._table, self._options, self._write_name, iterator, replaces=self._overwrite)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         written = [one.message for one in messages if isinstance(one, FilesWritten)]
@@ -196,29 +194,9 @@ class SnaplineWriter(DataSourceArrowWriter):
             commit_id_of(self._options),
             json.loads(self._options.get("properties") or "{}"),
             "OVERWRITE" if self._overwrite else "WRITE",
+            change_tracking_of(self._options),
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         # Tasks that were killed sent no message, so their files are found by name.
         delete_files_of(self._write_name, self._table.store)
-
-
-def overwrite_of(table: Table, options: dict[str, str]) -> Overwrite:
-    """What an overwriting write replaces: `overwrite` = `table`, `partitions` (those written), a JSON list of
-    partitions, or nothing for the table's default."""
-    mode = options.get("overwrite", "")
-    if mode.startswith("["):
-        return Overwrite(matching=tuple(table.partition_values(one) for one in json.loads(mode)))
-    return table.overwrite_by_default(None if not mode else mode == "partitions")
-
-
-def commit_id_of(options: dict[str, str]) -> CommitId | None:
-    """The commit id that the options name; None for a write that nobody repeats."""
-    if "commit-user" not in options:
-        return None
-    not_before = options.get("commit-not-before-ms")
-    try:
-        identifier = int(options.get("commit-identifier", "1"))
-        return CommitId(options["commit-user"], identifier, True, int(not_before) if not_before else None)
-    except ValueError as error:
-        raise InvalidRequest(f"Option 'commit-identifier' must be a whole number: {error}") from None

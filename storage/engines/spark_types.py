@@ -6,6 +6,9 @@ from pyspark.sql.types import StructType
 
 from ..errors import InvalidRequest, Unsupported
 
+# The name of the data source in Spark.
+FORMAT = "snapline"
+
 
 def spark_schema(schema: pa.Schema) -> StructType:
     """The Spark schema of columns of the store. Raises Unsupported for types Spark does not have."""

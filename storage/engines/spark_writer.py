@@ -20,7 +20,7 @@ from ..format.binary_row import buckets_of, hash_rows
 from ..metadata.snapshot import Snapshot
 from ..table import Table
 from ..write.commit import CommitId
-from .spark_source import FORMAT
+from .spark_types import FORMAT
 
 APPEND, OVERWRITE_TABLE, OVERWRITE_PARTITIONS = "append", "overwrite", "overwrite-partitions"
 WRITE_MODES = (APPEND, OVERWRITE_TABLE, OVERWRITE_PARTITIONS)
@@ -37,6 +37,7 @@ def write_frame(
     properties: Mapping[str, str] | None = None,
     partitions: Sequence[Mapping[str, Any]] | None = None,
     row_kind_column: str | None = None,
+    change_tracking: bool = True,
 ) -> Snapshot | None:
     """Commit a DataFrame and return the snapshot; None if there was nothing to commit.
 
@@ -55,11 +56,14 @@ def write_frame(
         "branch": table.identifier.branch,
         "commit-user": commit_id.user,
         "commit-identifier": str(commit_id.identifier),
+        "commit-exact": str(commit_id.exact).lower(),
         "properties": json.dumps(dict(properties or {})),
         **{f"storage.{key}": str(value) for key, value in table.store.file_io.storage_options.items()},
     }
     if row_kind_column:
         options["row-kind-column"] = row_kind_column
+    if not change_tracking:
+        options["change-tracking"] = "false"
     if commit_id.not_before_ms is not None:
         options["commit-not-before-ms"] = str(commit_id.not_before_ms)
     if mode != APPEND:

@@ -65,15 +65,30 @@ def merge_sorted_runs(
     twice. All batches have the same columns. A column `_SEQUENCE_NUMBER` decides who wins, and if there is none the
     rank of the run; a column `_VALUE_KIND` tells deletes, and if there is none there are none.
     """
-    active = [run for run in runs if run.advance()]
-    while active:
-        frontier = min(_key_at(run.batch, run.batch.num_rows - 1, key_count) for run in active if run.batch is not None)
-        slices = [(rows, run.rank) for run in active if (rows := run.take_until(frontier, key_count)).num_rows]
+    for slices in advance_together(runs, key_count):
         for rows in _merge_slices(slices, key_count, engine, sort=sort):
             rows = rows if keep_deletes else without_deletes(rows)
             if rows.num_rows:
                 yield rows
+
+
+def advance_together(runs: Sequence[RunCursor], key_count: int) -> Iterator[list[tuple[pa.RecordBatch, int]]]:
+    """Rows of all runs up to the same key, again and again: those of one step hold every row of their keys, with the
+    rank of their run.
+    """
+    active = [run for run in runs if run.advance()]
+    while active:
+        frontier = min(_key_at(run.batch, run.batch.num_rows - 1, key_count) for run in active if run.batch is not None)
+        yield [(rows, run.rank) for run in active if (rows := run.take_until(frontier, key_count)).num_rows]
         active = [run for run in active if run.advance()]
+
+
+def match_keys(one: pa.RecordBatch, other: pa.RecordBatch, key_count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of each, by number, whose keys are in both. Neither may hold a key twice; both are sorted by key."""
+    codes, other_codes = _codes(one, other, key_count)
+    order = np.argsort(codes, kind="stable")
+    hits, rivals = _find(codes[order], other_codes, sorted_base=key_count == 1 and _is_numeric(other))
+    return order[hits], rivals
 
 
 def _key_at(batch: pa.RecordBatch, row: int, key_count: int) -> tuple[Any, ...]:

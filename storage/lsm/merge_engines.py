@@ -250,6 +250,8 @@ def _engine_of(schema: TableSchema) -> MergeEngine:
         schema.field(name)
     if options.merge_engine == "deduplicate":
         return Deduplicate(order_by)
+    if options.merge_engine == "first-row" and options.changelog_producer not in ("none", "lookup"):
+        raise InvalidRequest("The merge engine first-row goes with 'changelog-producer' = 'none' or 'lookup'.")
     if options.merge_engine == "first-row":
         if order_by:
             raise InvalidRequest(

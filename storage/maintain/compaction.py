@@ -9,17 +9,20 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 
 import pyarrow as pa
 
+from ..data_types import DataType
 from ..format.binary_row import decode
 from ..format.parquet_file import ParquetReader
-from ..lsm.sorted_run import Section, SortedRun, split_into_sections
+from ..lsm.changelog import changelog
+from ..lsm.sorted_run import Key, Section, SortedRun, split_into_sections
 from ..lsm.system_columns import INSERT, SEQUENCE_NUMBER, UPDATE_AFTER, VALUE_KIND
-from ..lsm.universal import LevelRun, UniversalOptions, pick_compaction, pick_everything
+from ..lsm.universal import LevelRun, UniversalOptions, pick_all_of_level_0, pick_compaction, pick_everything
+from ..metadata.change_tracking import is_tracked
 from ..metadata.live_files import live_files
-from ..metadata.manifest import ADD, COMPACTED, ManifestEntry
+from ..metadata.manifest import ADD, COMPACTED, DataFile, ManifestEntry
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
@@ -44,6 +47,10 @@ class BucketCompaction:
     entries: tuple[ManifestEntry, ...]
     output_level: int
     drops_deletes: bool
+    # Files of the bucket that stay as they are, where rows are looked up for the changelog.
+    looked_up: tuple[ManifestEntry, ...] = ()
+    # Files of this level and above hold what the changelog has told already; None: there is no changelog to write.
+    told_level: int | None = None
 
     @property
     def place(self) -> Place:
@@ -122,19 +129,27 @@ def _plan_keyed(entries: Sequence[ManifestEntry], options: TableOptions, *, full
     universal = universal_options(options)
     # Other readers take the files of a first-row table as they are, so that no key may be in two of them.
     everything = full or options.merge_engine == "first-row"
-    pick = pick_everything(sizes, universal) if everything else pick_compaction(sizes, universal)
-    if pick is not None:
-        picked = tuple(one for run in runs[: pick.run_count] for one in run)
-        # Deletes hide older rows; where no older run is left, there is nothing to hide.
-        yield BucketCompaction(picked, pick.output_level, pick.run_count == len(runs))
+    commits = sum(size.level == 0 for size in sizes)
+    if options.full_compaction_delta_commits is not None and commits >= options.full_compaction_delta_commits:
+        everything = True
+    pick_some = pick_all_of_level_0 if options.changelog_producer == "lookup" else pick_compaction
+    pick = pick_everything(sizes, universal) if everything else pick_some(sizes, universal)
+    if pick is None:
+        return
+    picked = tuple(one for run in runs[: pick.run_count] for one in run)
+    left = tuple(one for run in runs[pick.run_count :] for one in run)
+    told_level = options.told_level
+    if told_level is not None and pick.output_level < told_level:
+        told_level = None
+    # Deletes hide older rows; where no older run is left, there is nothing to hide.
+    yield BucketCompaction(picked, pick.output_level, not left, left if told_level else (), told_level)
 
 
 def universal_options(options: TableOptions) -> UniversalOptions:
     """The options of a table that the triggers go by."""
-    trigger = options.compaction_run_count_trigger
     return UniversalOptions(
-        run_count_trigger=trigger,
-        level_count=options.level_count or trigger + 1,
+        run_count_trigger=options.compaction_run_count_trigger,
+        level_count=options.top_level + 1,
         max_size_amplification_percent=options.compaction_max_size_amplification_percent,
         size_ratio_percent=options.compaction_size_ratio_percent,
     )
@@ -176,14 +191,20 @@ def compact_bucket(store: TableStore, plan: BucketCompaction) -> BucketResult:
     values = decode(partition, store.partition_types)
     path = partition_path(schema.fields_named(schema.partition_keys), values, store.options)
     bucket = Bucket(partition, number, plan.entries[0].total_buckets, store.paths.bucket(path, number))
-    sink = DataFileSink(store, f"data-{store.clock.unique_name()}", level=plan.output_level, source=COMPACTED)
+    name = store.clock.unique_name()
+    sink = DataFileSink(store, f"data-{name}", level=plan.output_level, source=COMPACTED)
+    changelog_sink = DataFileSink(store, f"changelog-{name}", source=COMPACTED)
+    told: list[ManifestEntry] = []
     try:
         rewrite = _rewrite_keyed if schema.primary_keys else _rewrite_plain
         deleted, added = rewrite(store, plan, bucket, sink)
+        if plan.told_level is not None and is_tracked(store, partition):
+            told = _tell_changes(store, plan, bucket, changelog_sink)
     except BaseException:
         sink.abort()
+        changelog_sink.abort()
         raise
-    return BucketResult(tuple(deleted), CommitMessage(tuple(added), tuple(sink.paths)))
+    return BucketResult(tuple(deleted), CommitMessage(tuple(added), (*sink.paths, *changelog_sink.paths), tuple(told)))
 
 
 Rewritten = tuple[list[ManifestEntry], list[ManifestEntry]]
@@ -204,10 +225,7 @@ def _rewrite_plain(store: TableStore, plan: BucketCompaction, bucket: Bucket, si
 
 def _rewrite_keyed(store: TableStore, plan: BucketCompaction, bucket: Bucket, sink: DataFileSink) -> Rewritten:
     entries = {(entry.file.name, entry.file.level): entry for entry in plan.entries}
-    types = store.key_types
-    sections = split_into_sections(
-        [entry.file for entry in plan.entries], lambda file: (decode(file.min_key, types), decode(file.max_key, types))
-    )
+    sections = _sections(plan.entries, store.key_types)
     deleted: list[ManifestEntry] = []
     added: list[ManifestEntry] = []
     for may_stay, group in groupby(sections, lambda section: _may_stay(store, plan, bucket, section)):
@@ -223,6 +241,37 @@ def _rewrite_keyed(store: TableStore, plan: BucketCompaction, bucket: Bucket, si
         for rows in _buffered(_merged(store, bucket, together, plan), store.options.write_buffer_size_bytes):
             added += _write_run(store, bucket, rows, sink)
     return deleted, added
+
+
+def _tell_changes(store: TableStore, plan: BucketCompaction, bucket: Bucket, sink: DataFileSink) -> list[ManifestEntry]:
+    """Write how the files that no changelog has told of change what those above them hold."""
+    assert plan.told_level is not None
+    told_level, types = plan.told_level, store.key_types
+    options = store.options
+    request = ReadRequest(store, tuple(store.schema.column_names), None)
+    sections = _sections([*plan.entries, *plan.looked_up], types)
+    entries: list[ManifestEntry] = []
+    for section in sections:
+        if all(file.level >= told_level for file in section.files):
+            continue
+        old = [file for file in section.files if file.level >= told_level]
+        before: Iterator[pa.RecordBatch] = iter(())
+        for part in split_into_sections(old, lambda file: _key_range(file, types)):
+            before = chain(before, read_run(request, bucket.partition, bucket.directory, part, keep_deletes=False))
+        after = read_run(request, bucket.partition, bucket.directory, section, keep_deletes=False)
+        key_count = len(types)
+        rows = changelog(before, after, key_count, drops_equal_pairs=options.changelog_row_deduplicate)
+        for table in _buffered(rows, options.write_buffer_size_bytes):
+            entries += _write_run(store, bucket, table, sink)
+    return entries
+
+
+def _sections(entries: Sequence[ManifestEntry], types: Sequence[DataType]) -> list[Section]:
+    return split_into_sections([entry.file for entry in entries], lambda file: _key_range(file, types))
+
+
+def _key_range(file: DataFile, types: Sequence[DataType]) -> tuple[Key, Key]:
+    return decode(file.min_key, types), decode(file.max_key, types)
 
 
 def _merged(

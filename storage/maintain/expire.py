@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import InvalidRequest
+from ..metadata.consumer import Consumer
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from .references import Holder, files_of, needed_files
@@ -26,7 +27,8 @@ def expire_snapshots(
 ) -> Removal:
     """Expire all but the last `retain_last` snapshots, only those committed before `older_than_ms` if that is given.
 
-    Tags and branches keep what they need. `dry_run` removes nothing. Raises InvalidRequest unless one snapshot stays.
+    Tags and branches keep what they need, consumers what they have not read. `dry_run` removes
+    nothing. Raises InvalidRequest unless one snapshot stays.
     """
     if retain_last < 1:
         raise InvalidRequest(
@@ -38,7 +40,15 @@ def expire_snapshots(
         # In order: one that is young enough keeps all that follow it.
         young = next((index for index, one in enumerate(expired) if one.time_ms >= older_than_ms), len(expired))
         expired = expired[:young]
+    unread = min((one.next_snapshot_id for one in _living_consumers(store)), default=None)
+    if unread is not None:
+        expired = [one for one in expired if one.id < unread]
     return remove_snapshots(store, expired, dry_run=dry_run)
+
+
+def _living_consumers(store: TableStore) -> list[Consumer]:
+    lifetime_ms = store.options.consumer_expiration_ms
+    return store.consumers.all(None if lifetime_ms is None else store.clock.now_ms() - lifetime_ms)
 
 
 def remove_snapshots(store: TableStore, removed: Sequence[Snapshot], *, dry_run: bool = False) -> Removal:

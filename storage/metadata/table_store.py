@@ -10,6 +10,7 @@ from ..file_io import FileIO
 from ..identifier import Identifier
 from ..options import TableOptions
 from ..paths import TablePaths
+from .consumer import ConsumerFiles
 from .manifest import ManifestFile, ManifestFiles
 from .schema import SchemaFiles, TableSchema
 from .snapshot import Snapshot, SnapshotFiles
@@ -47,6 +48,10 @@ class TableStore:
     @cached_property
     def tags(self) -> TagFiles:
         return TagFiles(self.file_io, self.paths)
+
+    @cached_property
+    def consumers(self) -> ConsumerFiles:
+        return ConsumerFiles(self.file_io, self.paths)
 
     @cached_property
     def manifests(self) -> ManifestFiles:

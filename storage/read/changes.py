@@ -1,32 +1,117 @@
 """Changes: what commits did to a table, as rows with a kind each.
 
-A commit that only added files shows its rows as they were written. A commit that replaced files shows the rows that were
-there as `-D` and those that came as `+I`. Compactions change nothing. Rows of a table with a key are not merged with
-older ones, so that an update shows its new row only (`+I` or `+U`), and a merge engine's increments show as such.
+Where a changelog was written, it is the answer. Else a commit that only added files shows its rows as they were
+written: not merged with older ones, so that an update shows its new row only (`+I` or `+U`), and a merge engine's
+increments show as such. A commit that replaced files shows the rows that went as `-D` and those that came as `+I`.
+Compactions change nothing, and commits without change tracking show nothing.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..data_types import arrow_schema
 from ..errors import Unsupported
-from ..lsm.sorted_run import Section, SortedRun
+from ..format.binary_row import decode
+from ..lsm.row_multiset import difference
+from ..lsm.sorted_run import Section, SortedRun, split_into_sections
 from ..lsm.system_columns import DELETE, INSERT, VALUE_KIND
+from ..metadata.change_tracking import tracks
 from ..metadata.manifest import ADD, ManifestEntry
 from ..metadata.schema import KEY_PREFIX
-from ..metadata.snapshot import ANALYZE, COMPACT, Snapshot
+from ..metadata.snapshot import ANALYZE, COMPACT, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
-from .predicate import Predicate
 from .scan import Scan
-from .split_read import ReadRequest, read_run, read_sections
+from .split import Split
+from .split_read import ReadRequest, read_file, read_sections
 
 ROW_KIND = "rowkind"
 SNAPSHOT_ID = "snapshot_id"
 # In the order of their values in `_VALUE_KIND`.
-_KINDS = ("+I", "-U", "+U", "-D")
+KINDS = ("+I", "-U", "+U", "-D")
+
+
+@dataclass(frozen=True)
+class ChangeSplit:
+    """What one snapshot did to one bucket, as a task can read it.
+
+    `as written`: the rows of the files with the kinds they have. `difference`: the rows of the files and of
+    `replaced`, less what both have. `all new`: the rows of `current`, as a first reading of the table.
+    """
+
+    request: ReadRequest
+    snapshot_id: int
+    partition: bytes
+    directory: str
+    content: Literal["as written", "difference", "all new"]
+    entries: tuple[ManifestEntry, ...] = ()
+    replaced: tuple[ManifestEntry, ...] = ()
+    current: Split | None = None
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Batches of `changes_schema`; none of them empty. The order of commits is kept within a bucket."""
+        schema = changes_schema(self.request.store, self.request.columns)
+        predicate = self.request.predicate
+        for kinds, rows in self._rows():
+            ids = pa.array(np.full(rows.num_rows, self.snapshot_id))
+            arrays = [kinds, ids, *(rows.column(name) for name in self.request.columns)]
+            batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+            batch = batch if predicate is None else batch.filter(predicate.mask(rows))
+            if batch.num_rows:
+                yield batch
+
+    def _rows(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
+        if self.current is not None:
+            for rows in self.current.read(use_threads=False):
+                yield _kind(INSERT, rows), rows
+        elif self.content == "as written":
+            for entry in self.entries:
+                yield from self._rows_of(entry)
+        else:
+            yield from self._difference()
+
+    def _difference(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
+        came = [rows for entry in self.entries for _, rows in self._rows_of(entry)]
+        if self.request.store.schema.primary_keys:
+            went = list(self._merged(self.replaced))
+        else:
+            went = [rows for entry in self.replaced for _, rows in self._rows_of(entry)]
+        schema = self.request.store.schema.to_arrow()
+        removed, added = difference(_table(went, schema), _table(came, schema))
+        for kind, table in ((DELETE, removed), (INSERT, added)):
+            for rows in table.combine_chunks().to_batches():
+                yield _kind(kind, rows), rows
+
+    def _merged(self, entries: Sequence[ManifestEntry]) -> Iterator[pa.RecordBatch]:
+        """What merging makes of the files of a bucket."""
+        store = self.request.store
+        request = ReadRequest(store, tuple(store.schema.column_names), None)
+        types = store.key_types
+        sections = split_into_sections(
+            [entry.file for entry in entries], lambda one: (decode(one.min_key, types), decode(one.max_key, types))
+        )
+        return read_sections(request, self.partition, self.directory, sections, use_threads=False)
+
+    def _rows_of(self, entry: ManifestEntry) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
+        store = self.request.store
+        # Rows that are compared are compared whole.
+        columns = store.schema.column_names if self.content == "difference" else _columns_needed(self.request)
+        request = ReadRequest(store, tuple(columns), None)
+        if not store.schema.primary_keys:
+            section = Section((SortedRun((entry.file,)),))
+            for rows in read_sections(request, entry.partition, self.directory, [section], use_threads=False):
+                yield _kind(INSERT, rows), rows
+            return
+        keys = set(store.schema.trimmed_primary_keys)
+        names = [f"{KEY_PREFIX}{name}" if name in keys else name for name in request.columns]
+        for run in read_file(request, entry.partition, self.directory, entry.file):
+            rows = run.select(names).rename_columns(list(request.columns))
+            yield pa.array(KINDS).take(run.column(VALUE_KIND)), rows
 
 
 def changes_schema(store: TableStore, columns: Sequence[str]) -> pa.Schema:
@@ -35,75 +120,89 @@ def changes_schema(store: TableStore, columns: Sequence[str]) -> pa.Schema:
     return pa.schema([*head, *arrow_schema(store.schema.fields_named(columns))])
 
 
-def read_changes(
-    store: TableStore, after: int, until: int, columns: Sequence[str], predicate: Predicate | None
-) -> Iterator[pa.RecordBatch]:
-    """Batches of `changes_schema`, in the order of commits. Raises NotFound if a snapshot in between has expired."""
+def plan_changes(request: ReadRequest, after: int, until: int) -> Iterator[ChangeSplit]:
+    """What the snapshots after one id and up to another did, in order. Raises NotFound if one of them has expired."""
+    store = request.store
     if store.schema.options.get("deletion-vectors.enabled", "false") == "true":
         raise Unsupported(
             f"Table {store.identifier} has 'deletion-vectors.enabled': rows that are marked as deleted leave no change to read."
         )
-    schema = changes_schema(store, columns)
     for snapshot_id in range(after + 1, until + 1):
-        snapshot = store.snapshots.get(snapshot_id)
-        if snapshot.commit_kind in (COMPACT, ANALYZE):
-            continue
-        for kinds, rows in _changes_of(store, snapshot):
-            mask = None if predicate is None else predicate.mask(rows)
-            ids = pa.array(np.full(rows.num_rows, snapshot_id))
-            arrays = [kinds, ids, *(rows.column(name) for name in columns)]
-            batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-            batch = batch if mask is None else batch.filter(mask)
-            if batch.num_rows:
-                yield batch
+        yield from _plan_snapshot(request, store.snapshots.get(snapshot_id))
 
 
-def _changes_of(store: TableStore, snapshot: Snapshot) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
-    manifests = store.manifests
-    delta = [one for listed in manifests.read_list(snapshot.delta_manifest_list) for one in manifests.read(listed.name)]
-    removed = [one for one in delta if one.kind != ADD]
-    for rows in _rows_before(store, snapshot, removed) if removed else ():
-        yield pa.repeat(pa.scalar(_KINDS[DELETE]), rows.num_rows), rows
-    added = sorted(
-        (one for one in delta if one.kind == ADD),
-        key=lambda one: (one.partition, one.bucket, one.file.min_sequence_number, one.file.name),
-    )
-    scan = Scan(store, snapshot)
-    for entry in added:
-        yield from _rows_of(scan, entry)
-
-
-def _rows_before(store: TableStore, snapshot: Snapshot, removed: Sequence[ManifestEntry]) -> Iterator[pa.RecordBatch]:
-    """The rows that a commit took away: those of its files; with a key, what merging had left of the buckets."""
-    scan = Scan(store, snapshot)
-    if not store.schema.primary_keys:
-        for entry in removed:
-            for _, rows in _rows_of(scan, entry):
-                yield rows
-        return
-    places = {(one.partition, one.bucket) for one in removed}
-    for split in Scan(store, store.snapshots.get(snapshot.id - 1)).splits:
-        if (split.partition, split.bucket) in places:
-            yield from split.read()
-
-
-def _rows_of(scan: Scan, entry: ManifestEntry) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
-    store = scan.store
-    request = ReadRequest(store, tuple(store.schema.column_names), None)
-    directory = store.paths.bucket(scan.partition_path(entry.partition), entry.bucket)
-    section = Section((SortedRun((entry.file,)),))
-    if not store.schema.primary_keys:
-        for rows in read_sections(request, entry.partition, directory, [section], use_threads=True):
-            yield pa.repeat(pa.scalar(_KINDS[INSERT]), rows.num_rows), rows
-        return
-    keys = set(store.schema.trimmed_primary_keys)
-    for run in read_run(request, entry.partition, directory, section, keep_deletes=True):
-        names = [f"{KEY_PREFIX}{name}" if name in keys else name for name in store.schema.column_names]
-        rows = run.select(names).rename_columns(store.schema.column_names)
-        yield pa.array(_KINDS).take(run.column(VALUE_KIND)), rows
+def plan_first_reading(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeSplit]:
+    """All rows of a snapshot, as a reader of changes begins with them."""
+    columns = tuple(_columns_needed(request))
+    for split in Scan(request.store, snapshot, columns, request.predicate).splits:
+        yield ChangeSplit(request, snapshot.id, split.partition, split.directory, "all new", current=split)
 
 
 def latest_schema(store: TableStore) -> TableStore:
     """The store under the newest version of its schema, in which changes of all versions are shown."""
     newest = store.schemas.latest()
     return store if newest is None else store.at_schema(replace(newest, options=store.schema.options))
+
+
+def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeSplit]:
+    store, manifests = request.store, request.store.manifests
+    if snapshot.changelog_manifest_list is not None:
+        listed = manifests.read_list(snapshot.changelog_manifest_list)
+        entries = [entry for one in listed for entry in manifests.read(one.name)]
+        yield from _plan(request, snapshot, entries, [])
+        return
+    if snapshot.commit_kind in (COMPACT, ANALYZE):
+        return
+    if snapshot.commit_kind == OVERWRITE and not store.options.streaming_read_overwrite:
+        return
+    listed = manifests.read_list(snapshot.delta_manifest_list)
+    delta = [entry for one in listed for entry in manifests.read(one.name)]
+    added = [one for one in delta if one.kind == ADD]
+    removed = [one for one in delta if one.kind != ADD]
+    # Below this level nobody was told of rows yet: the compaction that lifts them there tells.
+    told = store.schemas.get(snapshot.schema_id).table_options.told_level or 0
+    yield from _plan(
+        request, snapshot, [one for one in added if one.file.level >= told],
+        [one for one in removed if one.file.level >= told],
+    )  # fmt: skip
+
+
+def _plan(
+    request: ReadRequest, snapshot: Snapshot, added: Sequence[ManifestEntry], removed: Sequence[ManifestEntry]
+) -> Iterator[ChangeSplit]:
+    store = request.store
+    scan = Scan(store, snapshot)
+
+    def place(entry: ManifestEntry) -> tuple[bytes, int]:
+        return entry.partition, entry.bucket
+
+    def order(entry: ManifestEntry) -> tuple[object, ...]:
+        return (*place(entry), entry.file.min_sequence_number, entry.file.name)
+
+    came = {where: tuple(group) for where, group in groupby(sorted(added, key=order), place)}
+    went = {where: tuple(group) for where, group in groupby(sorted(removed, key=order), place)}
+    for where in sorted(came.keys() | went.keys()):
+        partition, bucket = where
+        if not tracks(snapshot, partition):
+            continue
+        directory = store.paths.bucket(scan.partition_path(partition), bucket)
+        content: Literal["difference", "as written"] = "difference" if where in went else "as written"
+        yield ChangeSplit(request, snapshot.id, partition, directory, content, came.get(where, ()), went.get(where, ()))
+
+
+def _columns_needed(request: ReadRequest) -> list[str]:
+    """The wanted columns, and those that the filter needs."""
+    wanted = set(request.columns) | (request.predicate.columns() if request.predicate else set())
+    return [name for name in request.store.schema.column_names if name in wanted]
+
+
+def _kind(kind: int, rows: pa.RecordBatch) -> pa.Array:
+    return pa.repeat(pa.scalar(KINDS[kind]), rows.num_rows)
+
+
+def _table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    arrays = [
+        pa.chunked_array([pc.cast(batch.column(field.name), field.type) for batch in batches], field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)

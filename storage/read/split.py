@@ -3,11 +3,14 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from ..format.deletion_vector import DeletionVector
 from ..lsm.sorted_run import Section
-from .split_read import ReadRequest, read_sections
+from ..lsm.system_columns import VALUE_KIND
+from ..metadata.schema import KEY_PREFIX
+from .split_read import ReadRequest, read_run, read_sections
 
 
 @dataclass(frozen=True)
@@ -79,3 +82,16 @@ class Split:
         return read_sections(
             self.request, self.partition, self.directory, self.sections, self.deletion_vectors, use_threads=use_threads
         )
+
+    def read_with_kinds(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
+        """The merged rows with the kind of each (int8), deletes among them."""
+        schema = self.request.store.schema
+        if not schema.primary_keys or self.deletion_vectors:
+            for rows in self.read():
+                yield pa.array(np.zeros(rows.num_rows, np.int8)), rows
+            return
+        keys = set(schema.trimmed_primary_keys)
+        names = [f"{KEY_PREFIX}{name}" if name in keys else name for name in self.request.columns]
+        for section in self.sections:
+            for run in read_run(self.request, self.partition, self.directory, section, keep_deletes=True):
+                yield run.column(VALUE_KIND), run.select(names).rename_columns(list(self.request.columns))

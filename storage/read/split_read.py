@@ -73,6 +73,11 @@ def read_run(
     return reader.merged(_oldest_first(section.runs), with_sequence=True, keep_deletes=keep_deletes, sort=True)
 
 
+def read_file(request: ReadRequest, partition: bytes, directory: str, file: DataFile) -> Iterator[pa.RecordBatch]:
+    """Every row of a file of a table with a key, in its order, with the columns of `read_run`."""
+    return _SectionReader(request, partition, directory, use_threads=False).every_row(file)
+
+
 class _SectionReader:
     def __init__(
         self,
@@ -131,6 +136,11 @@ class _SectionReader:
             RunCursor(self._read_run(run, values, row_filter, with_sequence), rank) for rank, run in enumerate(runs)
         ]
         return merge_sorted_runs(cursors, len(self._key_fields), self._engine, keep_deletes=keep_deletes, sort=sort)
+
+    def every_row(self, file: DataFile) -> Iterator[pa.RecordBatch]:
+        """Batches of `_KEY_*`, sequence number, row kind, and the value columns outside the key; deletes are kept."""
+        keys = {field.name for field in self._key_fields}
+        return self._read_keyed(file, [field for field in self._fields if field.name not in keys], None, True)
 
     def _rename_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.rename_columns([name.removeprefix(KEY_PREFIX) for name in batch.schema.names])

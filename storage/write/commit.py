@@ -14,11 +14,13 @@ from typing import Any, Protocol
 from ..errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest, StorageError
 from ..format.binary_row import decode
 from ..identifier import Identifier
+from ..metadata.change_tracking import untracked_property
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ManifestEntry, ManifestFile
-from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, OVERWRITE, Snapshot
+from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from .conflicts import check_conflicts
+from .lift import lift_to_top
 from .manifest_merge import merge_manifests
 from .table_write import CommitMessage
 
@@ -97,6 +99,7 @@ class TableCommit:
         operation: str | None = None,
         properties: Mapping[str, str] | None = None,
         watermark: int | None = None,
+        change_tracking: bool = True,
     ) -> Snapshot | None:
         """Commit added files, and what they replace. Returns the snapshot, an earlier one if this id landed before,
         or None if there is nothing to commit.
@@ -108,7 +111,16 @@ class TableCommit:
         if overwrite is not None:
             overwrite = overwrite.settled(frozenset(entry.partition for entry in added))
             self._check_covered(added, overwrite, messages)
-        change = _Change(added, list(deleted), overwrite, kind, operation, dict(properties or {}), watermark)
+            if self._store.schema.primary_keys:
+                added = lift_to_top(added, self._store.key_types, self._store.options.top_level)
+        if kind != COMPACT:
+            partitions = {entry.partition for entry in (*added, *deleted)}
+            untracked = untracked_property(self._store, partitions, tracked=change_tracking)
+            properties = {**(properties or {}), **untracked}
+        change = _Change(
+            added, list(deleted), [entry for message in messages for entry in message.changelog], overwrite, kind,
+            operation, dict(properties or {}), watermark,
+        )  # fmt: skip
         earlier = self.find_committed()
         if earlier is not None:
             self._forget(messages, earlier)
@@ -161,9 +173,12 @@ class TableCommit:
     def _forget(self, messages: Sequence[CommitMessage], earlier: Snapshot) -> None:
         """Delete the files of a repeated commit, unless they are the very files that were committed."""
         manifests = self._store.manifests
+        lists = [earlier.delta_manifest_list, earlier.changelog_manifest_list]
         kept = {
             entry.file.name
-            for manifest in manifests.read_list(earlier.delta_manifest_list)
+            for name in lists
+            if name is not None
+            for manifest in manifests.read_list(name)
             for entry in manifests.read(manifest.name)
         }
         paths = [path for message in messages for path in message.paths]
@@ -231,6 +246,7 @@ class TableCommit:
 class _Change:
     added: list[ManifestEntry]
     deleted: list[ManifestEntry]
+    changelog: list[ManifestEntry]
     overwrite: Overwrite | None
     kind: str | None
     operation: str | None
@@ -257,7 +273,7 @@ class _Attempt:
         if change.overwrite is not None and latest is not None:
             deletes += [entry.deleted() for entry in self._live() if change.overwrite.covers(store, entry.partition)]
         delta = deletes + change.added
-        if not delta:
+        if not delta and not change.changelog:
             return None
         if deletes or any(entry.file.level > 0 for entry in change.added):
             check_conflicts(self._live(), delta, store.key_types, rescales=change.overwrite is not None)
@@ -266,8 +282,10 @@ class _Attempt:
             base = merge_manifests(store, store.manifests_of(latest), latest.schema_id, self._next_manifest)
         base_name, base_size = self._write_list(base)
         schema_id = store.schema.id if latest is None else max(store.schema.id, latest.schema_id)
-        manifest = store.manifests.write(self._next_manifest(), delta, store.partition_types, schema_id)
-        delta_name, delta_size = self._write_list([manifest])
+        delta_name, delta_size = self._write_list([self._write_manifest(delta, schema_id)] if delta else [])
+        changelog_name, changelog_size = None, None
+        if change.changelog:
+            changelog_name, changelog_size = self._write_list([self._write_manifest(change.changelog, schema_id)])
         added_rows = sum(entry.file.row_count for entry in change.added)
         delta_rows = added_rows - sum(entry.file.row_count for entry in deletes)
         watermarks = [one for one in (change.watermark, latest.watermark if latest else None) if one is not None]
@@ -280,6 +298,8 @@ class _Attempt:
             base_manifest_list_size=base_size,
             delta_manifest_list=delta_name,
             delta_manifest_list_size=delta_size,
+            changelog_manifest_list=changelog_name,
+            changelog_manifest_list_size=changelog_size,
             index_manifest=latest.index_manifest if latest else None,
             commit_user=self._id.user,
             writer_version=WRITER_VERSION,
@@ -288,6 +308,7 @@ class _Attempt:
             time_ms=max(store.clock.now_ms(), latest.time_ms if latest else 0),
             total_record_count=(latest.total_record_count if latest else 0) + delta_rows,
             delta_record_count=delta_rows,
+            changelog_record_count=sum(one.file.row_count for one in change.changelog) if change.changelog else None,
             watermark=max(watermarks) if watermarks else None,
             statistics=latest.statistics if latest and keeps_statistics else None,
             properties=change.properties or None,
@@ -304,6 +325,9 @@ class _Attempt:
         if self._latest is None:
             return []
         return live_files(self._store.manifests_of(self._latest), self._store.manifests.read)
+
+    def _write_manifest(self, entries: Sequence[ManifestEntry], schema_id: int) -> ManifestFile:
+        return self._store.manifests.write(self._next_manifest(), entries, self._store.partition_types, schema_id)
 
     def _next_manifest(self) -> str:
         name = f"manifest-{self._unique}-{len(self._manifest_names)}"

@@ -17,6 +17,7 @@ from ..format.binary_row import buckets_of, encode, hash_rows
 from ..lsm.key_order import last_of_each, ranks, stable_order
 from ..lsm.merge_engines import merge_engine_of, merge_groups
 from ..lsm.system_columns import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
+from ..metadata.change_tracking import is_tracked
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ManifestEntry
 from ..metadata.table_store import TableStore
@@ -35,10 +36,13 @@ _BUFFERS_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class CommitMessage:
-    """What one writer did, on its way to the commit: files it added. Pickles."""
+    """What one writer did, on its way to the commit: files it added, changelog files among them. Pickles."""
 
     added: tuple[ManifestEntry, ...]
     paths: tuple[str, ...] = field(default=(), compare=False)
+    changelog: tuple[ManifestEntry, ...] = ()
+    # Rows of a table without a key that are to be taken away, each once.
+    retracted: tuple[pa.Table, ...] = ()
 
 
 @dataclass(slots=True)
@@ -64,7 +68,14 @@ class _Arrived:
 class TableWrite:
     """Collects the rows of one commit. Call `write` any number of times, then `prepare_commit` or `abort`."""
 
-    def __init__(self, store: TableStore, *, ignore_existing: bool = False, write_name: str | None = None) -> None:
+    def __init__(
+        self,
+        store: TableStore,
+        *,
+        ignore_existing: bool = False,
+        write_name: str | None = None,
+        change_tracking: bool = True,
+    ) -> None:
         """`ignore_existing`: the rows replace the partitions they go to, so sequence numbers start from 0.
         `write_name` is shared by the writers of one commit, and is how `delete_files_of` finds their files.
         """
@@ -81,6 +92,12 @@ class TableWrite:
         own_name = store.clock.unique_name()
         prefix = f"{_file_prefix(write_name)}{own_name[:8]}" if write_name else f"data-{own_name}"
         self._sink = DataFileSink(store, prefix)
+        self._changelog: list[ManifestEntry] = []
+        self._retracted: list[pa.Table] = []
+        self._changelog_sink: DataFileSink | None = None
+        # What an overwrite changes is seen by comparing what it replaced with what it wrote.
+        if self._options.changelog_producer == "input" and change_tracking and not ignore_existing:
+            self._changelog_sink = DataFileSink(store, prefix.replace("data-", "changelog-", 1))
         self._value_fields = list(self._schema.fields)
         self._key_fields = self._schema.fields_named(self._schema.trimmed_primary_keys)
         self._bucket_fields = self._schema.fields_named(self._schema.bucket_keys) if self._options.bucket > 0 else []
@@ -110,10 +127,14 @@ class TableWrite:
         if not retractions.any():
             return table, kinds if kinds.any() else None
         if not self._key_fields:
-            raise InvalidRequest(
-                f"Table {self._store.identifier} has no primary key and takes no rows of kind -U or -D. "
-                "Set 'ignore-delete' to drop them, or give the table a primary key."
-            )
+            if self._ignore_existing:
+                raise InvalidRequest(
+                    f"An overwrite of {self._store.identifier} takes no rows of kind -U or -D: there is nothing left that "
+                    "they could take away. Leave them out."
+                )
+            # Without a key rows are counted: whoever commits takes one occurrence away for each.
+            self._retracted.append(table.filter(pa.array(retractions)))
+            return table.filter(pa.array(~retractions)), None
         return table, kinds
 
     def flush(self) -> None:
@@ -129,6 +150,8 @@ class TableWrite:
         self._buffers, self._buffered_bytes = [], 0
         rows = rows.combine_chunks()
         arrived = _Arrived(rows, kinds, None, rows.num_rows)
+        if self._changelog_sink is not None:
+            self._write_changelog(arrived, self._changelog_sink)
         if self._key_fields and not self._engine.last_row_wins:
             arrived = self._merged(arrived)
         jobs = list(self._route(arrived.rows))
@@ -147,12 +170,16 @@ class TableWrite:
     def prepare_commit(self) -> CommitMessage:
         """Write what is left and say what was written. The writer is used up."""
         self.flush()
-        return CommitMessage(tuple(self._added), tuple(self._sink.paths))
+        return CommitMessage(tuple(self._added), tuple(self._paths), tuple(self._changelog), tuple(self._retracted))
 
     def abort(self) -> None:
         """Delete every file that was written."""
         self._buffers = []
-        self._sink.abort()
+        self._store.file_io.delete_quietly(self._paths)
+
+    @property
+    def _paths(self) -> list[str]:
+        return self._sink.paths + (self._changelog_sink.paths if self._changelog_sink else [])
 
     # --- merging
 
@@ -175,8 +202,11 @@ class TableWrite:
 
     # --- routing
 
-    def _route(self, rows: pa.Table) -> Iterator[tuple[_Place, "np.ndarray | slice"]]:
-        """For each bucket that gets rows: the rows' numbers, sorted and without repeated keys (or in arrival order)."""
+    def _route(self, rows: pa.Table, *, every_row: bool = False) -> Iterator[tuple[_Place, "np.ndarray | slice"]]:
+        """For each bucket that gets rows: the rows' numbers, sorted and without repeated keys (or in arrival order).
+
+        `every_row` keeps rows of repeated keys.
+        """
         columns: list[np.ndarray] = [ranks(rows.column(one.name)) for one in self._partition_fields]
         if self._options.bucket > 1:
             columns.append(self._buckets(rows).astype(np.int64))
@@ -186,7 +216,7 @@ class TableWrite:
             return
         columns += [ranks(rows.column(one.name)) for one in self._key_fields]
         order = stable_order(columns, rows.num_rows)
-        if self._key_fields:
+        if self._key_fields and not every_row:
             order = order[last_of_each(columns, order)]
         # After removing repeated keys, the last row of each place marks its end.
         ends = np.flatnonzero(last_of_each(columns[:place_count], order)) + 1 if place_count else np.array([len(order)])
@@ -241,14 +271,21 @@ class TableWrite:
 
     # --- files
 
+    def _write_changelog(self, arrived: "_Arrived", sink: DataFileSink) -> None:
+        """Store rows as they came, unmerged, those of a key one after the other."""
+        kinds = np.zeros(arrived.row_count, np.int8) if arrived.kinds is None else arrived.kinds
+        for place, order in self._route(arrived.rows, every_row=True):
+            if isinstance(order, np.ndarray) and is_tracked(self._store, place.bucket.partition):
+                numbers = place.next_sequence_number + order
+                self._changelog += sink.write_run(place.bucket, _take(arrived.rows, order), numbers, kinds[order])
+
     def _write_run(self, arrived: "_Arrived", place: "_Place", order: "np.ndarray | slice") -> list[ManifestEntry]:
         rows, kinds = arrived.rows, arrived.kinds
         first = place.next_sequence_number
         if isinstance(order, slice):
             place.next_sequence_number = first + rows.num_rows
             return self._sink.write_plain(place.bucket, rows, first)
-        indices = pa.array(order)
-        taken = pa.Table.from_arrays([column.take(indices) for column in rows.columns], schema=rows.schema)
+        taken = _take(rows, order)
         if not self._key_fields:
             place.next_sequence_number = first + len(order)
             return self._sink.write_plain(place.bucket, taken, first)
@@ -257,6 +294,11 @@ class TableWrite:
         picked = np.zeros(len(order), np.int8) if kinds is None else kinds[order]
         numbers = order if arrived.numbers is None else arrived.numbers[order]
         return self._sink.write_run(place.bucket, taken, numbers + first, picked)
+
+
+def _take(rows: pa.Table, order: np.ndarray) -> pa.Table:
+    indices = pa.array(order)
+    return pa.Table.from_arrays([column.take(indices) for column in rows.columns], schema=rows.schema)
 
 
 def delete_files_of(write_name: str, store: TableStore) -> None:
@@ -270,7 +312,8 @@ def delete_files_of(write_name: str, store: TableStore) -> None:
         for bucket in store.file_io.list_directories(directory):
             if bucket.startswith("bucket-"):
                 files = store.file_io.list_files(f"{directory}/{bucket}")
-                left = [one.name for one in files if one.name.startswith(_file_prefix(write_name))]
+                prefixes = (_file_prefix(write_name), f"changelog-{write_name}-")
+                left = [one.name for one in files if one.name.startswith(prefixes)]
                 store.file_io.delete_quietly([f"{directory}/{bucket}/{name}" for name in left])
 
 

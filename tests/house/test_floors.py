@@ -24,7 +24,7 @@ FLOORS = [
     {"read", "write"},
     {"maintain"},
     {"sql"},
-    {"system_tables", "row_changes", "tags", "branches"},
+    {"system_tables", "row_changes", "tags", "branches", "consumers"},
     {"table"},
     {"catalog"},
     {"engines"},

@@ -1,0 +1,33 @@
+"""The consumers of a branch, for users."""
+
+from .errors import NotFound
+from .metadata.consumer import Consumer
+from .metadata.table_store import TableStore
+
+
+class Consumers:
+    """Named readers of changes. Snapshots that one of them has not read do not expire."""
+
+    def __init__(self, store: TableStore) -> None:
+        self._store = store
+
+    def list(self) -> list[Consumer]:
+        """All consumers, by name."""
+        return self._store.consumers.all()
+
+    def get(self, name: str) -> Consumer:
+        """The consumer of that name. Raises NotFound that lists which there are."""
+        found = self._store.consumers.find(name)
+        if found is None:
+            names = ", ".join(one.name for one in self.list()) or "none"
+            raise NotFound(f"Consumer {name!r} of {self._store.identifier} does not exist. Consumers: {names}.")
+        return found
+
+    def reset(self, name: str, next_snapshot_id: int) -> None:
+        """Make a consumer go on from a snapshot; it is made if there is none."""
+        self._store.consumers.record(Consumer(name, next_snapshot_id))
+
+    def delete(self, name: str) -> None:
+        """Forget a consumer. Raises NotFound that lists which there are."""
+        self.get(name)
+        self._store.consumers.delete(name)

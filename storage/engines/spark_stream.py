@@ -1,0 +1,207 @@
+"""Tables in Spark Structured Streaming: changes as a stream, and one commit for each micro-batch.
+
+    spark.readStream.format("snapline").option("warehouse", uri).option("scan.mode", "latest").load("shop.orders")
+
+Each micro-batch holds one snapshot more, so that what it makes is made from exactly one version of the table
+(`snapshots-per-batch` takes more at once). The checkpoint remembers the position; a batch that is replayed reads the same
+snapshots and, since the batch's number is the commit identifier, lands once.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql.datasource import (
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from ..errors import InvalidRequest
+from ..metadata.consumer import Consumer
+from ..read.changes import ROW_KIND, ChangeSplit, latest_schema
+from ..read.split_read import ReadRequest
+from ..read.stream_scan import (
+    FROM_SNAPSHOT,
+    FROM_TIMESTAMP,
+    FULL,
+    NOTHING_READ,
+    StartUp,
+    first_position,
+    next_position,
+    plan_step,
+)
+from ..table import Table
+from ..write.commit import CommitId
+from .spark_task import FilesWritten, write_rows
+from .spark_types import as_spark_expects, spark_schema
+from .spark_writer import write_frame
+
+_POSITION = "snapshot"
+
+
+@dataclass
+class ChangePartition(InputPartition):
+    """A bucket's changes on their way to a task."""
+
+    split: ChangeSplit
+
+
+def stream_schema(table: Table, options: Mapping[str, str]) -> StructType:
+    """The columns of a stream: those wanted, and first `rowkind` with `read.changelog`."""
+    names = _columns(options) or table.schema.column_names
+    fields = list(pa.schema([field.to_arrow() for field in table.schema.fields_named(names)]))
+    if _with_kinds(options):
+        fields.insert(0, pa.field(ROW_KIND, pa.string(), False))
+    return spark_schema(pa.schema(fields))
+
+
+def _columns(options: Mapping[str, str]) -> list[str]:
+    return [name for name in options.get("columns", "").split(",") if name]
+
+
+def _with_kinds(options: Mapping[str, str]) -> bool:
+    return options.get("read.changelog", "false").lower() == "true"
+
+
+def _start_up(options: Mapping[str, str]) -> StartUp:
+    snapshot_id, timestamp = options.get("scan.snapshot-id"), options.get("scan.timestamp-millis")
+    mode = options.get("scan.mode")
+    if mode is None:
+        mode = FROM_SNAPSHOT if snapshot_id else FROM_TIMESTAMP if timestamp else FULL
+    return StartUp(mode, _number(options, "scan.snapshot-id"), _number(options, "scan.timestamp-millis"))
+
+
+def _number(options: Mapping[str, str], key: str) -> int | None:
+    text = options.get(key)
+    if text is None:
+        return None
+    if not text.strip().isdigit():
+        raise InvalidRequest(f"Option {key!r} = {text!r} is not a whole number.")
+    return int(text)
+
+
+class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads changes, a snapshot in each micro-batch."""
+
+    def __init__(self, table: Table, options: Mapping[str, str], schema: StructType) -> None:
+        self._table = table
+        self._start = _start_up(options)
+        self._with_kinds = _with_kinds(options)
+        self._consumer = options.get("consumer-id")
+        self._snapshots_at_once = _number(options, "snapshots-per-batch") or 1
+        self._arrow_schema = to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
+        self._columns = tuple(_columns(options) or table.schema.column_names)
+        self._until: int | None = None
+
+    def initialOffset(self) -> dict[str, int]:
+        store = self._table.store
+        known = store.consumers.find(self._consumer) if self._consumer else None
+        return {_POSITION: first_position(store, self._start) if known is None else known.next_snapshot_id - 1}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        position = next_position(
+            self._table.store, start[_POSITION], snapshots_at_once=self._snapshots_at_once, until=self._until
+        )
+        # An empty table has nothing to begin with: its first snapshot is the first reading.
+        return start if start[_POSITION] == NOTHING_READ and position == 0 else {_POSITION: position}
+
+    def reportLatestOffset(self) -> dict[str, int]:
+        return {_POSITION: self._table.store.snapshots.latest_id() or 0}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._until = self._table.store.snapshots.latest_id() or 0
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        # By now the checkpoint remembers this step. What it reads, and all after it, does not expire.
+        self._record(start[_POSITION] if start[_POSITION] != NOTHING_READ else end[_POSITION] - 1)
+        request = ReadRequest(latest_schema(self._table.store), self._columns, None)
+        return [ChangePartition(split) for split in plan_step(request, start[_POSITION], end[_POSITION])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, ChangePartition)
+        for batch in partition.split.read():
+            if not self._with_kinds:
+                # Without their kind, rows that went would look like rows that came.
+                batch = batch.filter(pc.is_in(batch.column(ROW_KIND), pa.array(["+I", "+U"])))
+            yield as_spark_expects(batch.select(self._arrow_schema.names), self._arrow_schema)
+
+    def commit(self, end: dict[str, int]) -> None:
+        self._record(end[_POSITION])
+
+    def stop(self) -> None:
+        """Nothing is open."""
+
+    def _record(self, position: int) -> None:
+        if self._consumer and position >= 0:
+            self._table.store.consumers.record(Consumer(self._consumer, position + 1))
+
+
+class SnaplineStreamWriter(DataSourceStreamArrowWriter):
+    """Commits one snapshot for each micro-batch, under the batch's number."""
+
+    def __init__(self, table: Table, options: Mapping[str, str], overwrite: bool) -> None:
+        if overwrite:
+            raise InvalidRequest("A streaming write has no output mode `complete`: use `append` or `update`.")
+        user = options.get("commit-user") or options.get("checkpointlocation") or options.get("checkpointLocation")
+        if not user:
+            raise InvalidRequest(
+                'A streaming write needs a name that stays the same when it is started again: .option("commit-user", "job").'
+            )
+        self._table = table
+        self._options = dict(options)
+        self._user = user
+        self._write_name = table.store.clock.unique_name()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return write_rows(self._table, self._options, self._write_name, iterator, replaces=False)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self._table.commit_messages(
+            [one.message for one in messages if isinstance(one, FilesWritten)],
+            None,
+            CommitId(self._user, batchId),
+            json.loads(self._options.get("properties") or "{}"),
+            "WRITE",
+        )
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        for one in messages:
+            if isinstance(one, FilesWritten):
+                self._table.store.file_io.delete_quietly(list(one.message.paths))
+
+
+def write_stream(
+    frame: DataFrame,
+    table: Table,
+    warehouse: str,
+    *,
+    commit_user: str,
+    checkpoint: str,
+    row_kind_column: str | None = None,
+    trigger: Mapping[str, Any] | None = None,
+) -> StreamingQuery:
+    """Start a query that commits each micro-batch of a streaming DataFrame once, whatever is replayed.
+
+    Rows of a bucket are brought to one task and sorted, as in a batch. `commit_user` names the job: it must stay the same
+    as long as the checkpoint does. `trigger` is what `DataStreamWriter.trigger` takes, `{"availableNow": True}` say.
+    """
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        commit_id = CommitId(commit_user, batch_id)
+        write_frame(batch, table, warehouse, commit_id=commit_id, row_kind_column=row_kind_column)
+
+    writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint).queryName(commit_user)
+    return writer.trigger(**(trigger or {"processingTime": "1 second"})).start()

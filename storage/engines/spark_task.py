@@ -1,0 +1,60 @@
+"""What a Spark task does for a write, and what it sends back to the driver."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import WriterCommitMessage
+
+from ..errors import InvalidRequest
+from ..table import Table
+from ..write.commit import CommitId, Overwrite
+from ..write.table_write import CommitMessage
+
+
+@dataclass
+class FilesWritten(WriterCommitMessage):
+    """What one task wrote, on its way to the commit."""
+
+    message: CommitMessage
+
+
+def write_rows(
+    table: Table, options: Mapping[str, str], write_name: str, rows: Iterator[pa.RecordBatch], *, replaces: bool
+) -> FilesWritten:
+    """Write the rows of a task to files. `write_name` is shared by all tasks of a write."""
+    writer = table.new_write(replaces=replaces, write_name=write_name, change_tracking=change_tracking_of(options))
+    try:
+        for batch in rows:
+            writer.write(batch, options.get("row-kind-column"))
+        return FilesWritten(writer.prepare_commit())
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def change_tracking_of(options: Mapping[str, str]) -> bool:
+    return options.get("change-tracking", "true").lower() != "false"
+
+
+def overwrite_of(table: Table, options: Mapping[str, str]) -> Overwrite:
+    """What an overwriting write replaces: `overwrite` = `table`, `partitions` (those written), a JSON list of
+    partitions, or nothing for the table's default."""
+    mode = options.get("overwrite", "")
+    if mode.startswith("["):
+        return Overwrite(matching=tuple(table.partition_values(one) for one in json.loads(mode)))
+    return table.overwrite_by_default(None if not mode else mode == "partitions")
+
+
+def commit_id_of(options: Mapping[str, str]) -> CommitId | None:
+    """The commit id that the options name; None for a write that nobody repeats."""
+    if "commit-user" not in options:
+        return None
+    not_before = options.get("commit-not-before-ms")
+    exact = options.get("commit-exact", "true").lower() != "false"
+    try:
+        identifier = int(options.get("commit-identifier", "1"))
+        return CommitId(options["commit-user"], identifier, exact, int(not_before) if not_before else None)
+    except ValueError as error:
+        raise InvalidRequest(f"Option 'commit-identifier' must be a whole number: {error}") from None

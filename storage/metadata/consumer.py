@@ -1,0 +1,63 @@
+"""Consumers: how far each named reader of changes has come. What it has not read yet does not expire.
+
+Follows `docs/format.md`, "Consumers".
+"""
+
+import json
+import re
+from dataclasses import dataclass
+
+from ..errors import CorruptData, InvalidRequest
+from ..file_io import FileIO
+from ..paths import TablePaths
+
+_CONSUMER_FILE = re.compile(r"consumer-(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A reader of changes, and the first snapshot that it has not read."""
+
+    name: str
+    next_snapshot_id: int
+
+
+class ConsumerFiles:
+    """The consumers of one branch."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+
+    def find(self, name: str) -> Consumer | None:
+        path = self._paths.consumer(name)
+        text = self._file_io.read_text_or_none(path)
+        if text is None:
+            return None
+        try:
+            return Consumer(name, int(json.loads(text)["nextSnapshot"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptData(f"Consumer file {path} is unreadable: {error}. Reset or delete the consumer.") from None
+
+    def all(self, not_before_ms: int | None = None) -> list[Consumer]:
+        """Every consumer, by name; those that have not moved since a time are left out."""
+        found = []
+        for file in self._file_io.list_files(self._paths.consumer_directory):
+            match = _CONSUMER_FILE.fullmatch(file.name)
+            recent = not_before_ms is None or file.modified_ms is None or file.modified_ms >= not_before_ms
+            if match and recent and (consumer := self.find(match[1])) is not None:
+                found.append(consumer)
+        return sorted(found, key=lambda one: one.name)
+
+    def record(self, consumer: Consumer) -> None:
+        """Remember how far a consumer has come."""
+        if not consumer.name or "/" in consumer.name or consumer.next_snapshot_id < 1:
+            raise InvalidRequest(
+                f"A consumer has a name without '/' and a next snapshot from 1 on, not {consumer.name!r} and "
+                f"{consumer.next_snapshot_id}."
+            )
+        text = json.dumps({"nextSnapshot": consumer.next_snapshot_id})
+        self._file_io.overwrite(self._paths.consumer(consumer.name), text.encode())
+
+    def delete(self, name: str) -> None:
+        self._file_io.delete(self._paths.consumer(name))

@@ -1,0 +1,71 @@
+"""A streaming read: where a reader of changes begins, how far it goes in one step, and what it reads there.
+
+A position is the id of the last snapshot that was consumed. `NOTHING_READ` stands before the first reading of the whole
+table, after which the changes follow: each row is seen once. Decisions only; who remembers the position (a checkpoint, a
+consumer) is the caller's affair. Source: FLIP-188, start-up modes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..errors import InvalidRequest
+from ..metadata.table_store import TableStore
+from .changes import ChangeSplit, plan_changes, plan_first_reading
+from .split_read import ReadRequest
+
+NOTHING_READ = -1
+FULL, LATEST, FROM_SNAPSHOT, FROM_TIMESTAMP = "full", "latest", "from-snapshot", "from-timestamp"
+START_UP_MODES = (FULL, LATEST, FROM_SNAPSHOT, FROM_TIMESTAMP)
+
+
+@dataclass(frozen=True, slots=True)
+class StartUp:
+    """How a stream begins: `full` (the whole table, then changes), `latest` (only what comes), `from-snapshot` (with
+    the changes of that snapshot) or `from-timestamp` (with those of the first snapshot at or after it).
+    """
+
+    mode: str = FULL
+    snapshot_id: int | None = None
+    timestamp_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.mode not in START_UP_MODES:
+            raise InvalidRequest(f"Start-up mode {self.mode!r} is unknown. Use one of: {', '.join(START_UP_MODES)}.")
+        if (self.snapshot_id is not None) != (self.mode == FROM_SNAPSHOT):
+            raise InvalidRequest("A snapshot id belongs to the start-up mode `from-snapshot`, which needs one.")
+        if (self.timestamp_ms is not None) != (self.mode == FROM_TIMESTAMP):
+            raise InvalidRequest("A timestamp belongs to the start-up mode `from-timestamp`, which needs one.")
+
+
+def first_position(store: TableStore, start: StartUp) -> int:
+    """The position of a stream that begins. Raises NotFound for a snapshot that has expired."""
+    if start.mode == FULL:
+        return NOTHING_READ
+    latest = store.snapshots.latest_id() or 0
+    if start.mode == LATEST:
+        return latest
+    if start.snapshot_id is not None:
+        if start.snapshot_id <= latest:
+            store.snapshots.get(start.snapshot_id)
+        return start.snapshot_id - 1
+    assert start.timestamp_ms is not None
+    before = store.snapshots.at_or_before(start.timestamp_ms - 1)
+    return before.id if before else (store.snapshots.earliest_id() or 1) - 1
+
+
+def next_position(store: TableStore, position: int, *, snapshots_at_once: int | None, until: int | None = None) -> int:
+    """Where a step from a position ends: at most so many snapshots on, and never beyond `until`."""
+    latest = store.snapshots.latest_id() or 0
+    latest = latest if until is None else min(latest, until)
+    if position == NOTHING_READ:
+        return latest
+    furthest = latest if snapshots_at_once is None else min(latest, position + snapshots_at_once)
+    return max(position, furthest)
+
+
+def plan_step(request: ReadRequest, start: int, end: int) -> Iterator[ChangeSplit]:
+    """What is read between two positions. Raises NotFound if a snapshot in between has expired."""
+    if start != NOTHING_READ:
+        yield from plan_changes(request, start, end)
+    elif end > 0:
+        yield from plan_first_reading(request, request.store.snapshots.get(end))

@@ -1,0 +1,34 @@
+"""Put the files of an overwrite on the top level of their buckets, where no reader has to merge them. Pure.
+
+Only where they do not overlap and hold no deletes; files that do stay on level 0.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby, pairwise
+
+from ..data_types import DataType
+from ..format.binary_row import decode
+from ..metadata.manifest import ManifestEntry
+
+
+def lift_to_top(entries: Sequence[ManifestEntry], key_types: Sequence[DataType], top_level: int) -> list[ManifestEntry]:
+    """The entries, those of buckets that allow it on the top level."""
+
+    def place(entry: ManifestEntry) -> tuple[bytes, int]:
+        return entry.partition, entry.bucket
+
+    lifted: list[ManifestEntry] = []
+    for _, group in groupby(sorted(entries, key=place), place):
+        together = list(group)
+        if _is_a_run(together, key_types):
+            together = [replace(one, file=replace(one.file, level=top_level)) for one in together]
+        lifted += together
+    return lifted
+
+
+def _is_a_run(entries: Sequence[ManifestEntry], key_types: Sequence[DataType]) -> bool:
+    if any(entry.file.delete_row_count != 0 for entry in entries):
+        return False
+    ranges = sorted((decode(one.file.min_key, key_types), decode(one.file.max_key, key_types)) for one in entries)
+    return all(high < low for (_, high), (low, _) in pairwise(ranges))

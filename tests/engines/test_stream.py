@@ -1,0 +1,249 @@
+"""Tables in Spark Structured Streaming: every change once, every micro-batch one commit."""
+
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from storage import Catalog, InvalidRequest, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> str:
+    return str(tmp_path / "warehouse")
+
+
+@pytest.fixture
+def source(catalog: Catalog) -> Table:
+    return catalog.create_table("a.source", SCHEMA, primary_key=["id"], options={"bucket": 2, "write-only": True})
+
+
+@pytest.fixture
+def sink(catalog: Catalog) -> Table:
+    return catalog.create_table("a.sink", SCHEMA, primary_key=["id"], options={"bucket": 2, "write-only": True})
+
+
+def batch(*rows: tuple[Any, ...]) -> pa.Table:
+    names = [*SCHEMA.names, "op"] if len(rows[0]) == 3 else SCHEMA.names
+    return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+
+
+@pytest.fixture
+def stream(spark: "SparkSession", warehouse: str) -> "Callable[..., DataFrame]":
+    def stream(name: str = "a.source", **options: str) -> "DataFrame":
+        named = {key.replace("_", "."): value for key, value in options.items()}
+        return spark.readStream.format("snapline").option("warehouse", warehouse).options(**named).load(name)
+
+    return stream
+
+
+@pytest.fixture
+def run(warehouse: str, tmp_path: Path) -> Callable[..., None]:
+    """Carry a stream on until there is nothing left to read."""
+    from storage.engines.spark_stream import write_stream
+
+    def run(frame: "DataFrame", sink: Table, checkpoint: str = "checkpoint", **how: Any) -> None:
+        query = write_stream(
+            frame, sink, warehouse, commit_user="job", checkpoint=str(tmp_path / checkpoint),
+            trigger={"availableNow": True}, **how,
+        )  # fmt: skip
+        query.awaitTermination()
+
+    return run
+
+
+def rows(table: Table, **how: Any) -> list[tuple[Any, ...]]:
+    return sorted(tuple(one.values()) for one in table.to_arrow(**how).to_pylist())
+
+
+def barriers(table: Table) -> list[tuple[str, int]]:
+    return [(one.commit_user, one.commit_identifier) for one in table.store.snapshots.all()]
+
+
+def test_a_stream_begins_with_the_table_and_goes_on_with_changes(
+    source: Table, sink: Table, stream: "Callable[..., DataFrame]", run: Callable[..., None]
+) -> None:
+    source.write(batch((1, "a"), (2, "b")))
+    source.write(batch((2, "B"), (3, "c")))
+    run(stream(), sink)
+    assert rows(sink) == [(1, "a"), (2, "B"), (3, "c")]
+    source.write(batch((3, "C")))
+    source.write(batch((4, "d")))
+    run(stream(), sink)
+    assert rows(sink) == rows(source)
+    # The first reading, then one micro-batch for each snapshot: the batch's number is the barrier.
+    assert barriers(sink) == [("job", 0), ("job", 1), ("job", 2)]
+
+
+def test_several_snapshots_are_taken_at_once_on_demand(
+    source: Table, sink: Table, stream: "Callable[..., DataFrame]", run: Callable[..., None]
+) -> None:
+    for number in range(5):
+        source.write(batch((number, "x")))
+    run(stream(**{"scan.mode": "from-snapshot", "scan.snapshot-id": "1", "snapshots-per-batch": "3"}), sink)
+    assert [one.delta_record_count for one in sink.store.snapshots.all()] == [3, 2]
+
+
+def test_start_up_modes(
+    source: Table, catalog: Catalog, clock: Any, stream: "Callable[..., DataFrame]", run: Callable[..., None]
+) -> None:
+    times = []
+    for number in range(1, 4):
+        clock.advance_ms(1000)
+        times.append(clock.now_ms())
+        source.write(batch((number, f"v{number}")))
+    expected = {
+        "full": ({}, [1, 2, 3, 4]),
+        "latest": ({}, [4]),
+        "from-snapshot": ({"scan.snapshot-id": "2"}, [2, 3, 4]),
+        "from-timestamp": ({"scan.timestamp-millis": str(times[1] + 1)}, [3, 4]),
+    }
+    for mode, (options, _) in expected.items():
+        made = catalog.create_table(
+            f"sinks.{mode.replace('-', '_')}", SCHEMA, primary_key=["id"], options={"bucket": 1}
+        )
+        run(stream(**{"scan.mode": mode, **options}), made, mode)
+    source.write(batch((4, "v4")))
+    for mode, (options, ids) in expected.items():
+        made = catalog.table(f"sinks.{mode.replace('-', '_')}")
+        run(stream(**{"scan.mode": mode, **options}), made, mode)
+        assert [row[0] for row in rows(made)] == ids, mode
+
+
+def test_kinds_travel_with_the_rows(
+    source: Table, sink: Table, stream: "Callable[..., DataFrame]", run: Callable[..., None]
+) -> None:
+    source.write(batch((1, "a"), (2, "b")))
+    run(stream(**{"read.changelog": "true"}), sink, row_kind_column="rowkind")
+    source.write(batch((1, "a", "-D"), (2, "B", "+U")), row_kind_column="op")
+    run(stream(**{"read.changelog": "true"}), sink, row_kind_column="rowkind")
+    assert rows(sink) == [(2, "B")]
+
+
+def test_without_kinds_rows_that_went_are_left_out(
+    source: Table, sink: Table, stream: "Callable[..., DataFrame]", run: Callable[..., None]
+) -> None:
+    source.write(batch((1, "a", "+I"), (2, "b", "-D")), row_kind_column="op")
+    run(stream(columns="id", **{"scan.mode": "from-snapshot", "scan.snapshot-id": "1"}), sink)
+    assert rows(sink) == [(1, None)]
+
+
+def test_a_replayed_batch_commits_once(
+    source: Table, sink: Table, stream: "Callable[..., DataFrame]", run: Callable[..., None], tmp_path: Path
+) -> None:
+    for number in range(3):
+        source.write(batch((number, "x")))
+    options = {"scan.mode": "from-snapshot", "scan.snapshot-id": "1"}
+    run(stream(**options), sink)
+    # As after a crash between the commit and Spark's own note of it.
+    for done in sorted((tmp_path / "checkpoint" / "commits").glob("*2*")):
+        done.unlink()
+    source.write(batch((3, "y")))
+    run(stream(**options), sink)
+    assert barriers(sink) == [("job", 0), ("job", 1), ("job", 2), ("job", 3)]
+    assert rows(sink) == rows(source)
+    # As after losing the checkpoint: all batches come again.
+    shutil.rmtree(tmp_path / "checkpoint")
+    run(stream(**options), sink)
+    assert len(barriers(sink)) == 4
+
+
+def test_the_sink_commits_a_micro_batch_under_its_number(
+    source: Table, sink: Table, stream: "Callable[..., DataFrame]", warehouse: str, tmp_path: Path
+) -> None:
+    source.write(batch((1, "a")))
+    for number in (2, 3):
+        writer = stream().writeStream.format("snapline").option("warehouse", warehouse)
+        query = (
+            writer.option("path", "a.sink").option("commit-user", "plain").option("checkpointLocation", str(tmp_path / "c"))
+            .trigger(availableNow=True).start()
+        )  # fmt: skip
+        query.awaitTermination()
+        source.write(batch((number, "b")))
+    assert barriers(sink) == [("plain", 0), ("plain", 1)]
+    assert rows(sink) == [(1, "a"), (2, "b")]
+
+
+def test_a_stream_runs_while_another_writes(
+    source: Table, sink: Table, stream: "Callable[..., DataFrame]", warehouse: str, tmp_path: Path
+) -> None:
+    from storage.engines.spark_stream import write_stream
+
+    def write() -> None:
+        for number in range(12):
+            source.write(batch((number % 5, f"v{number}")))
+
+    writer = threading.Thread(target=write)
+    query = write_stream(
+        stream(), sink, warehouse, commit_user="job", checkpoint=str(tmp_path / "c"),
+        trigger={"processingTime": "0 seconds"},
+    )  # fmt: skip
+    writer.start()
+    writer.join()
+    query.processAllAvailable()
+    query.stop()
+    assert rows(sink) == rows(source)
+    assert len({identifier for _, identifier in barriers(sink)}) == len(barriers(sink))
+
+
+def test_a_consumer_is_remembered_and_protects_what_it_has_not_read(
+    source: Table, sink: Table, stream: "Callable[..., DataFrame]", run: Callable[..., None]
+) -> None:
+    for number in range(4):
+        source.write(batch((number, "x")))
+    run(stream(**{"consumer-id": "report"}), sink)
+    # Spark tells of a batch when the next begins: the last one read may come again, but is never lost.
+    assert source.consumers.get("report").next_snapshot_id in (4, 5)
+    for number in range(4, 8):
+        source.write(batch((number, "y")))
+    source.expire(retain_last=1)
+    run(stream(**{"consumer-id": "report"}), sink)
+    assert rows(sink) == rows(source)
+
+
+def test_a_snapshot_that_has_expired_is_an_error_that_says_so(
+    source: Table, sink: Table, stream: "Callable[..., DataFrame]", run: Callable[..., None]
+) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    source.write(batch((1, "a")))
+    run(stream(), sink)
+    for number in range(4):
+        source.write(batch((number, "x")))
+    source.expire(retain_last=1)
+    with pytest.raises(StreamingQueryException, match=r"Snapshot 2 does not exist. Existing snapshot: 5"):
+        run(stream(), sink)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scan.mode": "newest"}, "Start-up mode 'newest' is unknown"),
+        ({"scan.mode": "latest", "scan.snapshot-id": "3"}, "belongs to the start-up mode `from-snapshot`"),
+        ({"scan.snapshot-id": "three"}, "'scan.snapshot-id' = 'three' is not a whole number"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(
+    source: Table, sink: Table, stream: "Callable[..., DataFrame]", run: Callable[..., None], options: dict[str, str],
+    message: str,
+) -> None:  # fmt: skip
+    source.write(batch((1, "a")))
+    with pytest.raises(Exception, match=message):
+        run(stream(**options), sink)
+
+
+def test_start_up_is_checked_without_spark() -> None:
+    from storage.read.stream_scan import StartUp
+
+    with pytest.raises(InvalidRequest, match="Use one of: full, latest"):
+        StartUp("later")

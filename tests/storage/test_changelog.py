@@ -1,0 +1,188 @@
+"""Changelogs: every reader of changes that applies them arrives at the table, whoever wrote them down."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from storage import Catalog, InvalidRequest, SetOptions, Table, Unsupported
+
+TABLES = Path(__file__).parent.parent / "fixtures" / "paimon" / "tables"
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("v", pa.int64())])
+
+
+def make(catalog: Catalog, **options: Any) -> Table:
+    return catalog.create_table("a.t", SCHEMA, primary_key=["id"], options={"bucket": 2, **options})
+
+
+def batch(*rows: tuple[Any, ...]) -> pa.Table:
+    names = [*SCHEMA.names, "op"] if rows and len(rows[0]) == 4 else SCHEMA.names
+    return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+
+
+def told(table: Table, **how: Any) -> list[tuple[Any, ...]]:
+    return [(one["rowkind"], one["id"], one["name"], one["v"]) for one in table.changes(**how).to_pylist()]
+
+
+def state(table: Table, **how: Any) -> dict[int, tuple[Any, ...]]:
+    return {one["id"]: (one["name"], one["v"]) for one in table.to_arrow(**how).to_pylist()}
+
+
+def applied(changes: list[tuple[Any, ...]]) -> dict[int, tuple[Any, ...]]:
+    """What a reader has who believes every row: an update must take away just what it has."""
+    held: dict[int, tuple[Any, ...]] = {}
+    for kind, key, *values in changes:
+        if kind in ("-U", "-D"):
+            assert held.pop(key) == tuple(values), f"{kind} of {key} does not name the row that is there"
+        else:
+            assert key not in held, f"{kind} of {key}, which is there already"
+            held[key] = tuple(values)
+    return held
+
+
+@pytest.mark.parametrize("name", ["jv_input", "jv_lookup"])
+def test_changelogs_of_java_are_read(name: str) -> None:
+    table = Catalog(str(TABLES / name)).table(f"golden.{name}")
+    views = json.loads((TABLES / name / "expected.json").read_text())["views"]
+    for view in views:
+        if view.get("changelog_rows"):
+            number = view["snapshot_id"]
+            found = table.changes(after=number - 1 if number > 1 else None, until=number)
+            rows = [{"kind": row.pop("rowkind"), **row} for row in found.drop(["snapshot_id"]).to_pylist()]
+            assert sorted(rows, key=str) == sorted(view["changelog_rows"], key=str)
+
+
+def test_input_stores_what_the_writer_was_given(catalog: Catalog) -> None:
+    table = make(catalog, **{"changelog-producer": "input"})
+    table.write(batch((1, "a", 1, "+I"), (1, "a", 1, "-U"), (1, "b", 2, "+U"), (2, "c", 3, "+I")), row_kind_column="op")
+    assert sorted(told(table)) == [("+I", 1, "a", 1), ("+I", 2, "c", 3), ("+U", 1, "b", 2), ("-U", 1, "a", 1)]
+    assert applied(told(table)) == state(table)
+    snapshot = table.snapshot()
+    assert snapshot is not None
+    assert snapshot.changelog_record_count == 4
+
+
+@pytest.mark.parametrize(
+    ("producer", "engine"),
+    [
+        *(("lookup", engine) for engine in ("deduplicate", "partial-update", "aggregation", "first-row")),
+        *(("full-compaction", engine) for engine in ("deduplicate", "partial-update", "aggregation")),
+    ],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_applying_the_changelog_gives_the_table(catalog: Catalog, producer: str, engine: str, seed: int) -> None:
+    options = {"changelog-producer": producer, "merge-engine": engine, "fields.v.aggregate-function": "sum"}
+    if engine != "aggregation":
+        del options["fields.v.aggregate-function"]
+    table = make(catalog, **options, **{"num-sorted-run.compaction-trigger": 3})
+    chosen = random.Random(seed)
+    for step in range(25):
+        rows = [(chosen.randrange(30), chosen.choice("abc"), chosen.randrange(5)) for _ in range(chosen.randint(1, 12))]
+        if engine == "deduplicate" and chosen.random() < 0.5:
+            table.write(
+                batch(*[(*row, chosen.choice(["+I", "+U", "-D"])) for row in {row[0]: row for row in rows}.values()]),
+                row_kind_column="op",
+            )
+        else:
+            table.write(batch(*rows))
+        if chosen.random() < 0.2:
+            table.compact(full=True)
+        if chosen.random() < 0.1 and engine == "deduplicate":
+            table.overwrite(batch(*rows))
+        if producer == "lookup":
+            assert applied(told(table)) == state(table), f"seed {seed}, step {step}"
+    table.compact(full=True)
+    assert applied(told(table)) == state(table)
+
+
+def test_updates_that_change_nothing_are_left_out_on_demand(catalog: Catalog) -> None:
+    table = make(catalog, **{"changelog-producer": "lookup", "changelog-producer.row-deduplicate": "true"})
+    table.write(batch((1, "a", 1), (2, None, 2)))
+    table.write(batch((1, "a", 1), (2, "b", 2)))
+    assert told(table, after=2) == [("-U", 2, None, 2), ("+U", 2, "b", 2)]
+
+
+def test_full_compaction_comes_after_a_number_of_commits(catalog: Catalog) -> None:
+    table = make(catalog, bucket=1, **{"changelog-producer": "full-compaction", "full-compaction.delta-commits": 2})
+    table.write(batch((1, "a", 1)))
+    assert told(table) == []
+    table.write(batch((1, "b", 1)))
+    assert told(table) == [("+I", 1, "b", 1)]
+
+
+def test_a_write_without_change_tracking_is_not_seen_by_readers_of_changes(catalog: Catalog) -> None:
+    table = make(catalog)
+    table.write(batch((1, "a", 1)))
+    table.write(batch((2, "b", 2)), change_tracking=False)
+    table.overwrite(batch((3, "c", 3)), change_tracking=False)
+    table.write(batch((4, "d", 4)))
+    assert told(table) == [("+I", 1, "a", 1), ("+I", 4, "d", 4)]
+    assert set(state(table)) == {3, 4}
+
+
+def test_change_tracking_is_turned_off_for_a_table_and_on_again(catalog: Catalog) -> None:
+    table = make(catalog, **{"change-tracking": "false", "changelog-producer": "input"})
+    table.write(batch((1, "a", 1)))
+    table = table.alter(SetOptions({"change-tracking": "true"}))
+    table.write(batch((2, "b", 2)))
+    assert told(table) == [("+I", 2, "b", 2)]
+
+
+@pytest.mark.parametrize("producer", ["none", "input", "lookup"])
+def test_change_tracking_is_turned_off_for_a_partition(catalog: Catalog, producer: str) -> None:
+    table = catalog.create_table(
+        "a.p", pa.schema([("day", pa.string()), ("id", pa.int64())]), primary_key=["day", "id"], partition_by=["day"],
+        options={"bucket": 1, "change-tracking.off-partitions": "day=x", "changelog-producer": producer},
+    )  # fmt: skip
+    table.write(pa.table({"day": ["x", "y"], "id": [1, 2]}))
+    assert table.changes(columns=["day", "id"]).select(["day", "id"]).to_pylist() == [{"day": "y", "id": 2}]
+
+
+def test_what_cannot_be_left_untold_is_refused(catalog: Catalog) -> None:
+    with pytest.raises(Unsupported, match="changelog-producer"):
+        make(catalog, **{"changelog-producer": "lookup"}).write(batch((1, "a", 1)), change_tracking=False)
+
+
+def test_a_partition_that_is_misspelt_in_an_option_is_named(catalog: Catalog) -> None:
+    table = catalog.create_table(
+        "a.p", pa.schema([("day", pa.string())]), partition_by=["day"],
+        options={"change-tracking.off-partitions": "dya=x"},
+    )  # fmt: skip
+    with pytest.raises(InvalidRequest, match="dya=x"):
+        table.write(pa.table({"day": ["x"]}))
+
+
+def test_an_overwrite_shows_only_what_it_changed(catalog: Catalog) -> None:
+    table = make(catalog)
+    table.write(batch((1, "a", 1), (2, "b", 2)))
+    table.overwrite(batch((2, "b", 2), (3, "c", 3)))
+    assert told(table, after=1) == [("-D", 1, "a", 1), ("+I", 3, "c", 3)]
+    quiet = table.alter(SetOptions({"streaming-read-overwrite": "false"}))
+    assert told(quiet, after=1) == []
+
+
+def test_the_audit_log_shows_rows_with_their_kind(catalog: Catalog) -> None:
+    table = make(catalog, **{"write-only": "true"})
+    table.write(batch((1, "a", 1), (2, "b", 2)))
+    table.write(batch((1, None, None, "-D"), (3, "c", 3, "+U")), row_kind_column="op")
+    rows = {(one["rowkind"], one["id"]) for one in table.system_table("audit_log").to_pylist()}
+    assert rows == {("-D", 1), ("+I", 2), ("+U", 3)}
+    assert catalog.read("a.t$audit_log").num_rows == 3
+
+
+def test_what_a_consumer_has_not_read_does_not_expire(catalog: Catalog) -> None:
+    table = make(catalog)
+    for number in range(6):
+        table.write(batch((number, "a", number)))
+    table.consumers.reset("report", 3)
+    table.expire(retain_last=1)
+    assert table.store.snapshots.ids()[0] == 3
+    assert table.system_table("consumers").to_pylist() == [{"consumer_id": "report", "next_snapshot_id": 3}]
+    table.consumers.delete("report")
+    table.expire(retain_last=1)
+    assert len(table.store.snapshots.ids()) == 1
+    with pytest.raises(Exception, match="Consumers: none"):
+        table.consumers.get("report")
