@@ -7,6 +7,7 @@ away one of the same files.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -193,3 +194,47 @@ def _range_of(store: TableStore, rows: pa.Table) -> Predicate | None:
         bounds += [Comparison(field.name, ">=", extremes["min"]), Comparison(field.name, "<=", extremes["max"])]
     found = all_of(bounds)
     return None if found is None else found.bind(store.schema)
+
+
+def rows_with_addresses(
+    store: TableStore, snapshot: Snapshot | None, file_column: str, row_column: str
+) -> tuple[list[ManifestEntry], pa.Table]:
+    """The files of a table without a key, and their rows with where each lies: the file's name, and the row in it."""
+    entries = [] if snapshot is None else Scan(store, snapshot).entries
+    tables = [rows for entry in entries if (rows := addressed_rows(store, entry, file_column, row_column)) is not None]
+    fields = [pa.field(file_column, pa.string()), pa.field(row_column, pa.int64())]
+    empty = pa.schema([*store.schema.to_arrow(), *fields]).empty_table()
+    return entries, pa.concat_tables([empty, *tables])
+
+
+def addressed_rows(store: TableStore, entry: ManifestEntry, file_column: str, row_column: str) -> pa.Table | None:
+    """The rows of a data file with its name, and with their numbers in it; None if it has none."""
+    rows = _rows_of(store, entry)
+    if rows is None:
+        return None
+    rows = rows.cast(store.schema.to_arrow())
+    rows = rows.append_column(file_column, pa.repeat(pa.scalar(entry.file.name), rows.num_rows))
+    return rows.append_column(row_column, pa.array(np.arange(rows.num_rows)))
+
+
+def replace_rows(
+    store: TableStore, entries: Sequence[ManifestEntry], files: pa.ChunkedArray, numbers: pa.ChunkedArray, came: pa.Table
+) -> tuple[list[ManifestEntry], CommitMessage]:
+    """Write files anew without the rows at some addresses, and new rows beside them."""
+    touched = pa.table({"file": files, "row": numbers})
+    names = set(touched.column("file").unique().to_pylist())
+    deleted = [entry for entry in entries if entry.file.name in names]
+    writer = TableWrite(store, ignore_existing=True)
+    try:
+        for entry in deleted:
+            rows = _rows_of(store, entry)
+            assert rows is not None, "a file without rows has no row to replace"
+            gone = touched.filter(pc.equal(touched.column("file"), entry.file.name)).column("row").to_numpy()
+            kept = np.ones(rows.num_rows, bool)
+            kept[gone] = False
+            writer.write(rows.filter(pa.array(kept)))
+        writer.write(came)
+        return deleted, writer.prepare_commit()
+    except BaseException:
+        writer.abort()
+        raise

@@ -14,12 +14,12 @@ from .consumers import Consumers
 from .errors import CommitConflict, InvalidRequest, Unsupported
 from .identifier import Identifier, SnapshotRef
 from .lsm.merge_engines import merge_engine_of
-from .maintain.compaction import Place, Progress, compact
+from .maintain.compaction import Place, Progress, Run, compact
 from .maintain.expire import Removal, expire_snapshots
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
 from .maintain.references import files_of, holders_of, needed_files
 from .maintain.rollback import rollback_to
-from .metadata.manifest import ADD
+from .metadata.manifest import ADD, ManifestEntry
 from .metadata.schema import TableSchema
 from .metadata.schema_change import SchemaChange, next_schema
 from .metadata.snapshot import ANALYZE, BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
@@ -219,6 +219,10 @@ class Table:
         """
         return self._commit(data, None, row_kind_column, commit_id, properties, "WRITE", change_tracking)
 
+    def write_changes(self, rows: pa.Table, row_kind_column: str, operation: str) -> Snapshot | None:
+        """Commit rows with their kinds as what an operation (`MERGE`, `DELETE` …) did."""
+        return self._commit(rows, None, row_kind_column, None, None, operation)
+
     def overwrite(
         self,
         data: Data,
@@ -256,7 +260,7 @@ class Table:
             self._check_removable()
             rows = self.to_arrow(where=where)
             kinds = pa.repeat(pa.scalar("-D"), rows.num_rows)
-            return self._commit(rows.append_column("_kind", kinds), None, "_kind", None, None, "DELETE")
+            return self.write_changes(rows.append_column("_kind", kinds), "_kind", "DELETE")
         return self._rewrite(where, lambda rows, mask: rows.filter(pc.invert(mask)), "DELETE")
 
     def update(self, where: str | Predicate, values: Mapping[str, Any]) -> Snapshot | None:
@@ -317,12 +321,17 @@ class Table:
                 return Table(store.at_schema(changed), self._catalog_name, self._listeners)
 
     def compact(
-        self, *, full: bool = True, partition: Mapping[str, Any] | None = None, progress: Progress | None = None
+        self,
+        *,
+        full: bool = True,
+        partition: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+        run: Run | None = None,
     ) -> Snapshot | None:
         """Merge the files of every bucket (or of a partition's) so that reading is cheap; rows do not change.
 
         `full` merges everything into one sorted run, otherwise the triggers of the options decide. Returns the snapshot;
-        None if there was nothing to do. Raises CommitConflict if another commit took away the files meanwhile.
+        None if there was nothing to do. `run` carries the work out elsewhere. Raises CommitConflict if another commit took away the files meanwhile.
         """
         self._check_writable()
         wanted = None
@@ -332,7 +341,9 @@ class Table:
             def wanted(place: Place) -> bool:
                 return overwrite.covers(self._store, place[0])
 
-        return compact(self._store, full=full, wanted=wanted, listeners=self._listeners, progress=progress)
+        return compact(
+            self._store, full=full, wanted=wanted, listeners=self._listeners, progress=progress, run=run
+        )
 
     def rollback_to(self, version: Version) -> Removal:
         """Make an earlier snapshot or tag the latest state again: later snapshots and tags go, with their own files.
@@ -408,14 +419,18 @@ class Table:
         properties: Mapping[str, str] | None = None,
         operation: str | None = None,
         change_tracking: bool = True,
+        deleted: Sequence[ManifestEntry] = (),
     ) -> Snapshot | None:
-        """Commit what writers wrote, and compact the buckets that have come to need it."""
+        """Commit what writers wrote, in the place of files `deleted` if there are any, and compact the buckets that have
+        come to need it.
+        """
         commit = self.new_commit(commit_id)
         if any(message.retracted for message in messages):
             return commit_counted(self._store, commit, messages, properties, operation, change_tracking)
         snapshot = commit.commit(
-            messages, overwrite=overwrite, properties=properties, operation=operation, change_tracking=change_tracking
-        )
+            messages, overwrite=overwrite, deleted=deleted, properties=properties, operation=operation,
+            change_tracking=change_tracking,
+        )  # fmt: skip
         if snapshot is not None and overwrite is None:
             self._compact_after_write({(one.partition, one.bucket) for message in messages for one in message.added})
         return snapshot

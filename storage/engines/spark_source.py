@@ -47,7 +47,7 @@ from ..read.split import Split
 from ..table import Table
 from ..write.table_write import delete_files_of
 from .spark_stream import SnaplineStreamReader, SnaplineStreamWriter, stream_schema
-from .spark_task import FilesWritten, change_tracking_of, commit_id_of, overwrite_of, write_rows
+from .spark_task import FilesWritten, change_tracking_of, commit_id_of, overwrite_of, replaced_files, write_rows
 from .spark_types import FORMAT, as_spark_expects, spark_schema
 
 
@@ -183,7 +183,8 @@ class SnaplineWriter(DataSourceArrowWriter):
         self._write_name = self._table.store.clock.unique_name()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return write_rows(self._table, self._options, self._write_name, iterator, replaces=self._overwrite)
+        replaces = self._overwrite or "replaced-files" in self._options
+        return write_rows(self._table, self._options, self._write_name, iterator, replaces=replaces)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         written = [one.message for one in messages if isinstance(one, FilesWritten)]
@@ -193,8 +194,9 @@ class SnaplineWriter(DataSourceArrowWriter):
             overwrite,
             commit_id_of(self._options),
             json.loads(self._options.get("properties") or "{}"),
-            "OVERWRITE" if self._overwrite else "WRITE",
+            self._options.get("operation") or ("OVERWRITE" if self._overwrite else "WRITE"),
             change_tracking_of(self._options),
+            replaced_files(self._table, self._options),
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:

@@ -8,6 +8,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
 from ..errors import InvalidRequest
+from ..metadata.manifest import ManifestEntry
+from ..read.scan import Scan
 from ..table import Table
 from ..write.commit import CommitId, Overwrite
 from ..write.table_write import CommitMessage
@@ -45,6 +47,15 @@ def overwrite_of(table: Table, options: Mapping[str, str]) -> Overwrite:
     if mode.startswith("["):
         return Overwrite(matching=tuple(table.partition_values(one) for one in json.loads(mode)))
     return table.overwrite_by_default(None if not mode else mode == "partitions")
+
+
+def replaced_files(table: Table, options: Mapping[str, str]) -> list[ManifestEntry]:
+    """The files that a write takes the place of: `replaced-files`, names in JSON, of `replaced-snapshot`."""
+    if "replaced-files" not in options:
+        return []
+    names = set(json.loads(options["replaced-files"]))
+    scan = Scan(table.store, table.store.snapshots.get(int(options["replaced-snapshot"])))
+    return [entry for entry in scan.entries if entry.file.name in names]
 
 
 def commit_id_of(options: Mapping[str, str]) -> CommitId | None:

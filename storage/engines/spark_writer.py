@@ -4,7 +4,6 @@ Spark does the shuffling and spilling, so that a task holds one bucket's buffer 
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,12 +13,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType
 
-from .. import errors
-from ..errors import InvalidRequest, StorageError
+from ..errors import InvalidRequest
 from ..format.binary_row import buckets_of, hash_rows
 from ..metadata.snapshot import Snapshot
 from ..table import Table
 from ..write.commit import CommitId
+from .spark_errors import own_error
 from .spark_types import FORMAT
 
 APPEND, OVERWRITE_TABLE, OVERWRITE_PARTITIONS = "append", "overwrite", "overwrite-partitions"
@@ -38,11 +37,14 @@ def write_frame(
     partitions: Sequence[Mapping[str, Any]] | None = None,
     row_kind_column: str | None = None,
     change_tracking: bool = True,
+    operation: str | None = None,
+    replaced: tuple[int, Sequence[str]] | None = None,
 ) -> Snapshot | None:
     """Commit a DataFrame and return the snapshot; None if there was nothing to commit.
 
     `mode`: append (an upsert with a primary key), overwrite (the table), overwrite-partitions (those that occur in the
-    rows, or exactly those that `partitions` lists). A repeated `commit_id` changes nothing. Raises the error of the
+    rows, or exactly those that `partitions` lists). `replaced`: names of data files of a snapshot that go when the rows
+    come. A repeated `commit_id` changes nothing. Raises the error of the
     store that a task or the commit raised.
     """
     if mode not in WRITE_MODES:
@@ -62,6 +64,10 @@ def write_frame(
     }
     if row_kind_column:
         options["row-kind-column"] = row_kind_column
+    if operation:
+        options["operation"] = operation
+    if replaced is not None:
+        options |= {"replaced-snapshot": str(replaced[0]), "replaced-files": json.dumps(list(replaced[1]))}
     if not change_tracking:
         options["change-tracking"] = "false"
     if commit_id.not_before_ms is not None:
@@ -74,7 +80,7 @@ def write_frame(
     try:
         writer.mode("append" if mode == APPEND else "overwrite").save(table.identifier.full_name)
     except PySparkException as error:
-        raise _own_error(error) or error from None
+        raise own_error(error) or error from None
     bound = CommitId(commit_id.user, commit_id.identifier, True, commit_id.not_before_ms or _time(before))
     snapshot = table.new_commit(bound).find_committed()
     if snapshot is not None and (before is None or snapshot.id > before.id):
@@ -127,18 +133,3 @@ def _bucket_of(table: Table) -> Column:
         return pa.array(buckets_of(hash_rows(arrays, types), bucket_count), pa.int32())
 
     return bucket(*[F.col(f"`{field.name}`") for field in fields])
-
-
-_RAISED = re.compile(r"storage\.errors\.(\w+): (.+?)(?=\n\S*(?:\n|$)|\Z)", re.DOTALL)
-
-
-def _own_error(error: PySparkException) -> StorageError | None:
-    """The store's error inside an error of Spark, which shows it as the end of a traceback in its text."""
-    found = _RAISED.findall(str(error))
-    if not found:
-        return None
-    kind, message = found[-1]
-    known = getattr(errors, kind, None)
-    return (
-        known(message.strip().splitlines()[0]) if isinstance(known, type) and issubclass(known, StorageError) else None
-    )

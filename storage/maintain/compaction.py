@@ -65,6 +65,9 @@ class BucketResult:
     message: CommitMessage
 
 
+Run = Callable[[Sequence[BucketCompaction]], list[BucketResult]]
+
+
 def compact(
     store: TableStore,
     *,
@@ -72,15 +75,18 @@ def compact(
     wanted: Callable[[Place], bool] | None = None,
     listeners: Sequence[CommitListener] = (),
     progress: Progress | None = None,
+    run: Run | None = None,
 ) -> Snapshot | None:
     """Compact buckets (all, or those `wanted`) and commit; None if there is nothing to do.
 
-    `full` merges every run; otherwise the triggers decide. `progress` is told buckets done and in all. Raises
+    `full` merges every run; otherwise the triggers decide. `progress` is told buckets done and in all. `run` carries
+    the plans out elsewhere. Raises
     CommitConflict if another commit took away files meanwhile.
     """
     refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
     plans = plan_compaction(store, full=full, wanted=wanted)
-    results = _run_all(store, plans, progress)
+    results = _run_all(store, plans, progress) if run is None or not plans else run(plans)
+    results = [result for result in results if result.deleted]
     if not results:
         return None
     commit_id = CommitId(store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER)
@@ -181,7 +187,7 @@ def _run_all(store: TableStore, plans: Sequence[BucketCompaction], progress: Pro
     except BaseException:
         store.file_io.delete_quietly([path for result in results for path in result.message.paths])
         raise
-    return [result for result in results if result.deleted]
+    return results
 
 
 def compact_bucket(store: TableStore, plan: BucketCompaction) -> BucketResult:

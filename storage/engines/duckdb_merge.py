@@ -1,0 +1,83 @@
+"""MERGE of rows in memory: DuckDB joins and computes, the store commits. For large inputs see `spark_rows`."""
+
+from collections.abc import Sequence
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import InvalidRequest
+from ..metadata.snapshot import Snapshot
+from ..row_changes import replace_rows, rows_with_addresses
+from ..table import Table
+from .duckdb_views import quoted
+from .merge_clauses import (
+    CLAUSE,
+    DELETE,
+    FILE,
+    INSERT,
+    KIND_OF,
+    ROW,
+    MergeClause,
+    ambiguous,
+    check_clauses,
+    merge_query,
+)
+
+
+def merge_rows(
+    table: Table, source: pa.Table, on: str | Sequence[str], clauses: Sequence[MergeClause]
+) -> Snapshot | None:
+    """Merge a source into a table in one commit; None if nothing changes.
+
+    `on`: the columns that have to be equal, or a condition over `target.` and `source.`. With a primary key the changes
+    are rows by key, else the files that hold changed rows are written anew. Raises InvalidRequest for clauses that cannot
+    be, and if several rows of the source would change one row.
+    """
+    schema = table.schema
+    check_clauses(schema, source.column_names, clauses)
+    keyed = bool(schema.primary_keys)
+    entries, target = [], None
+    if keyed:
+        target = table.to_arrow()
+    else:
+        entries, target = rows_with_addresses(table.store, table.snapshot(), FILE, ROW)
+    plan = _plan(table, target, source, on, clauses, keyed)
+    if not plan.num_rows:
+        return None
+    actions = np.array(["", *(clause.then for clause in clauses)])[plan.column(CLAUSE).to_numpy()]
+    _check_unique(plan, actions, schema.primary_keys if keyed else (FILE, ROW))
+    rows = plan.select(schema.column_names)
+    if keyed:
+        kinds = pa.array([KIND_OF[one] for one in actions])
+        return table.write_changes(rows.append_column("__kind", kinds), "__kind", "MERGE")
+    gone = plan.filter(pa.array(actions != INSERT)).select([FILE, ROW])
+    came = rows.filter(pa.array(actions != DELETE))
+    deleted, message = replace_rows(table.store, entries, gone.column(FILE), gone.column(ROW), came)
+    return table.new_commit().commit([message], deleted=deleted, operation="MERGE")
+
+
+def _plan(
+    table: Table, target: pa.Table, source: pa.Table, on: str | Sequence[str], clauses: Sequence[MergeClause], keyed: bool
+) -> pa.Table:
+    connection = duckdb.connect(config={"threads": 2})
+    try:
+        connection.register("__target_rows", target)
+        connection.register("__source_rows", source)
+        query = merge_query(
+            table.schema, on, clauses, quoted, target="__target_rows", source="__source_rows", addressed=not keyed
+        )
+        return connection.sql(query).to_arrow_table()
+    except duckdb.Error as error:
+        raise InvalidRequest(f"The merge cannot be computed: {error}") from None
+    finally:
+        connection.close()
+
+
+def _check_unique(plan: pa.Table, actions: np.ndarray, identity: Sequence[str]) -> None:
+    changed = plan.filter(pa.array(actions != INSERT))
+    counts = changed.group_by(list(identity)).aggregate([([], "count_all")])
+    twice = pc.sum(pc.greater(counts.column("count_all"), 1)).as_py()
+    if twice:
+        raise ambiguous(twice)

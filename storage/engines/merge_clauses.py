@@ -1,0 +1,145 @@
+"""MERGE: what becomes of rows that match a source, of those that do not, and of source rows that match none.
+
+The clauses become one SELECT over the views `target` and `source`, which Spark and DuckDB both run: a row for each
+target row that changes, or that is new, with its new values. Pure text; the engines' modules run it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ..errors import InvalidRequest, Unsupported
+from ..metadata.schema import TableSchema
+
+CLAUSE, FILE, ROW = "__clause", "__file", "__row"
+_THERE = "__there"
+UPDATE, DELETE, INSERT = "update", "delete", "insert"
+_ALLOWED = {
+    "matched": (UPDATE, DELETE),
+    "not matched": (INSERT,),
+    "not matched by source": (UPDATE, DELETE),
+}
+KIND_OF = {UPDATE: "+U", DELETE: "-D", INSERT: "+I"}
+
+
+@dataclass(frozen=True)
+class MergeClause:
+    """`WHEN <when> [AND <condition>] THEN <then>`; the first clause that holds for a row is taken.
+
+    `condition` and the texts of `values` (by column) are SQL over `target.<column>` and `source.<column>`. Without
+    `values` an update sets, and an insert fills, every column from the source's column of that name.
+    """
+
+    when: Literal["matched", "not matched", "not matched by source"]
+    then: Literal["update", "delete", "insert"]
+    condition: str | None = None
+    values: Mapping[str, str] | None = None
+
+
+def check_clauses(schema: TableSchema, source_columns: Sequence[str], clauses: Sequence[MergeClause]) -> None:
+    """Raise InvalidRequest or Unsupported for clauses that the table cannot carry out."""
+    if not clauses:
+        raise InvalidRequest("A merge needs at least one clause.")
+    engine = schema.table_options.merge_engine
+    if schema.primary_keys and engine != "deduplicate":
+        raise Unsupported(
+            f"The merge engine {engine} merges rows that are written again: a MERGE that replaces or deletes rows needs "
+            "'merge-engine' = 'deduplicate'."
+        )
+    for clause in clauses:
+        if clause.then not in _ALLOWED.get(clause.when, ()):
+            allowed = ", ".join(f"{when}: {' or '.join(then)}" for when, then in _ALLOWED.items())
+            raise InvalidRequest(f"A merge cannot {clause.then!r} rows that are {clause.when!r}. Allowed: {allowed}.")
+        if clause.then == DELETE and clause.values:
+            raise InvalidRequest("A clause that deletes sets no values.")
+        if clause.when == "not matched by source" and clause.then == UPDATE and clause.values is None:
+            raise InvalidRequest("Rows without a match in the source are updated to given values: set `values`.")
+        for name in clause.values or ():
+            schema.field(name)
+            if clause.then == UPDATE and name in (*schema.primary_keys, *schema.partition_keys):
+                raise InvalidRequest(
+                    f"Column {name!r} says where a row lies and cannot be updated. Delete the row and insert it anew."
+                )
+        if clause.values is None and clause.then != DELETE:
+            missing = [name for name in schema.column_names if name not in source_columns]
+            if missing:
+                raise InvalidRequest(
+                    f"The source lacks {', '.join(missing)}. Its columns: {', '.join(source_columns)}. Give `values`."
+                )
+
+
+def merge_query(
+    schema: TableSchema,
+    on: str | Sequence[str],
+    clauses: Sequence[MergeClause],
+    quote: Callable[[str], str],
+    *,
+    target: str,
+    source: str | None,
+    addressed: bool,
+) -> str:
+    """The SELECT that gives `__clause` (from 1 on), the new values, and `__file` and `__row` if rows are `addressed`.
+
+    Without a source, the clauses are about the rows of the target alone.
+    """
+    if not isinstance(on, str):
+        on = " AND ".join(f"target.{quote(name)} = source.{quote(name)}" for name in on)
+    chosen = _choice(clauses, has_source=source is not None)
+    columns = [f"{chosen} AS {quote(CLAUSE)}"]
+    for field in schema.fields:
+        cases = []
+        for number, clause in enumerate(clauses, 1):
+            value = _value(clause, field.name, schema, quote)
+            if value is not None:
+                cases.append(f"WHEN {number} THEN {value}")
+        kept = f"target.{quote(field.name)}"
+        value = f"CASE {chosen} {' '.join(cases)} ELSE {kept} END" if cases else kept
+        columns.append(f"{value} AS {quote(field.name)}")
+    if addressed:
+        columns += [f"target.{quote(name)} AS {quote(name)}" for name in (FILE, ROW)]
+    if source is None:
+        return f"SELECT {', '.join(columns)} FROM {target} AS target WHERE {chosen} IS NOT NULL"
+    kinds = {clause.when for clause in clauses}
+    # Only the sides that a clause speaks of.
+    join = {
+        frozenset({"matched"}): "INNER", frozenset({"matched", "not matched"}): "RIGHT",
+        frozenset({"not matched"}): "RIGHT",
+    }.get(frozenset(kinds), "FULL")  # fmt: skip
+    return (
+        f"SELECT {', '.join(columns)} FROM (SELECT *, TRUE AS {_THERE} FROM {target}) AS target "
+        f"{join} JOIN (SELECT *, TRUE AS {_THERE} FROM {source}) AS source ON {on} WHERE {chosen} IS NOT NULL"
+    )
+
+
+def _choice(clauses: Sequence[MergeClause], *, has_source: bool) -> str:
+    """The number of the first clause that holds, or null."""
+    sides = {
+        "matched": f"target.{_THERE} AND source.{_THERE}",
+        "not matched": f"target.{_THERE} IS NULL",
+        "not matched by source": f"source.{_THERE} IS NULL" if has_source else "TRUE",
+    }
+    cases = []
+    for number, clause in enumerate(clauses, 1):
+        condition = f" AND ({clause.condition})" if clause.condition else ""
+        cases.append(f"WHEN {sides[clause.when]}{condition} THEN {number}")
+    return f"(CASE {' '.join(cases)} END)"
+
+
+def _value(clause: MergeClause, column: str, schema: TableSchema, quote: Callable[[str], str]) -> str | None:
+    """What a clause makes of a column; None if the row keeps what it has."""
+    if clause.then == DELETE:
+        return None
+    if clause.values is None:
+        is_key = column in (*schema.primary_keys, *schema.partition_keys)
+        return None if clause.then == UPDATE and is_key else f"source.{quote(column)}"
+    if column in clause.values:
+        return f"({clause.values[column]})"
+    return "NULL" if clause.then == INSERT else None
+
+
+def ambiguous(count: int) -> InvalidRequest:
+    """The error for target rows that several source rows want to change."""
+    return InvalidRequest(
+        f"{count} rows of the table match more than one row of the source each, so that it is open what becomes of them. "
+        "Make the source unique by the columns of the match."
+    )

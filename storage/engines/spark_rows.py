@@ -1,0 +1,180 @@
+"""DELETE, UPDATE and MERGE on Spark, for any amount of rows.
+
+With a primary key, changed rows are written as changes by key. Without one, the files that hold them are written anew:
+their other rows, and what has become of the changed ones, in one commit that conflicts with whoever takes away the same
+files.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from ..clock import Clock
+from ..errors import InvalidRequest
+from ..metadata.manifest import ManifestEntry
+from ..metadata.snapshot import Snapshot
+from ..metadata.table_store import TableStore
+from ..row_changes import addressed_rows
+from ..table import Table
+from .merge_clauses import (
+    CLAUSE,
+    DELETE,
+    FILE,
+    INSERT,
+    KIND_OF,
+    ROW,
+    UPDATE,
+    MergeClause,
+    ambiguous,
+    check_clauses,
+    merge_query,
+)
+from .spark_errors import own_error
+from .spark_jobs import rows_of_tasks
+from .spark_reader import read_scan
+from .spark_types import as_spark_expects, spark_schema
+from .spark_writer import write_frame
+
+_KIND = "__kind"
+
+
+def delete_rows(spark: SparkSession, table: Table, warehouse: str, where: str) -> Snapshot | None:
+    """Delete the rows for which a condition in Spark's SQL is true; None if there are none."""
+    clause = MergeClause("not matched by source", DELETE, where)
+    return _change(spark, table, warehouse, None, "FALSE", [clause], "DELETE")
+
+
+def update_rows(
+    spark: SparkSession, table: Table, warehouse: str, where: str, values: Mapping[str, str]
+) -> Snapshot | None:
+    """Set columns of the rows for which a condition is true to expressions in Spark's SQL; None if there are none."""
+    clause = MergeClause("not matched by source", UPDATE, where, dict(values))
+    return _change(spark, table, warehouse, None, "FALSE", [clause], "UPDATE")
+
+
+def merge_rows(
+    source: DataFrame, table: Table, warehouse: str, on: str | Sequence[str], clauses: Sequence[MergeClause]
+) -> Snapshot | None:
+    """Merge a DataFrame into a table in one commit; None if nothing changes.
+
+    `on`: the columns that have to be equal, or a condition over `target.` and `source.`. Raises InvalidRequest for
+    clauses that cannot be, and if several rows of the source would change one row.
+    """
+    return _change(source.sparkSession, table, warehouse, source, on, clauses, "MERGE")
+
+
+def _change(
+    spark: SparkSession,
+    table: Table,
+    warehouse: str,
+    source: DataFrame | None,
+    on: str | Sequence[str],
+    clauses: Sequence[MergeClause],
+    operation: str,
+) -> Snapshot | None:
+    check_clauses(table.schema, source.columns if source is not None else (), clauses)
+    snapshot = table.snapshot()
+    if snapshot is None and source is None:
+        return None
+    keyed = bool(table.schema.primary_keys)
+    entries = [] if keyed else table.scan().entries
+    target = read_scan(spark, table, table.scan(), warehouse) if keyed else _addressed(spark, table, entries)
+    plan = _planned(spark, table, target, source, on, clauses, keyed).persist()
+    try:
+        return _commit(plan, table, warehouse, snapshot, target, clauses, operation, keyed)
+    except PySparkException as error:
+        raise own_error(error) or _said_by_spark(error) from None
+    finally:
+        plan.unpersist()
+
+
+def _said_by_spark(error: PySparkException) -> Exception:
+    """An error in the caller's SQL, in one line; others as they are."""
+    condition = error.getCondition() or ""
+    if condition.startswith(("UNRESOLVED", "PARSE", "DATATYPE", "MISSING", "AMBIGUOUS", "INVALID")):
+        return InvalidRequest(f"Spark cannot compute the change: {str(error).splitlines()[0]}")
+    return error
+
+
+def _commit(
+    plan: DataFrame,
+    table: Table,
+    warehouse: str,
+    snapshot: Snapshot | None,
+    target: DataFrame,
+    clauses: Sequence[MergeClause],
+    operation: str,
+    keyed: bool,
+) -> Snapshot | None:
+    actions = F.create_map(*[F.lit(one) for number, clause in enumerate(clauses, 1) for one in (number, clause.then)])
+    plan = plan.withColumn("__action", actions[F.col(CLAUSE)])
+    identity = list(table.schema.primary_keys) if keyed else [FILE, ROW]
+    changed = plan.where(F.col("__action") != INSERT)
+    twice = changed.groupBy(*identity).count().where("count > 1").count()
+    if twice:
+        raise ambiguous(twice)
+    if plan.isEmpty():
+        return None
+    columns = [F.col(f"`{name}`") for name in table.schema.column_names]
+    if keyed:
+        kinds = F.create_map(*[F.lit(one) for pair in KIND_OF.items() for one in pair])
+        rows = plan.select(*columns, kinds[F.col("__action")].alias(_KIND))
+        return write_frame(rows, table, warehouse, row_kind_column=_KIND, operation=operation)
+    files = [row[0] for row in changed.select(FILE).distinct().collect()]
+    held = target.where(F.col(FILE).isin(files)) if files else target.limit(0)
+    kept = held.join(changed.select(FILE, ROW), [FILE, ROW], "left_anti").select(*columns)
+    rows = kept.unionByName(plan.where(F.col("__action") != DELETE).select(*columns))
+    replaced = (snapshot.id, files) if snapshot is not None else None
+    return write_frame(rows, table, warehouse, operation=operation, replaced=replaced)
+
+
+def _planned(
+    spark: SparkSession,
+    table: Table,
+    target: DataFrame,
+    source: DataFrame | None,
+    on: str | Sequence[str],
+    clauses: Sequence[MergeClause],
+    keyed: bool,
+) -> DataFrame:
+    name = f"snapline_{Clock().unique_name().replace('-', '')}"
+    views = {f"{name}_target": target} | ({} if source is None else {f"{name}_source": source})
+    for view, frame in views.items():
+        frame.createOrReplaceTempView(view)
+    query = merge_query(
+        table.schema, on, clauses, _quoted, target=f"{name}_target",
+        source=None if source is None else f"{name}_source", addressed=not keyed,
+    )  # fmt: skip
+    try:
+        return spark.sql(query)
+    except PySparkException as error:
+        raise _said_by_spark(error) from None
+    finally:
+        for view in views:
+            spark.catalog.dropTempView(view)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _addressed(spark: SparkSession, table: Table, entries: Sequence[ManifestEntry]) -> DataFrame:
+    """The rows of the files of a table without a key, each with its file and its number in it."""
+    schema = spark_schema(table.schema.to_arrow())
+    schema = StructType([*schema.fields, StructField(FILE, StringType()), StructField(ROW, LongType())])
+    if not entries:
+        return spark.createDataFrame([], schema)
+    return rows_of_tasks(spark, [(table.store, entry, schema) for entry in entries], _rows_of_file, schema)
+
+
+def _rows_of_file(piece: tuple[TableStore, ManifestEntry, StructType]) -> Iterator[pa.RecordBatch]:
+    store, entry, schema = piece
+    rows = addressed_rows(store, entry, FILE, ROW)
+    expected = to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
+    for batch in () if rows is None else rows.to_batches():
+        yield as_spark_expects(batch, expected)
