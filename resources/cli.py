@@ -90,32 +90,20 @@ def tables(session: Session, database: str | None) -> None:
 
 @cli.command()
 @table_argument
+@click.option("--partition", multiple=True, metavar="COLUMN=VALUE", help="Only this partition; once for each column.")
 @click.pass_obj
-def describe(session: Session, table: str) -> None:
+def describe(session: Session, table: str, partition: Sequence[str]) -> None:
     """Show columns, keys, options, and what there is on disk."""
     one = session.table(table)
-    schema = one.schema
-    columns = [
-        (field.name, str(field.type), _roles(one, field.name), field.description or "") for field in schema.fields
-    ]
-    _print(["column", "type", "role", "comment"], columns, title=f"{one.identifier}  {schema.comment or ''}".strip())
-    snapshot = one.snapshot()
-    files = one.system_table("files")
-    partitions = one.system_table("partitions")
-    facts: list[tuple[str, Any]] = [
-        ("location", one.location),
-        ("snapshots", one.store.snapshots.describe_existing()),
-        ("latest snapshot", f"{snapshot.id}, {_time(snapshot)}" if snapshot else "none"),
-        ("records", snapshot.total_record_count if snapshot else 0),
-        ("files", f"{files.num_rows}, {size_text(sum(files['file_size_in_bytes'].to_pylist()))}"),
-        ("partitions", partitions.num_rows if schema.partition_keys else "not partitioned"),
-        ("buckets", schema.table_options.bucket),
-        ("schema id", schema.id),
-        ("tags", ", ".join(tag.name for tag in one.tags.list()) or "none"),
-        ("branches", ", ".join(one.branches.names()) or "none but main"),
-        ("options", ", ".join(f"{key}={value}" for key, value in sorted(schema.options.items())) or "none"),
-    ]
-    _print(["property", "value"], [(name, str(value)) for name, value in facts])
+    facts = one.describe(_assignments(partition) or None)
+    if not partition:
+        columns = [
+            (field.name, str(field.type), _roles(one, field.name), field.description or "")
+            for field in one.schema.fields
+        ]
+        _print(["column", "type", "role", "comment"], columns, title=f"{one.identifier}  {facts['comment']}".strip())
+    facts["total-size"] = size_text(facts.pop("total-size-bytes"))
+    _print(["property", "value"], [(name, "" if value is None else str(value)) for name, value in facts.items()])
 
 
 @cli.command()

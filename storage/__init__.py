@@ -18,6 +18,7 @@ from .errors import (
     Unsupported,
 )
 from .identifier import MAIN_BRANCH, Identifier, SnapshotRef
+from .metadata.derived_columns import ComputedColumn, Watermark
 from .metadata.schema_change import (
     AddColumn,
     ChangeType,
@@ -51,6 +52,7 @@ __all__ = [
     "CommitListener",
     "CommitOutcomeUnknown",
     "CommitSummary",
+    "ComputedColumn",
     "CorruptData",
     "DataField",
     "DataType",
@@ -75,6 +77,7 @@ __all__ = [
     "Table",
     "Unsupported",
     "Version",
+    "Watermark",
     "check_table_options",
     "parse_duration_ms",
     "parse_type",

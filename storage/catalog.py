@@ -17,6 +17,7 @@ from .errors import AlreadyExists, InvalidRequest, NotFound
 from .file_io import FileIO, split_url
 from .identifier import MAIN_BRANCH, Identifier, check_name
 from .lsm.merge_engines import merge_engine_of
+from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.schema import SchemaFiles, new_schema
 from .metadata.table_store import TableStore
 from .paths import TablePaths
@@ -161,8 +162,10 @@ class Catalog:
         options: Mapping[str, Any] | None = None,
         comment: str | None = None,
         if_not_exists: bool = False,
+        computed_columns: Sequence[ComputedColumn] = (),
+        watermark: Watermark | None = None,
     ) -> Table:
-        """Create a table, and its database if need be.
+        """Create a table, and its database if need be. Computed columns and the watermark are kept for engines.
 
         Raises InvalidRequest that names the wrong column or option, AlreadyExists unless `if_not_exists`.
         """
@@ -176,7 +179,11 @@ class Catalog:
             schema,
             primary_keys=primary_key,
             partition_keys=partition_by,
-            options={**defaults, **(options or {})},
+            options={
+                **defaults,
+                **(options or {}),
+                **derived_options([field.name for field in schema], computed_columns, watermark),
+            },
             comment=comment,
             time_ms=self._clock.now_ms(),
         )
@@ -188,6 +195,16 @@ class Catalog:
                 return self.table(name)
             raise AlreadyExists(f"Table {identifier} exists. Drop it first, or create it if it does not exist.")
         return self._table(TableStore(self._file_io, self._path(identifier), identifier, first, self._clock))
+
+    def create_table_like(
+        self, name: str, like: str, *, options: Mapping[str, Any] | None = None, if_not_exists: bool = False
+    ) -> Table:
+        """Create an empty table with the columns, keys, options and comment of another; `options` replace some."""
+        model = self.table(like).schema
+        return self.create_table(
+            name, model.fields, primary_key=model.primary_keys, partition_by=model.partition_keys,
+            options={**model.options, **(options or {})}, comment=model.comment, if_not_exists=if_not_exists,
+        )  # fmt: skip
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Delete a table with all its snapshots, tags, branches and files."""

@@ -53,6 +53,14 @@ def parse_boolean(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
+def parse_by_level(text: str) -> tuple[tuple[int, str], ...]:
+    """`0:avro,5:parquet` as values by level."""
+    pairs = [part.partition(":") for part in parse_names(text)]
+    if not all(level.strip().isdigit() and value.strip() for level, _, value in pairs):
+        raise InvalidRequest(f"{text!r} does not give values by level. Write level:value, as in `0:avro,5:parquet`.")
+    return tuple((int(level), value.strip().lower()) for level, _, value in pairs)
+
+
 def parse_names(text: str) -> tuple[str, ...]:
     """The parts of a comma-separated list."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
@@ -65,6 +73,7 @@ _READERS: dict[str, Any] = {
     "size": parse_size_bytes,
     "duration": parse_duration_ms,
     "names, separated by commas": parse_names,
+    "values by level": parse_by_level,
 }
 
 
@@ -149,9 +158,15 @@ class TableOptions(Options):
     ignore_update_before: bool = option(
         "ignore-update-before", "false", "Drop rows of kind -U when writing.", "true or false"
     )
-    file_format: str = option("file.format", "parquet", "Format of data files: `parquet` or `orc`; `avro` can be read.")
+    file_format: str = option("file.format", "parquet", "Format of data files: `parquet`, `orc` or `avro`.")
+    file_format_per_level: tuple[tuple[int, str], ...] = option(
+        "file.format.per.level", "", "Formats of some levels: `0:avro,5:parquet`.", "values by level"
+    )
     file_compression: str = option(
         "file.compression", "zstd", "Compression of data files: zstd, snappy, lz4, gzip (Parquet), zlib (ORC), none."
+    )
+    file_compression_per_level: tuple[tuple[int, str], ...] = option(
+        "file.compression.per.level", "", "Compressions of some levels: `0:lz4,5:zstd`.", "values by level"
     )
     file_compression_zstd_level: int = option(
         "file.compression.zstd-level", "1", "Level of zstd: higher is smaller and slower.", "whole number"
@@ -238,6 +253,17 @@ class TableOptions(Options):
         "names, separated by commas",
     )  # fmt: skip
 
+    def format_of_level(self, level: int) -> str:
+        """The format of data files on a level. Raises InvalidRequest for one that cannot be written."""
+        wanted = dict(self.file_format_per_level).get(level, self.file_format)
+        if wanted not in ("parquet", "orc", "avro"):
+            raise InvalidRequest(f"Option 'file.format.per.level' has {wanted!r}. Supported: parquet, orc, avro.")
+        return wanted
+
+    def compression_of_level(self, level: int) -> str:
+        """The compression of data files on a level."""
+        return dict(self.file_compression_per_level).get(level, self.file_compression).lower()
+
     @property
     def top_level(self) -> int:
         """The highest level of a bucket, whose files are the oldest."""
@@ -271,12 +297,10 @@ _UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
 _UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {
     "deletion-vectors.enabled": ("false",),
     "changelog-producer": ("none", "input", "lookup", "full-compaction"),
-    "file.format": ("parquet", "orc"),
+    "file.format": ("parquet", "orc", "avro"),
     "data-file.thin-mode": ("false",),
 }
-# Options of the format that this store leaves to others, spelt much like its own.
-_KEPT = ("file.compression.per.level", "file.format.per.level")
-_ALWAYS_REFUSED = ("scan.fallback-branch", "data-file.external-paths", "file.format.per.level")
+_ALWAYS_REFUSED = ("scan.fallback-branch", "data-file.external-paths")
 
 
 def refuse_unsupported(options: Mapping[str, str], table: str, *, for_writing: bool) -> None:
@@ -305,7 +329,7 @@ def check_table_options(options: Mapping[str, str], table: str) -> None:
 def _check_spelling(options: Mapping[str, str]) -> None:
     known = [str(declared["key"]) for declared in TableOptions.declared()]
     for key in options:
-        if key in known or key in _UNDERSTOOD_FOR_READING or key in _UNDERSTOOD_FOR_WRITING or key in _KEPT:
+        if key in known or key in _UNDERSTOOD_FOR_READING or key in _UNDERSTOOD_FOR_WRITING:
             continue
         close = difflib.get_close_matches(key, known, n=1, cutoff=0.82)
         if close:

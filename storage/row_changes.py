@@ -218,7 +218,11 @@ def addressed_rows(store: TableStore, entry: ManifestEntry, file_column: str, ro
 
 
 def replace_rows(
-    store: TableStore, entries: Sequence[ManifestEntry], files: pa.ChunkedArray, numbers: pa.ChunkedArray, came: pa.Table
+    store: TableStore,
+    entries: Sequence[ManifestEntry],
+    files: pa.ChunkedArray,
+    numbers: pa.ChunkedArray,
+    came: pa.Table,
 ) -> tuple[list[ManifestEntry], CommitMessage]:
     """Write files anew without the rows at some addresses, and new rows beside them."""
     touched = pa.table({"file": files, "row": numbers})

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from .branches import Branches
 from .consumers import Consumers
+from .description import describe_partition, describe_table
 from .errors import CommitConflict, InvalidRequest, Unsupported
 from .identifier import Identifier, SnapshotRef
 from .lsm.merge_engines import merge_engine_of
@@ -21,7 +22,7 @@ from .maintain.references import files_of, holders_of, needed_files
 from .maintain.rollback import rollback_to
 from .metadata.manifest import ADD, ManifestEntry
 from .metadata.schema import TableSchema
-from .metadata.schema_change import SchemaChange, next_schema
+from .metadata.schema_change import SchemaChange, SetOptions, next_schema
 from .metadata.snapshot import ANALYZE, BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from .metadata.table_store import TableStore
 from .read.changes import changes_schema, latest_schema, plan_changes
@@ -330,8 +331,9 @@ class Table:
     ) -> Snapshot | None:
         """Merge the files of every bucket (or of a partition's) so that reading is cheap; rows do not change.
 
-        `full` merges everything into one sorted run, otherwise the triggers of the options decide. Returns the snapshot;
-        None if there was nothing to do. `run` carries the work out elsewhere. Raises CommitConflict if another commit took away the files meanwhile.
+        `full` merges everything into one sorted run, otherwise the triggers of the options decide. `run` carries the
+        work out elsewhere. Returns the snapshot; None if there was nothing to do. Raises CommitConflict if another
+        commit took away the files meanwhile.
         """
         self._check_writable()
         wanted = None
@@ -341,9 +343,55 @@ class Table:
             def wanted(place: Place) -> bool:
                 return overwrite.covers(self._store, place[0])
 
-        return compact(
-            self._store, full=full, wanted=wanted, listeners=self._listeners, progress=progress, run=run
-        )
+        return compact(self._store, full=full, wanted=wanted, listeners=self._listeners, progress=progress, run=run)
+
+    def rescale(self, bucket_count: int, *, partition: Mapping[str, Any] | None = None) -> Snapshot | None:
+        """Change the number of buckets: rows are hashed anew, those of a partition or all. None if there are none.
+
+        Partitions that are left out keep their buckets and can be read; writing to them waits until they are rescaled.
+        Raises CommitConflict if somebody writes meanwhile; nothing is lost then, and it can be called again.
+        """
+        self._check_writable()
+        if self._store.options.bucket < 1 or bucket_count < 1:
+            raise InvalidRequest(
+                f"{self.identifier} has {self._store.options.bucket} buckets and should get {bucket_count}: a positive "
+                "number of buckets can become another one."
+            )
+        matching = None if partition is None else (self.partition_values(partition),)
+        covered = Overwrite(matching=matching)
+        table = self
+        if self._store.options.bucket != bucket_count:
+            table = self.alter(SetOptions({"bucket": bucket_count}))
+        snapshot = table._store.snapshots.latest()
+        if snapshot is None:
+            return None
+        scan = Scan(table._store, snapshot)
+        entries = [
+            entry
+            for entry in scan.entries
+            if entry.total_buckets != bucket_count and covered.covers(table._store, entry.partition)
+        ]
+        if not entries:
+            return None
+        places = {entry.partition for entry in entries}
+        writer = table.new_write(replaces=True)
+        try:
+            for split in scan.splits:
+                if split.partition in places:
+                    for rows in split.read():
+                        writer.write(rows)
+            message = writer.prepare_commit()
+        except BaseException:
+            writer.abort()
+            raise
+        # Not an overwrite of whatever is there by then: files that came meanwhile have the old number of buckets.
+        return table.new_commit().commit([message], deleted=entries, operation="RESCALE")
+
+    def describe(self, partition: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """What there is to say of the table, or of a partition: property by name."""
+        if partition is None:
+            return describe_table(self._store)
+        return describe_partition(self._store, self.partition_values(partition))
 
     def rollback_to(self, version: Version) -> Removal:
         """Make an earlier snapshot or tag the latest state again: later snapshots and tags go, with their own files.

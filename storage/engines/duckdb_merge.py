@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InvalidRequest
+from ..metadata.manifest import ManifestEntry
 from ..metadata.snapshot import Snapshot
 from ..row_changes import replace_rows, rows_with_addresses
 from ..table import Table
@@ -38,7 +39,7 @@ def merge_rows(
     schema = table.schema
     check_clauses(schema, source.column_names, clauses)
     keyed = bool(schema.primary_keys)
-    entries, target = [], None
+    entries: list[ManifestEntry] = []
     if keyed:
         target = table.to_arrow()
     else:
@@ -59,7 +60,12 @@ def merge_rows(
 
 
 def _plan(
-    table: Table, target: pa.Table, source: pa.Table, on: str | Sequence[str], clauses: Sequence[MergeClause], keyed: bool
+    table: Table,
+    target: pa.Table,
+    source: pa.Table,
+    on: str | Sequence[str],
+    clauses: Sequence[MergeClause],
+    keyed: bool,
 ) -> pa.Table:
     connection = duckdb.connect(config={"threads": 2})
     try:

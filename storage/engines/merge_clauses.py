@@ -13,13 +13,15 @@ from ..metadata.schema import TableSchema
 
 CLAUSE, FILE, ROW = "__clause", "__file", "__row"
 _THERE = "__there"
-UPDATE, DELETE, INSERT = "update", "delete", "insert"
-_ALLOWED = {
+UPDATE: Literal["update"] = "update"
+DELETE: Literal["delete"] = "delete"
+INSERT: Literal["insert"] = "insert"
+_ALLOWED: dict[str, tuple[str, ...]] = {
     "matched": (UPDATE, DELETE),
     "not matched": (INSERT,),
     "not matched by source": (UPDATE, DELETE),
 }
-KIND_OF = {UPDATE: "+U", DELETE: "-D", INSERT: "+I"}
+KIND_OF: dict[str, str] = {UPDATE: "+U", DELETE: "-D", INSERT: "+I"}
 
 
 @dataclass(frozen=True)

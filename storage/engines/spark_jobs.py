@@ -42,7 +42,9 @@ def results_of_tasks(spark: SparkSession, pieces: Sequence[Any], work: Callable[
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             results = [pickle.dumps(work(pickle.loads(piece.as_py()))) for piece in batch.column("piece")]
-            yield pa.RecordBatch.from_arrays([batch.column("number"), pa.array(results, pa.binary())], ["number", "result"])
+            yield pa.RecordBatch.from_arrays(
+                [batch.column("number"), pa.array(results, pa.binary())], ["number", "result"]
+            )
 
     try:
         rows = (

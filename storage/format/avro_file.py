@@ -1,5 +1,6 @@
-"""Data files in Avro, for reading: row by row, as the format is, so that larger tables are better written in another."""
+"""Data files in Avro: row by row, as the format is, so that larger tables are better written in another."""
 
+import datetime as dt
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -7,12 +8,20 @@ from typing import Any
 import pyarrow as pa
 
 from ..data_types import DataType
+from ..errors import InvalidRequest
 from ..file_io import FileIO
 from . import avro
-from .data_file import BATCH_ROWS, DataFileReader, RowRange
+from .data_file import BATCH_ROWS, DataFileReader, DataFileWriter, RowRange
 
 _SYSTEM_TYPES = {"_SEQUENCE_NUMBER": pa.int64(), "_VALUE_KIND": pa.int8()}
+_SYSTEM_DATA_TYPES = {"_SEQUENCE_NUMBER": DataType("BIGINT"), "_VALUE_KIND": DataType("TINYINT")}
 _KEY_PREFIX = "_KEY_"
+_COMPRESSIONS = {"zstd": "zstd", "gzip": "deflate", "zlib": "deflate", "deflate": "deflate", "none": "none"}
+_PLAIN: dict[str, Any] = {
+    "BOOLEAN": "boolean", "TINYINT": "int", "SMALLINT": "int", "INT": "int", "BIGINT": "long", "FLOAT": "float",
+    "DOUBLE": "double", "DATE": {"type": "int", "logicalType": "date"},
+    "TIME": {"type": "int", "logicalType": "time-millis"},
+}  # fmt: skip
 
 
 class AvroReader(DataFileReader):
@@ -72,4 +81,129 @@ def _plain(value: Any, data_type: DataType) -> Any:
         return [_plain(one, data_type.element) for one in value]
     if data_type.root == "ROW":
         return {field.name: _plain(value[field.name], field.type) for field in data_type.fields}
+    return value
+
+
+class AvroWriter(DataFileWriter):
+    """Writes one Avro file; it is held in memory until it is closed."""
+
+    def __init__(
+        self, file_io: FileIO, path: str, schema: pa.Schema, types: Mapping[str, DataType], compression: str
+    ) -> None:
+        self._file_io = file_io
+        self._path = path
+        if compression not in _COMPRESSIONS:
+            raise InvalidRequest(
+                f"Option 'file.compression' = {compression!r} is not supported for Avro. "
+                f"Supported: {', '.join(_COMPRESSIONS)}."
+            )
+        self._codec = _COMPRESSIONS[compression]
+        self._types = [_SYSTEM_DATA_TYPES.get(one.name) or types[one.name.removeprefix(_KEY_PREFIX)] for one in schema]
+        self._types = [
+            one if field.nullable else one.not_null() for one, field in zip(self._types, schema, strict=True)
+        ]
+        self._names = schema.names
+        fields = [
+            (name, _avro_type(kind, f"record_{name}")) for name, kind in zip(schema.names, self._types, strict=True)
+        ]
+        self._schema = avro.parse(avro.record("record", *fields))
+        self._records: list[dict[str, Any]] = []
+        self._size = 0
+
+    def write(self, table: pa.Table) -> None:
+        columns = [
+            [_stored(value, kind) for value in _values(column, kind)]
+            for column, kind in zip(table.columns, self._types, strict=True)
+        ]
+        self._records += [dict(zip(self._names, row, strict=True)) for row in zip(*columns, strict=True)]
+        self._size += table.nbytes
+
+    @property
+    def bytes_written(self) -> int:
+        return self._size
+
+    def close(self) -> int:
+        data = avro.write_records(self._schema, self._records, self._codec)
+        self._file_io.write_bytes(self._path, data)
+        return len(data)
+
+    def abort(self) -> None:
+        self._records = []
+
+
+def _values(column: pa.ChunkedArray, kind: DataType) -> list[Any]:
+    """Values of a column; those that Avro counts as whole numbers come as such."""
+    if kind.is_timestamp:
+        _refuse_nanoseconds(kind)
+        return column.cast(pa.int64()).to_pylist()
+    if kind.root in ("DATE", "TIME"):
+        return column.cast(pa.int32()).to_pylist()
+    return column.to_pylist()
+
+
+def _refuse_nanoseconds(kind: DataType) -> None:
+    if kind.precision > 6:
+        raise InvalidRequest(f"Avro has no place for {kind}: use a precision of 6 or less, or another 'file.format'.")
+
+
+def _avro_type(kind: DataType, name: str) -> Any:
+    """The Avro type of a column, with logical types as the format uses them (`docs/format.md`, "Types")."""
+    plain = _avro_type_not_null(kind, name)
+    return avro.nullable(plain) if kind.nullable else plain
+
+
+def _avro_type_not_null(kind: DataType, name: str) -> Any:
+    if kind.root in _PLAIN:
+        return _PLAIN[kind.root]
+    if kind.is_text:
+        return "string"
+    if kind.is_bytes:
+        return "bytes"
+    if kind.root == "DECIMAL":
+        return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+    if kind.is_timestamp:
+        _refuse_nanoseconds(kind)
+        unit = "millis" if kind.precision <= 3 else "micros"
+        return {"type": "long", "logicalType": f"{'local-' if kind.root == 'TIMESTAMP_LTZ' else ''}timestamp-{unit}"}
+    if kind.root == "ARRAY" and kind.element is not None:
+        return {"type": "array", "items": _avro_type(kind.element, name)}
+    if kind.root == "ROW":
+        return avro.record(name, *((one.name, _avro_type(one.type, f"{name}_{one.name}")) for one in kind.fields))
+    key, value = _map_types(kind)
+    if key.is_text:
+        return {"type": "map", "values": _avro_type(value, name)}
+    fields = (("key", _avro_type(key, f"{name}_key")), ("value", _avro_type(value, f"{name}_value")))
+    return {"type": "array", "logicalType": "map", "items": avro.record(name, *fields)}
+
+
+def _map_types(kind: DataType) -> tuple[DataType, DataType]:
+    if kind.root == "MULTISET":
+        assert kind.element is not None
+        return kind.element, DataType("INT", nullable=False)
+    assert kind.key is not None
+    assert kind.element is not None
+    return kind.key, kind.element
+
+
+def _stored(value: Any, kind: DataType) -> Any:
+    """A value as Avro takes it."""
+    if value is None:
+        return None
+    if kind.root in ("MAP", "MULTISET"):
+        key, one = _map_types(kind)
+        pairs = [(_stored(name, key), _stored(what, one)) for name, what in value]
+        return dict(pairs) if key.is_text else [{"key": name, "value": what} for name, what in pairs]
+    if kind.root == "ARRAY" and kind.element is not None:
+        return [_stored(one, kind.element) for one in value]
+    if kind.root == "ROW":
+        return {one.name: _stored(value[one.name], one.type) for one in kind.fields}
+    if isinstance(value, dt.datetime):
+        moment = value.replace(tzinfo=None) - dt.datetime(1970, 1, 1)
+        return moment // dt.timedelta(
+            milliseconds=1 if kind.precision <= 3 else 0, microseconds=0 if kind.precision <= 3 else 1
+        )
+    if isinstance(value, dt.date):
+        return (value - dt.date(1970, 1, 1)).days
+    if isinstance(value, dt.time):
+        return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
     return value

@@ -8,7 +8,7 @@ from ..data_types import DataType
 from ..errors import Unsupported
 from ..file_io import FileIO
 from ..options import TableOptions
-from .avro_file import AvroReader
+from .avro_file import AvroReader, AvroWriter
 from .data_file import DataFileReader, DataFileWriter
 from .orc_file import OrcReader, OrcWriter
 from .parquet_file import ParquetReader, ParquetWriter
@@ -30,6 +30,19 @@ def open_reader(file_io: FileIO, path: str, types: Mapping[str, DataType]) -> Da
             raise Unsupported(f"Data file {path} has format {suffix!r}. Supported for reading: parquet, orc, avro.")
 
 
-def open_writer(file_io: FileIO, path: str, schema: pa.Schema, options: TableOptions) -> DataFileWriter:
-    """A new file under a name nobody else uses, in the format of `file.format`."""
-    return (OrcWriter if options.file_format == "orc" else ParquetWriter)(file_io, path, schema, options)
+def open_writer(
+    file_io: FileIO,
+    path: str,
+    schema: pa.Schema,
+    types: Mapping[str, DataType],
+    options: TableOptions,
+    compression: str,
+) -> DataFileWriter:
+    """A new file under a name nobody else uses, in the format that its name tells. `types` are those of the columns."""
+    match path.rsplit(".", 1)[-1]:
+        case "orc":
+            return OrcWriter(file_io, path, schema, compression)
+        case "avro":
+            return AvroWriter(file_io, path, schema, types, compression)
+        case _:
+            return ParquetWriter(file_io, path, schema, options, compression)

@@ -7,7 +7,6 @@ from pyarrow import orc
 
 from ..errors import CorruptData, InvalidRequest
 from ..file_io import FileIO
-from ..options import TableOptions
 from .data_file import BATCH_ROWS, DataFileReader, DataFileWriter, RowRange
 
 _COMPRESSIONS = {"zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "zlib": "zlib", "none": "uncompressed"}
@@ -16,8 +15,7 @@ _COMPRESSIONS = {"zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "zlib": "zlib
 class OrcWriter(DataFileWriter):
     """Writes one ORC file."""
 
-    def __init__(self, file_io: FileIO, path: str, schema: pa.Schema, options: TableOptions) -> None:
-        compression = options.file_compression.lower()
+    def __init__(self, file_io: FileIO, path: str, schema: pa.Schema, compression: str) -> None:
         if compression not in _COMPRESSIONS:
             raise InvalidRequest(
                 f"Option 'file.compression' = {compression!r} is not supported for ORC. "

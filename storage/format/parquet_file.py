@@ -24,8 +24,7 @@ _COMPRESSIONS = {
 class ParquetWriter(DataFileWriter):
     """Writes one Parquet file."""
 
-    def __init__(self, file_io: FileIO, path: str, schema: pa.Schema, options: TableOptions) -> None:
-        compression = options.file_compression.lower()
+    def __init__(self, file_io: FileIO, path: str, schema: pa.Schema, options: TableOptions, compression: str) -> None:
         if compression not in _COMPRESSIONS:
             raise InvalidRequest(
                 f"Option 'file.compression' = {compression!r} is not supported. Supported: {', '.join(_COMPRESSIONS)}."

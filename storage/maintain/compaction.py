@@ -302,9 +302,10 @@ def _may_stay(store: TableStore, plan: BucketCompaction, bucket: Bucket, section
     """Whether the files of a section can be moved to the new level as they are."""
     if len(section.runs) > 1:
         return False
+    wanted = store.options.format_of_level(plan.output_level)
     large = _LARGE_SHARE * store.options.target_file_size(has_primary_key=True)
     return all(
-        file.size_bytes >= large and file.format == "parquet" and not _holds_deletes(store, bucket, file.name)
+        file.size_bytes >= large and file.format == wanted == "parquet" and not _holds_deletes(store, bucket, file.name)
         for file in section.files
     )
 

@@ -38,7 +38,7 @@ KINDS = ("+I", "-U", "+U", "-D")
 
 @dataclass(frozen=True)
 class ChangeSplit:
-    """What one snapshot did to one bucket, as a task can read it.
+    """What one snapshot did to one bucket, or by replacing files to one partition, as a task can read it.
 
     `as written`: the rows of the files with the kinds they have. `difference`: the rows of the files and of
     `replaced`, less what both have. `all new`: the rows of `current`, as a first reading of the table.
@@ -47,7 +47,7 @@ class ChangeSplit:
     request: ReadRequest
     snapshot_id: int
     partition: bytes
-    directory: str
+    partition_path: str
     content: Literal["as written", "difference", "all new"]
     entries: tuple[ManifestEntry, ...] = ()
     replaced: tuple[ManifestEntry, ...] = ()
@@ -92,10 +92,17 @@ class ChangeSplit:
         store = self.request.store
         request = ReadRequest(store, tuple(store.schema.column_names), None)
         types = store.key_types
-        sections = split_into_sections(
-            [entry.file for entry in entries], lambda one: (decode(one.min_key, types), decode(one.max_key, types))
-        )
-        return read_sections(request, self.partition, self.directory, sections, use_threads=False)
+        for _, group in groupby(entries, lambda entry: entry.bucket):
+            together = list(group)
+            sections = split_into_sections(
+                [entry.file for entry in together],
+                lambda one: (decode(one.min_key, types), decode(one.max_key, types)),
+            )
+            directory = self._directory(together[0])
+            yield from read_sections(request, self.partition, directory, sections, use_threads=False)
+
+    def _directory(self, entry: ManifestEntry) -> str:
+        return self.request.store.paths.bucket(self.partition_path, entry.bucket)
 
     def _rows_of(self, entry: ManifestEntry) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
         store = self.request.store
@@ -104,12 +111,12 @@ class ChangeSplit:
         request = ReadRequest(store, tuple(columns), None)
         if not store.schema.primary_keys:
             section = Section((SortedRun((entry.file,)),))
-            for rows in read_sections(request, entry.partition, self.directory, [section], use_threads=False):
+            for rows in read_sections(request, entry.partition, self._directory(entry), [section], use_threads=False):
                 yield _kind(INSERT, rows), rows
             return
         keys = set(store.schema.trimmed_primary_keys)
         names = [f"{KEY_PREFIX}{name}" if name in keys else name for name in request.columns]
-        for run in read_file(request, entry.partition, self.directory, entry.file):
+        for run in read_file(request, entry.partition, self._directory(entry), entry.file):
             rows = run.select(names).rename_columns(list(request.columns))
             yield pa.array(KINDS).take(run.column(VALUE_KIND)), rows
 
@@ -135,7 +142,7 @@ def plan_first_reading(request: ReadRequest, snapshot: Snapshot) -> Iterator[Cha
     """All rows of a snapshot, as a reader of changes begins with them."""
     columns = tuple(_columns_needed(request))
     for split in Scan(request.store, snapshot, columns, request.predicate).splits:
-        yield ChangeSplit(request, snapshot.id, split.partition, split.directory, "all new", current=split)
+        yield ChangeSplit(request, snapshot.id, split.partition, "", "all new", current=split)
 
 
 def latest_schema(store: TableStore) -> TableStore:
@@ -173,21 +180,23 @@ def _plan(
     store = request.store
     scan = Scan(store, snapshot)
 
+    replaced = {entry.partition for entry in removed}
+
     def place(entry: ManifestEntry) -> tuple[bytes, int]:
-        return entry.partition, entry.bucket
+        # What replaces a row may lie in another bucket, if their number changed.
+        return entry.partition, -1 if entry.partition in replaced else entry.bucket
 
     def order(entry: ManifestEntry) -> tuple[object, ...]:
-        return (*place(entry), entry.file.min_sequence_number, entry.file.name)
+        return (*place(entry), entry.bucket, entry.file.min_sequence_number, entry.file.name)
 
     came = {where: tuple(group) for where, group in groupby(sorted(added, key=order), place)}
     went = {where: tuple(group) for where, group in groupby(sorted(removed, key=order), place)}
     for where in sorted(came.keys() | went.keys()):
-        partition, bucket = where
-        if not tracks(snapshot, partition):
-            continue
-        directory = store.paths.bucket(scan.partition_path(partition), bucket)
-        content: Literal["difference", "as written"] = "difference" if where in went else "as written"
-        yield ChangeSplit(request, snapshot.id, partition, directory, content, came.get(where, ()), went.get(where, ()))
+        partition = where[0]
+        if tracks(snapshot, partition):
+            content: Literal["difference", "as written"] = "difference" if where in went else "as written"
+            path = scan.partition_path(partition)
+            yield ChangeSplit(request, snapshot.id, partition, path, content, came.get(where, ()), went.get(where, ()))
 
 
 def _columns_needed(request: ReadRequest) -> list[str]:

@@ -273,6 +273,7 @@ class _Attempt:
         if change.overwrite is not None and latest is not None:
             deletes += [entry.deleted() for entry in self._live() if change.overwrite.covers(store, entry.partition)]
         delta = deletes + change.added
+        self._check_bucket_count()
         if not delta and not change.changelog:
             return None
         if deletes or any(entry.file.level > 0 for entry in change.added):
@@ -320,6 +321,19 @@ class _Attempt:
         """Delete the metadata of an attempt that did not become a snapshot."""
         paths = self._store.paths
         self._store.file_io.delete_quietly([paths.manifest(name) for name in self._list_names + self._manifest_names])
+
+    def _check_bucket_count(self) -> None:
+        """Rows that were hashed to another number of buckets than the table has by now would not be found."""
+        store, latest = self._store, self._latest
+        newest = store.schemas.latest() if latest is not None else None
+        if newest is None or newest.id <= store.schema.id or not self._change.added:
+            return
+        count = newest.table_options.bucket
+        if any(entry.total_buckets not in (count, -1) for entry in self._change.added):
+            raise CommitConflict(
+                f"{store.identifier} has {count} buckets since its schema {newest.id}, the rows were written for "
+                f"{store.options.bucket}. Open the table again and repeat the write."
+            )
 
     def _live(self) -> list[ManifestEntry]:
         if self._latest is None:

@@ -42,6 +42,7 @@ class DataFileSink:
         self._options = store.options
         self._prefix = prefix
         self._level = level
+        self._types = {field.name: field.type for field in store.schema.fields}
         self._source = source
         # `next` of a counter is atomic.
         self._file_numbers = count()
@@ -75,7 +76,8 @@ class DataFileSink:
         start = 0
         while start < content.num_rows:
             name, path = self._next_file(bucket)
-            writer = open_writer(self._store.file_io, path, content.schema, self._options)
+            compression = self._options.compression_of_level(self._level)
+            writer = open_writer(self._store.file_io, path, content.schema, self._types, self._options, compression)
             try:
                 end = start
                 while end < content.num_rows and writer.bytes_written < target:
@@ -94,7 +96,7 @@ class DataFileSink:
         return entries
 
     def _next_file(self, bucket: Bucket) -> tuple[str, str]:
-        name = f"{self._prefix}-{next(self._file_numbers)}.{self._options.file_format}"
+        name = f"{self._prefix}-{next(self._file_numbers)}.{self._options.format_of_level(self._level)}"
         path = f"{bucket.directory}/{name}"
         self.paths.append(path)
         return name, path

@@ -88,6 +88,7 @@ class TableWrite:
         self._buffered_bytes = 0
         self._places: dict[tuple[bytes, int], _Place] = {}
         self._existing: dict[tuple[bytes, int], int] | None = None
+        self._bucket_counts: dict[bytes, int] = {}
         self._added: list[ManifestEntry] = []
         own_name = store.clock.unique_name()
         prefix = f"{_file_prefix(write_name)}{own_name[:8]}" if write_name else f"data-{own_name}"
@@ -251,6 +252,12 @@ class TableWrite:
             return 0
         if self._existing is None:
             self._existing = self._highest_sequence_numbers()
+        count = self._bucket_counts.get(partition, self._options.bucket)
+        if count != self._options.bucket:
+            raise CommitConflict(
+                f"Partition files of {self._store.identifier} have {count} buckets, the table now has "
+                f"{self._options.bucket}. Overwrite the partition first, or rescale it, so that all of its rows are hashed anew."
+            )
         return self._existing.get((partition, bucket), -1) + 1
 
     def _highest_sequence_numbers(self) -> dict[tuple[bytes, int], int]:
@@ -258,13 +265,9 @@ class TableWrite:
         highest: dict[tuple[bytes, int], int] = {}
         if snapshot is None:
             return highest
-        wanted = self._options.bucket
         for entry in live_files(self._store.manifests_of(snapshot), self._store.manifests.read):
-            if entry.total_buckets != wanted and entry.bucket >= 0:
-                raise CommitConflict(
-                    f"Partition files of {self._store.identifier} have {entry.total_buckets} buckets, the table now has "
-                    f"{wanted}. Overwrite the partition first, so that all of its rows are hashed anew."
-                )
+            if entry.bucket >= 0:
+                self._bucket_counts[entry.partition] = entry.total_buckets
             place = (entry.partition, entry.bucket)
             highest[place] = max(highest.get(place, -1), entry.file.max_sequence_number)
         return highest

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.int64()), ("text", pa.string())])
-SOURCE = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.int64()), ("text", pa.string()), ("gone", pa.bool_())])
+SOURCE = pa.schema(
+    [("day", pa.string()), ("id", pa.int64()), ("v", pa.int64()), ("text", pa.string()), ("gone", pa.bool_())]
+)
 UPSERT = [
     MergeClause("matched", "delete", "source.gone"),
     MergeClause("matched", "update", "source.v > target.v", {"v": "target.v + source.v", "text": "upper(source.text)"}),

@@ -24,7 +24,7 @@ FLOORS = [
     {"read", "write"},
     {"maintain"},
     {"sql"},
-    {"system_tables", "row_changes", "tags", "branches", "consumers"},
+    {"system_tables", "row_changes", "tags", "branches", "consumers", "description"},
     {"table"},
     {"catalog"},
     {"engines"},

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,48 @@ def test_pypaimon_reads_deletes_and_overwrites(table: Table, warehouse: str, run
     ours = as_sorted(table.to_arrow().to_pylist())
     assert {"day": "a", "id": 100, "text": "only"} in ours
     assert as_sorted(json.loads(run_pypaimon(READ, warehouse, "shop.t"))) == ours
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"file.format": "avro"},
+        {"file.format": "orc"},
+        {"file.format.per.level": "0:avro,5:parquet", "file.compression.per.level": "0:gzip"},
+        {"changelog-producer": "input"},
+        {"changelog-producer": "lookup"},
+        {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "2"},
+    ],
+    ids=str,
+)
+def test_pypaimon_reads_tables_of_every_format_and_producer(
+    catalog: Catalog, warehouse: str, run_pypaimon: Callable[..., str], options: dict[str, str]
+) -> None:
+    columns = pa.schema(
+        [
+            ("id", pa.int64()), ("day", pa.date32()), ("amount", pa.decimal128(12, 2)), ("at", pa.timestamp("us")),
+            ("text", pa.string()), ("list", pa.list_(pa.int64())), ("flag", pa.bool_()), ("n", pa.int16()),
+        ]
+    )  # fmt: skip
+    table = catalog.create_table("shop.f", columns, primary_key=["id"], options={"bucket": 2, **options})
+    for start in (0, 5, 12):
+        ids = list(range(start, start + 15))
+        values = {
+            "id": ids, "day": [None if one % 4 == 0 else one for one in ids], "amount": [Decimal(one) / 4 for one in ids],
+            "at": [one * 1_000_001 for one in ids], "text": [f"t{one}" if one % 3 else None for one in ids],
+            "list": [[one, 2] if one % 2 else None for one in ids], "flag": [one % 2 == 0 for one in ids], "n": ids,
+        }  # fmt: skip
+        arrays = [
+            pa.array(values[field.name], pa.int32()).cast(field.type) if field.name == "day"
+            else pa.array(values[field.name], pa.int64()).cast(field.type) if field.name == "at"
+            else pa.array(values[field.name], field.type)
+            for field in columns
+        ]  # fmt: skip
+        table.write(pa.Table.from_arrays(arrays, schema=columns))
+    table.overwrite(table.to_arrow(where="id < 20"))
+    found = json.loads(run_pypaimon(READ, warehouse, "shop.f"))
+    expected = json.loads(json.dumps(table.to_arrow().to_pylist(), default=str))
+    assert sorted(found, key=lambda row: row["id"]) == sorted(expected, key=lambda row: row["id"])
 
 
 def test_pypaimon_reads_a_branch_and_main_after_taking_it_over(

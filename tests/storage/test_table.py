@@ -161,7 +161,7 @@ def test_a_full_write_buffer_makes_several_files_of_one_commit(catalog: Catalog)
     assert table.changes_of(table.snapshot()).files_added == 2  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_all_primitive_types_come_back_as_they_went_in(catalog: Catalog, file_format: str) -> None:
     columns = {
         "boolean": pa.array([True, None], pa.bool_()),
@@ -187,6 +187,9 @@ def test_all_primitive_types_come_back_as_they_went_in(catalog: Catalog, file_fo
         "map": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64())),
         "struct": pa.array([{"a": 1, "b": None}, None], pa.struct([("a", pa.int32()), ("b", pa.string())])),
     }
+    if file_format == "avro":
+        # Its timestamps end at microseconds.
+        del columns["timestamp_ns"]
     given = pa.table({"id": pa.array([1, 2]), **columns})
     for key in ([], ["id"]):
         name = f"types.{'keyed' if key else 'plain'}"
@@ -220,7 +223,7 @@ def test_a_table_is_refused_with_a_reason(catalog: Catalog) -> None:
         ({"options": {"bucket": "many"}}, "whole number"),
         ({"primary_key": ["id"], "options": {"bucket": 1, "merge-engine": "guess"}}, "merge-engine"),
         ({"primary_key": ["id"], "options": {"bucket": 1, "deletion-vectors.enabled": True}}, "deletion-vectors"),
-        ({"options": {"file.format": "avro"}}, "file.format"),
+        ({"options": {"file.format": "csv"}}, "file.format"),
     ):
         with pytest.raises((InvalidRequest, Unsupported), match=message):
             catalog.create_table("a.refused", columns, **arguments)  # type: ignore[arg-type]

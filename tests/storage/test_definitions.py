@@ -1,0 +1,150 @@
+"""What a table is defined by beside its columns, and changing its number of buckets."""
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+
+from storage import (
+    Catalog,
+    CommitConflict,
+    ComputedColumn,
+    InvalidRequest,
+    NotFound,
+    Table,
+    Watermark,
+)
+
+SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("at", pa.timestamp("ms"))])
+
+
+@pytest.fixture
+def table(catalog: Catalog) -> Table:
+    return catalog.create_table(
+        "a.t", SCHEMA, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 2, "write-only": True},
+        comment="What happened", computed_columns=[ComputedColumn("twice", "id * 2", "BIGINT")],
+        watermark=Watermark("at", "at - INTERVAL '5' SECOND"),
+    )  # fmt: skip
+
+
+def rows(days: str, count: int = 50) -> pa.Table:
+    size = len(days) * count
+    return pa.table(
+        {"day": [day for day in days for _ in range(count)], "id": range(size), "at": [dt.datetime(2024, 5, 1)] * size}
+    )
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(table.to_arrow(columns=["id"]).column("id").to_pylist())
+
+
+def test_computed_columns_and_the_watermark_are_kept(table: Table, catalog: Catalog) -> None:
+    facts = catalog.table("a.t").describe()
+    assert facts["computed-columns"] == "twice AS id * 2"
+    assert facts["watermark-definition"] == "at AS at - INTERVAL '5' SECOND"
+    assert catalog.table("a.t").schema.column_names == SCHEMA.names
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"computed_columns": [ComputedColumn("id", "1", "INT")]}, "name of another column"),
+        ({"computed_columns": [ComputedColumn("x", " ", "INT")]}, "no expression"),
+        ({"watermark": Watermark("when", "x")}, "which is no column"),
+    ],
+)
+def test_definitions_that_cannot_be_are_refused(catalog: Catalog, more: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        catalog.create_table("a.u", SCHEMA, **more)  # type: ignore[arg-type]
+    assert not catalog.exists("a.u")
+
+
+def test_a_table_is_made_like_another(table: Table, catalog: Catalog) -> None:
+    table.write(rows("x"))
+    made = catalog.create_table_like("b.u", "a.t", options={"bucket": 3})
+    assert made.schema.fields == table.schema.fields
+    assert (made.schema.primary_keys, made.schema.partition_keys) == (table.schema.primary_keys, ("day",))
+    assert made.schema.comment == "What happened"
+    assert made.schema.options == {**table.schema.options, "bucket": "3"}
+    assert made.snapshot() is None
+
+
+def test_a_table_is_described(table: Table) -> None:
+    table.write(rows("xy"))
+    table.tags.create("first")
+    facts = table.describe()
+    assert facts["name"] == "a.t"
+    assert facts["file.path"].endswith("/a.db/t")
+    assert facts["last-modified"] == dt.datetime.fromtimestamp(1_700_000_000)
+    assert {key: facts[key] for key in ("file.format", "bucket", "change-tracking", "log.system", "num-files")} == {
+        "file.format": "parquet", "bucket": 2, "change-tracking": True, "log.system": "none", "num-files": 4,
+    }  # fmt: skip
+    assert (facts["num-partitions"], facts["compacted"], facts["tags"]) == (2, False, "first")
+    table.compact(partition={"day": "x"})
+    assert table.describe({"day": "x"})["compacted"] is True
+    other = table.describe({"day": "y"})
+    assert (other["partition"], other["compacted"], other["num-files"], other["bucket"]) == ("day=y", False, 2, 2)
+    assert other["file.path"].endswith("/a.db/t/day=y")
+    assert other["record-count-unmerged"] == 50
+    with pytest.raises(NotFound, match="Partitions: day=x, day=y"):
+        table.describe({"day": "z"})
+
+
+def test_a_table_gets_another_number_of_buckets(table: Table, catalog: Catalog) -> None:
+    table.write(rows("xy"))
+    table.write(rows("x"))
+    snapshot = table.rescale(5)
+    assert snapshot is not None
+    assert snapshot.operation == "RESCALE"
+    again = catalog.table("a.t")
+    assert ids(again) == list(range(100))
+    assert {row["bucket"] for row in again.system_table("buckets").to_pylist()} == set(range(5))
+    again.write(rows("z"))
+    assert again.count() == 150
+    assert again.count(where="id = 7 AND day = 'x'") == 1
+    # No row changed.
+    assert again.changes(after=2, until=3).num_rows == 0
+    assert again.rescale(5) is None
+
+
+def test_partitions_are_rescaled_one_by_one(table: Table, catalog: Catalog) -> None:
+    table.write(rows("xy"))
+    table.rescale(3, partition={"day": "x"})
+    again = catalog.table("a.t")
+    assert ids(again) == list(range(100))
+    again.write(rows("x"))
+    with pytest.raises(CommitConflict, match="Overwrite the partition first"):
+        again.write(rows("y"))
+    again.rescale(3)
+    catalog.table("a.t").write(rows("y"))
+
+
+def test_a_writer_that_does_not_know_of_the_new_buckets_is_refused(table: Table, catalog: Catalog) -> None:
+    table.write(rows("x"))
+    writer = table.new_write()
+    writer.write(rows("x"))
+    message = writer.prepare_commit()
+    catalog.table("a.t").rescale(4)
+    with pytest.raises(CommitConflict, match="4 buckets since its schema 1"):
+        table.commit_messages([message])
+    assert ids(catalog.table("a.t")) == list(range(50))
+
+
+def test_a_rescale_that_meets_a_writer_loses_nothing(table: Table, catalog: Catalog) -> None:
+    table.write(rows("x"))
+    other = catalog.table("a.t")
+    original = table.alter
+
+    def alter_late(*changes: object) -> Table:
+        other.write(rows("x", 60))
+        return original(*changes)  # type: ignore[arg-type]
+
+    table.alter = alter_late  # type: ignore[method-assign]
+    table.rescale(4)
+    assert ids(catalog.table("a.t")) == list(range(60))
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_numbers_of_buckets_that_cannot_be_are_refused(table: Table, count: int) -> None:
+    with pytest.raises(InvalidRequest, match="positive"):
+        table.rescale(count)
