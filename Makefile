@@ -8,7 +8,7 @@ PYPAIMON_READY := .venv/pypaimon/.ready
 # The certificates of the system are asked, as pip does: companies have proxies with certificates of their own.
 UV := $(BIN)/uv --quiet --system-certs
 
-.PHONY: help demo ui test lint benchmark locks docs clean
+.PHONY: help demo ui test test-long lint benchmark locks docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
@@ -21,6 +21,9 @@ ui: $(RUN_READY) ## Open the Dagster UI on 127.0.0.1:3000
 
 test: $(TEST_READY) $(PYPAIMON_READY) ## Set everything up and run all tests
 	@$(BIN)/python -m pytest
+
+test-long: $(TEST_READY) $(PYPAIMON_READY) ## Run the random and the crash tests for hours (SNAPLINE_TEST_SEED=n for one seed)
+	@SNAPLINE_TEST_LONG=1 $(BIN)/python -m pytest tests/crash tests/model
 
 lint: $(TEST_READY) ## Check style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

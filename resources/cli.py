@@ -293,6 +293,19 @@ def remove_orphan_files(session: Session, table: str, older_than: timedelta, dry
     click.echo(f"{len(orphans)} orphan files of {table} ({size}) {'would go' if dry_run else 'went'}.")
 
 
+@cli.command()
+@table_argument
+@click.option("--deep", is_flag=True, help="Read the data files as well.")
+@click.pass_obj
+def check(session: Session, table: str, deep: bool) -> None:
+    """Walk all snapshots, tags and branches of a table and report whatever is broken. Exit code 1 if anything is."""
+    broken = session.table(table).check(deep=deep)
+    for one in broken:
+        click.echo(one)
+    click.echo(f"{table} is sound." if not broken else f"{len(broken)} invariants of {table} are broken.")
+    sys.exit(1 if broken else 0)
+
+
 @cli.command("why-kept")
 @table_argument
 @click.argument("what", metavar="SNAPSHOT|FILE")

@@ -15,6 +15,7 @@ from .description import describe_partition, describe_table
 from .errors import CommitConflict, InvalidRequest, Unsupported
 from .identifier import Identifier, SnapshotRef
 from .lsm.merge_engines import merge_engine_of
+from .maintain.check import BrokenInvariant, check_table
 from .maintain.compaction import Place, Progress, Run, compact
 from .maintain.expire import Removal, expire_snapshots
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
@@ -421,6 +422,12 @@ class Table:
         before = self._before(older_than)
         assert before is not None
         return remove_orphan_files(self._store, older_than_ms=before, dry_run=dry_run)
+
+    def check(self, *, deep: bool = False) -> list[BrokenInvariant]:
+        """What must be true of the table, with all its branches, and is not; empty for a sound table. `deep` reads the
+        data files as well.
+        """
+        return check_table(self._store, deep=deep)
 
     def why_kept(self, what: int | str) -> list[str]:
         """Who needs a snapshot's files, or a file (by its path or name): snapshots and tags of all branches."""

@@ -69,7 +69,8 @@ def create_branch(store: TableStore, name: str, snapshot: Snapshot | None, tag: 
             file_io.write_bytes(paths.tag(tag), snapshot.to_json().encode())
     newest = store.schema.id if snapshot is None else max(snapshot.schema_id, 0)
     for schema_id in sorted((one for one in store.schemas.ids() if one <= newest), reverse=True):
-        file_io.write_bytes(paths.schema(schema_id), file_io.read_bytes(store.paths.schema(schema_id)))
+        # Whole or not at all: with the last of them, the branch is there.
+        file_io.create_exclusively(paths.schema(schema_id), file_io.read_bytes(store.paths.schema(schema_id)))
     one = store.identifier
     return TableStore(file_io, store.paths.root, Identifier(one.database, one.table, name), clock=store.clock)
 

@@ -45,3 +45,46 @@ def test_eight_processes_of_25_commits_make_200_snapshots_and_lose_no_row(tmp_pa
     assert (len(snapshots) == PROCESSES * COMMITS) == write_only
     assert sorted(table.to_arrow()["id"].to_pylist()) == list(range(PROCESSES * COMMITS * ROWS))
     assert snapshots[-1].total_record_count == PROCESSES * COMMITS * ROWS
+
+
+COMPACTOR = """
+import sys, time
+from storage import Catalog, CommitConflict
+table, until = Catalog(sys.argv[1]).table("shop.orders"), int(sys.argv[2])
+conflicts = 0
+while True:
+    count = table.snapshot().total_record_count if table.snapshot() else 0
+    try:
+        table.compact(full=True)
+    except CommitConflict:
+        conflicts += 1
+    if count >= until:
+        break
+print(conflicts)
+"""
+
+
+def test_writers_and_compactors_at_once_lose_nothing_and_commit_nothing_twice(tmp_path: Path) -> None:
+    writers, compactors, commits = 8, 2, 12
+    schema = pa.schema([("id", pa.int64()), ("item", pa.string())])
+    table = Catalog(str(tmp_path)).create_table("shop.orders", schema, primary_key=["id"], options={"bucket": 2})
+    scripts = [(SCRIPT, (number, commits, ROWS)) for number in range(writers)]
+    scripts += [(COMPACTOR, (writers * commits * ROWS,))] * compactors
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(tmp_path), *map(str, arguments)],
+            cwd=Path(__file__).parent.parent.parent,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for script, arguments in scripts
+    ]
+    for process in processes:
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors.decode()[-2000:]
+    snapshots = list(table.store.snapshots.all())
+    assert [one.id for one in snapshots] == list(range(1, len(snapshots) + 1))
+    assert [one.commit_kind for one in snapshots].count("APPEND") == writers * commits
+    assert [one.commit_kind for one in snapshots].count("COMPACT") > 0
+    assert sorted(table.to_arrow()["id"].to_pylist()) == list(range(writers * commits * ROWS))
+    assert table.check(deep=True) == []

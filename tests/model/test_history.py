@@ -11,6 +11,7 @@ import pytest
 
 from storage import Catalog, NotFound, Table
 from storage.maintain.references import needed_files
+from tests.scale import amount, seeds
 
 LATER = dt.timedelta(seconds=-60)
 
@@ -97,7 +98,7 @@ class History:
         assert needed_files(self.table.store).keys() <= on_disk
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6, 500))
 def test_what_can_be_seen_can_be_read_and_nothing_else_is_kept(tmp_path: Path, seed: int) -> None:
     print(f"seed {seed}")
     history = History(tmp_path, seed)
@@ -105,7 +106,7 @@ def test_what_can_be_seen_can_be_read_and_nothing_else_is_kept(tmp_path: Path, s
         history.write, history.write, history.write, history.overwrite, history.delete, history.compact, history.tag,
         history.tag, history.delete_tag, history.expire, history.rollback, history.clean,
     ]  # fmt: skip
-    for step in range(45):
+    for step in range(amount(45, 400)):
         history.step = step
         history.random.choice(acts)()
         history.note()

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from storage import Catalog
+from tests.scale import amount, seeds
 
 SCHEMA = pa.schema(
     [
@@ -96,7 +97,7 @@ ENGINES: dict[str, tuple[dict[str, Any], Callable[[Row, Row], Row]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4, 300))
 @pytest.mark.parametrize("name", ENGINES)
 def test_an_engine_does_what_a_fold_does(tmp_path: Path, name: str, seed: int) -> None:
     options, fold = ENGINES[name]
@@ -106,7 +107,7 @@ def test_an_engine_does_what_a_fold_does(tmp_path: Path, name: str, seed: int) -
         "m.t", SCHEMA, primary_key=["id"], options={"bucket": 2, "parquet.row-group.rows": 8, **options}
     )
     expected: dict[int, Row] = {}
-    for _ in range(14):
+    for _ in range(amount(20, 1000)):
         written = [
             {
                 "id": one.randrange(25), "seq": one.choice([None, *range(4)]), "a": one.choice([None, one.randrange(50)]),
@@ -115,12 +116,19 @@ def test_an_engine_does_what_a_fold_does(tmp_path: Path, name: str, seed: int) -
             }
             for _ in range(one.randrange(1, 40))
         ]  # fmt: skip
-        table.write(pa.Table.from_pylist(written, SCHEMA))
+        if one.random() < 0.1:
+            table.overwrite(pa.Table.from_pylist(written, SCHEMA))
+            expected = {}
+        else:
+            table.write(pa.Table.from_pylist(written, SCHEMA))
         for row in written:
             key = row["id"]
             expected[key] = fold(expected[key], row) if key in expected else row
         if one.random() < 0.3:
             table.compact(full=one.random() < 0.5)
+        if one.random() < 0.2:
+            table.expire(retain_last=one.randint(1, 4))
+            table = Catalog(str(tmp_path)).table("m.t")
         found = {row["id"]: row for row in table.to_arrow().to_pylist()}
         assert found == expected
         column = one.choice(["a", "b", "c", "l", "seq"])

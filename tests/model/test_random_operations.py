@@ -7,12 +7,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, Table
+from storage import AddColumn, Catalog, DropColumn, RenameColumn, Table
+from storage.engines.duckdb_merge import merge_rows
+from storage.engines.merge_clauses import MergeClause
+from tests.scale import amount, seeds
 
 Key = tuple[str | None, int]
 Rows = dict[Key, tuple[int | None, str | None]]
+UPSERT = [
+    MergeClause("matched", "delete", "source.number > 40"),
+    MergeClause("matched", "update", "source.number IS NOT NULL"),
+    MergeClause("not matched", "insert", values={name: f"source.{name}" for name in ("day", "id", "number", "text")}),
+]
 DAYS = ["a", "b", "c d/e", "ü"]
-STEPS = 40
+STEPS = amount(45, 2000)
 
 
 def arrow(rows: list[tuple[Any, ...]], with_kind: bool = False) -> pa.Table:
@@ -33,10 +41,12 @@ class Model:
         options = {
             "bucket": engine["bucket"], "manifest.merge-min-count": 3, "parquet.row-group.rows": 16,
             "target-file-size": "2 kb", "source.split.target-size": "4 kb", "source.split.open-file-cost": "1 kb",
-            "file.format": engine["format"],
+            "file.format": engine["format"], "changelog-producer": engine.get("producer", "none"),
         }  # fmt: skip
+        self.catalog = Catalog(str(directory))
+        self.columns = 0
         schema = pa.schema([("day", pa.string()), ("id", pa.int32()), ("number", pa.int64()), ("text", pa.string())])
-        self.table: Table = Catalog(str(directory)).create_table(
+        self.table: Table = self.catalog.create_table(
             "m.t", schema, primary_key=["day", "id"], partition_by=["day"] if engine["partitioned"] else [],
             options=options,
         )  # fmt: skip
@@ -80,9 +90,59 @@ class Model:
     def compact(self) -> None:
         self.table.compact(full=self.random.random() < 0.3)
 
+    def update(self) -> None:
+        limit = self.random.randrange(50)
+        self.table.update(f"number < {limit}", {"text": f"u{limit}"})
+        self.rows = {
+            key: (row[0], f"u{limit}") if row[0] is not None and row[0] < limit else row for key, row in self.rows.items()
+        }
+
+    def merge(self) -> None:
+        source = {row[:2]: row[2:] for row in (self.row() for _ in range(20))}
+        columns = ["day", "id", "number", "text"]
+        extra = [name for name in self.table.schema.column_names if name not in columns]
+        clauses = [
+            UPSERT[0],
+            MergeClause(
+                "matched", "update", UPSERT[1].condition, {name: f"source.{name}" for name in ("number", "text")}
+            ),
+            UPSERT[2],
+        ]
+        assert len(extra) <= 1
+        merge_rows(self.table, arrow([(*key, *row) for key, row in source.items()]), ["day", "id"], clauses)
+        for key, row in source.items():
+            if key not in self.rows:
+                self.rows[key] = row
+            elif row[0] is not None and row[0] > 40:
+                del self.rows[key]
+            elif row[0] is not None:
+                self.rows[key] = row
+
+    def evolve(self) -> None:
+        extra = [name for name in self.table.schema.column_names if name.startswith("extra")]
+        self.columns += 1
+        if not extra:
+            self.table = self.table.alter(AddColumn(f"extra{self.columns}", pa.string()))
+        elif self.random.random() < 0.5:
+            self.table = self.table.alter(RenameColumn(extra[0], f"extra{self.columns}"))
+        else:
+            self.table = self.table.alter(DropColumn(extra[0]))
+
+    def restart(self) -> None:
+        self.table = Catalog(self.catalog.warehouse).table("m.t")
+
+    def rescale(self) -> None:
+        self.table.rescale(self.random.randint(1, 4))
+        self.restart()
+
+    def expire(self) -> None:
+        removal = self.table.expire(retain_last=self.random.randint(1, 10))
+        for one in removal.snapshot_ids:
+            self.versions.pop(one, None)
+
     def tag(self) -> None:
-        if self.table.snapshot() is not None:
-            name = f"t{len(self.versions)}"
+        if snapshot := self.table.snapshot():
+            name = f"t{snapshot.id}"
             self.table.tags.create(name)
             self.versions[name] = dict(self.rows)
 
@@ -112,13 +172,15 @@ class Model:
         assert sorted(((row["text"], row["id"]) for row in narrow.to_pylist()), key=str) == wanted, where
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(3, 500))
 @pytest.mark.parametrize(
     "engine",
     [
         {"bucket": 1, "partitioned": True, "format": "parquet"},
         {"bucket": 3, "partitioned": False, "format": "parquet"},
         {"bucket": 2, "partitioned": True, "format": "orc"},
+        {"bucket": 2, "partitioned": True, "format": "avro", "producer": "input"},
+        {"bucket": 2, "partitioned": False, "format": "parquet", "producer": "lookup"},
     ],
     ids=str,
 )
@@ -138,6 +200,12 @@ def test_a_table_agrees_with_a_dictionary_under_random_operations(
                 model.overwrite,
                 model.compact,
                 model.tag,
+                model.update,
+                model.merge,
+                model.evolve,
+                model.restart,
+                model.rescale,
+                model.expire,
             ]
         )
         act()

@@ -1,0 +1,87 @@
+"""A file system of which the nth call fails: before it does anything, after it is done, or half-way."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from storage.file_io import FileIO, FileInfo
+
+BEFORE, AFTER, TORN = "before", "after", "torn"
+MODES = (BEFORE, AFTER, TORN)
+
+
+class Injected(OSError):
+    """The failure that was asked for."""
+
+
+class FailingFileIO(FileIO):
+    """Counts its calls; the one with number `fails_at` fails. None: it only counts."""
+
+    def __init__(self, fails_at: int | None = None, mode: str = BEFORE) -> None:
+        super().__init__("file://")
+        self.fails_at = fails_at
+        self.mode = mode
+        self.calls: list[str] = []
+
+    def _call(self, name: str, path: str, act: Callable[[], Any], torn: Callable[[], Any] | None = None) -> Any:
+        number = len(self.calls)
+        self.calls.append(f"{name} {path}")
+        if number != self.fails_at:
+            return act()
+        if self.mode == AFTER:
+            act()
+        elif self.mode == TORN and torn is not None:
+            torn()
+        raise Injected(f"{name} of {path} failed {self.mode}")
+
+    def read_bytes(self, path: str) -> bytes:
+        return bytes(self._call("read", path, lambda: super(FailingFileIO, self).read_bytes(path)))
+
+    def exists(self, path: str) -> bool:
+        return bool(self._call("exists", path, lambda: super(FailingFileIO, self).exists(path)))
+
+    def list_files(self, path: str) -> list[FileInfo]:
+        return list(self._call("list", path, lambda: super(FailingFileIO, self).list_files(path)))
+
+    def list_directories(self, path: str) -> list[str]:
+        return list(self._call("list", path, lambda: super(FailingFileIO, self).list_directories(path)))
+
+    def create_exclusively(self, path: str, data: bytes) -> bool:
+        half = f"{os.path.dirname(path)}/.{os.path.basename(path)}.half.tmp"
+        create = super().create_exclusively
+        write = super().write_bytes
+        return bool(
+            self._call("create", path, lambda: create(path, data), lambda: write(half, data[: len(data) // 2]))
+        )
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        write = super().write_bytes
+        self._call("write", path, lambda: write(path, data), lambda: write(path, data[: len(data) // 2]))
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        replace = super().overwrite
+        self._call("replace", path, lambda: replace(path, data))
+
+    def delete(self, path: str) -> None:
+        delete = super().delete
+        self._call("delete", path, lambda: delete(path))
+
+    def delete_directory(self, path: str) -> None:
+        delete = super().delete_directory
+        # Files go one by one, so that half of them may be gone.
+        files = super().list_files
+        directories = super().list_directories
+
+        def some() -> None:
+            for name in directories(path)[:1]:
+                delete(f"{path}/{name}")
+            for file in files(path)[:1]:
+                FileIO.delete(self, f"{path}/{file.name}")
+
+        self._call("delete directory", path, lambda: delete(path), some)
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        opened = super().open_output
+        return self._call("open for writing", path, lambda: opened(path), lambda: opened(path).close())

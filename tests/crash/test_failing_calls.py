@@ -1,0 +1,238 @@
+"""Every call to the file system fails in turn: the table stays sound, shows a state it may show, and a retry finishes.
+
+`make test-long` also lets a second call fail after the first (for commits and takeovers).
+"""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+
+from storage import (
+    AddColumn,
+    Catalog,
+    CommitId,
+    Identifier,
+    StorageError,
+    Table,
+)
+from storage.maintain.references import needed_files
+from storage.metadata.table_store import TableStore
+from tests.crash.failing_files import BEFORE, MODES, TORN, FailingFileIO
+from tests.scale import LONG
+
+SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
+IDENTIFIER = Identifier("a", "t")
+
+
+def rows(*ids: int, text: str = "new") -> pa.Table:
+    return pa.table({"id": list(ids), "v": [text] * len(ids)})
+
+
+def keyed(warehouse: Path, **options: Any) -> Table:
+    made = Catalog(str(warehouse)).create_table(
+        "a.t", SCHEMA, primary_key=["id"], options={"bucket": 1, "write-only": True, **options}
+    )
+    for number in range(4):
+        made.write(rows(number, number + 1, text=f"old{number}"))
+    return made
+
+
+def plain(warehouse: Path) -> Table:
+    made = Catalog(str(warehouse)).create_table("a.t", SCHEMA)
+    for number in range(3):
+        made.write(rows(number, number + 10, text="old"))
+    return made
+
+
+def with_branch(warehouse: Path) -> Table:
+    made = keyed(warehouse)
+    made.tags.create("kept", snapshot_id=2)
+    made.branches.create("fix")
+    for number in range(2):
+        made.on_branch("fix").write(rows(20 + number, text="fixed"))
+    return made
+
+
+def with_orphans(warehouse: Path) -> Table:
+    made = keyed(warehouse)
+    writer = made.new_write()
+    writer.write(rows(*range(30)))
+    writer.prepare_commit()
+    return made
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Something that takes several steps: how the table is prepared, and what is done to it.
+
+    `states_between`: a reader may see other states than the old and the new one, each of which was committed.
+    """
+
+    prepare: Callable[[Path], Table]
+    act: Callable[[Table], object]
+    states_between: bool = False
+    repeats: bool = field(default=False)
+
+
+JOB = CommitId("job", 7)
+PROTOCOLS = {
+    "write": Protocol(keyed, lambda table: table.write(rows(1, 50), commit_id=JOB), repeats=True),
+    "write and compact": Protocol(
+        lambda path: keyed(path, **{"write-only": False}), lambda table: table.write(rows(1, 50), commit_id=JOB), repeats=True
+    ),
+    "changelog": Protocol(
+        lambda path: keyed(path, **{"changelog-producer": "input"}),
+        lambda table: table.write(rows(1, 50), commit_id=JOB), repeats=True,
+    ),
+    "append": Protocol(plain, lambda table: table.write(rows(1, 50), commit_id=JOB), repeats=True),
+    "overwrite": Protocol(keyed, lambda table: table.overwrite(rows(7, 8), commit_id=JOB), repeats=True),
+    "take away": Protocol(
+        plain,
+        lambda table: table.write(
+            rows(1, 1, text="old").slice(0, 1).append_column("op", pa.array(["-D"])), row_kind_column="op", commit_id=JOB
+        ),
+        repeats=True,
+    ),
+    "delete": Protocol(plain, lambda table: table.delete("id < 5")),
+    "compact": Protocol(keyed, lambda table: table.compact()),
+    "compact small files": Protocol(plain, lambda table: table.compact()),
+    "rescale": Protocol(keyed, lambda table: table.rescale(3)),
+    "alter": Protocol(
+        keyed, lambda table: None if "more" in table.schema.column_names else table.alter(AddColumn("more", pa.int64()))
+    ),
+    "expire": Protocol(keyed, lambda table: table.expire(retain_last=1)),
+    "roll back": Protocol(keyed, lambda table: table.rollback_to(2), states_between=True),
+    "create a tag": Protocol(keyed, lambda table: table.tags.create("made", snapshot_id=3)),
+    "delete a tag": Protocol(
+        with_branch, lambda table: table.tags.delete("kept") if "kept" in table.store.tags.names() else None
+    ),
+    "create a branch": Protocol(
+        keyed, lambda table: None if "made" in table.branches.names() else table.branches.create("made", snapshot_id=2)
+    ),
+    "delete a branch": Protocol(
+        with_branch, lambda table: table.branches.delete("fix") if "fix" in table.branches.names() else None
+    ),
+    "fast forward": Protocol(with_branch, lambda table: table.branches.fast_forward("fix"), states_between=True),
+    "remove orphan files": Protocol(
+        with_orphans, lambda table: table.remove_orphan_files(older_than=timedelta(seconds=-10))
+    ),
+}  # fmt: skip
+
+
+def opened(warehouse: Path, file_io: FailingFileIO | None = None) -> Table:
+    root = str(warehouse / "a.db" / "t")
+    store = TableStore(file_io or FailingFileIO(), root, IDENTIFIER)
+    return Table(store, "test")
+
+
+def contents(table: Table, **how: Any) -> list[tuple[Any, ...]]:
+    return sorted((row["id"], row["v"]) for row in table.to_arrow(columns=["id", "v"], **how).to_pylist())
+
+
+def state(warehouse: Path) -> dict[str, Any]:
+    """What a reader can see: main, its columns, every tag and every branch."""
+    table = opened(warehouse)
+    return {
+        "main": contents(table),
+        "columns": table.schema.column_names,
+        **{f"tag {tag.name}": contents(table, version=tag.name) for tag in table.tags.list()},
+        **{f"branch {name}": contents(table.on_branch(name)) for name in table.branches.names()},
+    }
+
+
+def committed(warehouse: Path) -> list[Any]:
+    """The rows of every snapshot of main and its branches."""
+    table = opened(warehouse)
+    every = [table, *(table.on_branch(name) for name in table.branches.names())]
+    return [contents(one, version=number) for one in every for number in one.store.snapshots.ids()]
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_any_call_may_fail(name: str, tmp_path: Path) -> None:
+    protocol = PROTOCOLS[name]
+    template = tmp_path / "template"
+    protocol.prepare(template)
+    old, allowed = state(template), committed(template)
+    counted = FailingFileIO()
+    done = tmp_path / "done"
+    shutil.copytree(template, done)
+    protocol.act(opened(done, counted))
+    new = state(done)
+    calls = counted.calls
+    reads = sum(call.startswith(("read", "exists", "list")) for call in calls)
+    assert len(calls) > reads, "a protocol changes something"
+    for number, call in enumerate(calls):
+        only_reads = call.startswith(("read", "exists", "list"))
+        for mode in (BEFORE,) if only_reads else MODES:
+            if mode == TORN and call.startswith(("delete /", "delete  ", "replace")):
+                continue
+            _fail_once(tmp_path / f"{number}-{mode}", template, protocol, number, mode, old, new, allowed)
+            if LONG and not only_reads and name in ("write", "overwrite", "fast forward"):
+                for second in range(len(calls)):
+                    _fail_once(
+                        tmp_path / f"{number}-{second}-{mode}", template, protocol, number, mode, old, new, allowed, second
+                    )
+
+
+def _fail_once(
+    warehouse: Path,
+    template: Path,
+    protocol: Protocol,
+    number: int,
+    mode: str,
+    old: dict[str, Any],
+    new: dict[str, Any],
+    allowed: list[Any],
+    second: int | None = None,
+) -> None:
+    shutil.copytree(template, warehouse)
+    for fails_at in (number,) if second is None else (number, second):
+        failing = FailingFileIO(fails_at, mode)
+        try:
+            protocol.act(opened(warehouse, failing))
+            failed = False
+        except (OSError, StorageError):
+            failed = True
+        where = f"{failing.calls[fails_at]} failed {mode}" if fails_at < len(failing.calls) else "no call failed"
+        seen = state(warehouse)
+        if failed:
+            _check_between(seen, old, new, allowed, protocol, where)
+        else:
+            assert seen == new, f"{where}: nothing was raised, but the work is not done"
+        assert opened(warehouse).check(deep=True) == [], where
+    protocol.act(opened(warehouse))
+    assert state(warehouse) == new, f"after a retry: {where}"
+    assert opened(warehouse).check() == [], where
+    if protocol.repeats:
+        own = [one for one in opened(warehouse).store.snapshots.all() if one.commit_user == "job"]
+        assert len([one for one in own if one.commit_kind != "COMPACT"]) == 1, where
+    table = opened(warehouse)
+    table.remove_orphan_files(older_than=timedelta(seconds=-10))
+    assert state(warehouse) == new
+    _check_files(table, where)
+    shutil.rmtree(warehouse)
+
+
+def _check_between(
+    seen: dict[str, Any], old: dict[str, Any], new: dict[str, Any], allowed: list[Any], protocol: Protocol, where: str
+) -> None:
+    for key in seen.keys() | old.keys() | new.keys():
+        choices = [old.get(key), new.get(key)]
+        if key == "main" and protocol.states_between:
+            choices += allowed
+        assert seen.get(key) in choices, f"{where}: {key} is {seen.get(key)}"
+
+
+def _check_files(table: Table, where: str) -> None:
+    """Every data and metadata file on disk is needed by somebody, and every needed one is there."""
+    root = Path(table.store.paths.root)
+    held = {str(path) for path in root.rglob("*") if path.is_file() and path.parent.name in ("manifest", "index")}
+    held |= {str(path) for path in root.rglob("bucket-*/*")}
+    assert held == set(needed_files(table.store)), where
