@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from lineage import Direction, LineageGraph, LineageRecorder, LineageStore, open_lineage_store, trace
-from storage import Catalog, InvalidRequest, SnapshotRef, Table
+from storage import Catalog, FileLock, InvalidRequest, SnapshotRef, Table
 
 from .settings import Settings
 
@@ -26,8 +26,13 @@ class Session:
     @cached_property
     def _plain_catalog(self) -> Catalog:
         options = {"table-lineage": "true", "data-lineage": "true", "lineage-meta": "jdbc"}
+        directory = self.settings.lock_directory
         return Catalog(
-            self.settings.warehouse, name=CATALOG_NAME, options=options, storage_options=self.settings.storage_options
+            self.settings.warehouse,
+            name=CATALOG_NAME,
+            options=options,
+            storage_options=self.settings.storage_options,
+            lock=FileLock(directory) if directory else None,
         )
 
     @cached_property

@@ -5,6 +5,7 @@
 | `SNAPLINE_HOME` | warehouse, lineage database, Dagster home, log files | `.snapline` in the project |
 | `SNAPLINE_WAREHOUSE` | path or fsspec URL of the tables | `$SNAPLINE_HOME/warehouse` |
 | `SNAPLINE_STORAGE_OPTIONS` | JSON for fsspec (keys, endpoint …) | `{}` |
+| `SNAPLINE_LOCK_DIRECTORY` | directory of the catalog lock, for stores that cannot commit without one | |
 | `SNAPLINE_LINEAGE_URL` | `jdbc:` URL of the lineage database | SQLite in `$SNAPLINE_HOME` |
 | `SNAPLINE_SPARK_MASTER` | Spark master | `local[*]` |
 | `SNAPLINE_SPARK_REMOTE` | Spark Connect URL; wins over the master | |
@@ -33,6 +34,7 @@ class Settings:
     spark_master: str = "local[*]"
     spark_remote: str = ""
     spark_config: Mapping[str, str] = field(default_factory=dict)
+    lock_directory: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Settings":
@@ -48,6 +50,7 @@ class Settings:
             given.get("SNAPLINE_SPARK_MASTER") or "local[*]",
             given.get("SNAPLINE_SPARK_REMOTE") or "",
             _json(given, "SNAPLINE_SPARK_CONFIG"),
+            given.get("SNAPLINE_LOCK_DIRECTORY") or "",
         )
 
     @property

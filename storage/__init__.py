@@ -18,6 +18,7 @@ from .errors import (
     Unsupported,
 )
 from .identifier import MAIN_BRANCH, Identifier, SnapshotRef
+from .lock import CatalogLock, FileLock
 from .metadata.derived_columns import ComputedColumn, Watermark
 from .metadata.schema_change import (
     AddColumn,
@@ -45,6 +46,7 @@ __all__ = [
     "AddColumn",
     "AlreadyExists",
     "Catalog",
+    "CatalogLock",
     "ChangeType",
     "Clock",
     "CommitConflict",
@@ -58,6 +60,7 @@ __all__ = [
     "DataType",
     "DropColumn",
     "DropNotNull",
+    "FileLock",
     "FixedClock",
     "Identifier",
     "InvalidRequest",

@@ -16,6 +16,7 @@ from .data_types import DataField
 from .errors import AlreadyExists, InvalidRequest, NotFound
 from .file_io import FileIO, split_url
 from .identifier import MAIN_BRANCH, Identifier, check_name
+from .lock import CatalogLock
 from .lsm.merge_engines import merge_engine_of
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.schema import SchemaFiles, new_schema
@@ -42,15 +43,17 @@ class Catalog:
         storage_options: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
         listeners: Sequence[CommitListener] = (),
+        lock: CatalogLock | None = None,
     ) -> None:
-        """`warehouse` is a local path or any fsspec URL; `storage_options` go to fsspec.
+        """`warehouse` is a local path or any fsspec URL; `storage_options` go to fsspec. `lock` is needed for file systems
+        that cannot create a file on condition that there is none.
 
         Raises InvalidRequest if `options` contradict what the catalog was created with.
         """
         self.name = check_name(name, "catalog")
         self.warehouse = warehouse
         self._clock = clock or Clock()
-        self._file_io = FileIO(warehouse, dict(storage_options or {}), self._clock)
+        self._file_io = FileIO(warehouse, dict(storage_options or {}), self._clock, lock)
         self._root = split_url(warehouse)
         self._listeners = tuple(listeners)
         self.options = self._settle_options({key: _text(value) for key, value in (options or {}).items()})
@@ -79,7 +82,7 @@ class Catalog:
         """The same catalog; commits to its tables are told to these listeners."""
         return Catalog(
             self.warehouse, name=self.name, storage_options=self._file_io.storage_options, clock=self._clock,
-            listeners=listeners,
+            listeners=listeners, lock=self._file_io.lock,
         )  # fmt: skip
 
     @property

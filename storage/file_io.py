@@ -20,7 +20,11 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from .clock import Clock
-from .errors import NotFound, StorageError
+from .errors import NotFound, StorageError, Unsupported
+from .lock import CatalogLock
+
+# File systems that create a file on condition that there is none, as one step.
+_CONDITIONAL_PUT = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +39,17 @@ class FileInfo:
 class FileIO:
     """One file system. Pickles as its URL and storage options, so that it can travel to a Spark task."""
 
-    def __init__(self, url: str, storage_options: dict[str, Any] | None = None, clock: Clock | None = None) -> None:
-        """`url` is any fsspec URL or a local path; the path part is ignored."""
+    def __init__(
+        self,
+        url: str,
+        storage_options: dict[str, Any] | None = None,
+        clock: Clock | None = None,
+        lock: CatalogLock | None = None,
+    ) -> None:
+        """`url` is any fsspec URL or a local path; the path part is ignored. `lock` is for file systems that cannot
+        create a file on condition that there is none.
+        """
+        self.lock = lock
         self.protocol = urlsplit(url).scheme if "://" in url else "file"
         self.storage_options = storage_options or {}
         self._fs = fsspec.filesystem(self.protocol, **self.storage_options)
@@ -44,7 +57,7 @@ class FileIO:
         self._clock = clock or Clock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FileIO, (f"{self.protocol}://", self.storage_options)
+        return FileIO, (f"{self.protocol}://", self.storage_options, None, self.lock)
 
     @property
     def is_local(self) -> bool:
@@ -75,12 +88,35 @@ class FileIO:
         """Create a file that does not exist yet; return False if it does. Readers see all of it or nothing."""
         if self._local:
             return self._link_exclusively(path, data)
+        self._make_parent(path)
+        if self.protocol not in _CONDITIONAL_PUT:
+            return self._create_under_lock(path, data)
         try:
             # On object stores this is the conditional put (If-None-Match and its relatives).
-            self._make_parent(path)
             self._fs.pipe_file(path, data, mode="create")
         except FileExistsError:
-            return False
+            return self._is_ours(path, data)
+        except OSError as error:
+            if not _says_that_it_exists(error):
+                raise
+            return self._is_ours(path, data)
+        return True
+
+    def _is_ours(self, path: str, data: bytes) -> bool:
+        # An answer that was lost is asked for again by the client library, which then meets its own file.
+        return self.read_bytes(path) == data
+
+    def _create_under_lock(self, path: str, data: bytes) -> bool:
+        if self.lock is None:
+            raise Unsupported(
+                f"The file system {self.protocol!r} cannot create a file on condition that there is none, so that two "
+                "commits could overwrite each other. Give the catalog a lock: Catalog(…, lock=FileLock(directory))."
+            )
+        with self.lock.hold(path):
+            self._fs.invalidate_cache(posixpath.dirname(path))
+            if self._fs.exists(path):
+                return False
+            self._fs.pipe_file(path, data)
         return True
 
     def _link_exclusively(self, path: str, data: bytes) -> bool:
@@ -195,6 +231,17 @@ class FileIO:
             return pa.OSFile(path, "wb")
         self._make_parent(path)
         return pa.PythonFile(self._fs.open(path, "wb"), mode="w")
+
+
+def _says_that_it_exists(error: OSError) -> bool:
+    """Whether a conditional put was refused: not every store says so in words that fsspec knows."""
+    cause: BaseException | None = error
+    while cause is not None:
+        response = getattr(cause, "response", None)
+        if isinstance(response, dict) and response.get("Error", {}).get("Code") in ("PreconditionFailed", "412"):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
 
 
 def _modified_ms(info: Mapping[str, Any]) -> int | None:

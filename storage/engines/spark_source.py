@@ -40,6 +40,7 @@ from pyspark.sql.types import StructType
 
 from ..catalog import Catalog
 from ..errors import InvalidRequest
+from ..lock import FileLock
 from ..read.predicate import Comparison, IsIn, Predicate, StartsWith, all_of
 from ..read.predicate import IsNull as IsNullPredicate
 from ..read.scan import Scan
@@ -87,7 +88,8 @@ def _table(options: dict[str, str]) -> Table:
         raise InvalidRequest('The format `snapline` needs a table: .load("database.table") or .save("database.table").')
     prefix = "storage."
     storage_options = {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}
-    table = Catalog(warehouse, storage_options=storage_options).table(name)
+    lock = FileLock(options["lock-directory"]) if "lock-directory" in options else None
+    table = Catalog(warehouse, storage_options=storage_options, lock=lock).table(name)
     return table.on_branch(options["branch"]) if options.get("branch") else table
 
 

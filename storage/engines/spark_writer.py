@@ -15,6 +15,7 @@ from pyspark.sql.types import IntegerType
 
 from ..errors import InvalidRequest
 from ..format.binary_row import buckets_of, hash_rows
+from ..lock import FileLock
 from ..metadata.snapshot import Snapshot
 from ..table import Table
 from ..write.commit import CommitId
@@ -62,6 +63,9 @@ def write_frame(
         "properties": json.dumps(dict(properties or {})),
         **{f"storage.{key}": str(value) for key, value in table.store.file_io.storage_options.items()},
     }
+    lock = table.store.file_io.lock
+    if isinstance(lock, FileLock):
+        options["lock-directory"] = lock.directory
     if row_kind_column:
         options["row-kind-column"] = row_kind_column
     if operation:

@@ -143,7 +143,9 @@ class _BranchCheck:
             counts.setdefault(entry.partition, set()).add(entry.total_buckets)
         for partition, numbers in counts.items():
             if len(numbers) > 1:
-                yield self._broken(where, f"files of partition {self._path(partition)!r} have {sorted(numbers)} buckets")
+                yield self._broken(
+                    where, f"files of partition {self._path(partition)!r} have {sorted(numbers)} buckets"
+                )
 
         def place(entry: ManifestEntry) -> tuple[bytes, int, int]:
             return entry.partition, entry.bucket, entry.file.level
@@ -155,7 +157,8 @@ class _BranchCheck:
                 yield from self._data_file(where, entry, is_changelog=False)
             if level and types:
                 ranges = sorted(
-                    (decode(one.file.min_key, types), decode(one.file.max_key, types), one.file.name) for one in together
+                    (decode(one.file.min_key, types), decode(one.file.max_key, types), one.file.name)
+                    for one in together
                 )
                 for (_, high, name), (low, _, other) in pairwise(ranges):
                     if low <= high:

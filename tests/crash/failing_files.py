@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage.file_io import FileIO, FileInfo
+from storage.file_io import FileInfo, FileIO
 
 BEFORE, AFTER, TORN = "before", "after", "torn"
 MODES = (BEFORE, AFTER, TORN)
@@ -52,9 +52,7 @@ class FailingFileIO(FileIO):
         half = f"{os.path.dirname(path)}/.{os.path.basename(path)}.half.tmp"
         create = super().create_exclusively
         write = super().write_bytes
-        return bool(
-            self._call("create", path, lambda: create(path, data), lambda: write(half, data[: len(data) // 2]))
-        )
+        return bool(self._call("create", path, lambda: create(path, data), lambda: write(half, data[: len(data) // 2])))
 
     def write_bytes(self, path: str, data: bytes) -> None:
         write = super().write_bytes

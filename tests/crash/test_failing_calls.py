@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-
 from storage import (
     AddColumn,
     Catalog,
@@ -177,7 +176,15 @@ def test_any_call_may_fail(name: str, tmp_path: Path) -> None:
             if LONG and not only_reads and name in ("write", "overwrite", "fast forward"):
                 for second in range(len(calls)):
                     _fail_once(
-                        tmp_path / f"{number}-{second}-{mode}", template, protocol, number, mode, old, new, allowed, second
+                        tmp_path / f"{number}-{second}-{mode}",
+                        template,
+                        protocol,
+                        number,
+                        mode,
+                        old,
+                        new,
+                        allowed,
+                        second,
                     )
 
 

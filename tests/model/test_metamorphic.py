@@ -40,7 +40,10 @@ def random_options(chosen: random.Random) -> dict[str, Any]:
 def random_operation(chosen: random.Random) -> tuple[str, Any]:
     def rows(most: int) -> list[tuple[Any, ...]]:
         return [
-            (chosen.choice("xyz"), chosen.randrange(80), chosen.choice([None, chosen.randrange(50)]), chosen.choice(["a", "ü", None]))
+            (
+                chosen.choice("xyz"), chosen.randrange(80), chosen.choice([None, chosen.randrange(50)]),
+                chosen.choice(["a", "ü", None]),
+            )
             for _ in range(chosen.randint(1, most))
         ]  # fmt: skip
 
@@ -99,7 +102,9 @@ def test_options_of_layout_do_not_change_what_a_table_says(tmp_path: Path, seed:
         operation = random_operation(chosen)
         tables = {name: perform(catalog, name, table, operation) for name, table in tables.items()}
         if step % 5 == 4:
-            where = chosen.choice([None, f"v < {chosen.randrange(50)}", "day = 'y' AND text IS NOT NULL", "id IN (3, 70)"])
+            where = chosen.choice(
+                [None, f"v < {chosen.randrange(50)}", "day = 'y' AND text IS NOT NULL", "id IN (3, 70)"]
+            )
             one, two = (
                 sorted((tuple(row.values()) for row in table.to_arrow(where=where).to_pylist()), key=str)
                 for table in tables.values()

@@ -94,7 +94,8 @@ class Model:
         limit = self.random.randrange(50)
         self.table.update(f"number < {limit}", {"text": f"u{limit}"})
         self.rows = {
-            key: (row[0], f"u{limit}") if row[0] is not None and row[0] < limit else row for key, row in self.rows.items()
+            key: (row[0], f"u{limit}") if row[0] is not None and row[0] < limit else row
+            for key, row in self.rows.items()
         }
 
     def merge(self) -> None:

@@ -48,7 +48,9 @@ def test_equal_timestamps_lead_to_the_latest_of_them(orders: Table, clock: Fixed
     assert found(orders, clock.now_ms() + 1) == 4
 
 
-def test_writers_whose_clocks_differ_keep_the_order_of_commits(catalog: Catalog, orders: Table, clock: FixedClock) -> None:
+def test_writers_whose_clocks_differ_keep_the_order_of_commits(
+    catalog: Catalog, orders: Table, clock: FixedClock
+) -> None:
     ahead = Catalog(catalog.warehouse, clock=FixedClock(clock.now_ms() + HOUR_MS)).table("shop.orders")
     behind = Catalog(catalog.warehouse, clock=FixedClock(clock.now_ms() - HOUR_MS)).table("shop.orders")
     for number, table in enumerate([ahead, behind, orders, behind, ahead]):

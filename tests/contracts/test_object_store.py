@@ -1,0 +1,153 @@
+"""The store on S3: commits are conditional puts, and land once though the store is unavailable and answers get lost."""
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import fsspec
+import pyarrow as pa
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from storage import Catalog, CommitId, FileLock, StorageError, Table, Unsupported
+from tests.contracts.s3_server import Faults, object_store
+from tests.scale import amount
+
+SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
+
+
+@pytest.fixture
+def store() -> Iterator[tuple[dict[str, Any], Faults]]:
+    """Storage options of a running object store, and how it fails."""
+    with object_store() as (endpoint, _, faults):
+        config = {"retries": {"max_attempts": 6, "mode": "standard"}, "read_timeout": 5, "connect_timeout": 5}
+        client = {"endpoint_url": endpoint, "region_name": "us-east-1"}
+        yield {"key": "k", "secret": "s", "client_kwargs": client, "config_kwargs": config}, faults
+        fsspec.get_filesystem_class("s3").clear_instance_cache()
+
+
+def catalog(options: dict[str, Any]) -> Catalog:
+    return Catalog("s3://bucket/warehouse", storage_options=options)
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids), "v": ["x"] * len(ids)})
+
+
+def make(options: dict[str, Any], **more: Any) -> Table:
+    settings = {"bucket": 1, "commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "20 ms", **more}
+    return catalog(options).create_table("a.t", SCHEMA, primary_key=["id"], options=settings)
+
+
+def in_threads(count: int, work: Callable[[int], None]) -> None:
+    threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=3600)
+        assert not thread.is_alive(), "a writer hangs"
+
+
+def test_tables_live_on_an_object_store(store: tuple[dict[str, Any], Faults]) -> None:
+    options, _ = store
+    table = make(options)
+    for number in range(6):
+        table.write(rows(number, number + 1))
+    table.tags.create("kept", snapshot_id=2)
+    table.branches.create("fix", tag="kept")
+    table.on_branch("fix").write(rows(77))
+    table.compact()
+    assert sorted(table.to_arrow()["id"].to_pylist()) == list(range(7))
+    assert sorted(catalog(options).table("a.t$branch_fix").to_arrow()["id"].to_pylist()) == [0, 1, 2, 77]
+    assert table.expire(retain_last=1).snapshot_ids
+    assert table.check(deep=True) == []
+    assert table.location == "s3://bucket/warehouse/a.db/t"
+
+
+def test_of_many_creators_exactly_one_wins(store: tuple[dict[str, Any], Faults]) -> None:
+    file_io = make(store[0]).store.file_io
+    won: list[int] = []
+
+    def create(number: int) -> None:
+        if file_io.create_exclusively("bucket/file", str(number).encode()):
+            won.append(number)
+
+    in_threads(8, create)
+    assert [str(one).encode() for one in won] == [file_io.read_bytes("bucket/file")]
+
+
+def test_writers_that_meet_failures_commit_everything_once(store: tuple[dict[str, Any], Faults]) -> None:
+    options, faults = store
+    writers, commits = amount(4, 16), amount(8, 200)
+    make(options, **{"write-only": True})
+    faults.unavailable, faults.lost_reply = 0.05, 0.05
+    acknowledged: list[int] = []
+    given_up: list[str] = []
+
+    def work(number: int) -> None:
+        table = catalog(options).table("a.t")
+        for commit in range(commits):
+            key = number * commits + commit
+            for _ in range(20):
+                try:
+                    table.write(rows(key), commit_id=CommitId(f"writer-{number}", commit + 1))
+                    acknowledged.append(key)
+                    break
+                except (OSError, StorageError) as error:
+                    # Whoever is told nothing asks again under the same identifier.
+                    given_up.append(str(error))
+
+    in_threads(writers, work)
+    faults.unavailable = faults.lost_reply = 0.0
+    table = catalog(options).table("a.t")
+    assert len(acknowledged) == writers * commits, given_up[-3:]
+    assert sorted(table.to_arrow()["id"].to_pylist()) == sorted(acknowledged)
+    snapshots = list(table.store.snapshots.all())
+    assert [one.id for one in snapshots] == list(range(1, writers * commits + 1))
+    assert len({(one.commit_user, one.commit_identifier) for one in snapshots}) == len(snapshots)
+    assert table.check(deep=True) == []
+    assert faults.seen["unavailable"] > 5
+    assert faults.seen["lost"] > 5
+
+
+class PlainStore(MemoryFileSystem):
+    """A store that knows no conditions: a put replaces whatever is there."""
+
+    protocol = "plainstore"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **how: Any) -> None:
+        assert mode == "overwrite"
+        super().pipe_file(path, value, mode=mode, **how)
+
+
+@pytest.fixture
+def plain_store() -> None:
+    fsspec.register_implementation("plainstore", PlainStore, clobber=True)
+    PlainStore.store.clear()
+
+
+def test_a_store_without_conditions_needs_a_lock(plain_store: None) -> None:
+    with pytest.raises(Unsupported, match="Give the catalog a lock"):
+        Catalog("plainstore:///w").create_table("a.t", SCHEMA)
+
+
+def test_commits_under_a_lock_lose_nothing(plain_store: None, tmp_path: Path) -> None:
+    lock = FileLock(str(tmp_path / "locks"))
+    Catalog("plainstore:///w", lock=lock).create_table("a.t", SCHEMA)
+    commits = 15
+
+    def work(number: int) -> None:
+        table = Catalog("plainstore:///w", lock=lock).table("a.t")
+        chosen = random.Random(number)
+        for commit in range(commits):
+            table.write(rows(number * commits + commit, chosen.randrange(10**6)))
+
+    in_threads(6, work)
+    table = Catalog("plainstore:///w", lock=lock).table("a.t")
+    assert table.store.snapshots.ids() == list(range(1, 6 * commits + 1))
+    assert table.count() == 2 * 6 * commits
+    assert table.check() == []
