@@ -6,7 +6,7 @@ computed for whole Arrow columns at once, because every written row is hashed.
 
 import decimal
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,6 +86,27 @@ def decode(data: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
         return tuple(_decode_field(body, index, null_bytes + 8 * index, kind) for index, kind in enumerate(types))
     except (struct.error, IndexError) as error:
         raise CorruptData(f"A BinaryRow of {len(data)} bytes is cut short: {error}") from None
+
+
+def decoder(types: Sequence[DataType]) -> Callable[[bytes], tuple[Any, ...]]:
+    """A function that does what `decode` does for rows of these types, faster for many rows of numbers."""
+    null_bytes = _null_bytes(len(types))
+    formats = [_FIXED_FORMATS.get(one.root) for one in types]
+    if None in formats or not types:
+        return lambda data: decode(data, types)
+    slots = "".join(f"{one[1:]}{8 - struct.calcsize(one)}x" for one in formats if one)
+    layout = struct.Struct(f"<{null_bytes}s{slots}")
+    size, count = 4 + layout.size, struct.pack(">i", len(types))
+    # Byte 0 is the row kind; without nulls all others are zero.
+    no_nulls = bytes(null_bytes - 1)
+
+    def read(data: bytes) -> tuple[Any, ...]:
+        if len(data) != size or not data.startswith(count):
+            return decode(data, types)
+        head, *values = layout.unpack_from(data, 4)
+        return tuple(values) if head[1:] == no_nulls else decode(data, types)
+
+    return read
 
 
 def _decode_field(body: memoryview, index: int, slot: int, data_type: DataType) -> Any:

@@ -1,12 +1,14 @@
 """One branch of one table: its files, paths, schema, options and clock. What the rooms of the store work on."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 from ..clock import Clock
 from ..data_types import DataType
 from ..errors import NotFound
 from ..file_io import FileIO
+from ..format.binary_row import decoder
 from ..identifier import Identifier
 from ..options import TableOptions
 from ..paths import TablePaths
@@ -65,6 +67,16 @@ class TableStore:
     def key_types(self) -> Sequence[DataType]:
         """Types of the trimmed primary key."""
         return [field.type for field in self.schema.fields_named(self.schema.trimmed_primary_keys)]
+
+    @cached_property
+    def decode_partition(self) -> Callable[[bytes], tuple[Any, ...]]:
+        """From a manifest's partition to values (`storage.values`)."""
+        return decoder(self.partition_types)
+
+    @cached_property
+    def decode_key(self) -> Callable[[bytes], tuple[Any, ...]]:
+        """From a manifest's smallest or largest key to values of the trimmed primary key."""
+        return decoder(self.key_types)
 
     def at_schema(self, schema: TableSchema) -> "TableStore":
         """The same branch under another version of its schema."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ..data_types import DataField
 from ..format import avro
-from ..format.binary_row import EMPTY_ROW, buckets_of, decode, hash_rows
+from ..format.binary_row import EMPTY_ROW, buckets_of, hash_rows
 from ..format.column_stats import ColumnStats, deserialize
 from ..format.deletion_vector import DeletionVector
 from ..lsm.sorted_run import Key, Section, SortedRun, split_into_sections
@@ -106,7 +106,7 @@ class Scan:
     def partition_path(self, partition: bytes) -> str:
         """`k1=v1/k2=v2` of a partition; empty for tables without."""
         schema = self.store.schema
-        values = decode(partition, self.store.partition_types)
+        values = self.store.decode_partition(partition)
         return partition_path(schema.fields_named(schema.partition_keys), values, self.store.options)
 
     def _sections(self, files: Sequence[DataFile]) -> list[Section]:
@@ -117,7 +117,7 @@ class Scan:
             return [Section((SortedRun((file,)),)) for file in ordered]
 
         def key_range(file: DataFile) -> tuple[Key, Key]:
-            return decode(file.min_key, key_types), decode(file.max_key, key_types)
+            return self.store.decode_key(file.min_key), self.store.decode_key(file.max_key)
 
         return split_into_sections(files, key_range)
 
@@ -191,6 +191,8 @@ class FileStatistics:
 
     def __init__(self, store: TableStore) -> None:
         self._store = store
+        self._ids = {field.name: field.id for field in store.schema.fields}
+        self._schemas: dict[int, tuple[Sequence[DataField], set[int], set[int]]] = {}
 
     def may_match(self, predicate: Predicate, file: DataFile) -> bool:
         """False if no row of the file can match."""
@@ -198,18 +200,26 @@ class FileStatistics:
 
     def of(self, file: DataFile, columns: set[str]) -> dict[str, ColumnStats]:
         """Statistics of those columns that have any; partition columns are left to the partition."""
-        old_fields = self._store.schemas.get(file.schema_id).fields
+        old_fields, same, held = self._schema(file.schema_id)
         known = self._by_id(file, old_fields)
-        old_types = {field.id: field.type.not_null() for field in old_fields}
         found = {}
         for name in columns:
-            field = self._store.schema.field(name)
-            # A column that changed its type may compare otherwise than its old statistics.
-            if old_types.get(field.id) == field.type.not_null() and field.id in known:
-                found[name] = known[field.id]
-            elif field.id not in old_types:
+            field_id = self._ids[name]
+            if field_id in same and field_id in known:
+                found[name] = known[field_id]
+            elif field_id not in held:
                 found[name] = ColumnStats(null_count=file.row_count)
         return found
+
+    def _schema(self, schema_id: int) -> tuple[Sequence[DataField], set[int], set[int]]:
+        """The columns of a schema; ids of those that have the same type by now; ids of all."""
+        if schema_id not in self._schemas:
+            fields = self._store.schemas.get(schema_id).fields
+            new_types = {field.id: field.type.not_null() for field in self._store.schema.fields}
+            # A column that changed its type may compare otherwise than its old statistics.
+            same = {field.id for field in fields if new_types.get(field.id) == field.type.not_null()}
+            self._schemas[schema_id] = (fields, same, {field.id for field in fields})
+        return self._schemas[schema_id]
 
     def _by_id(self, file: DataFile, old_fields: Sequence[DataField]) -> dict[int, ColumnStats]:
         if file.value_stats_columns is None:
@@ -234,7 +244,7 @@ class _Pruning:
         self._partition_types = store.partition_types
         self._partition_filter = restricted_to(predicate, set(schema.partition_keys)) if schema.partition_keys else None
         self._key_names = schema.trimmed_primary_keys
-        self._key_types = store.key_types
+        self._decode_key, self._decode_partition = store.decode_key, store.decode_partition
         self._key_filter = restricted_to(predicate, set(self._key_names)) if self._key_names else None
         self._bucket_hashes = _bucket_hashes(schema.fields_named(schema.bucket_keys), predicate)
         self._partitions: dict[bytes, bool] = {}
@@ -263,7 +273,7 @@ class _Pruning:
             return True
         kept = self._partitions.get(partition)
         if kept is None:
-            values = decode(partition, self._partition_types)
+            values = self._decode_partition(partition)
             stats = {
                 name: ColumnStats(value, value, int(value is None))
                 for name, value in zip(self._partition_keys, values, strict=True)
@@ -275,8 +285,7 @@ class _Pruning:
         """By the range of its keys."""
         if self._key_filter is None:
             return True
-        low = decode(entry.file.min_key, self._key_types)
-        high = decode(entry.file.max_key, self._key_types)
+        low, high = self._decode_key(entry.file.min_key), self._decode_key(entry.file.max_key)
         stats: dict[str, ColumnStats] = {}
         # Only the first column is bounded by the key range as a whole, the next as long as those before are constant.
         for name, first, last in zip(self._key_names, low, high, strict=True):

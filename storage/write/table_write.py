@@ -5,9 +5,10 @@ bucket; files of a bucket are written in parallel with those of others.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,8 @@ from ..lsm.merge_engines import merge_engine_of, merge_groups
 from ..lsm.system_columns import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
 from ..metadata.change_tracking import is_tracked
 from ..metadata.live_files import live_files
-from ..metadata.manifest import ManifestEntry
+from ..metadata.manifest import ADD, ManifestEntry
+from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..options import refuse_unsupported
 from ..paths import partition_path
@@ -32,6 +34,7 @@ _THREADS = max(2, min(4, os.cpu_count() or 2))
 _ROWS_WORTH_THREADS = 20_000
 # All buckets together never hold more than this many times the buffer of one.
 _BUFFERS_AT_ONCE = 4
+_SNAPSHOTS_TO_FOLLOW = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,46 @@ class _Place:
 
     bucket: Bucket
     next_sequence_number: int
+
+
+class _KnownPlaces:
+    """The highest sequence number of each bucket, and the number of buckets of each partition, at a snapshot.
+
+    It goes on from one snapshot to the next by what they added, so that a writer that stays does not read everything
+    again. Numbers of files that went stay: a number that is too high does no harm.
+    """
+
+    def __init__(self, store: TableStore, snapshot: Snapshot) -> None:
+        self.highest: dict[tuple[bytes, int], int] = {}
+        self.bucket_counts: dict[bytes, int] = {}
+        self._snapshot = snapshot
+        self._add(live_files(store.manifests_of(snapshot), store.manifests.read))
+
+    def advance(self, store: TableStore, snapshot: Snapshot) -> bool:
+        """Go on to a later snapshot; False if the way there is not known."""
+        if snapshot.id - self._snapshot.id > _SNAPSHOTS_TO_FOLLOW:
+            return False
+        here = store.snapshots.find(self._snapshot.id)
+        if here is None or here.delta_manifest_list != self._snapshot.delta_manifest_list:
+            return False
+        for snapshot_id in range(self._snapshot.id + 1, snapshot.id + 1):
+            following = snapshot if snapshot_id == snapshot.id else store.snapshots.find(snapshot_id)
+            if following is None:
+                return False
+            for manifest in store.manifests.read_list(following.delta_manifest_list):
+                self._add(entry for entry in store.manifests.read(manifest.name) if entry.kind == ADD)
+        self._snapshot = snapshot
+        return True
+
+    def _add(self, entries: Iterable[ManifestEntry]) -> None:
+        for entry in entries:
+            if entry.bucket >= 0:
+                self.bucket_counts[entry.partition] = entry.total_buckets
+            place = (entry.partition, entry.bucket)
+            self.highest[place] = max(self.highest.get(place, -1), entry.file.max_sequence_number)
+
+
+_known: WeakKeyDictionary[TableStore, _KnownPlaces] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,15 +305,13 @@ class TableWrite:
 
     def _highest_sequence_numbers(self) -> dict[tuple[bytes, int], int]:
         snapshot = self._store.snapshots.latest()
-        highest: dict[tuple[bytes, int], int] = {}
         if snapshot is None:
-            return highest
-        for entry in live_files(self._store.manifests_of(snapshot), self._store.manifests.read):
-            if entry.bucket >= 0:
-                self._bucket_counts[entry.partition] = entry.total_buckets
-            place = (entry.partition, entry.bucket)
-            highest[place] = max(highest.get(place, -1), entry.file.max_sequence_number)
-        return highest
+            return {}
+        known = _known.get(self._store)
+        if known is None or not known.advance(self._store, snapshot):
+            known = _known[self._store] = _KnownPlaces(self._store, snapshot)
+        self._bucket_counts = known.bucket_counts
+        return known.highest
 
     # --- files
 
