@@ -5,6 +5,7 @@ BIN := .venv/bin
 RUN_READY := .venv/.run-ready
 TEST_READY := .venv/.test-ready
 PYPAIMON_READY := .venv/pypaimon/.ready
+PEERS_READY := .venv/peers/.ready
 # The certificates of the system are asked, as pip does: companies have proxies with certificates of their own.
 UV := $(BIN)/uv --quiet --system-certs
 
@@ -28,14 +29,16 @@ test-long: $(TEST_READY) $(PYPAIMON_READY) ## Run the random and the crash tests
 lint: $(TEST_READY) ## Check style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
-benchmark: $(TEST_READY) $(PYPAIMON_READY) ## Measure against plain Parquet and pypaimon, write docs/benchmarks.md
+benchmark: $(TEST_READY) $(PYPAIMON_READY) $(PEERS_READY) ## Measure against plain Parquet and peers, write docs/benchmarks.md
 	@$(BIN)/python -m tests.benchmarks
 
 COMPILE := $(UV) pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 locks: .venv/bin/uv ## Resolve the dependencies anew (UPGRADE=--upgrade takes newer versions)
 	@$(COMPILE) $(UPGRADE) pyproject.toml --group build -o requirements.lock >/dev/null
 	@$(COMPILE) $(UPGRADE) pyproject.toml --all-extras --group build -o requirements-extras.lock >/dev/null
-	@$(COMPILE) $(UPGRADE) pyproject.toml --group build --group test --group lint --group bench -o requirements-dev.lock >/dev/null
+	@$(COMPILE) $(UPGRADE) pyproject.toml --group build --group test --group lint -o requirements-dev.lock >/dev/null
+	@$(COMPILE) $(UPGRADE) --group peers -o requirements-peers.lock >/dev/null
+	@$(COMPILE) $(UPGRADE) --group pypaimon -o requirements-pypaimon.lock >/dev/null
 
 docs: $(TEST_READY) ## Generate docs/options.md and docs/cli.md
 	@$(BIN)/python -m tests.house.generate_docs
@@ -58,6 +61,12 @@ $(RUN_READY): .venv/bin/uv requirements.lock pyproject.toml
 $(TEST_READY): $(RUN_READY) requirements-dev.lock
 	@echo "Installing the tools for tests into .venv"
 	@$(UV) pip install --python $(BIN)/python --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(PEERS_READY): .venv/bin/uv requirements-peers.lock
+	@echo "Installing what is compared with into .venv/peers"
+	@$(UV) venv --allow-existing --python $(BIN)/python .venv/peers
+	@$(UV) pip install --python .venv/peers/bin/python --require-hashes -r requirements-peers.lock
 	@touch $@
 
 $(PYPAIMON_READY): .venv/bin/uv requirements-pypaimon.lock

@@ -257,6 +257,43 @@ def fast_forward(session: Session, table: str, name: str, discard_main: bool) ->
     click.echo(f"{table} has taken {len(verdict.new)} snapshots over from branch {name}.")
 
 
+@cli.command()
+@table_argument
+@click.option("--buckets", type=click.IntRange(min=1), required=True, help="The new number of buckets.")
+@click.option("--partition", multiple=True, metavar="COLUMN=VALUE", help="Only this partition; once for each column.")
+@click.pass_obj
+def rescale(session: Session, table: str, buckets: int, partition: Sequence[str]) -> None:
+    """Change the number of buckets and hash the rows anew. Older snapshots stay readable."""
+    snapshot = session.table(table).rescale(buckets, partition=_assignments(partition) or None)
+    click.echo(
+        f"{table} has {buckets} buckets" + (f" as of snapshot {snapshot.id}." if snapshot else "; no row moved.")
+    )
+
+
+@cli.command()
+@table_argument
+@click.pass_obj
+def consumers(session: Session, table: str) -> None:
+    """List the readers of changes that have a name, and the first snapshot that each has not read."""
+    found = [(one.name, one.next_snapshot_id) for one in session.table(table).consumers.list()]
+    _print(["consumer", "next snapshot"], found)
+
+
+@cli.command("reset-consumer")
+@table_argument
+@click.option("--name", required=True)
+@click.option("--snapshot", type=click.IntRange(min=1), help="Go on from here. Default: forget the consumer.")
+@click.pass_obj
+def reset_consumer(session: Session, table: str, name: str, snapshot: int | None) -> None:
+    """Make a named reader of changes go on from a snapshot, or forget it, so that old snapshots can expire."""
+    if snapshot is None:
+        session.table(table).consumers.delete(name)
+        click.echo(f"Consumer {name} of {table} is forgotten.")
+    else:
+        session.table(table).consumers.reset(name, snapshot)
+        click.echo(f"Consumer {name} of {table} goes on from snapshot {snapshot}.")
+
+
 dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would go, remove nothing.")
 
 

@@ -151,25 +151,46 @@ class Table:
 
     # --- reading
 
-    def scan(self, *, columns: Sequence[str] | None = None, where: Where = None, version: Version = None) -> Scan:
-        """Plan a read. `where` is a SQL condition or a Predicate; the scan's splits can be read anywhere."""
+    def scan(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Where = None,
+        version: Version = None,
+        limit: int | None = None,
+    ) -> Scan:
+        """Plan a read. `where` is a SQL condition or a Predicate; the scan's splits can be read anywhere. `limit`: so many
+        rows are enough, whichever they are.
+        """
+        if limit is not None and limit < 0:
+            raise InvalidRequest(f"limit = {limit}: give a number of rows.")
         store, snapshot = resolve_version(self._store, self._version if version is None else version)
         if columns is not None:
             store.schema.fields_named(columns)
         predicate = None if where is None else _predicate(where).bind(store.schema)
-        return Scan(store, snapshot, None if columns is None else tuple(columns), predicate)
+        return Scan(store, snapshot, None if columns is None else tuple(columns), predicate, limit)
 
     def to_arrow(
-        self, *, columns: Sequence[str] | None = None, where: Where = None, version: Version = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Where = None,
+        version: Version = None,
+        limit: int | None = None,
     ) -> pa.Table:
         """All rows in memory, in no particular order."""
-        return self.scan(columns=columns, where=where, version=version).to_arrow()
+        return self.scan(columns=columns, where=where, version=version, limit=limit).to_arrow()
 
     def to_batches(
-        self, *, columns: Sequence[str] | None = None, where: Where = None, version: Version = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Where = None,
+        version: Version = None,
+        limit: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The rows as a stream of batches, in no particular order."""
-        return self.scan(columns=columns, where=where, version=version).to_batches()
+        return self.scan(columns=columns, where=where, version=version, limit=limit).to_batches()
 
     def count(self, *, where: Where = None, version: Version = None) -> int:
         """The number of rows."""

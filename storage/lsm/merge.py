@@ -83,6 +83,35 @@ def advance_together(runs: Sequence[RunCursor], key_count: int) -> Iterator[list
         active = [run for run in active if run.advance()]
 
 
+def within_keys(
+    batches: Iterator[pa.RecordBatch], low: tuple[Any, ...] | None, high: tuple[Any, ...] | None, key_count: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a sorted run with keys from `low` on and below `high` (of `comparable_key`)."""
+    for batch in batches:
+        start = 0 if low is None else _first_from(batch, low, key_count)
+        end = batch.num_rows if high is None else _first_from(batch, high, key_count)
+        if start < end:
+            yield batch.slice(start, end - start)
+        if end < batch.num_rows:
+            return
+
+
+def comparable_key(values: Sequence[pa.Scalar]) -> tuple[Any, ...]:
+    """A key as it is compared here with those of batches."""
+    return tuple(_comparable(value) for value in values)
+
+
+def _first_from(batch: pa.RecordBatch, key: tuple[Any, ...], key_count: int) -> int:
+    low, high = 0, batch.num_rows
+    while low < high:
+        middle = (low + high) // 2
+        if _key_at(batch, middle, key_count) < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 def match_keys(one: pa.RecordBatch, other: pa.RecordBatch, key_count: int) -> tuple[np.ndarray, np.ndarray]:
     """The rows of each, by number, whose keys are in both. Neither may hold a key twice; both are sorted by key."""
     codes, other_codes = _codes(one, other, key_count)

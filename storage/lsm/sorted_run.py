@@ -42,6 +42,14 @@ class Section:
     """Runs whose key ranges overlap each other; sections of a bucket share no key."""
 
     runs: tuple[SortedRun, ...]
+    # Rows with keys from `low` on and below `high` belong to it, if these are given: the section is a piece of a larger one.
+    low: Key | None = None
+    high: Key | None = None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether its files hold rows that belong to other pieces."""
+        return self.low is not None or self.high is not None
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -54,7 +62,7 @@ class Section:
     @property
     def needs_merge(self) -> bool:
         """Whether reading the files one after another would show rows that are overwritten or deleted."""
-        return len(self.runs) > 1 or self.runs[0].may_hold_deletes
+        return self.is_cut or len(self.runs) > 1 or self.runs[0].may_hold_deletes
 
 
 def split_into_sections(files: Sequence[DataFile], key_range: Callable[[DataFile], tuple[Key, Key]]) -> list[Section]:
@@ -76,6 +84,39 @@ def split_into_sections(files: Sequence[DataFile], key_range: Callable[[DataFile
     if current:
         sections.append(_pack(current))
     return sections
+
+
+def cut_by_key(section: Section, target_bytes: int, key_range: Callable[[DataFile], tuple[Key, Key]]) -> list[Section]:
+    """Pieces of a section of about `target_bytes`, which share no key.
+
+    The cuts lie between files of the largest run, so that each of those is read by one piece only; files of other runs
+    are read by every piece that they reach into. A section whose largest run is one file stays whole.
+    """
+    largest = max(section.runs, key=lambda run: run.size_bytes)
+    share = largest.size_bytes * target_bytes / section.size_bytes
+    cuts: list[Key] = []
+    held = 0
+    for file in largest.files:
+        if held and held + file.size_bytes > share:
+            cuts.append(key_range(file)[0])
+            held = 0
+        held += file.size_bytes
+    if not cuts:
+        return [section]
+    ranges = {file.name: key_range(file) for file in section.files}
+    pieces = []
+    for low, high in zip([None, *cuts], [*cuts, None], strict=True):
+        runs = []
+        for run in section.runs:
+            files = tuple(
+                file
+                for file in run.files
+                if (low is None or ranges[file.name][1] >= low) and (high is None or ranges[file.name][0] < high)
+            )
+            if files:
+                runs.append(SortedRun(files))
+        pieces.append(Section(tuple(runs), low, high))
+    return pieces
 
 
 def _pack(files: Sequence[tuple[Key, Key, int, DataFile]]) -> Section:

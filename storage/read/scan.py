@@ -18,7 +18,7 @@ from ..format import avro
 from ..format.binary_row import EMPTY_ROW, buckets_of, hash_rows
 from ..format.column_stats import ColumnStats, deserialize
 from ..format.deletion_vector import DeletionVector
-from ..lsm.sorted_run import Key, Section, SortedRun, split_into_sections
+from ..lsm.sorted_run import Key, Section, SortedRun, cut_by_key, split_into_sections
 from ..metadata.live_files import live_files
 from ..metadata.manifest import DataFile, ManifestEntry, ManifestFile
 from ..metadata.snapshot import Snapshot
@@ -35,12 +35,16 @@ _READ_AHEAD = max(2, os.cpu_count() or 2)
 
 @dataclass(frozen=True)
 class Scan:
-    """What to read of a table at a snapshot. `columns` None means all; `predicate` is bound to the reading schema."""
+    """What to read of a table at a snapshot. `columns` None means all; `predicate` is bound to the reading schema.
+
+    `limit`: so many rows are enough, whichever they are.
+    """
 
     store: TableStore
     snapshot: Snapshot | None
     columns: tuple[str, ...] | None = None
     predicate: Predicate | None = None
+    limit: int | None = None
 
     def __post_init__(self) -> None:
         refuse_unsupported(self.store.schema.options, str(self.store.identifier), for_writing=False)
@@ -87,12 +91,37 @@ class Scan:
         splits: list[Split] = []
         for (partition, bucket), files in sorted(places.items()):
             directory = self.store.paths.bucket(self.partition_path(partition), bucket)
-            sections = self._prune_sections(self._sections(files))
+            sections = self._cut_large(self._prune_sections(self._sections(files)))
             splits += [
                 Split(self.request, partition, bucket, directory, tuple(packed), self._vectors_of(packed))
                 for packed in self._pack(sections)
             ]
+        return self._enough(splits)
+
+    def _enough(self, splits: list[Split]) -> list[Split]:
+        """The first splits that surely hold `limit` rows; all of them if that cannot be told without reading."""
+        if self.limit is None or self.predicate is not None:
+            return splits
+        held = 0
+        for number, split in enumerate(splits):
+            if held >= self.limit:
+                return splits[:number]
+            held += split.row_count_unmerged if split.row_count_is_exact else 0
         return splits
+
+    def _cut_large(self, sections: Sequence[Section]) -> list[Section]:
+        """Sections that are larger than a split in pieces of about that size, by ranges of keys."""
+        target = self.store.options.source_split_target_size_bytes
+        if not self.store.key_types or self._has_deletion_vectors:
+            return list(sections)
+        return [
+            piece
+            for section in sections
+            for piece in (cut_by_key(section, target, self._key_range) if section.size_bytes > target else [section])
+        ]
+
+    def _key_range(self, file: DataFile) -> tuple[Key, Key]:
+        return self.store.decode_key(file.min_key), self.store.decode_key(file.max_key)
 
     @property
     def _has_deletion_vectors(self) -> bool:
@@ -115,11 +144,7 @@ class Scan:
             # With deletion vectors, what a newer file replaced is marked in the older one: nothing is merged.
             ordered = sorted(files, key=lambda file: file.min_sequence_number)
             return [Section((SortedRun((file,)),)) for file in ordered]
-
-        def key_range(file: DataFile) -> tuple[Key, Key]:
-            return self.store.decode_key(file.min_key), self.store.decode_key(file.max_key)
-
-        return split_into_sections(files, key_range)
+        return split_into_sections(files, self._key_range)
 
     def _prune_sections(self, sections: list[Section]) -> list[Section]:
         """Drop sections of a single file by its value statistics; others must be merged whole."""
@@ -129,7 +154,7 @@ class Scan:
         return [
             section
             for section in sections
-            if len(section.files) > 1 or statistics.may_match(self.predicate, section.files[0])
+            if len(section.files) > 1 or section.is_cut or statistics.may_match(self.predicate, section.files[0])
         ]
 
     def _pack(self, sections: Sequence[Section]) -> Iterator[list[Section]]:
@@ -147,9 +172,16 @@ class Scan:
             yield packed
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Batches of all splits, one split after the other."""
+        """Batches of all splits, one split after the other, up to the limit."""
+        left = self.limit
         for split in self.splits:
-            yield from split.read()
+            for batch in split.read():
+                if left is None or batch.num_rows < left:
+                    left = None if left is None else left - batch.num_rows
+                    yield batch
+                else:
+                    yield batch.slice(0, left)
+                    return
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The scan as a stream."""
@@ -158,7 +190,7 @@ class Scan:
     def to_arrow(self) -> pa.Table:
         """All rows in memory; splits are read in parallel."""
         splits = self.splits
-        if len(splits) < 2:
+        if len(splits) < 2 or self.limit is not None:
             return pa.Table.from_batches(list(self.to_batches()), self.schema)
         with ThreadPoolExecutor(min(_READ_AHEAD, len(splits))) as pool:
             batches = [
@@ -168,10 +200,10 @@ class Scan:
 
     def count(self) -> int:
         """The number of rows: from metadata where nothing has to be merged or filtered."""
-        narrow = replace(self, columns=())
         if self.predicate is None and all(split.row_count_is_exact for split in self.splits):
-            return sum(split.row_count_unmerged for split in self.splits)
-        return sum(batch.num_rows for batch in narrow.to_batches())
+            count = sum(split.row_count_unmerged for split in self.splits)
+            return count if self.limit is None else min(count, self.limit)
+        return sum(batch.num_rows for batch in replace(self, columns=()).to_batches())
 
 
 def _deletion_vectors(store: TableStore, index_manifest: str) -> dict[str, DeletionVector]:

@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from ..data_types import DataField, arrow_schema
 from ..format.binary_row import decode
-from ..format.data_file import DataFileReader, RowRange
+from ..format.data_file import BATCH_ROWS, DataFileReader, RowRange
 from ..format.deletion_vector import DeletionVector
 from ..format.open_data_file import open_reader
-from ..lsm.merge import RunCursor, merge_sorted_runs, without_deletes
+from ..lsm.merge import RunCursor, comparable_key, merge_sorted_runs, within_keys, without_deletes
 from ..lsm.merge_engines import merge_engine_of
-from ..lsm.sorted_run import Section, SortedRun
-from ..lsm.system_columns import SEQUENCE_NUMBER, VALUE_KIND
+from ..lsm.sorted_run import Key, Section, SortedRun
+from ..lsm.system_columns import INSERT, SEQUENCE_NUMBER, VALUE_KIND
 from ..metadata.manifest import DataFile
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.table_store import TableStore
@@ -28,6 +28,8 @@ from ..values import to_arrow
 from .evolution import evolve
 from .predicate import Predicate, restricted_to, value_ranges
 
+# Row kinds of a batch in which every row was added (+I is 0).
+_ZEROS = pa.py_buffer(bytes(BATCH_ROWS))
 _NONE: Mapping[str, DeletionVector] = MappingProxyType({})
 
 
@@ -70,7 +72,8 @@ def read_run(
     Columns: `_KEY_<key>`, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then the wanted columns that are not in the key.
     """
     reader = _SectionReader(request, partition, directory, use_threads=False)
-    return reader.merged(_oldest_first(section.runs), with_sequence=True, keep_deletes=keep_deletes, sort=True)
+    runs = _oldest_first(section.runs)
+    return reader.merged(runs, with_sequence=True, keep_deletes=keep_deletes, sort=True, piece=section)
 
 
 def read_file(request: ReadRequest, partition: bytes, directory: str, file: DataFile) -> Iterator[pa.RecordBatch]:
@@ -121,21 +124,35 @@ class _SectionReader:
     def _merge(self, section: Section) -> Iterator[pa.RecordBatch]:
         runs = _oldest_first(section.runs)
         with_sequence = not (self._engine.last_row_wins and _ranks_decide(runs))
-        for batch in self.merged(runs, with_sequence=with_sequence):
+        for batch in self.merged(runs, with_sequence=with_sequence, piece=section):
             yield self._rename_keys(batch)
 
     def merged(
-        self, runs: Sequence[SortedRun], *, with_sequence: bool, keep_deletes: bool = False, sort: bool = False
+        self,
+        runs: Sequence[SortedRun],
+        *,
+        with_sequence: bool,
+        keep_deletes: bool = False,
+        sort: bool = False,
+        piece: Section | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The last row of each key of some runs, which are ordered from old to new."""
+        """The last row of each key of some runs, which are ordered from old to new; only the keys of a `piece`."""
         key_names = {field.name for field in self._key_fields}
         needed = self._engine.needed_for(field.name for field in self._fields)
         values = [field for field in self._store.schema.fields_named(needed) if field.name not in key_names]
         row_filter = restricted_to(self._predicate, key_names | set(self._partition))
-        cursors = [
-            RunCursor(self._read_run(run, values, row_filter, with_sequence), rank) for rank, run in enumerate(runs)
-        ]
+        read = [self._read_run(run, values, row_filter, with_sequence) for run in runs]
+        if piece is not None and piece.is_cut:
+            low, high = self._comparable(piece.low), self._comparable(piece.high)
+            read = [within_keys(batches, low, high, len(self._key_fields)) for batches in read]
+        cursors = [RunCursor(batches, rank) for rank, batches in enumerate(read)]
         return merge_sorted_runs(cursors, len(self._key_fields), self._engine, keep_deletes=keep_deletes, sort=sort)
+
+    def _comparable(self, key: Key | None) -> tuple[object, ...] | None:
+        if key is None:
+            return None
+        pairs = zip(key, self._key_fields, strict=True)
+        return comparable_key([to_arrow([value], field.type)[0] for value, field in pairs])
 
     def every_row(self, file: DataFile) -> Iterator[pa.RecordBatch]:
         """Batches of `_KEY_*`, sequence number, row kind, and the value columns outside the key; deletes are kept."""
@@ -158,10 +175,13 @@ class _SectionReader:
         # The kind is read even where the manifest counts no deletes: pypaimon writes 0 for files that hold some.
         system = [SEQUENCE_NUMBER, VALUE_KIND] if with_sequence else [VALUE_KIND]
         with self._open(file) as reader:
+            # Where the file itself says that all rows were added, their kind need not be read, if it only tells deletes.
+            all_added = not with_sequence and reader.extremes(VALUE_KIND) == (INSERT, INSERT)
             mapping = _FileColumns(self._store.schemas.get(file.schema_id).fields, reader.column_names)
             key_sources = [mapping.key_source(field) for field in self._key_fields]
             plain = [field for field in values if field.name not in self._partition]
-            needed = [name for name in [*key_sources, *system, *mapping.sources(plain)] if name is not None]
+            read = [] if all_added else system
+            needed = [name for name in [*key_sources, *read, *mapping.sources(plain)] if name is not None]
             groups = reader.row_groups(self._ranges(row_filter, mapping, keyed=True))
             for batch in reader.read_batches(list(dict.fromkeys(needed)), groups, use_threads=self._use_threads):
                 keys = [
@@ -170,7 +190,7 @@ class _SectionReader:
                 ]
                 columns = [
                     *keys,
-                    *(batch.column(name) for name in system),
+                    *((_added(batch.num_rows),) if all_added else (batch.column(name) for name in system)),
                     *(self._value(batch, field, mapping) for field in values),
                 ]
                 names = [f"{KEY_PREFIX}{field.name}" for field in self._key_fields] + system
@@ -236,6 +256,10 @@ class _SectionReader:
                 bounds = [None if bound is None else to_arrow([bound], data_type)[0].as_py() for bound in (low, high)]
                 ranges.append(RowRange(source, *bounds))
         return ranges
+
+
+def _added(row_count: int) -> pa.Array:
+    return pa.Array.from_buffers(pa.int8(), row_count, [None, _ZEROS.slice(0, row_count)])
 
 
 def _without_positions(batches: Iterator[pa.RecordBatch], positions: np.ndarray) -> Iterator[pa.RecordBatch]:

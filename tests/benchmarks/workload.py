@@ -9,6 +9,8 @@ COLUMNS = pa.schema(
         ("at", pa.timestamp("us")), ("kind", pa.string()), ("name", pa.string()), ("day", pa.date32()),
     ]
 )  # fmt: skip
+# With a column to partition by.
+PARTED = pa.schema([pa.field("part", pa.int32()), *COLUMNS])
 BUCKETS = 4
 _KINDS = pa.array([f"kind {number:02d}" for number in range(20)])
 
@@ -44,6 +46,17 @@ def upsert(number: int, base_count: int, count: int) -> pa.Table:
     return rows(random.permutation(np.concatenate([old, new])), 1000 + number)
 
 
-def small_commit(number: int, count: int) -> pa.Table:
-    """One of many small commits."""
-    return rows(np.arange(number * count, (number + 1) * count), 5000 + number)
+def small_commit(number: int, count: int, parts: int) -> pa.Table:
+    """One of many small commits, to one of some partitions."""
+    return _in_part(rows(np.arange(number * count, (number + 1) * count), 5000 + number), number % parts)
+
+
+def appended(number: int, count: int) -> pa.Table:
+    """One of a few large appends, to a partition of its own."""
+    keys = np.random.default_rng(number).permutation(count) + number * count
+    return _in_part(rows(keys, 9000 + number), number)
+
+
+def _in_part(table: pa.Table, part: int) -> pa.Table:
+    column = pa.array(np.full(table.num_rows, part, np.int32))
+    return pa.Table.from_arrays([column, *table.columns], schema=PARTED)
