@@ -37,6 +37,15 @@ def cli(context: click.Context) -> None:
     context.obj = Session()
 
 
+class Duration(click.ParamType):
+    """A length of time: `1 d`, `12 h`, `30 min`."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> timedelta:
+        return value if isinstance(value, timedelta) else timedelta(milliseconds=parse_duration_ms(value))
+
+
 table_argument = click.argument("table")
 
 
@@ -142,11 +151,43 @@ def tags(session: Session, table: str) -> None:
 @click.option("--name", required=True, help="Not only digits: those are snapshot ids.")
 @click.option("--snapshot", type=int, help="The snapshot to tag. Default: the latest.")
 @click.option("--replace", is_flag=True, help="Move the tag if it exists.")
+@click.option("--time-retained", type=Duration(), help="Keep the tag for so long, as in `30 d`. Default: for good.")
 @click.pass_obj
-def create_tag(session: Session, table: str, name: str, snapshot: int | None, replace: bool) -> None:
+def create_tag(
+    session: Session, table: str, name: str, snapshot: int | None, replace: bool, time_retained: timedelta | None
+) -> None:
     """Give a snapshot a name. It can be read by it for as long as the tag exists; nothing is copied."""
-    tag = session.table(table).tags.create(name, snapshot_id=snapshot, replace=replace)
+    tag = session.table(table).tags.create(name, snapshot_id=snapshot, replace=replace, time_retained=time_retained)
     click.echo(f"Tag {tag.name} of {table} names snapshot {tag.snapshot.id}.")
+
+
+@cli.command("create-due-tag")
+@table_argument
+@click.pass_obj
+def create_due_tag(session: Session, table: str) -> None:
+    """Create the tag of the last period that is over, as the table's options ask for."""
+    tag = session.table(table).tags.create_due()
+    click.echo(f"Tag {tag.name} of {table} names snapshot {tag.snapshot.id}." if tag else f"{table} has no tag due.")
+
+
+@cli.command("rename-tag")
+@table_argument
+@click.option("--name", required=True)
+@click.option("--to", "new_name", required=True, help="The new name.")
+@click.pass_obj
+def rename_tag(session: Session, table: str, name: str, new_name: str) -> None:
+    """Give a tag another name."""
+    session.table(table).tags.rename(name, new_name)
+    click.echo(f"Tag {name} of {table} is called {new_name}.")
+
+
+@cli.command("expire-tags")
+@table_argument
+@click.pass_obj
+def expire_tags(session: Session, table: str) -> None:
+    """Delete the tags whose time is over, and the files that nobody needs then."""
+    gone = session.table(table).tags.expire()
+    click.echo(f"{len(gone)} tags of {table} expired{': ' if gone else ''}{', '.join(gone)}.")
 
 
 @cli.command("delete-tag")
@@ -187,15 +228,6 @@ def _assignments(texts: Sequence[str]) -> dict[str, str]:
         if not name or not equals:
             raise InvalidRequest(f"{text!r} is no partition: write column=value, as in --partition month=2013-01.")
     return {name: value for name, _, value in pairs}
-
-
-class Duration(click.ParamType):
-    """A length of time: `1 d`, `12 h`, `30 min`."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> timedelta:
-        return value if isinstance(value, timedelta) else timedelta(milliseconds=parse_duration_ms(value))
 
 
 @cli.command()
@@ -314,6 +346,30 @@ def expire_snapshots(
             click.echo(path)
     verb = "would go" if dry_run else "went"
     click.echo(f"{len(removal.snapshot_ids)} snapshots and {len(removal.files)} files of {table} {verb}.")
+
+
+@cli.command("drop-partition")
+@table_argument
+@click.option("--partition", multiple=True, metavar="COLUMN=VALUE", required=True, help="Once for each column.")
+@click.pass_obj
+def drop_partition(session: Session, table: str, partition: Sequence[str]) -> None:
+    """Delete all rows of a partition. Older snapshots and tags still have them."""
+    snapshot = session.table(table).drop_partition(_assignments(partition))
+    where = "/".join(partition)
+    click.echo(f"{where} of {table} is gone as of snapshot {snapshot.id}." if snapshot else f"{table} has no {where}.")
+
+
+@cli.command("expire-partitions")
+@table_argument
+@dry_run_option
+@click.pass_obj
+def expire_partitions(session: Session, table: str, dry_run: bool) -> None:
+    """Drop the partitions that are older than the table's option 'partition.expiration-time'."""
+    one = session.table(table)
+    gone = one.expire_partitions(dry_run=dry_run)
+    for values in gone:
+        click.echo("/".join(f"{name}={value}" for name, value in values.items()))
+    click.echo(f"{len(gone)} partitions of {table} {'would go' if dry_run else 'went'}.")
 
 
 @cli.command("remove-orphan-files")

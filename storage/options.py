@@ -148,6 +148,41 @@ class TableOptions(Options):
         "streaming-read-overwrite", "true", "Readers of changes see what an overwrite replaced as -D and what came as "
         "+I; `false` leaves overwrites out.", "true or false",
     )  # fmt: skip
+    tag_automatic_creation: str = option(
+        "tag.automatic-creation", "none", "Commits create a tag once a period is over: `none` or `process-time`."
+    )
+    tag_creation_period: str = option("tag.creation-period", "daily", "`daily`, `hourly` or `two-hours`.")
+    tag_creation_delay_ms: int = option(
+        "tag.creation-delay", "0 s", "How long after its end a period still takes in data that is late.", "duration"
+    )
+    tag_period_formatter: str = option(
+        "tag.period-formatter", "with_dashes", "How tags of periods are named: `with_dashes`, `without_dashes`, "
+        "`without_dashes_and_spaces` (a dot follows digits that would be a snapshot id).",
+    )  # fmt: skip
+    tag_create_interval_ms: int | None = option(
+        "tag.create-interval", None, "Create a tag every so many days, at `tag.create-time`.", "duration"
+    )
+    tag_create_time: str = option("tag.create-time", "00:00", "The local time of day at which the tag is created.")
+    tag_num_retained_max: int | None = option(
+        "tag.num-retained-max", None, "How many tags of periods are kept.", "whole number"
+    )
+    tag_default_time_retained_ms: int | None = option(
+        "tag.default-time-retained", None, "How long tags are kept that are created without a retention.", "duration"
+    )
+    partition_expiration_ms: int | None = option(
+        "partition.expiration-time", None, "Partitions older than this are dropped by `expire_partitions`.", "duration"
+    )
+    partition_expiration_strategy: str = option(
+        "partition.expiration-strategy", "values-time", "What tells a partition's age: `values-time` or `update-time`."
+    )
+    partition_timestamp_pattern: str | None = option(
+        "partition.timestamp-pattern",
+        None,
+        "How partition columns make up a time: `$day $hour:00`. Default: the first.",
+    )
+    partition_timestamp_formatter: str | None = option(
+        "partition.timestamp-formatter", None, "How that text is read: `yyyyMMdd HH:mm`. Default: the usual ways."
+    )
     consumer_expiration_ms: int | None = option(
         "consumer.expiration-time", None, "Forget consumers that have not moved for this long.", "duration"
     )

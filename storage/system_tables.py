@@ -120,11 +120,7 @@ def _options(store: TableStore) -> Rows:
 def _tags(store: TableStore) -> Rows:
     rows = []
     for tag in store.tags.all():
-        parts = tag.create_time_parts
-        created = None
-        if parts:
-            year, month, day, hour, minute, second, nanos = [*parts, 0, 0, 0, 0][:7]
-            created = dt.datetime(year, month, day, hour, minute, second, nanos // 1000)
+        created = tag.create_time
         retained = tag.time_retained_seconds
         rows.append(
             (

@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 from .branches import Branches
 from .consumers import Consumers
 from .description import describe_partition, describe_table
-from .errors import CommitConflict, InvalidRequest, Unsupported
+from .errors import CommitConflict, InvalidRequest, StorageError, Unsupported
 from .identifier import Identifier, SnapshotRef
 from .lsm.merge_engines import merge_engine_of
 from .maintain.check import BrokenInvariant, check_table
 from .maintain.compaction import Place, Progress, Run, compact
 from .maintain.expire import Removal, expire_snapshots
+from .maintain.expire_partitions import expired_partitions
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
 from .maintain.references import files_of, holders_of, needed_files
 from .maintain.rollback import rollback_to
@@ -436,6 +437,24 @@ class Table:
             self._store, retain_last=retain_last, older_than_ms=self._before(older_than), dry_run=dry_run
         )
 
+    def expire_partitions(self, *, dry_run: bool = False) -> list[dict[str, Any]]:
+        """Drop the partitions that are older than `partition.expiration-time`; returns their values, as the store holds
+        them. `dry_run` drops nothing.
+        """
+        self._check_writable()
+        expired = expired_partitions(self._store)
+        if expired and not dry_run:
+            self.new_commit().commit([], overwrite=Overwrite(matching=tuple(expired)), operation="DROP PARTITION")
+        return expired
+
+    def drop_partition(self, *partitions: Mapping[str, Any]) -> Snapshot | None:
+        """Delete all rows of partitions, each given by the values of some or all partition columns. None if there are none."""
+        self._check_writable()
+        if not partitions or not all(partitions):
+            raise InvalidRequest("Give the partitions to drop, each by values of partition columns.")
+        matching = tuple(self.partition_values(one) for one in partitions)
+        return self.new_commit().commit([], overwrite=Overwrite(matching=matching), operation="DROP PARTITION")
+
     def remove_orphan_files(
         self, *, older_than: dt.timedelta = dt.timedelta(days=1), dry_run: bool = False
     ) -> list[OrphanFile]:
@@ -507,9 +526,18 @@ class Table:
             messages, overwrite=overwrite, deleted=deleted, properties=properties, operation=operation,
             change_tracking=change_tracking,
         )  # fmt: skip
+        if snapshot is not None:
+            self._tag_after_write()
         if snapshot is not None and overwrite is None:
             self._compact_after_write({(one.partition, one.bucket) for message in messages for one in message.added})
         return snapshot
+
+    def _tag_after_write(self) -> None:
+        try:
+            self.tags.create_due()
+        except (StorageError, OSError):
+            # The rows are committed; the next commit, or a schedule, creates the tag.
+            _log.exception("%s: a tag that was due could not be created", self.identifier)
 
     def _compact_after_write(self, written: set[Place]) -> None:
         if self._store.options.write_only or not self.schema.primary_keys:

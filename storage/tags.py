@@ -1,6 +1,9 @@
 """The tags of a branch, for users."""
 
+import datetime as dt
+
 from .errors import InvalidRequest
+from .maintain.tagging import create_due_tag, delete_tag, expire_tags
 from .metadata.table_store import TableStore
 from .metadata.tag import Tag
 
@@ -11,19 +14,45 @@ class Tags:
     def __init__(self, store: TableStore) -> None:
         self._store = store
 
-    def create(self, name: str, *, snapshot_id: int | None = None, replace: bool = False) -> Tag:
+    def create(
+        self,
+        name: str,
+        *,
+        snapshot_id: int | None = None,
+        replace: bool = False,
+        time_retained: dt.timedelta | None = None,
+    ) -> Tag:
         """Name a snapshot: the latest, unless an id is given. No data is copied.
 
-        Raises AlreadyExists if the name is taken by another snapshot and `replace` is not set.
+        `time_retained`: how long the tag is kept; by default for `tag.default-time-retained`, or for good. Raises
+        AlreadyExists if the name is taken by another snapshot and `replace` is not set.
         """
         snapshot = self._store.snapshots.latest() if snapshot_id is None else self._store.snapshots.get(snapshot_id)
         if snapshot is None:
             raise InvalidRequest(f"{self._store.identifier} has no snapshot to tag. Write to the table first.")
-        return self._store.tags.create(name, snapshot, replace=replace)
+        retained_ms = self._store.options.tag_default_time_retained_ms
+        if time_retained is not None:
+            retained_ms = time_retained // dt.timedelta(milliseconds=1)
+            if retained_ms <= 0:
+                raise InvalidRequest(f"A tag is kept for some time, not for {time_retained}.")
+        now_ms = self._store.clock.now_ms()
+        return self._store.tags.create(name, snapshot, replace=replace, retained_ms=retained_ms, now_ms=now_ms)
 
-    def delete(self, name: str) -> None:
-        """Forget a name. Raises NotFound, listing the tags, if there is none."""
-        self._store.tags.delete(name)
+    def create_due(self) -> Tag | None:
+        """Create the tag of the last period that is over, if the options ask for it and it is not there."""
+        return create_due_tag(self._store)
+
+    def rename(self, name: str, new_name: str) -> Tag:
+        """Give a tag another name. Raises NotFound, or AlreadyExists if that name is taken."""
+        return self._store.tags.rename(name, new_name)
+
+    def delete(self, name: str) -> list[str]:
+        """Forget a name, and delete the files that nobody needs then; returns those. Raises NotFound, listing the tags."""
+        return delete_tag(self._store, name)
+
+    def expire(self) -> list[str]:
+        """Delete the tags whose retention is over; returns their names."""
+        return expire_tags(self._store)
 
     def get(self, name: str) -> Tag:
         return self._store.tags.get(name)

@@ -89,11 +89,11 @@ def decode(data: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
 
 
 def decoder(types: Sequence[DataType]) -> Callable[[bytes], tuple[Any, ...]]:
-    """A function that does what `decode` does for rows of these types, faster for many rows of numbers."""
+    """A function that does what `decode` does for rows of these types, faster for many rows."""
     null_bytes = _null_bytes(len(types))
     formats = [_FIXED_FORMATS.get(one.root) for one in types]
     if None in formats or not types:
-        return lambda data: decode(data, types)
+        return _mixed_decoder(types)
     slots = "".join(f"{one[1:]}{8 - struct.calcsize(one)}x" for one in formats if one)
     layout = struct.Struct(f"<{null_bytes}s{slots}")
     size, count = 4 + layout.size, struct.pack(">i", len(types))
@@ -105,6 +105,42 @@ def decoder(types: Sequence[DataType]) -> Callable[[bytes], tuple[Any, ...]]:
             return decode(data, types)
         head, *values = layout.unpack_from(data, 4)
         return tuple(values) if head[1:] == no_nulls else decode(data, types)
+
+    return read
+
+
+def _mixed_decoder(types: Sequence[DataType]) -> Callable[[bytes], tuple[Any, ...]]:
+    """As `decoder`, for rows with columns of varying length."""
+    null_bytes = _null_bytes(len(types))
+    count = struct.pack(">i", len(types))
+    columns = [
+        (index, (index + 8) // 8, 1 << (index + 8) % 8, null_bytes + 8 * index, kind, _FIXED_FORMATS.get(kind.root))
+        for index, kind in enumerate(types)
+    ]
+    texts = frozenset(index for index, kind in enumerate(types) if kind.is_text)
+    unpack = struct.unpack_from
+
+    def read(data: bytes) -> tuple[Any, ...]:
+        if not data.startswith(count):
+            return decode(data, types)
+        body = data[4:]
+        values: list[Any] = []
+        try:
+            for index, byte, bit, slot, kind, fixed in columns:
+                if body[byte] & bit:
+                    values.append(None)
+                elif fixed:
+                    values.append(unpack(fixed, body, slot)[0])
+                elif index in texts and body[slot + 7] & 0x80:
+                    values.append(body[slot : slot + (body[slot + 7] & 0x7F)].decode())
+                elif index in texts:
+                    length, start = unpack("<II", body, slot)
+                    values.append(body[start : start + length].decode())
+                else:
+                    values.append(_decode_field(memoryview(body), index, slot, kind))
+        except (struct.error, IndexError):
+            return decode(data, types)
+        return tuple(values)
 
     return read
 

@@ -5,7 +5,7 @@ minimum with fewer nulls than rows means "unknown", and nothing may be skipped b
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,12 +102,16 @@ def serialize(types: Sequence[DataType], stats: Sequence[ColumnStats]) -> Serial
     )
 
 
-def deserialize(stats: SerializedStats, types: Sequence[DataType]) -> list[ColumnStats]:
-    """Statistics of each column; unknown ones for rows that were declared empty."""
+def deserialize(
+    stats: SerializedStats, types: Sequence[DataType], decode: Callable[[bytes], tuple[Any, ...]] | None = None
+) -> list[ColumnStats]:
+    """Statistics of each column; unknown ones for rows that were declared empty. `decode` is the types' decoder, for
+    those who have many.
+    """
     if stats.minimums == binary_row.EMPTY_ROW or not types:
         return [ColumnStats() for _ in types]
-    minimums = binary_row.decode(stats.minimums, types)
-    maximums = binary_row.decode(stats.maximums, types)
+    decode = decode or binary_row.decoder(types)
+    minimums, maximums = decode(stats.minimums), decode(stats.maximums)
     counts = stats.null_counts if len(stats.null_counts) == len(types) else (None,) * len(types)
     return [ColumnStats(*one) for one in zip(minimums, maximums, counts, strict=True)]
 

@@ -1,8 +1,11 @@
 """Tags: names for snapshots. A tag is a copy of the snapshot's metadata; it outlives the snapshot."""
 
+import datetime as dt
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import replace as with_values
+from typing import Any
 
 from ..errors import AlreadyExists, NotFound
 from ..file_io import FileIO
@@ -24,6 +27,15 @@ class Tag:
     def create_time_parts(self) -> Sequence[int] | None:
         """Year, month, day, hour, minute, second, nanosecond (trailing zeros may be missing); None if not recorded."""
         return self.snapshot.others.get("tagCreateTime")
+
+    @property
+    def create_time(self) -> dt.datetime | None:
+        """When it was created, local time; None if that was not recorded."""
+        parts = self.create_time_parts
+        if not parts:
+            return None
+        year, month, day, hour, minute, second, nanos = [*parts, 0, 0, 0, 0][:7]
+        return dt.datetime(year, month, day, hour, minute, second, nanos // 1000)
 
     @property
     def time_retained_seconds(self) -> float | None:
@@ -62,10 +74,24 @@ class TagFiles:
         tags = [tag for name in self.names() if (tag := self.find(name)) is not None]
         return sorted(tags, key=lambda tag: (tag.snapshot.id, tag.name))
 
-    def create(self, name: str, snapshot: Snapshot, *, replace: bool = False) -> Tag:
-        """Give a snapshot a name. Raises AlreadyExists unless `replace`, or unless it names this snapshot already."""
+    def create(
+        self,
+        name: str,
+        snapshot: Snapshot,
+        *,
+        replace: bool = False,
+        retained_ms: int | None = None,
+        now_ms: int = 0,
+    ) -> Tag:
+        """Give a snapshot a name, for as long as it is `retained_ms` from `now_ms` on, or for good.
+
+        Raises AlreadyExists unless `replace`, or unless it names this snapshot already.
+        """
         check_tag_name(name)
-        data = snapshot.without_others().to_json().encode()
+        named = snapshot.without_others()
+        if retained_ms is not None:
+            named = with_others(named, _retention(retained_ms, now_ms))
+        data = named.to_json().encode()
         path = self._paths.tag(name)
         if replace:
             self._file_io.overwrite(path, data)
@@ -76,9 +102,30 @@ class TagFiles:
                     f"Tag {name!r} exists and names snapshot {existing.id}. Choose another name, delete it first, "
                     "or replace it."
                 )
-        return Tag(name, snapshot)
+        return Tag(name, named)
+
+    def rename(self, name: str, new_name: str) -> Tag:
+        """Give a tag another name. Raises NotFound, or AlreadyExists if that name is taken by another snapshot."""
+        tag = self.get(name)
+        check_tag_name(new_name)
+        if not self._file_io.create_exclusively(self._paths.tag(new_name), tag.snapshot.to_json().encode()):
+            raise AlreadyExists(f"Tag {new_name!r} exists. Choose another name, or delete it first.")
+        self._file_io.delete(self._paths.tag(name))
+        return Tag(new_name, tag.snapshot)
 
     def delete(self, name: str) -> None:
         """Forget a name. Raises NotFound if there is no such tag."""
         self.get(name)
         self._file_io.delete(self._paths.tag(name))
+
+
+def with_others(snapshot: Snapshot, others: dict[str, Any]) -> Snapshot:
+    """The snapshot with keys that a tag adds to it."""
+    return with_values(snapshot, others=others)
+
+
+def _retention(retained_ms: int, now_ms: int) -> dict[str, Any]:
+    """When a tag was created and how long it is kept, as the format writes it."""
+    now = dt.datetime.fromtimestamp(now_ms / 1000)
+    parts = [now.year, now.month, now.day, now.hour, now.minute, now.second, now.microsecond * 1000]
+    return {"tagCreateTime": parts, "tagTimeRetained": f"{retained_ms // 1000}.{retained_ms % 1000:03d}000000"}

@@ -5,7 +5,7 @@ file under a merge only by its key, since an older version of a row must not sur
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..data_types import DataField
+from ..data_types import DataField, DataType
 from ..format import avro
-from ..format.binary_row import EMPTY_ROW, buckets_of, hash_rows
+from ..format.binary_row import EMPTY_ROW, buckets_of, decoder, hash_rows
 from ..format.column_stats import ColumnStats, deserialize
 from ..format.deletion_vector import DeletionVector
 from ..lsm.sorted_run import Key, Section, SortedRun, cut_by_key, split_into_sections
@@ -225,6 +225,7 @@ class FileStatistics:
         self._store = store
         self._ids = {field.name: field.id for field in store.schema.fields}
         self._schemas: dict[int, tuple[Sequence[DataField], set[int], set[int]]] = {}
+        self._described: dict[Any, tuple[list[int], list[DataType], Callable[[bytes], tuple[Any, ...]]]] = {}
 
     def may_match(self, predicate: Predicate, file: DataFile) -> bool:
         """False if no row of the file can match."""
@@ -254,17 +255,20 @@ class FileStatistics:
         return self._schemas[schema_id]
 
     def _by_id(self, file: DataFile, old_fields: Sequence[DataField]) -> dict[int, ColumnStats]:
-        if file.value_stats_columns is None:
-            described = list(old_fields)
-        else:
-            by_name = {field.name: field for field in old_fields}
-            described = [by_name[name] for name in file.value_stats_columns if name in by_name]
-        plain = [field for field in described if not field.type.is_nested]
-        if len(plain) < len(described) and file.value_stats_columns is None:
+        key = (file.schema_id, file.value_stats_columns)
+        if key not in self._described:
+            if file.value_stats_columns is None:
+                described = list(old_fields)
+            else:
+                by_name = {field.name: field for field in old_fields}
+                described = [by_name[name] for name in file.value_stats_columns if name in by_name]
+            types = [field.type for field in described]
+            self._described[key] = ([field.id for field in described], types, decoder(types))
+        ids, types, decode = self._described[key]
+        if file.value_stats_columns is None and any(one.is_nested for one in types):
             # Statistics of nested columns lie between the others and cannot be decoded.
             return {}
-        stats = deserialize(file.value_stats, [field.type for field in described])
-        return {field.id: one for field, one in zip(described, stats, strict=True)}
+        return dict(zip(ids, deserialize(file.value_stats, types, decode), strict=True))
 
 
 class _Pruning:

@@ -1,10 +1,12 @@
 """Time travel: from what a reader asked for to one snapshot.
 
-A version is None (the latest), a snapshot id, the name of a tag, `branch.tag`, `branch.3`, or a point in time (the
-latest snapshot at or before it; where those have expired, the latest such tag).
+A version is None (the latest), a snapshot id, the name of a tag, `branch.tag`, `branch.3`, `watermark-<n>` (the earliest
+snapshot with that watermark or a later one), or a point in time (the latest snapshot at or before it; where those have
+expired, the latest such tag).
 """
 
 import datetime as dt
+import re
 from dataclasses import replace
 
 from ..errors import InvalidRequest, NotFound
@@ -14,6 +16,7 @@ from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 
+_WATERMARK = re.compile(r"watermark-(\d+)")
 Version = int | str | dt.datetime | None
 
 
@@ -82,6 +85,9 @@ def _find(store: TableStore, version: int | str | dt.datetime) -> Snapshot:
     if isinstance(version, dt.datetime):
         return _at_time(store, version)
     if isinstance(version, str):
+        mark = _WATERMARK.fullmatch(version)
+        if mark and store.tags.find(version) is None:
+            return _at_watermark(store, int(mark[1]))
         return store.tags.get(version).snapshot
     found = store.snapshots.find(version)
     if found is not None:
@@ -92,6 +98,26 @@ def _find(store: TableStore, version: int | str | dt.datetime) -> Snapshot:
     tags = ", ".join(f"{tag.name} ({tag.snapshot.id})" for tag in store.tags.all()) or "none"
     raise NotFound(
         f"Snapshot {version} of {store.identifier} does not exist. {store.snapshots.describe_existing()} Tags: {tags}."
+    )
+
+
+def _at_watermark(store: TableStore, mark: int) -> Snapshot:
+    """The earliest snapshot whose watermark has reached a mark."""
+    ids = store.snapshots.ids()
+    low, high = 0, len(ids)
+    while low < high:
+        middle = (low + high) // 2
+        reached = store.snapshots.get(ids[middle]).watermark
+        if reached is not None and reached >= mark:
+            high = middle
+        else:
+            low = middle + 1
+    if low < len(ids):
+        return store.snapshots.get(ids[low])
+    latest = store.snapshots.latest()
+    raise NotFound(
+        f"{store.identifier} has no snapshot with watermark {mark} or later. The latest watermark is "
+        f"{latest.watermark if latest and latest.watermark is not None else 'none'}."
     )
 
 

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -194,3 +195,49 @@ def test_every_command_explains_itself(run: Run) -> None:
         code, out, _ = run(name, "--help")
         assert code == 0
         assert command.help.split(".")[0].split("\n")[0][:40] in out
+
+
+def test_a_table_is_checked(run: Run, shop: Session) -> None:
+    assert run("check", "shop.orders", "--deep") == (0, "shop.orders is sound.\n", "")
+    data = next(Path(shop.table("shop.orders").store.paths.root).glob("bucket-0/data-*"))
+    data.unlink()
+    code, out, _ = run("check", "shop.orders")
+    assert code == 1
+    assert data.name in out
+    assert "1 invariants of shop.orders are broken." in out
+
+
+def test_buckets_are_rescaled(run: Run, shop: Session) -> None:
+    assert run("rescale", "shop.orders", "--buckets", "3")[1] == "shop.orders has 3 buckets as of snapshot 2.\n"
+    assert shop.table("shop.orders").count() == 2
+    assert "no row moved" in run("rescale", "shop.orders", "--buckets", "3")[1]
+
+
+def test_consumers_are_listed_reset_and_forgotten(run: Run, shop: Session) -> None:
+    run("reset-consumer", "shop.orders", "--name", "report", "--snapshot", "1")
+    assert "report" in run("consumers", "shop.orders")[1]
+    run("reset-consumer", "shop.orders", "--name", "report")
+    assert shop.table("shop.orders").consumers.list() == []
+    assert "Consumers: none" in run("reset-consumer", "shop.orders", "--name", "report")[2]
+
+
+def test_tags_are_kept_for_a_time_renamed_and_expired(run: Run, shop: Session) -> None:
+    run("create-tag", "shop.orders", "--name", "a", "--time-retained", "1 ms")
+    run("create-tag", "shop.orders", "--name", "b", "--time-retained", "30 d")
+    run("rename-tag", "shop.orders", "--name", "b", "--to", "c")
+    time.sleep(0.01)
+    assert run("expire-tags", "shop.orders")[1] == "1 tags of shop.orders expired: a.\n"
+    assert [tag.name for tag in shop.table("shop.orders").tags.list()] == ["c"]
+    assert run("create-due-tag", "shop.orders")[1] == "shop.orders has no tag due.\n"
+
+
+def test_partitions_are_dropped_and_expire(run: Run, shop: Session) -> None:
+    days = shop.catalog.create_table(
+        "shop.days", pa.schema([("day", pa.string()), ("n", pa.int64())]), partition_by=["day"],
+        options={"partition.expiration-time": "10 d"},
+    )  # fmt: skip
+    days.write(pa.table({"day": ["2020-01-01", "2020-01-02", "9999-01-01"], "n": [1, 2, 3]}))
+    assert "day=2020-01-01 of shop.days is gone" in run("drop-partition", "shop.days", "--partition", "day=2020-01-01")[1]
+    assert run("expire-partitions", "shop.days", "--dry-run")[1] == "day=2020-01-02\n1 partitions of shop.days would go.\n"
+    run("expire-partitions", "shop.days")
+    assert days.to_arrow()["n"].to_pylist() == [3]

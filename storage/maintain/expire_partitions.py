@@ -1,0 +1,87 @@
+"""Drop partitions that are older than `partition.expiration-time`: by the time that their values tell, or by their last
+write. Source: `docs/format.md`, "Expiry".
+"""
+
+import datetime as dt
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import InvalidRequest
+from ..metadata.manifest import ManifestEntry
+from ..metadata.table_store import TableStore
+from ..read.scan import Scan
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y%m%d", "%Y-%m")
+# The letters of Java's date patterns.
+_LETTERS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+
+
+def expired_partitions(store: TableStore) -> list[dict[str, Any]]:
+    """The values of each partition that is too old, oldest first; partitions whose values tell no time never are.
+
+    Raises InvalidRequest unless the table has partitions and an expiration time.
+    """
+    age_ms = store.options.partition_expiration_ms
+    keys = store.schema.partition_keys
+    if age_ms is None or not keys:
+        raise InvalidRequest(
+            f"{store.identifier} needs partitions and the option 'partition.expiration-time' for its partitions to expire."
+        )
+    strategy = store.options.partition_expiration_strategy
+    if strategy not in ("values-time", "update-time"):
+        raise InvalidRequest(
+            f"Option 'partition.expiration-strategy' = {strategy!r}. Supported: values-time, update-time."
+        )
+    limit = dt.datetime.fromtimestamp(store.clock.now_ms() / 1000) - dt.timedelta(milliseconds=age_ms)
+    partitions: dict[bytes, list[ManifestEntry]] = {}
+    for entry in Scan(store, store.snapshots.latest()).entries:
+        partitions.setdefault(entry.partition, []).append(entry)
+    found = []
+    for partition, entries in partitions.items():
+        values = dict(zip(keys, store.decode_partition(partition), strict=True))
+        time = _written(entries) if strategy == "update-time" else _told(store, values)
+        if time is not None and time < limit:
+            found.append((time, values))
+    return [values for _, values in sorted(found, key=lambda one: (one[0], str(one[1])))]
+
+
+def _written(entries: Sequence[ManifestEntry]) -> dt.datetime | None:
+    times = [entry.file.creation_time_local_ms for entry in entries if entry.file.creation_time_local_ms is not None]
+    return _EPOCH + dt.timedelta(milliseconds=max(times)) if times else None
+
+
+def _told(store: TableStore, values: Mapping[str, Any]) -> dt.datetime | None:
+    """The time that the values of a partition tell."""
+    pattern = store.options.partition_timestamp_pattern or f"${store.schema.partition_keys[0]}"
+    parts = re.split(r"(\$\w+)", pattern)
+    texts = []
+    for part in parts:
+        if not part.startswith("$"):
+            texts.append(part)
+            continue
+        if part[1:] not in values:
+            raise InvalidRequest(
+                f"Option 'partition.timestamp-pattern' = {pattern!r} names {part[1:]!r}, which is no partition column. "
+                f"Partition columns: {', '.join(values)}."
+            )
+        value = values[part[1:]]
+        if value is None:
+            return None
+        if store.schema.field(part[1:]).type.root == "DATE":
+            value = (_EPOCH + dt.timedelta(days=value)).date()
+        texts.append(str(value))
+    text = "".join(texts)
+    given = store.options.partition_timestamp_formatter
+    formats = _FORMATS if given is None else (_python_format(given),)
+    for one in formats:
+        try:
+            return dt.datetime.strptime(text, one)
+        except ValueError:
+            continue
+    return None
+
+
+def _python_format(pattern: str) -> str:
+    return re.sub("|".join(_LETTERS), lambda match: _LETTERS[match[0]], pattern)

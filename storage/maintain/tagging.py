@@ -1,0 +1,138 @@
+"""Tags that come and go by themselves: created once a period is over, deleted once their time is.
+
+A tag of a period names the last snapshot from before the period's end (and the delay that late data is given), whenever it
+is made: by the next commit, or by a schedule. Source: the tag document, and `docs/format.md`, "Tags".
+"""
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..errors import InvalidRequest
+from ..metadata.table_store import TableStore
+from ..metadata.tag import Tag
+from ..options import TableOptions
+from .references import files_of, needed_files
+
+_HOURS = {"hourly": 1, "two-hours": 2, "daily": 24}
+_FORMATS = {
+    "with_dashes": ("%Y-%m-%d", "%Y-%m-%d %H"),
+    "without_dashes": ("%Y%m%d.", "%Y%m%d %H"),
+    "without_dashes_and_spaces": ("%Y%m%d.", "%Y%m%d%H."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A stretch of local time, and the name of the tag that stands for it."""
+
+    name: str
+    end: dt.datetime
+
+
+def last_period(options: TableOptions, now: dt.datetime) -> Period | None:
+    """The latest period that is over at a local time, its delay included; None if tags are not created by themselves.
+
+    Raises InvalidRequest for options that make no sense.
+    """
+    if options.tag_create_interval_ms is not None:
+        return _by_interval(options, now)
+    if options.tag_automatic_creation == "none":
+        return None
+    if options.tag_automatic_creation != "process-time" or options.tag_creation_period not in _HOURS:
+        raise InvalidRequest(
+            f"Options 'tag.automatic-creation' = {options.tag_automatic_creation!r}, 'tag.creation-period' = "
+            f"{options.tag_creation_period!r}: supported are none and process-time, and {', '.join(_HOURS)}."
+        )
+    hours = _HOURS[options.tag_creation_period]
+    reached = now - dt.timedelta(milliseconds=options.tag_creation_delay_ms)
+    end = reached.replace(hour=reached.hour // hours * hours, minute=0, second=0, microsecond=0)
+    start = end - dt.timedelta(hours=hours)
+    return Period(start.strftime(_format(options, daily=hours == 24)), end + (now - reached))
+
+
+def _format(options: TableOptions, *, daily: bool) -> str:
+    if options.tag_period_formatter not in _FORMATS:
+        raise InvalidRequest(
+            f"Option 'tag.period-formatter' = {options.tag_period_formatter!r}. Supported: {', '.join(_FORMATS)}."
+        )
+    # Names of digits alone would hide snapshots: a dot behind them makes them names.
+    return _FORMATS[options.tag_period_formatter][0 if daily else 1]
+
+
+def _by_interval(options: TableOptions, now: dt.datetime) -> Period:
+    """The document's options: a tag every so many days at a time of day, named after the day."""
+    interval = dt.timedelta(milliseconds=options.tag_create_interval_ms or 0)
+    if interval < dt.timedelta(days=1) or interval % dt.timedelta(days=1):
+        raise InvalidRequest("Option 'tag.create-interval' is a whole number of days, 1 d at the least.")
+    try:
+        clock = dt.datetime.strptime(options.tag_create_time, "%H:%M").time()
+    except ValueError:
+        raise InvalidRequest(
+            f"Option 'tag.create-time' = {options.tag_create_time!r} is no time such as 03:30."
+        ) from None
+    day = now.date() if now.time() >= clock else now.date() - dt.timedelta(days=1)
+    due = day.toordinal() // interval.days * interval.days
+    day = dt.date.fromordinal(due)
+    return Period(day.isoformat(), dt.datetime.combine(day, clock))
+
+
+def create_due_tag(store: TableStore) -> Tag | None:
+    """Create the tag of the last period that is over, and delete the oldest beyond `tag.num-retained-max`.
+
+    None if it is there already, if there was no snapshot before the period's end, or if the options ask for none.
+    """
+    period = last_period(store.options, dt.datetime.fromtimestamp(store.clock.now_ms() / 1000))
+    if period is None or store.tags.find(period.name) is not None:
+        return None
+    snapshot = store.snapshots.at_or_before(int(period.end.timestamp() * 1000) - 1)
+    if snapshot is None:
+        return None
+    retained = store.options.tag_default_time_retained_ms
+    tag = store.tags.create(period.name, snapshot, retained_ms=retained, now_ms=store.clock.now_ms())
+    most = store.options.tag_num_retained_max
+    if most is not None:
+        for old in sorted(_automatic(store), key=lambda one: one.snapshot.id)[:-most]:
+            delete_tag(store, old.name)
+    return tag
+
+
+def _automatic(store: TableStore) -> Iterator[Tag]:
+    """Tags whose names are those of periods."""
+    daily = store.options.tag_create_interval_ms is not None or store.options.tag_creation_period == "daily"
+    name_format = (
+        "%Y-%m-%d" if store.options.tag_create_interval_ms is not None else _format(store.options, daily=daily)
+    )
+    for tag in store.tags.all():
+        try:
+            dt.datetime.strptime(tag.name, name_format)
+        except ValueError:
+            continue
+        yield tag
+
+
+def delete_tag(store: TableStore, name: str) -> list[str]:
+    """Forget a name, and delete the files that nobody needs then; returns those. Raises NotFound that lists the tags."""
+    tag = store.tags.get(name)
+    others = [one for one in store.tags.all() if one.name != name and one.snapshot.id == tag.snapshot.id]
+    if others or store.snapshots.find(tag.snapshot.id) is not None:
+        store.tags.delete(name)
+        return []
+    candidates = files_of(store, tag.snapshot)
+    store.tags.delete(name)
+    files = sorted(candidates - needed_files(store).keys())
+    for path in files:
+        store.file_io.delete(path)
+    return files
+
+
+def expire_tags(store: TableStore) -> list[str]:
+    """Delete the tags whose retention is over; returns their names."""
+    now = dt.datetime.fromtimestamp(store.clock.now_ms() / 1000)
+    gone = []
+    for tag in store.tags.all():
+        created, retained = tag.create_time, tag.time_retained_seconds
+        if created is not None and retained is not None and created + dt.timedelta(seconds=retained) < now:
+            delete_tag(store, tag.name)
+            gone.append(tag.name)
+    return gone
