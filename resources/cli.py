@@ -289,6 +289,71 @@ def fast_forward(session: Session, table: str, name: str, discard_main: bool) ->
     click.echo(f"{table} has taken {len(verdict.new)} snapshots over from branch {name}.")
 
 
+@cli.group(cls=Commands)
+def branch() -> None:
+    """Branches of several tables at once: created, judged, published and deleted together."""
+
+
+branch_option = click.option("--name", required=True, help="The name of the branch, the same on all tables.")
+tables_argument = click.argument("names", nargs=-1, required=True, metavar="TABLE[@VERSION] …")
+
+
+@branch.command("create")
+@branch_option
+@tables_argument
+@click.pass_obj
+def create_branches(session: Session, name: str, names: Sequence[str]) -> None:
+    """Fork tables, each at its latest state or at the snapshot or tag behind the @; all or none."""
+    pairs = [one.partition("@")[::2] for one in names]
+    versions = {table: int(version) if version.isdigit() else version for table, version in pairs if version}
+    session.catalog.branch_set(name, [table for table, _ in pairs]).create(versions)
+    click.echo(f"Branch {name} is there on {len(pairs)} tables.")
+
+
+@branch.command()
+@branch_option
+@tables_argument
+@click.pass_obj
+def verdict(session: Session, name: str, names: Sequence[str]) -> None:
+    """Say for each table whether main can take the branch over: clean, disjoint or diverged."""
+    verdicts = session.catalog.branch_set(name, names).verdicts()
+    _print(["table", "verdict"], [(table, one.describe()) for table, one in verdicts.items()])
+
+
+@branch.command()
+@branch_option
+@tables_argument
+@click.option("--discard-main", is_flag=True, help="Give up what a main has done since the branch began.")
+@click.pass_obj
+def publish(session: Session, name: str, names: Sequence[str], discard_main: bool) -> None:
+    """Make every main take its branch over, all or none. A crash in between is finished by `branch recover`."""
+    verdicts = session.catalog.branch_set(name, names).publish(discard_main=discard_main)
+    _print(["table", "verdict"], [(table, one.describe()) for table, one in verdicts.items()])
+
+
+@branch.command("delete")
+@branch_option
+@tables_argument
+@click.pass_obj
+def delete_branches(session: Session, name: str, names: Sequence[str]) -> None:
+    """Delete the branch of every table that has it."""
+    session.catalog.branch_set(name, names).delete()
+    click.echo(f"Branch {name} is gone from {len(names)} tables.")
+
+
+@branch.command()
+@click.option("--undo", is_flag=True, help="Roll the tables back instead of going on.")
+@click.option("--discard-main", is_flag=True, help="Give up what a main has done meanwhile.")
+@click.pass_obj
+def recover(session: Session, undo: bool, discard_main: bool) -> None:
+    """Finish, or undo, publications that a crash or a conflict left open."""
+    found = session.catalog.recover(undo=undo, discard_main=discard_main)
+    for one in found:
+        click.echo(f"Branch {one.branch} is {'taken back from' if undo else 'published on'} {', '.join(one.before)}.")
+    if not found:
+        click.echo("No publication is open.")
+
+
 @cli.command()
 @table_argument
 @click.option("--buckets", type=click.IntRange(min=1), required=True, help="The new number of buckets.")

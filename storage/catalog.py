@@ -7,10 +7,13 @@ are written when the catalog is first used with them; those of lineage cannot be
 import json
 import posixpath
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from .branch_set import BranchSet, Journal, Publication, consistent_view, finish
+from .branch_set import undo as undo_publication
 from .clock import Clock
 from .data_types import DataField
 from .errors import AlreadyExists, InvalidRequest, NotFound
@@ -208,6 +211,35 @@ class Catalog:
             name, model.fields, primary_key=model.primary_keys, partition_by=model.partition_keys,
             options={**model.options, **(options or {})}, comment=model.comment, if_not_exists=if_not_exists,
         )  # fmt: skip
+
+    # --- several tables
+
+    @property
+    def _journal(self) -> Journal:
+        return Journal(self._file_io, self._root)
+
+    def branch_set(self, branch: str, tables: Sequence[str]) -> BranchSet:
+        """The branches of one name on several tables, to be created, published and deleted together."""
+        return BranchSet(self.table, self._journal, branch, tables)
+
+    def consistent(self, tables: Sequence[str]) -> dict[str, Table]:
+        """The tables, fixed at their latest snapshots of which no publication is half to be seen."""
+        return consistent_view(self.table, self._journal, tables)
+
+    def recover(self, *, discard_main: bool = False, undo: bool = False) -> list[Publication]:
+        """Finish, or undo, the publications that a crash or a conflict left open; returns them.
+
+        Raises CommitConflict, leaving them open, for what would lose somebody's work.
+        """
+        journal = self._journal
+        found = journal.all_open()
+        for publication in found:
+            if undo:
+                undo_publication(self.table, journal, publication)
+            else:
+                insists = publication.discard_main or discard_main
+                finish(self.table, journal, replace(publication, discard_main=insists))
+        return found
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Delete a table with all its snapshots, tags, branches and files."""

@@ -7,7 +7,7 @@ identifier lands once, however often it is tried; what an attempt wrote in vain 
 
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -100,11 +100,13 @@ class TableCommit:
         properties: Mapping[str, str] | None = None,
         watermark: int | None = None,
         change_tracking: bool = True,
+        guard: Callable[[], None] | None = None,
     ) -> Snapshot | None:
         """Commit added files, and what they replace. Returns the snapshot, an earlier one if this id landed before,
         or None if there is nothing to commit.
 
-        Raises CommitConflict if another commit made this one impossible (its files are deleted), and
+        `guard` is asked again before each try, with the table as that try finds it, and raises if the change must not be
+        put on top. Raises CommitConflict if another commit made this one impossible (its files are deleted), and
         CommitOutcomeUnknown if the store gave no answer.
         """
         added = [entry for message in messages for entry in message.added]
@@ -119,7 +121,7 @@ class TableCommit:
             properties = {**(properties or {}), **untracked}
         change = _Change(
             added, list(deleted), [entry for message in messages for entry in message.changelog], overwrite, kind,
-            operation, dict(properties or {}), watermark,
+            operation, dict(properties or {}), watermark, guard,
         )  # fmt: skip
         earlier = self.find_committed()
         if earlier is not None:
@@ -252,6 +254,7 @@ class _Change:
     operation: str | None
     properties: dict[str, str]
     watermark: int | None
+    guard: Callable[[], None] | None
 
 
 class _Attempt:
@@ -269,6 +272,8 @@ class _Attempt:
     def prepare(self) -> Snapshot | None:
         """Write all metadata but the snapshot; None if the change is empty."""
         store, change, latest = self._store, self._change, self._latest
+        if change.guard is not None:
+            change.guard()
         deletes = [entry.deleted() for entry in change.deleted]
         if change.overwrite is not None and latest is not None:
             deletes += [entry.deleted() for entry in self._live() if change.overwrite.covers(store, entry.partition)]

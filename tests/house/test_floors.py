@@ -26,6 +26,7 @@ FLOORS = [
     {"sql"},
     {"system_tables", "row_changes", "tags", "branches", "consumers", "description"},
     {"table"},
+    {"branch_set"},
     {"catalog"},
     {"engines"},
 ]

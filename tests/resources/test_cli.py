@@ -237,7 +237,23 @@ def test_partitions_are_dropped_and_expire(run: Run, shop: Session) -> None:
         options={"partition.expiration-time": "10 d"},
     )  # fmt: skip
     days.write(pa.table({"day": ["2020-01-01", "2020-01-02", "9999-01-01"], "n": [1, 2, 3]}))
-    assert "day=2020-01-01 of shop.days is gone" in run("drop-partition", "shop.days", "--partition", "day=2020-01-01")[1]
-    assert run("expire-partitions", "shop.days", "--dry-run")[1] == "day=2020-01-02\n1 partitions of shop.days would go.\n"
+    assert (
+        "day=2020-01-01 of shop.days is gone" in run("drop-partition", "shop.days", "--partition", "day=2020-01-01")[1]
+    )
+    assert (
+        run("expire-partitions", "shop.days", "--dry-run")[1] == "day=2020-01-02\n1 partitions of shop.days would go.\n"
+    )
     run("expire-partitions", "shop.days")
     assert days.to_arrow()["n"].to_pylist() == [3]
+
+
+def test_branches_of_several_tables_are_published_together(run: Run, shop: Session) -> None:
+    names = ["shop.orders", "shop.totals"]
+    assert run("branch", "create", "--name", "fix", "shop.orders@1", "shop.totals")[0] == 0
+    shop.table("shop.orders").on_branch("fix").write(pa.table({"id": [1], "price": [9], "what": ["fixed"]}))
+    assert "clean" in run("branch", "verdict", "--name", "fix", *names)[1]
+    assert run("branch", "publish", "--name", "fix", *names)[0] == 0
+    assert shop.table("shop.orders").count(where="what = 'fixed'") == 1
+    assert run("branch", "recover")[1] == "No publication is open.\n"
+    assert run("branch", "delete", "--name", "fix", *names)[1] == "Branch fix is gone from 2 tables.\n"
+    assert "Existing branches: none but main" in run("branch", "publish", "--name", "fix", *names)[2]

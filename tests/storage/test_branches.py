@@ -77,7 +77,7 @@ def test_a_main_that_has_moved_is_not_overwritten_and_the_loss_is_named(forked: 
     forked.on_branch("fix").write(batch(1, item="fixed"))
     from storage import CommitId
 
-    forked.write(batch(3), commit_id=CommitId("nightly", 1))
+    forked.write(batch(1, 3), commit_id=CommitId("nightly", 1))
     with pytest.raises(CommitConflict, match=r"diverged.*3 \(WRITE by nightly\)"):
         forked.branches.fast_forward("fix")
     assert rows(forked) == [(1, "main"), (2, "main"), (3, "main")]

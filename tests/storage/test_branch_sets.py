@@ -1,0 +1,225 @@
+"""Branches of several tables: published all or none, whatever dies in between, and seen all or none."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from storage import AlreadyExists, Catalog, CommitConflict, CommitId, InvalidRequest, StorageError, Table
+
+SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.string())])
+NAMES = ["a.one", "a.two", "b.three"]
+
+
+def rows(*ids: int, day: str = "x", v: str = "main") -> pa.Table:
+    return pa.table({"day": [day] * len(ids), "id": list(ids), "v": [v] * len(ids)})
+
+
+def held(table: Table) -> list[tuple[Any, ...]]:
+    return sorted((row["day"], row["id"], row["v"]) for row in table.to_arrow().to_pylist())
+
+
+@pytest.fixture
+def tables(catalog: Catalog) -> list[Table]:
+    made = []
+    for name in NAMES:
+        keyed = {"primary_key": ["day", "id"], "options": {"bucket": 1}} if name != "b.three" else {}
+        table = catalog.create_table(name, SCHEMA, partition_by=["day"], **keyed)
+        table.write(rows(1, 2))
+        made.append(table)
+    return made
+
+
+@pytest.fixture
+def forked(catalog: Catalog, tables: list[Table]) -> list[Table]:
+    """All tables with a branch `fix`, on which day x is corrected."""
+    catalog.branch_set("fix", NAMES).create()
+    for table in tables:
+        table.on_branch("fix").overwrite(rows(1, 2, 3, v="fixed"), partition={"day": "x"})
+    return tables
+
+
+FIXED = [("x", 1, "fixed"), ("x", 2, "fixed"), ("x", 3, "fixed")]
+OLD = [("x", 1, "main"), ("x", 2, "main")]
+
+
+def test_all_tables_are_published_together(catalog: Catalog, forked: list[Table]) -> None:
+    verdicts = catalog.branch_set("fix", NAMES).publish()
+    assert {verdict.kind for verdict in verdicts.values()} == {"clean"}
+    assert [held(table) for table in forked] == [FIXED] * 3
+    assert catalog.recover() == []
+    catalog.branch_set("fix", NAMES).delete()
+    assert [table.branches.names() for table in forked] == [[]] * 3
+    assert [held(table) for table in forked] == [FIXED] * 3
+
+
+def test_a_set_is_created_at_versions_and_on_all_or_none(catalog: Catalog, tables: list[Table]) -> None:
+    tables[0].tags.create("first")
+    tables[0].write(rows(9))
+    catalog.branch_set("old", NAMES).create({"a.one": "first", "a.two": 1})
+    assert held(tables[0].on_branch("old")) == OLD
+    tables[1].branches.create("half")
+    with pytest.raises(AlreadyExists, match=r"a\.two"):
+        catalog.branch_set("half", NAMES).create()
+    assert "half" not in tables[0].branches.names()
+    with pytest.raises(StorageError):
+        catalog.branch_set("none", NAMES).create({"b.three": 77})
+    assert all("none" not in table.branches.names() for table in tables)
+    with pytest.raises(InvalidRequest, match="each once"):
+        catalog.branch_set("x", ["a.one", "a.one"])
+
+
+def test_main_keeps_what_it_did_elsewhere(catalog: Catalog, forked: list[Table]) -> None:
+    for table in forked:
+        table.write(rows(7, day="y"), commit_id=CommitId("nightly", 1))
+    verdicts = catalog.branch_set("fix", NAMES).verdicts()
+    assert {verdict.kind for verdict in verdicts.values()} == {"disjoint"}
+    assert "elsewhere" in verdicts["a.one"].describe()
+    catalog.branch_set("fix", NAMES).publish()
+    for table in forked:
+        assert held(table) == [*FIXED, ("y", 7, "main")]
+        assert [one.commit_user for one in table.store.snapshots.all()].count("nightly") == 1
+        assert table.branches.verdict("fix").new == ()
+        assert table.check(deep=True) == []
+    catalog.branch_set("fix", NAMES).publish()
+    assert [held(table) for table in forked] == [[*FIXED, ("y", 7, "main")]] * 3
+    # What comes on the branch afterwards is taken over as well.
+    forked[0].on_branch("fix").write(rows(5, v="later"))
+    catalog.branch_set("fix", ["a.one"]).publish()
+    assert held(forked[0]) == sorted([*FIXED, ("x", 5, "later"), ("y", 7, "main")])
+
+
+def test_nothing_is_published_if_one_main_has_diverged(catalog: Catalog, forked: list[Table]) -> None:
+    forked[1].write(rows(2, v="nightly"), commit_id=CommitId("nightly", 4))
+    with pytest.raises(CommitConflict, match=r"a\.two has diverged.*WRITE by nightly"):
+        catalog.branch_set("fix", NAMES).publish()
+    assert [held(table) for table in (forked[0], forked[2])] == [OLD, OLD]
+    catalog.branch_set("fix", NAMES).publish(discard_main=True)
+    assert [held(table) for table in forked] == [FIXED] * 3
+
+
+def test_appends_on_both_sides_stand_side_by_side(catalog: Catalog, tables: list[Table]) -> None:
+    table = tables[2]
+    table.branches.create("more")
+    table.on_branch("more").write(rows(10))
+    table.write(rows(11))
+    assert table.branches.fast_forward("more").kind == "disjoint"
+    assert sorted(row[1] for row in held(table)) == [1, 2, 10, 11]
+
+
+def test_a_writer_who_comes_in_between_is_not_lost(
+    catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from storage.branches import Branches
+
+    original = Branches.fast_forward
+    late = iter([True])
+
+    def fast_forward(self: Branches, name: str, **how: Any) -> Any:
+        if self._store.identifier.full_name == "a.two" and next(late, False):
+            catalog.table("a.two").write(rows(2, v="late"), commit_id=CommitId("late", 1))
+        return original(self, name, **how)
+
+    monkeypatch.setattr(Branches, "fast_forward", fast_forward)
+    with pytest.raises(CommitConflict, match="stays open"):
+        catalog.branch_set("fix", NAMES).publish()
+    view = catalog.consistent(["a.one", "b.three"])
+    assert [held(table) for table in view.values()] == [OLD, OLD]
+    with pytest.raises(CommitConflict, match="Finish or undo it first"):
+        catalog.branch_set("fix", NAMES).publish()
+    with pytest.raises(CommitConflict, match="late has written"):
+        catalog.recover(undo=True)
+    with pytest.raises(CommitConflict, match="stays open"):
+        catalog.recover()
+    catalog.recover(discard_main=True)
+    assert [held(table) for table in catalog.consistent(NAMES).values()] == [FIXED] * 3
+
+
+def snapshot_of(directory: Path) -> list[str]:
+    return sorted(str(path) for path in directory.rglob("*"))
+
+
+@pytest.mark.parametrize("way", ["finish", "undo"])
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["clean", "disjoint"])
+def test_a_publication_that_dies_anywhere_is_seen_all_or_none_and_recovered(
+    catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch, way: str, elsewhere: bool, tmp_path: Path
+) -> None:
+    import shutil
+
+    from storage.file_io import FileIO
+
+    if elsewhere:
+        forked[1].write(rows(7, day="y"))
+    more = [("y", 7, "main")] if elsewhere else []
+    old, new = [OLD, [*OLD, *more], OLD], [FIXED, [*FIXED, *more], FIXED]
+    source = Path(catalog.warehouse)
+    changes = ("create_exclusively", "write_bytes", "overwrite", "delete")
+
+    def dying(allowed: int) -> Callable[[str], Callable[..., Any]]:
+        left = [allowed]
+
+        def wrap(name: str) -> Callable[..., Any]:
+            original = getattr(FileIO, name)
+
+            def call(self: FileIO, *arguments: Any) -> Any:
+                left[0] -= 1
+                if left[0] < 0:
+                    raise KeyboardInterrupt
+                return original(self, *arguments)
+
+            return call
+
+        return wrap
+
+    for step in range(1000):
+        copy = tmp_path / f"copy-{step}"
+        shutil.copytree(source, copy)
+        with monkeypatch.context() as patch:
+            wrap = dying(step)
+            for name in changes:
+                patch.setattr(FileIO, name, wrap(name))
+            try:
+                Catalog(str(copy)).branch_set("fix", NAMES).publish()
+                died = False
+            except KeyboardInterrupt:
+                died = True
+        fresh = Catalog(str(copy))
+        seen = [held(table) for table in fresh.consistent(NAMES).values()]
+        assert seen in (old, new), step
+        fresh.recover(undo=way == "undo")
+        after = [held(fresh.table(name)) for name in NAMES]
+        assert after in (old, new)
+        if way == "finish" and seen == new:
+            assert after == new
+        assert [held(table) for table in fresh.consistent(NAMES).values()] == after
+        fresh.branch_set("fix", NAMES).publish()
+        assert [held(fresh.table(name)) for name in NAMES] == new, step
+        shutil.rmtree(copy)
+        if not died:
+            break
+    assert step > 6
+
+
+def test_readers_of_a_view_never_see_half_of_a_publication(catalog: Catalog, forked: list[Table]) -> None:
+    seen: set[tuple[bool, ...]] = set()
+    stop = threading.Event()
+
+    def read() -> None:
+        reader = Catalog(catalog.warehouse)
+        while not stop.is_set():
+            view = reader.consistent(NAMES)
+            seen.add(tuple(held(table) == FIXED for table in view.values()))
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for one in readers:
+        one.start()
+    catalog.branch_set("fix", NAMES).publish()
+    stop.wait(0.3)
+    stop.set()
+    for one in readers:
+        one.join()
+    assert seen <= {(False,) * 3, (True,) * 3}
+    assert (True,) * 3 in seen
