@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+_MOST = np.iinfo(np.int64).max
 _WHOLE_NUMBERS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
 
@@ -26,11 +27,14 @@ def whole_numbers(column: pa.Array) -> np.ndarray | None:
 
 
 def ranks(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """Whole numbers from 0 in the order of the column's values, nulls first; equal values have equal numbers."""
+    """Whole numbers in the order of the column's values, nulls first; equal values have equal numbers.
+
+    They begin at 0, unless the values of an integer column lie too far apart for that.
+    """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if column.null_count == 0 and (numbers := whole_numbers(column)) is not None:
-        return numbers - numbers.min(initial=0) if len(numbers) and numbers.min() < 0 else _from_zero(numbers)
+        return _from_zero(numbers)
     encoded = column.dictionary_encode(null_encoding="encode")
     values = encoded.dictionary
     if pa.types.is_floating(values.type):
@@ -45,7 +49,11 @@ def ranks(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 
 def _from_zero(numbers: np.ndarray) -> np.ndarray:
-    return numbers - numbers.min() if len(numbers) else numbers
+    if not len(numbers):
+        return numbers
+    lowest, highest = int(numbers.min()), int(numbers.max())
+    # Beyond this the difference would overflow and turn the order around.
+    return numbers - lowest if highest - lowest <= _MOST else numbers
 
 
 def _total_order(values: pa.Array) -> np.ndarray:
@@ -71,7 +79,21 @@ def stable_order(columns: Sequence[np.ndarray], row_count: int) -> np.ndarray:
         packed = (packed << position_bits) | np.arange(row_count)
         packed.sort()
         return packed & ((1 << position_bits) - 1)
+    if _are_sorted(columns, row_count):
+        return np.arange(row_count)
     return np.lexsort(tuple(reversed(columns)))
+
+
+def _are_sorted(columns: Sequence[np.ndarray], row_count: int) -> bool:
+    """Whether the rows are in order already, as those are that an engine has sorted."""
+    if row_count < 2:
+        return True
+    tied = np.ones(row_count - 1, bool)
+    for column in columns:
+        if bool((tied & (column[1:] < column[:-1])).any()):
+            return False
+        tied &= column[1:] == column[:-1]
+    return True
 
 
 def last_of_each(columns: Sequence[np.ndarray], order: np.ndarray) -> np.ndarray:

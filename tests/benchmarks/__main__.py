@@ -128,7 +128,10 @@ def main() -> None:
                 out.print(f"round {number + 1} of {given.rounds}: {NAMES[side]}")
                 runs[side].append(measure(side, given.rows))
     found = {
-        side: {key: statistics.median(run[key] for run in done if key in run) for key in done[0]}
+        side: {
+            key: statistics.median(run[key] for run in done if key in run)
+            for key in dict.fromkeys(key for run in done for key in run)
+        }
         for side, done in runs.items()
     }
     text = report(found, given.rows, given.rounds)

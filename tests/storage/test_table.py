@@ -1,5 +1,6 @@
 """What users of a table see: writing, reading, overwriting, deleting."""
 
+import random
 from decimal import Decimal
 from pathlib import Path
 
@@ -294,3 +295,22 @@ def test_whole_numbers_fit_into_decimals_if_their_values_do(catalog: Catalog) ->
     assert table.to_arrow()["amount"].to_pylist() == [Decimal("999.00"), None]
     with pytest.raises(InvalidRequest, match="does not fit"):
         table.write(pa.table({"amount": [1000]}))
+
+
+@pytest.mark.parametrize("bucket", [1, 3])
+def test_keys_may_lie_as_far_apart_as_their_type_allows(catalog: Catalog, bucket: int) -> None:
+    table = catalog.create_table(
+        "a.far", pa.schema([("id", pa.int64()), ("v", pa.int64())]), primary_key=["id"], options={"bucket": bucket}
+    )
+    chosen = random.Random(3)
+    keys = [-(2**63), 2**63 - 1, 0, -1, 1, *(chosen.randrange(-(2**63), 2**63) for _ in range(500))]
+    for version, part in enumerate((keys, keys[::2], keys[::3], [*keys[::5]])):
+        shuffled = chosen.sample(part, len(part))
+        table.write(pa.table({"id": shuffled, "v": [version] * len(part)}))
+        table.write(pa.table({"id": sorted(part), "v": [version] * len(part)}))
+    expected = {key: 3 if index % 5 == 0 else 2 if index % 3 == 0 else 1 if index % 2 == 0 else 0
+                for index, key in enumerate(keys)}  # fmt: skip
+    assert {row["id"]: row["v"] for row in table.to_arrow().to_pylist()} == expected
+    assert table.count() == len(expected)
+    assert table.check(deep=True) == []
+    assert table.to_arrow(where=f"id = {2**63 - 1}")["v"].to_pylist() == [expected[2**63 - 1]]
