@@ -407,8 +407,8 @@ def expire_snapshots(
     one = session.table(table)
     removal = one.expire(retain_last=retain_last, older_than=older_than, dry_run=dry_run)
     if dry_run:
-        for path in removal.files:
-            click.echo(path)
+        for path, snapshot_id in zip(removal.files, removal.last_needed_by, strict=True):
+            click.echo(f"{path}: snapshot {snapshot_id} is the last that needs it")
     verb = "would go" if dry_run else "went"
     click.echo(f"{len(removal.snapshot_ids)} snapshots and {len(removal.files)} files of {table} {verb}.")
 
@@ -446,7 +446,7 @@ def remove_orphan_files(session: Session, table: str, older_than: timedelta, dry
     """Delete files that nobody needs: what writers that died left behind."""
     orphans = session.table(table).remove_orphan_files(older_than=older_than, dry_run=dry_run)
     for orphan in orphans:
-        click.echo(orphan.path)
+        click.echo(f"{orphan.path}: needed by no snapshot, tag or branch")
     size = size_text(sum(orphan.size_bytes for orphan in orphans))
     click.echo(f"{len(orphans)} orphan files of {table} ({size}) {'would go' if dry_run else 'went'}.")
 

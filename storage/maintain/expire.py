@@ -16,10 +16,11 @@ from .references import Holder, files_of, needed_files
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Snapshots that went (or would go), and the files that went with them."""
+    """Snapshots that went (or would go), and the files that went with them, each with the last snapshot that needed it."""
 
     snapshot_ids: tuple[int, ...]
     files: tuple[str, ...]
+    last_needed_by: tuple[int, ...] = ()
 
 
 def expire_snapshots(
@@ -55,13 +56,15 @@ def remove_snapshots(store: TableStore, removed: Sequence[Snapshot], *, dry_run:
     """Remove snapshots from either end of the history, then the files that only they needed."""
     if not removed:
         return Removal((), ())
-    candidates: set[str] = set()
+    candidates: dict[str, int] = {}
     for snapshot in removed:
-        candidates |= files_of(store, snapshot)
+        for path in files_of(store, snapshot):
+            candidates[path] = max(snapshot.id, candidates.get(path, 0))
     ids = tuple(snapshot.id for snapshot in removed)
     gone = {Holder(store.identifier.branch, "snapshot", str(one)) for one in ids}
     if dry_run:
-        return Removal(ids, tuple(sorted(candidates - needed_files(store, gone).keys())))
+        files = sorted(candidates.keys() - needed_files(store, gone).keys())
+        return Removal(ids, tuple(files), tuple(candidates[path] for path in files))
     remaining = [one for one in store.snapshots.ids() if one not in ids]
     if remaining:
         store.snapshots.write_hint("EARLIEST", remaining[0])
@@ -69,7 +72,7 @@ def remove_snapshots(store: TableStore, removed: Sequence[Snapshot], *, dry_run:
     for snapshot in removed:
         store.file_io.delete(store.paths.snapshot(snapshot.id))
     # Asked again now: a tag may have been made of one of them until it was gone.
-    files = sorted(candidates - needed_files(store).keys())
+    files = sorted(candidates.keys() - needed_files(store).keys())
     for path in files:
         store.file_io.delete(path)
-    return Removal(ids, tuple(files))
+    return Removal(ids, tuple(files), tuple(candidates[path] for path in files))
