@@ -14,8 +14,18 @@ if TYPE_CHECKING:
     from .sql_check import sql_check
     from .table_asset import table_asset
     from .tables import TablesResource
+    from .upkeep import upkeep_schedule
 
-__all__ = ["Session", "Settings", "SparkResource", "TableDefinition", "TablesResource", "sql_check", "table_asset"]
+__all__ = [
+    "Session",
+    "Settings",
+    "SparkResource",
+    "TableDefinition",
+    "TablesResource",
+    "sql_check",
+    "table_asset",
+    "upkeep_schedule",
+]
 
 _MODULES = {
     "Session": "session",
@@ -25,6 +35,7 @@ _MODULES = {
     "TablesResource": "tables",
     "sql_check": "sql_check",
     "table_asset": "table_asset",
+    "upkeep_schedule": "upkeep",
 }
 
 

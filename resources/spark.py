@@ -6,6 +6,7 @@ may ask for `PySparkResource` and get this one.
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,14 +74,11 @@ class SparkResource(PySparkResource):
     def spark_session(self) -> SparkSession:
         if self._spark_session is None:
             given = Settings.from_environment()
-            settings = Settings(
-                given.home,
-                given.warehouse,
-                given.lineage_url,
-                given.storage_options,
-                self.master or given.spark_master,
-                self.remote or given.spark_remote,
-                {**given.spark_config, **{key: str(value) for key, value in self.spark_config.items()}},
+            settings = replace(
+                given,
+                spark_master=self.master or given.spark_master,
+                spark_remote=self.remote or given.spark_remote,
+                spark_config={**given.spark_config, **{key: str(value) for key, value in self.spark_config.items()}},
             )
             self._spark_session = start_spark(settings)
         return self._spark_session

@@ -12,6 +12,7 @@ provenance, and are the same in all three.
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import dagster as dg
@@ -56,14 +57,10 @@ class TablesResource(dg.ConfigurableResource):
         if self._session is None:
             given = Settings.from_environment()
             self._session = Session(
-                Settings(
-                    given.home,
-                    self.warehouse or given.warehouse,
-                    self.lineage_url or given.lineage_url,
-                    given.storage_options,
-                    given.spark_master,
-                    given.spark_remote,
-                    given.spark_config,
+                replace(
+                    given,
+                    warehouse=self.warehouse or given.warehouse,
+                    lineage_url=self.lineage_url or given.lineage_url,
                 )
             )
         return self._session
