@@ -133,12 +133,8 @@ def undo(open_table: OpenTable, journal: "Journal", publication: Publication) ->
     """
     for name, before in publication.before.items():
         table = open_table(name)
-        branch = table.on_branch(publication.branch)
-        own = {(one.uuid, one.delta_manifest_list) for one in branch.store.snapshots.all()}
-        for snapshot in table.store.snapshots.all():
-            is_ours = (snapshot.uuid, snapshot.delta_manifest_list) in own
-            is_ours = is_ours or "snapline.taken-over" in (snapshot.properties or {})
-            if snapshot.id > (before or 0) and not is_ours:
+        for snapshot in table.branches.verdict(publication.branch).lost:
+            if snapshot.id > (before or 0):
                 raise CommitConflict(
                     f"The publication of branch {publication.branch!r} cannot be undone: {snapshot.commit_user} has written "
                     f"snapshot {snapshot.id} of {name} since. Finish it instead."

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from .errors import NotFound
-from .format.binary_row import decode
 from .identifier import MAIN_BRANCH
 from .metadata.change_tracking import is_tracked
 from .metadata.derived_columns import computed_columns, watermark
@@ -62,19 +61,18 @@ def describe_partition(store: TableStore, partition: Mapping[str, Any]) -> dict[
     Raises NotFound if it has no files.
     """
     scan = Scan(store, store.snapshots.latest())
-    keys = store.schema.partition_keys
 
     def is_meant(entry: ManifestEntry) -> bool:
-        values = dict(zip(keys, decode(entry.partition, store.partition_types), strict=True))
+        values = store.partition_values(entry.partition)
         return all(values[name] == value for name, value in partition.items())
 
     entries = [entry for entry in scan.entries if is_meant(entry)]
     if not entries:
-        held = sorted({scan.partition_path(entry.partition) for entry in scan.entries})
+        held = sorted({store.partition_path(entry.partition) for entry in scan.entries})
         raise NotFound(
             f"{store.identifier} has no partition {dict(partition)}. Partitions: {', '.join(held[:20]) or 'none'}."
         )
-    path = scan.partition_path(entries[0].partition)
+    path = store.partition_path(entries[0].partition)
     modified = max((entry.file.creation_time_local_ms or 0 for entry in entries), default=0)
     return {
         "partition": path,
@@ -95,8 +93,7 @@ def _files(entries: list[ManifestEntry]) -> dict[str, int]:
 def _compacted(store: TableStore, entries: list[ManifestEntry]) -> bool:
     """Whether reading has nothing to merge: with a key, all files are on the top level."""
     if not store.schema.primary_keys:
-        places = [(entry.partition, entry.bucket) for entry in entries]
-        return len(places) == len(set(places))
+        return len({entry.place for entry in entries}) == len(entries)
     return all(entry.file.level == store.options.top_level for entry in entries)
 
 

@@ -13,13 +13,11 @@ import pyarrow.compute as pc
 
 from .data_types import DataType
 from .errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest
-from .format.binary_row import decode
 from .lsm.row_multiset import occurrences, row_codes
 from .lsm.sorted_run import Section, SortedRun
 from .metadata.manifest import ManifestEntry
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
-from .paths import partition_path
 from .read.predicate import Comparison, Predicate, all_of
 from .read.scan import FileStatistics, Scan
 from .read.split_read import ReadRequest, read_sections
@@ -74,8 +72,7 @@ def rewrite_files(
     scan = Scan(store, snapshot, None, predicate)
     statistics = FileStatistics(store)
     deleted: list[ManifestEntry] = []
-    writer = TableWrite(store, ignore_existing=True)
-    try:
+    with TableWrite(store, ignore_existing=True) as writer:
         for entry in scan.entries:
             rows = _rows_of(store, entry) if statistics.may_match(predicate, entry.file) else None
             if rows is None:
@@ -87,18 +84,13 @@ def rewrite_files(
             deleted.append(entry)
             writer.write(change(rows, mask))
         return deleted, writer.prepare_commit()
-    except BaseException:
-        writer.abort()
-        raise
 
 
 def _rows_of(store: TableStore, entry: ManifestEntry) -> pa.Table | None:
     """The rows of a data file of a table without a key in one chunk; None if it has none."""
-    values = decode(entry.partition, store.partition_types)
-    path = partition_path(store.schema.fields_named(store.schema.partition_keys), values, store.options)
     request = ReadRequest(store, tuple(store.schema.column_names), None)
     section = Section((SortedRun((entry.file,)),))
-    directory = store.paths.bucket(path, entry.bucket)
+    directory = store.bucket_directory(entry.place)
     batches = list(read_sections(request, entry.partition, directory, [section], use_threads=True))
     return pa.Table.from_batches(batches).combine_chunks() if batches else None
 
@@ -154,9 +146,8 @@ def _take_away(
     deleted: list[ManifestEntry] = []
     kept: list[ManifestEntry] = []
     left = retracted
-    writer = TableWrite(store, ignore_existing=True)
     own_names = {entry.file.name for entry in own}
-    try:
+    with TableWrite(store, ignore_existing=True) as writer:
         for entry in [*own, *live]:
             is_own = entry.file.name in own_names
             may_hold = left.num_rows > 0 and (predicate is None or statistics.may_match(predicate, entry.file))
@@ -178,9 +169,6 @@ def _take_away(
                 "Each takes away one row that equals it in every column. Set 'ignore-delete' to drop them."
             )
         return deleted, kept, writer.prepare_commit()
-    except BaseException:
-        writer.abort()
-        raise
 
 
 def _range_of(store: TableStore, rows: pa.Table) -> Predicate | None:
@@ -228,8 +216,7 @@ def replace_rows(
     touched = pa.table({"file": files, "row": numbers})
     names = set(touched.column("file").unique().to_pylist())
     deleted = [entry for entry in entries if entry.file.name in names]
-    writer = TableWrite(store, ignore_existing=True)
-    try:
+    with TableWrite(store, ignore_existing=True) as writer:
         for entry in deleted:
             rows = _rows_of(store, entry)
             assert rows is not None, "a file without rows has no row to replace"
@@ -239,6 +226,3 @@ def replace_rows(
             writer.write(rows.filter(pa.array(kept)))
         writer.write(came)
         return deleted, writer.prepare_commit()
-    except BaseException:
-        writer.abort()
-        raise

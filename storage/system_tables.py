@@ -161,13 +161,12 @@ def _audit_log(store: TableStore) -> pa.Table:
     return pa.Table.from_batches(batches, schema)
 
 
-def _live(store: TableStore) -> tuple[Scan, list[ManifestEntry]]:
-    scan = Scan(store, store.snapshots.latest())
-    return scan, scan.entries
+def _live(store: TableStore) -> list[ManifestEntry]:
+    return Scan(store, store.snapshots.latest()).entries
 
 
 def _files(store: TableStore) -> Rows:
-    scan, entries = _live(store)
+    entries = _live(store)
     statistics = FileStatistics(store)
     names = store.schema.column_names
     rows = []
@@ -175,7 +174,7 @@ def _files(store: TableStore) -> Rows:
         file = entry.file
         stats = statistics.of(file, set(names))
         types = {field.name: field.type for field in store.schema.fields}
-        directory = store.paths.bucket(scan.partition_path(entry.partition), entry.bucket)
+        directory = store.bucket_directory(entry.place)
         lows = {name: stats[name].minimum for name in names if name in stats}
         highs = {name: stats[name].maximum for name in names if name in stats}
         rows.append(
@@ -217,7 +216,7 @@ def _partition_range(store: TableStore, stats: SerializedStats) -> tuple[str, st
 
 def _grouped(store: TableStore, key: Callable[[ManifestEntry], Any]) -> dict[Any, list[ManifestEntry]]:
     groups: dict[Any, list[ManifestEntry]] = {}
-    for entry in _live(store)[1]:
+    for entry in _live(store):
         groups.setdefault(key(entry), []).append(entry)
     return groups
 
@@ -228,14 +227,13 @@ def _totals(entries: Sequence[ManifestEntry]) -> tuple[int, int, int]:
 
 
 def _partitions(store: TableStore) -> Rows:
-    scan = Scan(store, store.snapshots.latest())
     rows = []
     for partition, entries in _grouped(store, lambda entry: entry.partition).items():
         times = [entry.file.creation_time_local_ms for entry in entries]
         known = [time for time in times if time is not None]
         rows.append(
             (
-                scan.partition_path(partition), *_totals(entries), _created(max(known, default=None)),
+                store.partition_path(partition), *_totals(entries), _created(max(known, default=None)),
                 _created(min(known, default=None)), None, None, None, entries[0].total_buckets, False,
                 sum(entry.file.delete_row_count or 0 for entry in entries),
             )
@@ -245,7 +243,7 @@ def _partitions(store: TableStore) -> Rows:
 
 def _buckets(store: TableStore) -> Rows:
     rows = []
-    for (partition, bucket), entries in sorted(_grouped(store, lambda one: (one.partition, one.bucket)).items()):
+    for (partition, bucket), entries in sorted(_grouped(store, lambda one: one.place).items()):
         known = [one.file.creation_time_local_ms for one in entries if one.file.creation_time_local_ms is not None]
         updated = _created(max(known, default=None))
         rows.append((_partition_values(store, partition), bucket, *_totals(entries), updated))

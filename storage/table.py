@@ -16,13 +16,13 @@ from .errors import CommitConflict, InvalidRequest, StorageError, Unsupported
 from .identifier import Identifier, SnapshotRef
 from .lsm.merge_engines import merge_engine_of
 from .maintain.check import BrokenInvariant, check_table
-from .maintain.compaction import Place, Progress, Run, compact
+from .maintain.compaction import Progress, Run, compact
 from .maintain.expire import Removal, expire_snapshots
 from .maintain.expire_partitions import expired_partitions
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
 from .maintain.references import files_of, holders_of, needed_files
 from .maintain.rollback import rollback_to
-from .metadata.manifest import ADD, ManifestEntry
+from .metadata.manifest import ADD, ManifestEntry, Place
 from .metadata.schema import TableSchema
 from .metadata.schema_change import SchemaChange, SetOptions, next_schema
 from .metadata.snapshot import ANALYZE, BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
@@ -397,16 +397,12 @@ class Table:
         if not entries:
             return None
         places = {entry.partition for entry in entries}
-        writer = table.new_write(replaces=True)
-        try:
+        with table.new_write(replaces=True) as writer:
             for split in scan.splits:
                 if split.partition in places:
                     for rows in split.read():
                         writer.write(rows)
             message = writer.prepare_commit()
-        except BaseException:
-            writer.abort()
-            raise
         # Not an overwrite of whatever is there by then: files that came meanwhile have the old number of buckets.
         return table.new_commit().commit([message], deleted=entries, operation="RESCALE")
 
@@ -529,7 +525,7 @@ class Table:
         if snapshot is not None:
             self._tag_after_write()
         if snapshot is not None and overwrite is None:
-            self._compact_after_write({(one.partition, one.bucket) for message in messages for one in message.added})
+            self._compact_after_write({one.place for message in messages for one in message.added})
         return snapshot
 
     def _tag_after_write(self) -> None:
@@ -560,14 +556,10 @@ class Table:
         operation: str,
         change_tracking: bool = True,
     ) -> Snapshot | None:
-        writer = self.new_write(replaces=overwrite is not None, change_tracking=change_tracking)
-        try:
+        with self.new_write(replaces=overwrite is not None, change_tracking=change_tracking) as writer:
             for rows in [data] if isinstance(data, pa.Table | pa.RecordBatch) else data:
                 writer.write(rows, row_kind_column)
             message = writer.prepare_commit()
-        except BaseException:
-            writer.abort()
-            raise
         return self.commit_messages([message], overwrite, commit_id, properties, operation, change_tracking)
 
     def _check_writable(self) -> None:

@@ -23,21 +23,24 @@ def rows_of_tasks(
     schema: StructType,
 ) -> DataFrame:
     """What `read`, a function at the top of a module, gives for each piece, a task for each."""
-    packed = [(number, pickle.dumps(piece)) for number, piece in enumerate(pieces)]
-    frame = spark.createDataFrame(packed, "number int, piece binary")
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for piece in batch.column("piece"):
                 yield from read(pickle.loads(piece.as_py()))
 
-    return frame.repartitionById(max(len(packed), 1), F.col("number")).mapInArrow(run, schema)
+    return _spread(spark, pieces).mapInArrow(run, schema)
+
+
+def _spread(spark: SparkSession, pieces: Sequence[Any]) -> DataFrame:
+    """The pieces, pickled and numbered, each in a partition of its own."""
+    packed = [(number, pickle.dumps(piece)) for number, piece in enumerate(pieces)]
+    frame = spark.createDataFrame(packed, "number int, piece binary")
+    return frame.repartitionById(max(len(packed), 1), F.col("number"))
 
 
 def results_of_tasks(spark: SparkSession, pieces: Sequence[Any], work: Callable[[Any], Any]) -> list[Any]:
     """What `work` makes of each piece, a task for each. Raises the store's own error if a task did."""
-    packed = [(number, pickle.dumps(piece)) for number, piece in enumerate(pieces)]
-    frame = spark.createDataFrame(packed, "number int, piece binary")
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -47,11 +50,7 @@ def results_of_tasks(spark: SparkSession, pieces: Sequence[Any], work: Callable[
             )
 
     try:
-        rows = (
-            frame.repartitionById(max(len(packed), 1), F.col("number"))
-            .mapInArrow(run, "number int, result binary")
-            .collect()
-        )
+        rows = _spread(spark, pieces).mapInArrow(run, "number int, result binary").collect()
     except PySparkException as error:
         raise own_error(error) or error from None
     return [pickle.loads(row["result"]) for row in sorted(rows, key=lambda row: row["number"])]

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from ..errors import InvalidRequest
@@ -107,9 +107,6 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         store = self._table.store
         known = store.consumers.find(self._consumer) if self._consumer else None
         return {_POSITION: first_position(store, self._start) if known is None else known.next_snapshot_id - 1}
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         position = next_position(

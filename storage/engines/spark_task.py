@@ -26,14 +26,11 @@ def write_rows(
     table: Table, options: Mapping[str, str], write_name: str, rows: Iterator[pa.RecordBatch], *, replaces: bool
 ) -> FilesWritten:
     """Write the rows of a task to files. `write_name` is shared by all tasks of a write."""
-    writer = table.new_write(replaces=replaces, write_name=write_name, change_tracking=change_tracking_of(options))
-    try:
+    tracked = change_tracking_of(options)
+    with table.new_write(replaces=replaces, write_name=write_name, change_tracking=tracked) as writer:
         for batch in rows:
             writer.write(batch, options.get("row-kind-column"))
         return FilesWritten(writer.prepare_commit())
-    except BaseException:
-        writer.abort()
-        raise
 
 
 def change_tracking_of(options: Mapping[str, str]) -> bool:

@@ -11,7 +11,7 @@ from ..data_types import DataType
 from ..errors import InvalidRequest
 from ..file_io import FileIO
 from . import avro
-from .data_file import BATCH_ROWS, DataFileReader, DataFileWriter, RowRange
+from .data_file import BATCH_ROWS, DataFileReader, DataFileWriter, RowRange, codec
 
 _SYSTEM_TYPES = {"_SEQUENCE_NUMBER": pa.int64(), "_VALUE_KIND": pa.int8()}
 _SYSTEM_DATA_TYPES = {"_SEQUENCE_NUMBER": DataType("BIGINT"), "_VALUE_KIND": DataType("TINYINT")}
@@ -92,12 +92,7 @@ class AvroWriter(DataFileWriter):
     ) -> None:
         self._file_io = file_io
         self._path = path
-        if compression not in _COMPRESSIONS:
-            raise InvalidRequest(
-                f"Option 'file.compression' = {compression!r} is not supported for Avro. "
-                f"Supported: {', '.join(_COMPRESSIONS)}."
-            )
-        self._codec = _COMPRESSIONS[compression]
+        self._codec = codec(compression, _COMPRESSIONS, "Avro")
         self._types = [_SYSTEM_DATA_TYPES.get(one.name) or types[one.name.removeprefix(_KEY_PREFIX)] for one in schema]
         self._types = [
             one if field.nullable else one.not_null() for one, field in zip(self._types, schema, strict=True)

@@ -4,11 +4,13 @@ A reader trusts the manifest for everything but the columns. The suffix of its n
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import pyarrow as pa
+
+from ..errors import InvalidRequest
 
 BATCH_ROWS = 131_072
 
@@ -41,6 +43,36 @@ class DataFileWriter(ABC):
     @abstractmethod
     def abort(self) -> None:
         """Close without caring for the content; the caller deletes the file."""
+
+
+class StreamWriter(DataFileWriter):
+    """Writes one file through a stream, by a writer of pyarrow's."""
+
+    def __init__(self, stream: pa.NativeFile, writer: Any) -> None:
+        self._stream = stream
+        self._writer = writer
+
+    @property
+    def bytes_written(self) -> int:
+        return int(self._stream.tell())
+
+    def close(self) -> int:
+        self._writer.close()
+        size_bytes = self.bytes_written
+        self._stream.close()
+        return size_bytes
+
+    def abort(self) -> None:
+        self._stream.close()
+
+
+def codec(compression: str, known: Mapping[str, str], file_format: str) -> str:
+    """What a format calls a compression. Raises InvalidRequest that lists which it has."""
+    if compression not in known:
+        raise InvalidRequest(
+            f"Option 'file.compression' = {compression!r} is not supported for {file_format}. Supported: {', '.join(known)}."
+        )
+    return known[compression]
 
 
 class DataFileReader(ABC):

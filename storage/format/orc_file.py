@@ -5,41 +5,24 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyarrow import orc
 
-from ..errors import CorruptData, InvalidRequest
+from ..errors import CorruptData
 from ..file_io import FileIO
-from .data_file import BATCH_ROWS, DataFileReader, DataFileWriter, RowRange
+from .data_file import BATCH_ROWS, DataFileReader, RowRange, StreamWriter, codec
 
 _COMPRESSIONS = {"zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "zlib": "zlib", "none": "uncompressed"}
 
 
-class OrcWriter(DataFileWriter):
+class OrcWriter(StreamWriter):
     """Writes one ORC file."""
 
     def __init__(self, file_io: FileIO, path: str, schema: pa.Schema, compression: str) -> None:
-        if compression not in _COMPRESSIONS:
-            raise InvalidRequest(
-                f"Option 'file.compression' = {compression!r} is not supported for ORC. "
-                f"Supported: {', '.join(_COMPRESSIONS)}."
-            )
-        self._stream = file_io.open_output(path)
+        known = codec(compression, _COMPRESSIONS, "ORC")
         self._schema = pa.schema([pa.field(one.name, _storable(one.type), one.nullable) for one in schema])
-        self._writer = orc.ORCWriter(self._stream, compression=_COMPRESSIONS[compression])
+        stream = file_io.open_output(path)
+        super().__init__(stream, orc.ORCWriter(stream, compression=known))
 
     def write(self, table: pa.Table) -> None:
         self._writer.write(table.cast(self._schema))
-
-    @property
-    def bytes_written(self) -> int:
-        return int(self._stream.tell())
-
-    def close(self) -> int:
-        self._writer.close()
-        size_bytes = int(self._stream.tell())
-        self._stream.close()
-        return size_bytes
-
-    def abort(self) -> None:
-        self._stream.close()
 
 
 def _storable(kind: pa.DataType) -> pa.DataType:

@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import CorruptData, InvalidRequest
+from ..errors import CorruptData
 from ..file_io import FileIO
 from ..options import TableOptions
-from .data_file import BATCH_ROWS, DataFileReader, DataFileWriter, RowRange
+from .data_file import BATCH_ROWS, DataFileReader, RowRange, StreamWriter, codec
 
 _COMPRESSIONS = {
     "zstd": "zstd",
@@ -21,43 +21,26 @@ _COMPRESSIONS = {
 }
 
 
-class ParquetWriter(DataFileWriter):
+class ParquetWriter(StreamWriter):
     """Writes one Parquet file."""
 
     def __init__(self, file_io: FileIO, path: str, schema: pa.Schema, options: TableOptions, compression: str) -> None:
-        if compression not in _COMPRESSIONS:
-            raise InvalidRequest(
-                f"Option 'file.compression' = {compression!r} is not supported. Supported: {', '.join(_COMPRESSIONS)}."
-            )
-        level = options.file_compression_zstd_level if compression == "zstd" else None
-        self._stream = file_io.open_output(path)
+        known = codec(compression, _COMPRESSIONS, "Parquet")
         self._row_group_rows = options.parquet_row_group_rows
-        self._writer = pq.ParquetWriter(
-            self._stream,
+        stream = file_io.open_output(path)
+        writer = pq.ParquetWriter(
+            stream,
             schema,
-            compression=_COMPRESSIONS[compression],
-            compression_level=level,
+            compression=known,
+            compression_level=options.file_compression_zstd_level if compression == "zstd" else None,
             store_schema=False,
             # Sequence numbers do not repeat, so a dictionary of them is only in the way.
             use_dictionary=[field.name for field in schema if field.name != "_SEQUENCE_NUMBER"],
         )
+        super().__init__(stream, writer)
 
     def write(self, table: pa.Table) -> None:
         self._writer.write_table(table, row_group_size=self._row_group_rows)
-
-    @property
-    def bytes_written(self) -> int:
-        return int(self._stream.tell())
-
-    def close(self) -> int:
-        self._writer.close()
-        size_bytes = int(self._stream.tell())
-        self._stream.close()
-        return size_bytes
-
-    def abort(self) -> None:
-        """Close without caring for the content; the caller deletes the file."""
-        self._stream.close()
 
 
 class ParquetReader(DataFileReader):

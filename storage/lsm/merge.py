@@ -5,6 +5,7 @@ largest slice stays in place and is filtered; the others are small and are compa
 under many small new ones costs little more than reading it, and memory holds one batch of each run.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -102,14 +103,7 @@ def comparable_key(values: Sequence[pa.Scalar]) -> tuple[Any, ...]:
 
 
 def _first_from(batch: pa.RecordBatch, key: tuple[Any, ...], key_count: int) -> int:
-    low, high = 0, batch.num_rows
-    while low < high:
-        middle = (low + high) // 2
-        if _key_at(batch, middle, key_count) < key:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return bisect_left(range(batch.num_rows), key, key=lambda row: _key_at(batch, row, key_count))
 
 
 def match_keys(one: pa.RecordBatch, other: pa.RecordBatch, key_count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -134,16 +128,9 @@ def _end_of(batch: pa.RecordBatch, start: int, frontier: tuple[Any, ...], key_co
     if key_count == 1 and (numbers := _numbers_in_place(batch.column(0))) is not None:
         limit = numbers.dtype.type(frontier[0])
         return start + int(np.searchsorted(numbers[start:], limit, side="right"))
-    low, high = start, batch.num_rows
-    if _key_at(batch, high - 1, key_count) <= frontier:
-        return high
-    while low < high:
-        middle = (low + high) // 2
-        if _key_at(batch, middle, key_count) <= frontier:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    if _key_at(batch, batch.num_rows - 1, key_count) <= frontier:
+        return batch.num_rows
+    return bisect_right(range(batch.num_rows), frontier, lo=start, key=lambda row: _key_at(batch, row, key_count))
 
 
 def _numbers_in_place(column: pa.Array) -> np.ndarray | None:

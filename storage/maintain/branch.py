@@ -15,14 +15,14 @@ from typing import Literal
 
 from ..errors import AlreadyExists, CommitConflict, InvalidRequest
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
-from ..metadata.manifest import ADD, ManifestEntry
+from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 from ..read.version import branch_names, on_branch
 from ..write.commit import CommitId, CommitListener, TableCommit
 from ..write.table_write import CommitMessage
-from .references import files_of, needed_files
+from .references import delete_unneeded, files_of
 from .rollback import rollback_to
 
 # Key of the property by which main knows what it has put on top of its own snapshots.
@@ -97,10 +97,7 @@ def delete_branch(store: TableStore, name: str) -> list[str]:
         candidates |= files_of(branch, snapshot)
     branch.file_io.delete(branch.paths.schema(0))
     branch.file_io.delete_directory(branch.paths.metadata_root)
-    files = sorted(candidates - needed_files(on_branch(store, MAIN_BRANCH)).keys())
-    for path in files:
-        branch.file_io.delete(path)
-    return files
+    return delete_unneeded(on_branch(store, MAIN_BRANCH), candidates)
 
 
 def judge(main: TableStore, branch: TableStore) -> Verdict:
@@ -141,8 +138,8 @@ def _meet(main: TableStore, ours: Sequence[Snapshot], branch: TableStore, theirs
     return bool(_places(gone[0]) & _places(others) or _places(mine) & _places(gone[1]))
 
 
-def _places(entries: Sequence[ManifestEntry]) -> set[tuple[bytes, int]]:
-    return {(entry.partition, entry.bucket) for entry in entries}
+def _places(entries: Sequence[ManifestEntry]) -> set[Place]:
+    return {entry.place for entry in entries}
 
 
 def _delta(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import StorageError
-from ..format.binary_row import decode, encode
-from ..identifier import MAIN_BRANCH
+from ..format.binary_row import encode
 from ..lsm.key_order import ranks
 from ..lsm.system_columns import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
 from ..metadata.live_files import live_files
@@ -20,9 +19,8 @@ from ..metadata.manifest import ManifestEntry, ManifestFile
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
-from ..paths import partition_path
 from ..read.split_read import ReadRequest, read_file
-from ..read.version import branch_names, on_branch
+from ..read.version import all_branches
 from ..values import from_arrow
 
 
@@ -39,9 +37,8 @@ class BrokenInvariant:
 
 def check_table(store: TableStore, *, deep: bool = False) -> list[BrokenInvariant]:
     """Every broken invariant of a table with all of its branches, each once, in order; empty if it is sound."""
-    main = on_branch(store, MAIN_BRANCH)
     found: set[BrokenInvariant] = set()
-    for branch in [main, *(on_branch(main, name) for name in branch_names(main))]:
+    for branch in all_branches(store):
         found |= set(_BranchCheck(branch, deep=deep).run())
     return sorted(found)
 
@@ -144,33 +141,24 @@ class _BranchCheck:
         for partition, numbers in counts.items():
             if len(numbers) > 1:
                 yield self._broken(
-                    where, f"files of partition {self._path(partition)!r} have {sorted(numbers)} buckets"
+                    where, f"files of partition {store.partition_path(partition)!r} have {sorted(numbers)} buckets"
                 )
 
         def place(entry: ManifestEntry) -> tuple[bytes, int, int]:
             return entry.partition, entry.bucket, entry.file.level
 
-        types = store.key_types
         for (_, bucket, level), group in groupby(sorted(entries, key=place), place):
             together = list(group)
             for entry in together:
                 yield from self._data_file(where, entry, is_changelog=False)
-            if level and types:
-                ranges = sorted(
-                    (decode(one.file.min_key, types), decode(one.file.max_key, types), one.file.name)
-                    for one in together
-                )
+            if level and store.key_types:
+                ranges = sorted((*store.key_range(one.file), one.file.name) for one in together)
                 for (_, high, name), (low, _, other) in pairwise(ranges):
                     if low <= high:
                         yield self._broken(where, f"{name} and {other} overlap on level {level} of bucket {bucket}")
 
-    def _path(self, partition: bytes) -> str:
-        store = self._store
-        values = decode(partition, store.partition_types)
-        return partition_path(store.schema.fields_named(store.schema.partition_keys), values, store.options)
-
     def _data_file(self, where: str, entry: ManifestEntry, *, is_changelog: bool) -> Iterator[BrokenInvariant]:
-        directory = self._store.paths.bucket(self._path(entry.partition), entry.bucket)
+        directory = self._store.bucket_directory(entry.place)
         file = entry.file
         if file.external_path is None:
             missing = list(self._file(where, f"{directory}/{file.name}", file.size_bytes))

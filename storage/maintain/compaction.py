@@ -10,24 +10,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
+from operator import attrgetter
 
 import pyarrow as pa
 
-from ..data_types import DataType
-from ..format.binary_row import decode
 from ..format.parquet_file import ParquetReader
 from ..lsm.changelog import changelog
-from ..lsm.sorted_run import Key, Section, SortedRun, split_into_sections
+from ..lsm.sorted_run import Section, SortedRun, split_into_sections
 from ..lsm.system_columns import INSERT, SEQUENCE_NUMBER, UPDATE_AFTER, VALUE_KIND
 from ..lsm.universal import LevelRun, UniversalOptions, pick_all_of_level_0, pick_compaction, pick_everything
 from ..metadata.change_tracking import is_tracked
 from ..metadata.live_files import live_files
-from ..metadata.manifest import ADD, COMPACTED, DataFile, ManifestEntry
+from ..metadata.manifest import ADD, COMPACTED, ManifestEntry, Place
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
 from ..options import TableOptions, refuse_unsupported
-from ..paths import partition_path
 from ..read.split_read import ReadRequest, read_run, read_sections
 from ..write.commit import CommitId, CommitListener, TableCommit
 from ..write.data_file_sink import Bucket, DataFileSink
@@ -36,7 +34,6 @@ from ..write.table_write import CommitMessage
 _THREADS = max(2, min(4, os.cpu_count() or 2))
 # A file of this share of the target size is large enough to be left as it is.
 _LARGE_SHARE = 0.7
-Place = tuple[bytes, int]
 Progress = Callable[[int, int], None]
 
 
@@ -54,7 +51,7 @@ class BucketCompaction:
 
     @property
     def place(self) -> Place:
-        return self.entries[0].partition, self.entries[0].bucket
+        return self.entries[0].place
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,21 +104,17 @@ def plan_compaction(
         return []
 
     def keep(entry: ManifestEntry) -> bool:
-        return entry.bucket >= 0 and (wanted is None or wanted(_place(entry)))
+        return entry.bucket >= 0 and (wanted is None or wanted(entry.place))
 
     live = live_files(store.manifests_of(snapshot), store.manifests.read, keep)
-    live.sort(key=_place)
+    live.sort(key=attrgetter("place"))
     plans: list[BucketCompaction] = []
-    for _, group in groupby(live, _place):
+    for _, group in groupby(live, attrgetter("place")):
         if store.schema.primary_keys:
             plans += _plan_keyed(list(group), store.options, full=full)
         else:
             plans += _plan_plain(list(group), store.options, full=full)
     return plans
-
-
-def _place(entry: ManifestEntry) -> Place:
-    return entry.partition, entry.bucket
 
 
 def _plan_keyed(entries: Sequence[ManifestEntry], options: TableOptions, *, full: bool) -> Iterator[BucketCompaction]:
@@ -194,9 +187,7 @@ def compact_bucket(store: TableStore, plan: BucketCompaction) -> BucketResult:
     """Carry out the compaction of one bucket: write the new files; nothing is visible yet."""
     partition, number = plan.place
     schema = store.schema
-    values = decode(partition, store.partition_types)
-    path = partition_path(schema.fields_named(schema.partition_keys), values, store.options)
-    bucket = Bucket(partition, number, plan.entries[0].total_buckets, store.paths.bucket(path, number))
+    bucket = Bucket(partition, number, plan.entries[0].total_buckets, store.bucket_directory(plan.place))
     name = store.clock.unique_name()
     sink = DataFileSink(store, f"data-{name}", level=plan.output_level, source=COMPACTED)
     changelog_sink = DataFileSink(store, f"changelog-{name}", source=COMPACTED)
@@ -231,7 +222,7 @@ def _rewrite_plain(store: TableStore, plan: BucketCompaction, bucket: Bucket, si
 
 def _rewrite_keyed(store: TableStore, plan: BucketCompaction, bucket: Bucket, sink: DataFileSink) -> Rewritten:
     entries = {(entry.file.name, entry.file.level): entry for entry in plan.entries}
-    sections = _sections(plan.entries, store.key_types)
+    sections = split_into_sections([entry.file for entry in plan.entries], store.key_range)
     deleted: list[ManifestEntry] = []
     added: list[ManifestEntry] = []
     for may_stay, group in groupby(sections, lambda section: _may_stay(store, plan, bucket, section)):
@@ -252,32 +243,24 @@ def _rewrite_keyed(store: TableStore, plan: BucketCompaction, bucket: Bucket, si
 def _tell_changes(store: TableStore, plan: BucketCompaction, bucket: Bucket, sink: DataFileSink) -> list[ManifestEntry]:
     """Write how the files that no changelog has told of change what those above them hold."""
     assert plan.told_level is not None
-    told_level, types = plan.told_level, store.key_types
+    told_level = plan.told_level
     options = store.options
     request = ReadRequest(store, tuple(store.schema.column_names), None)
-    sections = _sections([*plan.entries, *plan.looked_up], types)
+    sections = split_into_sections([entry.file for entry in (*plan.entries, *plan.looked_up)], store.key_range)
     entries: list[ManifestEntry] = []
     for section in sections:
         if all(file.level >= told_level for file in section.files):
             continue
         old = [file for file in section.files if file.level >= told_level]
         before: Iterator[pa.RecordBatch] = iter(())
-        for part in split_into_sections(old, lambda file: _key_range(file, types)):
+        for part in split_into_sections(old, store.key_range):
             before = chain(before, read_run(request, bucket.partition, bucket.directory, part, keep_deletes=False))
         after = read_run(request, bucket.partition, bucket.directory, section, keep_deletes=False)
-        key_count = len(types)
+        key_count = len(store.key_types)
         rows = changelog(before, after, key_count, drops_equal_pairs=options.changelog_row_deduplicate)
         for table in _buffered(rows, options.write_buffer_size_bytes):
             entries += _write_run(store, bucket, table, sink)
     return entries
-
-
-def _sections(entries: Sequence[ManifestEntry], types: Sequence[DataType]) -> list[Section]:
-    return split_into_sections([entry.file for entry in entries], lambda file: _key_range(file, types))
-
-
-def _key_range(file: DataFile, types: Sequence[DataType]) -> tuple[Key, Key]:
-    return decode(file.min_key, types), decode(file.max_key, types)
 
 
 def _merged(

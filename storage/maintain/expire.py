@@ -11,7 +11,7 @@ from ..errors import InvalidRequest
 from ..metadata.consumer import Consumer
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
-from .references import Holder, files_of, needed_files
+from .references import Holder, delete_unneeded, files_of, needed_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,5 @@ def remove_snapshots(store: TableStore, removed: Sequence[Snapshot], *, dry_run:
     for snapshot in removed:
         store.file_io.delete(store.paths.snapshot(snapshot.id))
     # Asked again now: a tag may have been made of one of them until it was gone.
-    files = sorted(candidates.keys() - needed_files(store).keys())
-    for path in files:
-        store.file_io.delete(path)
+    files = delete_unneeded(store, candidates)
     return Removal(ids, tuple(files), tuple(candidates[path] for path in files))

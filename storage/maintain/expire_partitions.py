@@ -40,7 +40,7 @@ def expired_partitions(store: TableStore) -> list[dict[str, Any]]:
         partitions.setdefault(entry.partition, []).append(entry)
     found = []
     for partition, entries in partitions.items():
-        values = dict(zip(keys, store.decode_partition(partition), strict=True))
+        values = store.partition_values(partition)
         time = _written(entries) if strategy == "update-time" else _told(store, values)
         if time is not None and time < limit:
             found.append((time, values))

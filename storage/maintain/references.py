@@ -7,14 +7,12 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..format import avro
-from ..format.binary_row import decode
 from ..identifier import MAIN_BRANCH
 from ..metadata.live_files import live_files
-from ..metadata.manifest import ManifestEntry
+from ..metadata.manifest import ManifestEntry, Place
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
-from ..paths import partition_path
-from ..read.version import branch_names, on_branch
+from ..read.version import all_branches
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,8 +30,7 @@ class Holder:
 
 def holders(store: TableStore) -> Iterator[tuple[Holder, TableStore, Snapshot]]:
     """Every snapshot and tag of every branch, with the branch and the state it stands for."""
-    main = on_branch(store, MAIN_BRANCH)
-    for one in [main, *(on_branch(main, name) for name in branch_names(main))]:
+    for one in all_branches(store):
         branch = one.identifier.branch
         for snapshot in one.snapshots.all():
             yield Holder(branch, "snapshot", str(snapshot.id)), one, snapshot
@@ -80,14 +77,19 @@ def files_of(store: TableStore, snapshot: Snapshot) -> set[str]:
 
 
 def _data_files(store: TableStore, entries: Iterable[ManifestEntry]) -> Iterator[str]:
-    fields = store.schema.fields_named(store.schema.partition_keys)
-    directories: dict[tuple[bytes, int], str] = {}
+    directories: dict[Place, str] = {}
     for entry in entries:
-        place = (entry.partition, entry.bucket)
-        if place not in directories:
-            path = partition_path(fields, decode(entry.partition, store.partition_types), store.options)
-            directories[place] = store.paths.bucket(path, entry.bucket)
-        file = entry.file
-        yield file.external_path or f"{directories[place]}/{file.name}"
+        if entry.place not in directories:
+            directories[entry.place] = store.bucket_directory(entry.place)
+        file, directory = entry.file, directories[entry.place]
+        yield file.external_path or f"{directory}/{file.name}"
         for extra in file.extra_files:
-            yield f"{directories[place]}/{extra}"
+            yield f"{directory}/{extra}"
+
+
+def delete_unneeded(store: TableStore, candidates: Collection[str]) -> list[str]:
+    """Delete those of some files that nobody needs any more; returns them, in order."""
+    files = sorted(set(candidates) - needed_files(store).keys())
+    for path in files:
+        store.file_io.delete(path)
+    return files

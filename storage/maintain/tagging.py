@@ -12,7 +12,7 @@ from ..errors import InvalidRequest
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
 from ..options import TableOptions
-from .references import files_of, needed_files
+from .references import delete_unneeded, files_of
 
 _HOURS = {"hourly": 1, "two-hours": 2, "daily": 24}
 _FORMATS = {
@@ -120,10 +120,7 @@ def delete_tag(store: TableStore, name: str) -> list[str]:
         return []
     candidates = files_of(store, tag.snapshot)
     store.tags.delete(name)
-    files = sorted(candidates - needed_files(store).keys())
-    for path in files:
-        store.file_io.delete(path)
-    return files
+    return delete_unneeded(store, candidates)
 
 
 def expire_tags(store: TableStore) -> list[str]:

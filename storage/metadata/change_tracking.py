@@ -8,7 +8,6 @@ import json
 from collections.abc import Collection
 
 from ..errors import InvalidRequest
-from ..format.binary_row import decode
 from ..values import from_literal
 from .snapshot import Snapshot
 from .table_store import TableStore
@@ -32,7 +31,7 @@ def is_tracked(store: TableStore, partition: bytes) -> bool:
     untracked = store.options.change_tracking_off_partitions
     if not untracked:
         return True
-    values = dict(zip(store.schema.partition_keys, decode(partition, store.partition_types), strict=True))
+    values = store.partition_values(partition)
     return not any(_matches(store, text, values) for text in untracked)
 
 

@@ -22,6 +22,8 @@ from ..format.column_stats import SerializedStats, merge_ranges
 from ..paths import TablePaths
 
 ADD, DELETE = 0, 1
+# A partition, as manifests hold it, and a bucket in it.
+Place = tuple[bytes, int]
 WRITTEN, COMPACTED = 0, 1
 _EPOCH = datetime(1970, 1, 1)
 
@@ -65,6 +67,10 @@ class ManifestEntry:
     bucket: int
     total_buckets: int
     file: DataFile
+
+    @property
+    def place(self) -> Place:
+        return self.partition, self.bucket
 
     @property
     def identity(self) -> tuple[Any, ...]:

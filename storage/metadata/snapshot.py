@@ -5,6 +5,7 @@ Follows `docs/format.md`, "Snapshot files". The hints LATEST and EARLIEST are wh
 
 import json
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -75,6 +76,10 @@ class Snapshot:
                 value[one.metadata["key"]] = content
         return json.dumps(value | dict(self.others), indent=2, ensure_ascii=False)
 
+    def with_others(self, others: Mapping[str, Any]) -> "Snapshot":
+        """The snapshot with what a tag adds to it."""
+        return replace(self, others=others)
+
     def without_others(self) -> "Snapshot":
         """The snapshot without what a tag added to it."""
         return replace(self, others={})
@@ -82,6 +87,10 @@ class Snapshot:
 
 _FIELDS = [one for one in fields(Snapshot) if "key" in one.metadata]
 _KEYS = {one.metadata["key"] for one in _FIELDS} | {"version"}
+
+
+def _comparable_watermark(snapshot: Snapshot) -> tuple[bool, int]:
+    return snapshot.watermark is not None, snapshot.watermark or 0
 
 
 class SnapshotFiles:
@@ -161,14 +170,15 @@ class SnapshotFiles:
     def at_or_before(self, time_ms: int) -> Snapshot | None:
         """The latest snapshot committed at or before a time, or None. Reads a logarithmic number of files."""
         ids = self.ids()
-        low, high = 0, len(ids)
-        while low < high:
-            middle = (low + high) // 2
-            if self.get(ids[middle]).time_ms <= time_ms:
-                low = middle + 1
-            else:
-                high = middle
-        return self.get(ids[low - 1]) if low else None
+        count = bisect_right(ids, time_ms, key=lambda one: self.get(one).time_ms)
+        return self.get(ids[count - 1]) if count else None
+
+    def first_with_watermark(self, mark: int) -> Snapshot | None:
+        """The earliest snapshot whose watermark has reached a mark, or None. Reads a logarithmic number of files."""
+        ids = self.ids()
+        # Those before the first watermark have not reached any.
+        count = bisect_left(ids, (True, mark), key=lambda one: _comparable_watermark(self.get(one)))
+        return self.get(ids[count]) if count < len(ids) else None
 
     def create(self, snapshot: Snapshot) -> bool:
         """Commit: create the snapshot file; False if its id is taken. Hints follow and may be lost in a crash."""

@@ -11,9 +11,9 @@ from ..file_io import FileIO
 from ..format.binary_row import decoder
 from ..identifier import Identifier
 from ..options import TableOptions
-from ..paths import TablePaths
+from ..paths import TablePaths, partition_path
 from .consumer import ConsumerFiles
-from .manifest import ManifestFile, ManifestFiles
+from .manifest import DataFile, ManifestFile, ManifestFiles, Place
 from .schema import SchemaFiles, TableSchema
 from .snapshot import Snapshot, SnapshotFiles
 from .tag import TagFiles
@@ -73,9 +73,26 @@ class TableStore:
         """From a manifest's partition to values (`storage.values`)."""
         return decoder(self.partition_types)
 
+    def partition_values(self, partition: bytes) -> dict[str, Any]:
+        """The values (`storage.values`) of a manifest's partition, by column."""
+        return dict(zip(self.schema.partition_keys, self.decode_partition(partition), strict=True))
+
+    def partition_path(self, partition: bytes) -> str:
+        """`k1=v1/k2=v2` of a partition; empty for tables without."""
+        fields = self.schema.fields_named(self.schema.partition_keys)
+        return partition_path(fields, self.decode_partition(partition), self.options)
+
+    def bucket_directory(self, place: Place) -> str:
+        """Where the files of a bucket of a partition lie."""
+        partition, bucket = place
+        return self.paths.bucket(self.partition_path(partition), bucket)
+
+    def key_range(self, file: DataFile) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """The first and last key of a data file, as tuples that compare in the order of keys."""
+        return self._decode_key(file.min_key), self._decode_key(file.max_key)
+
     @cached_property
-    def decode_key(self) -> Callable[[bytes], tuple[Any, ...]]:
-        """From a manifest's smallest or largest key to values of the trimmed primary key."""
+    def _decode_key(self) -> Callable[[bytes], tuple[Any, ...]]:
         return decoder(self.key_types)
 
     def at_schema(self, schema: TableSchema) -> "TableStore":

@@ -4,7 +4,6 @@ import datetime as dt
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from dataclasses import replace as with_values
 from typing import Any
 
 from ..errors import AlreadyExists, NotFound
@@ -90,7 +89,7 @@ class TagFiles:
         check_tag_name(name)
         named = snapshot.without_others()
         if retained_ms is not None:
-            named = with_others(named, _retention(retained_ms, now_ms))
+            named = named.with_others(_retention(retained_ms, now_ms))
         data = named.to_json().encode()
         path = self._paths.tag(name)
         if replace:
@@ -117,11 +116,6 @@ class TagFiles:
         """Forget a name. Raises NotFound if there is no such tag."""
         self.get(name)
         self._file_io.delete(self._paths.tag(name))
-
-
-def with_others(snapshot: Snapshot, others: dict[str, Any]) -> Snapshot:
-    """The snapshot with keys that a tag adds to it."""
-    return with_values(snapshot, others=others)
 
 
 def _retention(retained_ms: int, now_ms: int) -> dict[str, Any]:

@@ -9,7 +9,6 @@ Compactions change nothing, and commits without change tracking show nothing.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,6 @@ import pyarrow.compute as pc
 
 from ..data_types import arrow_schema
 from ..errors import Unsupported
-from ..format.binary_row import decode
 from ..lsm.row_multiset import difference
 from ..lsm.sorted_run import Section, SortedRun, split_into_sections
 from ..lsm.system_columns import DELETE, INSERT, VALUE_KIND
@@ -26,6 +24,7 @@ from ..metadata.manifest import ADD, ManifestEntry
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import ANALYZE, COMPACT, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
+from ..options import refuse_unsupported
 from .scan import Scan
 from .split import Split
 from .split_read import ReadRequest, read_file, read_sections
@@ -40,15 +39,13 @@ KINDS = ("+I", "-U", "+U", "-D")
 class ChangeSplit:
     """What one snapshot did to one bucket, or by replacing files to one partition, as a task can read it.
 
-    `as written`: the rows of the files with the kinds they have. `difference`: the rows of the files and of
-    `replaced`, less what both have. `all new`: the rows of `current`, as a first reading of the table.
+    The rows of the files with the kinds they have; where files were `replaced`, what the rows of both sides differ in;
+    or all rows of `current`, as a first reading of the table.
     """
 
     request: ReadRequest
     snapshot_id: int
     partition: bytes
-    partition_path: str
-    content: Literal["as written", "difference", "all new"]
     entries: tuple[ManifestEntry, ...] = ()
     replaced: tuple[ManifestEntry, ...] = ()
     current: Split | None = None
@@ -69,11 +66,11 @@ class ChangeSplit:
         if self.current is not None:
             for rows in self.current.read(use_threads=False):
                 yield _kind(INSERT, rows), rows
-        elif self.content == "as written":
+        elif self.replaced:
+            yield from self._difference()
+        else:
             for entry in self.entries:
                 yield from self._rows_of(entry)
-        else:
-            yield from self._difference()
 
     def _difference(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
         came = [rows for entry in self.entries for _, rows in self._rows_of(entry)]
@@ -88,35 +85,29 @@ class ChangeSplit:
                 yield _kind(kind, rows), rows
 
     def _merged(self, entries: Sequence[ManifestEntry]) -> Iterator[pa.RecordBatch]:
-        """What merging makes of the files of a bucket."""
+        """What merging makes of the files of buckets."""
         store = self.request.store
         request = ReadRequest(store, tuple(store.schema.column_names), None)
-        types = store.key_types
-        for _, group in groupby(entries, lambda entry: entry.bucket):
-            together = list(group)
-            sections = split_into_sections(
-                [entry.file for entry in together],
-                lambda one: (decode(one.min_key, types), decode(one.max_key, types)),
+        for place, group in groupby(entries, lambda entry: entry.place):
+            sections = split_into_sections([entry.file for entry in group], store.key_range)
+            yield from read_sections(
+                request, self.partition, store.bucket_directory(place), sections, use_threads=False
             )
-            directory = self._directory(together[0])
-            yield from read_sections(request, self.partition, directory, sections, use_threads=False)
-
-    def _directory(self, entry: ManifestEntry) -> str:
-        return self.request.store.paths.bucket(self.partition_path, entry.bucket)
 
     def _rows_of(self, entry: ManifestEntry) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
         store = self.request.store
         # Rows that are compared are compared whole.
-        columns = store.schema.column_names if self.content == "difference" else _columns_needed(self.request)
+        columns = store.schema.column_names if self.replaced else _columns_needed(self.request)
         request = ReadRequest(store, tuple(columns), None)
+        directory = store.bucket_directory(entry.place)
         if not store.schema.primary_keys:
             section = Section((SortedRun((entry.file,)),))
-            for rows in read_sections(request, entry.partition, self._directory(entry), [section], use_threads=False):
+            for rows in read_sections(request, entry.partition, directory, [section], use_threads=False):
                 yield _kind(INSERT, rows), rows
             return
         keys = set(store.schema.trimmed_primary_keys)
         names = [f"{KEY_PREFIX}{name}" if name in keys else name for name in request.columns]
-        for run in read_file(request, entry.partition, self._directory(entry), entry.file):
+        for run in read_file(request, entry.partition, directory, entry.file):
             rows = run.select(names).rename_columns(list(request.columns))
             yield pa.array(KINDS).take(run.column(VALUE_KIND)), rows
 
@@ -130,6 +121,7 @@ def changes_schema(store: TableStore, columns: Sequence[str]) -> pa.Schema:
 def plan_changes(request: ReadRequest, after: int, until: int) -> Iterator[ChangeSplit]:
     """What the snapshots after one id and up to another did, in order. Raises NotFound if one of them has expired."""
     store = request.store
+    refuse_unsupported(store.schema.options, str(store.identifier), for_writing=False)
     if store.schema.options.get("deletion-vectors.enabled", "false") == "true":
         raise Unsupported(
             f"Table {store.identifier} has 'deletion-vectors.enabled': rows that are marked as deleted leave no change to read."
@@ -142,7 +134,7 @@ def plan_first_reading(request: ReadRequest, snapshot: Snapshot) -> Iterator[Cha
     """All rows of a snapshot, as a reader of changes begins with them."""
     columns = tuple(_columns_needed(request))
     for split in Scan(request.store, snapshot, columns, request.predicate).splits:
-        yield ChangeSplit(request, snapshot.id, split.partition, "", "all new", current=split)
+        yield ChangeSplit(request, snapshot.id, split.partition, current=split)
 
 
 def latest_schema(store: TableStore) -> TableStore:
@@ -177,9 +169,6 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
 def _plan(
     request: ReadRequest, snapshot: Snapshot, added: Sequence[ManifestEntry], removed: Sequence[ManifestEntry]
 ) -> Iterator[ChangeSplit]:
-    store = request.store
-    scan = Scan(store, snapshot)
-
     replaced = {entry.partition for entry in removed}
 
     def place(entry: ManifestEntry) -> tuple[bytes, int]:
@@ -194,9 +183,7 @@ def _plan(
     for where in sorted(came.keys() | went.keys()):
         partition = where[0]
         if tracks(snapshot, partition):
-            content: Literal["difference", "as written"] = "difference" if where in went else "as written"
-            path = scan.partition_path(partition)
-            yield ChangeSplit(request, snapshot.id, partition, path, content, came.get(where, ()), went.get(where, ()))
+            yield ChangeSplit(request, snapshot.id, partition, came.get(where, ()), went.get(where, ()))
 
 
 def _columns_needed(request: ReadRequest) -> list[str]:

@@ -18,13 +18,12 @@ from ..format import avro
 from ..format.binary_row import EMPTY_ROW, buckets_of, decoder, hash_rows
 from ..format.column_stats import ColumnStats, deserialize
 from ..format.deletion_vector import DeletionVector
-from ..lsm.sorted_run import Key, Section, SortedRun, cut_by_key, split_into_sections
+from ..lsm.sorted_run import Section, SortedRun, cut_by_key, split_into_sections
 from ..metadata.live_files import live_files
-from ..metadata.manifest import DataFile, ManifestEntry, ManifestFile
+from ..metadata.manifest import DataFile, ManifestEntry, ManifestFile, Place
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..options import refuse_unsupported
-from ..paths import partition_path
 from ..values import to_arrow
 from .predicate import Predicate, exact_values, restricted_to
 from .split import Split
@@ -79,7 +78,7 @@ class Scan:
     @cached_property
     def splits(self) -> list[Split]:
         """Splits of about `source.split.target-size`, in the order of partitions and buckets."""
-        places: dict[tuple[bytes, int], list[DataFile]] = {}
+        places: dict[Place, list[DataFile]] = {}
         # Here compaction settles what stands: rows that it has not seen are not there yet.
         hides_level_0 = self.store.schema.primary_keys and (
             self.store.options.merge_engine == "first-row" or self._has_deletion_vectors
@@ -87,10 +86,10 @@ class Scan:
         for entry in self.entries:
             if hides_level_0 and entry.file.level == 0:
                 continue
-            places.setdefault((entry.partition, entry.bucket), []).append(entry.file)
+            places.setdefault(entry.place, []).append(entry.file)
         splits: list[Split] = []
         for (partition, bucket), files in sorted(places.items()):
-            directory = self.store.paths.bucket(self.partition_path(partition), bucket)
+            directory = self.store.bucket_directory((partition, bucket))
             sections = self._cut_large(self._prune_sections(self._sections(files)))
             splits += [
                 Split(self.request, partition, bucket, directory, tuple(packed), self._vectors_of(packed))
@@ -117,11 +116,10 @@ class Scan:
         return [
             piece
             for section in sections
-            for piece in (cut_by_key(section, target, self._key_range) if section.size_bytes > target else [section])
+            for piece in (
+                cut_by_key(section, target, self.store.key_range) if section.size_bytes > target else [section]
+            )
         ]
-
-    def _key_range(self, file: DataFile) -> tuple[Key, Key]:
-        return self.store.decode_key(file.min_key), self.store.decode_key(file.max_key)
 
     @property
     def _has_deletion_vectors(self) -> bool:
@@ -132,19 +130,13 @@ class Scan:
         names = (file.name for section in sections for file in section.files) if vectors else ()
         return {name: vectors[name] for name in names if name in vectors}
 
-    def partition_path(self, partition: bytes) -> str:
-        """`k1=v1/k2=v2` of a partition; empty for tables without."""
-        schema = self.store.schema
-        values = self.store.decode_partition(partition)
-        return partition_path(schema.fields_named(schema.partition_keys), values, self.store.options)
-
     def _sections(self, files: Sequence[DataFile]) -> list[Section]:
         key_types = self.store.key_types
         if not key_types or self._has_deletion_vectors:
             # With deletion vectors, what a newer file replaced is marked in the older one: nothing is merged.
             ordered = sorted(files, key=lambda file: file.min_sequence_number)
             return [Section((SortedRun((file,)),)) for file in ordered]
-        return split_into_sections(files, self._key_range)
+        return split_into_sections(files, self.store.key_range)
 
     def _prune_sections(self, sections: list[Section]) -> list[Section]:
         """Drop sections of a single file by its value statistics; others must be merged whole."""
@@ -280,7 +272,7 @@ class _Pruning:
         self._partition_types = store.partition_types
         self._partition_filter = restricted_to(predicate, set(schema.partition_keys)) if schema.partition_keys else None
         self._key_names = schema.trimmed_primary_keys
-        self._decode_key, self._decode_partition = store.decode_key, store.decode_partition
+        self._store = store
         self._key_filter = restricted_to(predicate, set(self._key_names)) if self._key_names else None
         self._bucket_hashes = _bucket_hashes(schema.fields_named(schema.bucket_keys), predicate)
         self._partitions: dict[bytes, bool] = {}
@@ -309,11 +301,8 @@ class _Pruning:
             return True
         kept = self._partitions.get(partition)
         if kept is None:
-            values = self._decode_partition(partition)
-            stats = {
-                name: ColumnStats(value, value, int(value is None))
-                for name, value in zip(self._partition_keys, values, strict=True)
-            }
+            values = self._store.partition_values(partition)
+            stats = {name: ColumnStats(value, value, int(value is None)) for name, value in values.items()}
             kept = self._partitions[partition] = self._partition_filter.may_match(stats, 1)
         return kept
 
@@ -321,7 +310,7 @@ class _Pruning:
         """By the range of its keys."""
         if self._key_filter is None:
             return True
-        low, high = self._decode_key(entry.file.min_key), self._decode_key(entry.file.max_key)
+        low, high = self._store.key_range(entry.file)
         stats: dict[str, ColumnStats] = {}
         # Only the first column is bounded by the key range as a whole, the next as long as those before are constant.
         for name, first, last in zip(self._key_names, low, high, strict=True):

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from ..data_types import DataField, arrow_schema
-from ..format.binary_row import decode
 from ..format.data_file import BATCH_ROWS, DataFileReader, RowRange
 from ..format.deletion_vector import DeletionVector
 from ..format.open_data_file import open_reader
@@ -100,8 +99,7 @@ class _SectionReader:
         names = dict.fromkeys([*request.columns, *sorted(request.predicate.columns() if request.predicate else ())])
         # A scan that wants no column still has to count rows.
         self._fields = schema.fields_named(list(names) or [schema.fields[0].name])
-        partition_values = decode(partition, self._store.partition_types)
-        self._partition = dict(zip(schema.partition_keys, partition_values, strict=True))
+        self._partition = self._store.partition_values(partition)
         self._key_fields = schema.fields_named(schema.trimmed_primary_keys)
         self._engine = merge_engine_of(schema)
 

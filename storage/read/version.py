@@ -69,6 +69,12 @@ def on_branch(store: TableStore, branch: str) -> TableStore:
         ) from None
 
 
+def all_branches(store: TableStore) -> list[TableStore]:
+    """Main, then every other branch."""
+    main = on_branch(store, MAIN_BRANCH)
+    return [main, *(on_branch(main, name) for name in branch_names(main))]
+
+
 def branch_names(store: TableStore) -> list[str]:
     """All branches but main."""
     directories = store.file_io.list_directories(store.paths.branch_directory)
@@ -103,17 +109,9 @@ def _find(store: TableStore, version: int | str | dt.datetime) -> Snapshot:
 
 def _at_watermark(store: TableStore, mark: int) -> Snapshot:
     """The earliest snapshot whose watermark has reached a mark."""
-    ids = store.snapshots.ids()
-    low, high = 0, len(ids)
-    while low < high:
-        middle = (low + high) // 2
-        reached = store.snapshots.get(ids[middle]).watermark
-        if reached is not None and reached >= mark:
-            high = middle
-        else:
-            low = middle + 1
-    if low < len(ids):
-        return store.snapshots.get(ids[low])
+    found = store.snapshots.first_with_watermark(mark)
+    if found is not None:
+        return found
     latest = store.snapshots.latest()
     raise NotFound(
         f"{store.identifier} has no snapshot with watermark {mark} or later. The latest watermark is "

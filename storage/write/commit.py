@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest, StorageError
-from ..format.binary_row import decode
 from ..identifier import Identifier
 from ..metadata.change_tracking import untracked_property
 from ..metadata.live_files import live_files
@@ -69,7 +68,7 @@ class Overwrite:
         """Whether a partition is replaced."""
         if self.matching is None:
             return True
-        values = dict(zip(store.schema.partition_keys, decode(partition, store.partition_types), strict=True))
+        values = store.partition_values(partition)
         return any(all(values[name] == value for name, value in one.items()) for one in self.matching)
 
 
@@ -144,8 +143,7 @@ class TableCommit:
         for entry in added:
             if not overwrite.covers(self._store, entry.partition):
                 self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
-                values = decode(entry.partition, self._store.partition_types)
-                shown = dict(zip(self._store.schema.partition_keys, values, strict=True))
+                shown = self._store.partition_values(entry.partition)
                 raise InvalidRequest(
                     f"The rows hold some of partition {shown}, which this overwrite of {self._store.identifier} does not "
                     f"replace ({overwrite.matching}). Filter the rows, or overwrite those partitions too."
@@ -329,10 +327,13 @@ class _Attempt:
 
     def _check_bucket_count(self) -> None:
         """Rows that were hashed to another number of buckets than the table has by now would not be found."""
-        store, latest = self._store, self._latest
-        newest = store.schemas.latest() if latest is not None else None
-        if newest is None or newest.id <= store.schema.id or not self._change.added:
+        store = self._store
+        # Versions have no gaps, so that one look tells whether there is a newer one.
+        is_current = not store.file_io.exists(store.paths.schema(store.schema.id + 1))
+        if self._latest is None or not self._change.added or is_current:
             return
+        newest = store.schemas.latest()
+        assert newest is not None, "a version of a schema is never deleted"
         count = newest.table_options.bucket
         if any(entry.total_buckets not in (count, -1) for entry in self._change.added):
             raise CommitConflict(

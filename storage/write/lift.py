@@ -6,6 +6,7 @@ Only where they do not overlap and hold no deletes; files that do stay on level 
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
+from operator import attrgetter
 
 from ..data_types import DataType
 from ..format.binary_row import decode
@@ -14,11 +15,8 @@ from ..metadata.manifest import ManifestEntry
 
 def lift_to_top(entries: Sequence[ManifestEntry], key_types: Sequence[DataType], top_level: int) -> list[ManifestEntry]:
     """The entries, those of buckets that allow it on the top level."""
-
-    def place(entry: ManifestEntry) -> tuple[bytes, int]:
-        return entry.partition, entry.bucket
-
     lifted: list[ManifestEntry] = []
+    place = attrgetter("place")
     for _, group in groupby(sorted(entries, key=place), place):
         together = list(group)
         if _is_a_run(together, key_types):

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -89,8 +90,8 @@ class _KnownPlaces:
         for entry in entries:
             if entry.bucket >= 0:
                 self.bucket_counts[entry.partition] = entry.total_buckets
-            place = (entry.partition, entry.bucket)
-            self.highest[place] = max(self.highest.get(place, -1), entry.file.max_sequence_number)
+            highest = max(self.highest.get(entry.place, -1), entry.file.max_sequence_number)
+            self.highest[entry.place] = highest
 
 
 _known: WeakKeyDictionary[TableStore, _KnownPlaces] = WeakKeyDictionary()
@@ -147,6 +148,14 @@ class TableWrite:
         self._bucket_fields = self._schema.fields_named(self._schema.bucket_keys) if self._options.bucket > 0 else []
         self._partition_fields = self._schema.fields_named(self._schema.partition_keys)
         self._engine = merge_engine_of(self._schema)
+
+    def __enter__(self) -> Self:
+        """Whoever leaves by an error leaves no file behind."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.abort()
 
     def write(self, rows: Rows, row_kind_column: str | None = None) -> None:
         """Take rows. Raises InvalidRequest if they do not fit the table; nothing of them is kept then."""

@@ -9,13 +9,13 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
 
 from storage import Catalog, CommitId, Table
+from tests.crash.forks import forked
 
 CHANGES = ("os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate")
 NEW = {"id": [2, 3, 4], "item": ["new"] * 3}
@@ -61,24 +61,6 @@ def state(directory: Path) -> dict[str, object]:
     snapshot = table.snapshot()
     assert snapshot is not None
     return {"snapshot": snapshot.id, "rows": sorted((row["id"], row["item"]) for row in table.to_arrow().to_pylist())}
-
-
-def forked(act: Callable[..., object], *arguments: object) -> tuple[int, object]:
-    """Exit code of a fork that acts, and what it returned."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            os.write(writing, json.dumps(act(*arguments)).encode())
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(writing)
-    with os.fdopen(reading) as answer:
-        text = answer.read()
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status), json.loads(text) if text else None
 
 
 def main(root: Path, operation: str) -> None:

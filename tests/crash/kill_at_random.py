@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from storage import Catalog, CommitConflict, CommitId, Table
+from tests.crash.forks import forked, started
 
 KEYS = 60
 
@@ -112,7 +113,7 @@ def work(directory: Path, seed: int) -> None:
         begun = None
 
 
-def verdict(directory: Path, *, at_the_end: bool) -> dict[str, Any]:
+def verdict(directory: Path, at_the_end: bool) -> dict[str, Any]:
     rows, begun = Journal(directory).replayed()
     table = table_in(directory)
     seen = {row["id"]: row["v"] for row in table.to_arrow().to_pylist()}
@@ -127,42 +128,18 @@ def verdict(directory: Path, *, at_the_end: bool) -> dict[str, Any]:
             "twice": len(own) - len(set(own))}  # fmt: skip
 
 
-def forked(act: Any, *arguments: Any) -> tuple[int, Any]:
-    """The process id of a fork that acts, and where its answer comes."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        code = 1
-        try:
-            os.write(writing, json.dumps(act(*arguments)).encode())
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(writing)
-    return child, os.fdopen(reading)
-
-
-def answer(act: Any, *arguments: Any, **options: Any) -> Any:
-    child, stream = forked(lambda: act(*arguments, **options))
-    with stream:
-        text = stream.read()
-    os.waitpid(child, 0)
-    return json.loads(text) if text else {"sound": False, "broken": ["the check itself failed"]}
-
-
 def main(directory: Path, kills: int, seed: int) -> None:
     chosen = random.Random(seed)
-    child, stream = forked(prepare, directory)
-    stream.read()
-    os.waitpid(child, 0)
+    forked(prepare, directory)
     for number in range(kills):
-        child, stream = forked(work, directory, chosen.randrange(2**32))
+        child, stream = started(work, directory, chosen.randrange(2**32))
         time.sleep(chosen.uniform(0.02, 0.25))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         stream.close()
-        print(json.dumps({"kill": number, **answer(verdict, directory, at_the_end=number == kills - 1)}), flush=True)
+        _, found = forked(verdict, directory, number == kills - 1)
+        found = found or {"sound": False, "broken": ["the check itself failed"]}
+        print(json.dumps({"kill": number, **found}), flush=True)
 
 
 if __name__ == "__main__":

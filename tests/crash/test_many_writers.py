@@ -22,22 +22,28 @@ for commit in range(commits):
 """
 
 
+def run_at_once(warehouse: Path, scripts: list[tuple[str, tuple[int, ...]]]) -> None:
+    """Run scripts, each in a process of its own, all at the same time; none may fail."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(warehouse), *map(str, arguments)],
+            cwd=Path(__file__).parent.parent.parent,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for script, arguments in scripts
+    ]
+    for process in processes:
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors.decode()[-2000:]
+
+
 @pytest.mark.parametrize("write_only", [True, False])
 def test_eight_processes_of_25_commits_make_200_snapshots_and_lose_no_row(tmp_path: Path, write_only: bool) -> None:
     schema = pa.schema([("id", pa.int64()), ("item", pa.string())])
     options = {"bucket": 2, "write-only": write_only}
     table = Catalog(str(tmp_path)).create_table("shop.orders", schema, primary_key=["id"], options=options)
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(tmp_path), *map(str, (number, COMMITS, ROWS))],
-            cwd=Path(__file__).parent.parent.parent,
-            stderr=subprocess.PIPE,
-        )
-        for number in range(PROCESSES)
-    ]
-    for process in processes:
-        _, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors.decode()[-2000:]
+    run_at_once(tmp_path, [(SCRIPT, (number, COMMITS, ROWS)) for number in range(PROCESSES)])
     snapshots = list(table.store.snapshots.all())
     assert [one.id for one in snapshots] == list(range(1, len(snapshots) + 1))
     assert [one.commit_kind for one in snapshots].count("APPEND") == PROCESSES * COMMITS
@@ -70,18 +76,7 @@ def test_writers_and_compactors_at_once_lose_nothing_and_commit_nothing_twice(tm
     table = Catalog(str(tmp_path)).create_table("shop.orders", schema, primary_key=["id"], options={"bucket": 2})
     scripts = [(SCRIPT, (number, commits, ROWS)) for number in range(writers)]
     scripts += [(COMPACTOR, (writers * commits * ROWS,))] * compactors
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, str(tmp_path), *map(str, arguments)],
-            cwd=Path(__file__).parent.parent.parent,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        for script, arguments in scripts
-    ]
-    for process in processes:
-        _, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors.decode()[-2000:]
+    run_at_once(tmp_path, scripts)
     snapshots = list(table.store.snapshots.all())
     assert [one.id for one in snapshots] == list(range(1, len(snapshots) + 1))
     assert [one.commit_kind for one in snapshots].count("APPEND") == writers * commits

@@ -17,12 +17,12 @@ class Snapline(Side):
     def __init__(self, directory: str) -> None:
         super().__init__(directory)
         self._catalog = Catalog(directory)
+        self._tables: dict[str, Table] = {}
 
     def _open(self, name: str) -> Table:
         return Catalog(self.directory).table(f"bench.{name}")
 
     def _make(self, name: str, schema: pa.Schema, **how: object) -> None:
-        self._tables = getattr(self, "_tables", {})
         self._tables[name] = self._catalog.create_table(f"bench.{name}", schema, **how)  # type: ignore[arg-type]
 
     def load(self, rows: pa.Table) -> None:
