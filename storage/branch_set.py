@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from .errors import AlreadyExists, CommitConflict, InvalidRequest, NotFound
 from .file_io import FileIO
-from .maintain.branch import Verdict
+from .maintain.verdict import Verdict
 from .metadata.snapshot import Snapshot
 from .table import Table
 
@@ -25,16 +25,33 @@ OpenTable = Callable[[str], Table]
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A publication that was begun: the branch, and the snapshot that each table had before (None: it had none)."""
+    """A publication that was begun: the branch, and the snapshot that each table had before (None: it had none).
+
+    `replaces`: the branch becomes main itself, instead of being merged into it.
+    """
 
     name: str
     branch: str
     before: Mapping[str, int | None]
     discard_main: bool
+    replaces: bool = False
+
+    @property
+    def pin(self) -> str:
+        """The branch that keeps, while this is open, what a main gives up."""
+        return f"publication-{self.name}"
 
     def to_json(self) -> str:
-        value = {"branch": self.branch, "before": dict(self.before), "discardMain": self.discard_main}
+        value = {
+            "branch": self.branch, "before": dict(self.before), "discardMain": self.discard_main,
+            "replaces": self.replaces,
+        }  # fmt: skip
         return json.dumps(value, indent=2)
+
+    @classmethod
+    def from_json(cls, name: str, text: str) -> "Publication":
+        value = json.loads(text)
+        return cls(name, value["branch"], value["before"], value["discardMain"], value.get("replaces", False))
 
 
 class BranchSet:
@@ -94,6 +111,13 @@ class BranchSet:
         in between, the publication stays open: nobody who asks for a consistent view sees half of it, and `recover` goes
         on with it, or undoes it.
         """
+        return self._publish(discard_main, replaces=False)
+
+    def replace_main(self, *, discard_main: bool = False) -> dict[str, Verdict]:
+        """Make the branch the main of every table, all or none; else as `publish`. Cannot be undone once it has begun."""
+        return self._publish(discard_main, replaces=True)
+
+    def _publish(self, discard_main: bool, *, replaces: bool) -> dict[str, Verdict]:
         self._journal.refuse_open(self.tables)
         verdicts = self.verdicts()
         diverged = {name: verdict for name, verdict in verdicts.items() if verdict.kind == "diverged"}
@@ -104,7 +128,7 @@ class BranchSet:
                 "changes to main again."
             )
         before = {name: _id(self._table(name).snapshot()) for name in self.tables}
-        publication = self._journal.open(self.branch, before, discard_main)
+        publication = self._journal.open(self.branch, before, discard_main, replaces=replaces)
         finish(self._table, self._journal, publication)
         return verdicts
 
@@ -116,37 +140,81 @@ def _id(snapshot: Snapshot | None) -> int | None:
 def finish(open_table: OpenTable, journal: "Journal", publication: Publication) -> None:
     """Take over what is not taken over yet, and close the publication. Can be called again after a crash."""
     for name in publication.before:
+        table = open_table(name)
         try:
-            open_table(name).branches.fast_forward(publication.branch, discard_main=publication.discard_main)
+            if publication.replaces:
+                if table.branches.has_other(publication.branch):
+                    _pin(table, publication)
+                table.branches.replace_main(publication.branch, discard_main=publication.discard_main)
+            else:
+                if publication.discard_main:
+                    _pin(table, publication)
+                table.branches.merge(publication.branch, discard_main=publication.discard_main)
         except CommitConflict as error:
             raise CommitConflict(
                 f"The publication of branch {publication.branch!r} stays open, for {name} cannot take it over: {error} "
                 "Readers of a consistent view see none of it. Recover with discard-main, or undo it."
             ) from None
-    journal.close(publication)
+    close(open_table, journal, publication)
+
+
+def _pin(table: Table, publication: Publication) -> None:
+    """Keep what main is about to give up, on a branch, for those who read the state before, and for an undo."""
+    verdict = table.branches.verdict(publication.branch)
+    if not verdict.lost:
+        return
+    if publication.pin not in table.branches.names():
+        table.branches.create(publication.pin)
+    table.branches.lengthen(publication.pin, verdict.common or 0)
 
 
 def undo(open_table: OpenTable, journal: "Journal", publication: Publication) -> None:
-    """Roll every table back to what it had before, and close the publication.
+    """Take every table back to what it had before, and close the publication.
 
-    Raises CommitConflict, doing nothing, if somebody has written to one of them since: that would be lost.
+    Raises CommitConflict, doing nothing, if somebody has written to one of them since: that would be lost; or if a main
+    has been replaced.
     """
     for name, before in publication.before.items():
         table = open_table(name)
+        if publication.replaces and not table.branches.has_other(publication.branch):
+            raise CommitConflict(
+                f"The publication of branch {publication.branch!r} cannot be undone: it is the main of {name} already. "
+                "Finish it instead."
+            )
+        kept = _pinned(table, publication)
         for snapshot in table.branches.verdict(publication.branch).lost:
-            if snapshot.id > (before or 0):
+            if snapshot.uuid not in kept and (kept or snapshot.id > (before or 0)):
                 raise CommitConflict(
                     f"The publication of branch {publication.branch!r} cannot be undone: {snapshot.commit_user} has written "
                     f"snapshot {snapshot.id} of {name} since. Finish it instead."
                 )
     for name, before in publication.before.items():
         table = open_table(name)
-        if before is None:
+        if _pinned(table, publication):
+            table.branches.merge(publication.pin, discard_main=True)
+        elif before is None:
             if table.snapshot() is not None:
                 table.truncate()
         elif _id(table.snapshot()) != before:
             table.rollback_to(before)
-    journal.close(publication)
+    close(open_table, journal, publication)
+
+
+def _pinned(table: Table, publication: Publication) -> dict[str | None, Snapshot]:
+    """The snapshots that are kept while a publication is open, by uuid."""
+    if publication.pin not in table.branches.names():
+        return {}
+    return {one.uuid: one for one in table.on_branch(publication.pin).store.snapshots.all()}
+
+
+def close(open_table: OpenTable, journal: "Journal", publication: Publication) -> None:
+    """Write down that a publication is done, and forget what was kept for it. Can be called again after a crash."""
+    journal.write_closed(publication)
+    for name in publication.before:
+        branches = open_table(name).branches
+        if publication.pin in branches.names():
+            branches.delete(publication.pin)
+    journal.forget_open(publication)
 
 
 class Journal:
@@ -156,33 +224,44 @@ class Journal:
         self._file_io = file_io
         self._directory = posixpath.join(root, _DIRECTORY)
 
-    def open(self, branch: str, before: Mapping[str, int | None], discard_main: bool) -> Publication:
+    def open(
+        self, branch: str, before: Mapping[str, int | None], discard_main: bool, *, replaces: bool = False
+    ) -> Publication:
         """Write down what is about to happen."""
         number = max((int(name.split("-")[1]) for name in self._names()), default=0) + 1
         while True:
-            publication = Publication(f"{number:08d}", branch, dict(before), discard_main)
+            publication = Publication(f"{number:08d}", branch, dict(before), discard_main, replaces)
             path = f"{self._directory}/{_OPEN}{publication.name}"
             if self._file_io.create_exclusively(path, publication.to_json().encode()):
                 return publication
             number += 1
 
-    def close(self, publication: Publication) -> None:
-        """It is done. The closed journal is written before the open one goes, so that a number is never used twice."""
+    def write_closed(self, publication: Publication) -> None:
+        """It is done: whoever looks from now on sees the new state."""
         self._file_io.overwrite(f"{self._directory}/{_CLOSED}{publication.name}", publication.to_json().encode())
+
+    def forget_open(self, publication: Publication) -> None:
+        """Nothing is left to be done. The closed journal stays, so that a number is never used twice."""
         self._file_io.delete(f"{self._directory}/{_OPEN}{publication.name}")
         closed = sorted(name for name in self._names() if name.startswith(_CLOSED))
         self._file_io.delete_quietly([f"{self._directory}/{name}" for name in closed[:-_CLOSED_KEPT]])
 
     def all_open(self) -> list[Publication]:
         """Publications that were begun and are not done, in order."""
-        found = []
         names = self._names()
+        return [one for one in self._begun(names) if f"{_CLOSED}{one.name}" not in names]
+
+    def all_closing(self) -> list[Publication]:
+        """Publications that are done, but for what was kept for them."""
+        names = self._names()
+        return [one for one in self._begun(names) if f"{_CLOSED}{one.name}" in names]
+
+    def _begun(self, names: Sequence[str]) -> list[Publication]:
+        found = []
         for name in sorted(one for one in names if one.startswith(_OPEN)):
-            number = name.removeprefix(_OPEN)
             text = self._file_io.read_text_or_none(f"{self._directory}/{name}")
-            if text is not None and f"{_CLOSED}{number}" not in names:
-                value = json.loads(text)
-                found.append(Publication(number, value["branch"], value["before"], value["discardMain"]))
+            if text is not None:
+                found.append(Publication.from_json(name.removeprefix(_OPEN), text))
         return found
 
     def refuse_open(self, tables: Sequence[str]) -> None:
@@ -207,19 +286,25 @@ def consistent_view(open_table: OpenTable, journal: "Journal", tables: Sequence[
     """Tables fixed at snapshots of which no publication is half to be seen. Raises CommitConflict if that takes too long."""
     for _ in range(_VIEW_TRIES):
         state = journal.state()
-        before: dict[str, int | None] = {}
+        before: dict[str, Publication] = {}
         for publication in journal.all_open():
-            for name, number in publication.before.items():
-                before.setdefault(name, number)
-        view: dict[str, Table] = {}
-        for name in tables:
-            table = open_table(name)
-            number = before[name] if name in before else _id(table.snapshot())
-            if number is not None:
-                table = table.at(number)
-            elif name in before:
-                raise NotFound(f"{name} has no snapshot before the publication that is open.")
-            view[name] = table
+            for name in publication.before:
+                before.setdefault(name, publication)
+        view = {name: _fixed(open_table(name), name, before.get(name)) for name in tables}
         if journal.state() == state:
             return view
     raise CommitConflict("Publications follow each other too fast for a consistent view. Try again.")
+
+
+def _fixed(table: Table, name: str, publication: Publication | None) -> Table:
+    """A table as it was before a publication that is open, or as it is."""
+    if publication is None:
+        snapshot = table.snapshot()
+        return table if snapshot is None else table.at(snapshot)
+    number = publication.before[name]
+    if number is None:
+        raise NotFound(f"{name} has no snapshot before the publication that is open.")
+    for kept in _pinned(table, publication).values():
+        if kept.id == number:
+            return table.at(kept)
+    return table.at(table.snapshot(number))

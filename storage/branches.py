@@ -4,7 +4,10 @@ from collections.abc import Sequence
 
 from .errors import InvalidRequest
 from .identifier import MAIN_BRANCH
-from .maintain.branch import Verdict, create_branch, delete_branch, fast_forward, judge
+from .maintain.branch import create_branch, delete_branch
+from .maintain.merge_branch import copy_tags, fast_forward, merge_branch, restore_earlier
+from .maintain.replace_main import replace_main
+from .maintain.verdict import Verdict, judge
 from .metadata.table_store import TableStore
 from .read.version import branch_names, on_branch, resolve_version
 from .write.commit import CommitListener
@@ -41,16 +44,41 @@ class Branches:
 
     def verdict(self, name: str) -> Verdict:
         """Whether main can take a branch over without losing anything."""
-        return judge(on_branch(self._store, MAIN_BRANCH), on_branch(self._store, name))
+        return judge(*self._sides(name))
+
+    def merge(self, name: str, *, discard_main: bool = False) -> Verdict:
+        """Take a branch over into main; the branch stays. Can be called again after a crash.
+
+        What main did elsewhere since is kept. Raises CommitConflict that names what would be lost if main has diverged,
+        unless `discard_main`.
+        """
+        return merge_branch(*self._sides(name), discard_main=discard_main, listeners=self._listeners)
 
     def fast_forward(self, name: str, *, discard_main: bool = False) -> Verdict:
-        """Make a branch's snapshots main's own; the branch stays. Can be called again after a crash.
+        """Make main what a branch is; the branch stays. Can be called again after a crash.
 
         Raises CommitConflict that names what would be lost if main has moved, unless `discard_main`.
         """
-        return fast_forward(
-            on_branch(self._store, MAIN_BRANCH),
-            on_branch(self._store, name),
-            discard_main=discard_main,
-            listeners=self._listeners,
-        )
+        return fast_forward(*self._sides(name), discard_main=discard_main, listeners=self._listeners)
+
+    def replace_main(self, name: str, *, discard_main: bool = False) -> Verdict:
+        """Make a branch the main of the table: jobs that write to it go on, what main was is dropped.
+
+        What main did elsewhere since is put on top of the branch. Can be called again after a crash. Tables that were
+        opened before have to be opened again. Raises CommitConflict that names what would be lost if main has diverged,
+        unless `discard_main`.
+        """
+        return replace_main(self._store, name, discard_main=discard_main, listeners=self._listeners)
+
+    def has_other(self, name: str) -> bool:
+        """Whether there is a branch of that name, and it is not the main one. Raises NotFound if there is none."""
+        return on_branch(self._store, name).identifier.branch != MAIN_BRANCH
+
+    def lengthen(self, name: str, earliest_id: int) -> None:
+        """Give a branch main's earlier snapshots, back to one, and main's tags of them."""
+        main, branch = self._sides(name)
+        restore_earlier(main, branch, from_id=earliest_id)
+        copy_tags(main, branch)
+
+    def _sides(self, name: str) -> tuple[TableStore, TableStore]:
+        return on_branch(self._store, MAIN_BRANCH), on_branch(self._store, name)

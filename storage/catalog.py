@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .branch_set import BranchSet, Journal, Publication, consistent_view, finish
+from .branch_set import BranchSet, Journal, Publication, close, consistent_view, finish
 from .branch_set import undo as undo_publication
 from .clock import Clock
 from .data_types import DataField
@@ -22,6 +22,7 @@ from .identifier import MAIN_BRANCH, Identifier, check_name
 from .lock import CatalogLock
 from .lsm.merge_engines import merge_engine_of
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
+from .metadata.main_branch import find_main
 from .metadata.schema import SchemaFiles, new_schema
 from .metadata.table_store import TableStore
 from .paths import TablePaths
@@ -119,7 +120,7 @@ class Catalog:
             found += [
                 f"{one}.{table}"
                 for table in self._file_io.list_directories(directory)
-                if SchemaFiles(self._file_io, TablePaths(f"{directory}/{table}")).ids()
+                if self._has_schema(TablePaths(f"{directory}/{table}"))
             ]
         return sorted(found)
 
@@ -148,7 +149,13 @@ class Catalog:
     def exists(self, name: str) -> bool:
         """Whether there is a table of that name."""
         identifier = Identifier.parse(name)
-        return bool(SchemaFiles(self._file_io, TablePaths(self._path(identifier), identifier.branch)).ids())
+        return self._has_schema(TablePaths(self._path(identifier), identifier.branch))
+
+    def _has_schema(self, paths: TablePaths) -> bool:
+        if SchemaFiles(self._file_io, paths).ids():
+            return True
+        # Main may have been replaced with a branch.
+        return paths.branch == MAIN_BRANCH and find_main(self._file_io, paths.root) != paths
 
     def read(self, name: str) -> pa.Table:
         """All rows of a table or system table (`db.t$snapshots`)."""
@@ -196,7 +203,7 @@ class Catalog:
         merge_engine_of(first)
         self.create_database(identifier.database)
         schemas = SchemaFiles(self._file_io, TablePaths(self._path(identifier)))
-        if schemas.ids() or not schemas.create(first):
+        if self.exists(name) or not schemas.create(first):
             if if_not_exists:
                 return self.table(name)
             raise AlreadyExists(f"Table {identifier} exists. Drop it first, or create it if it does not exist.")
@@ -232,6 +239,8 @@ class Catalog:
         Raises CommitConflict, leaving them open, for what would lose somebody's work.
         """
         journal = self._journal
+        for done in journal.all_closing():
+            close(self.table, journal, done)
         found = journal.all_open()
         for publication in found:
             if undo:
@@ -251,6 +260,7 @@ class Catalog:
         # Without schemas there is no table, so a crash in the middle leaves none that is half there.
         root = self._path(identifier)
         self._file_io.delete_directory(f"{root}/schema")
+        self._file_io.delete(TablePaths(root).main_branch_file)
         self._file_io.delete_directory(root)
 
     def _path(self, identifier: Identifier) -> str:

@@ -5,6 +5,7 @@
     ├── NotFound               a table, tag, snapshot, file … does not exist
     ├── AlreadyExists          … exists already
     ├── CommitConflict         another writer came first: read again, then retry
+    │   └── MainReplaced       the table has another main branch since it was opened: open it again
     ├── CommitOutcomeUnknown   the commit may have landed: look for its identifier before retrying
     ├── CorruptData            bytes on disk contradict the format
     └── Unsupported            a feature of the format that is refused by name
@@ -32,6 +33,10 @@ class AlreadyExists(StorageError):
 
 class CommitConflict(StorageError):
     """Another writer changed what this commit builds on."""
+
+
+class MainReplaced(CommitConflict):
+    """Main was replaced with a branch after the table had been opened."""
 
 
 class CommitOutcomeUnknown(StorageError):

@@ -169,6 +169,32 @@ class TableOptions(Options):
     tag_default_time_retained_ms: int | None = option(
         "tag.default-time-retained", None, "How long tags are kept that are created without a retention.", "duration"
     )
+    snapshot_num_retained_min: int = option(
+        "snapshot.num-retained.min",
+        "10",
+        "How many of the latest snapshots never expire by themselves.",
+        "whole number",
+    )
+    snapshot_num_retained_max: int | None = option(
+        "snapshot.num-retained.max", None, "How many of the latest snapshots are kept at the most.", "whole number"
+    )
+    snapshot_time_retained_ms: int = option(
+        "snapshot.time-retained", "1 h", "How long snapshots are kept beyond the minimum. With this or one of "
+        "`snapshot.num-retained.*` set, each commit lets old snapshots go; else only `expire-snapshots` does.", "duration"
+    )  # fmt: skip
+    snapshot_expire_limit: int = option(
+        "snapshot.expire.limit", "50", "How many snapshots go at the most with one commit.", "whole number"
+    )
+    changelog_num_retained_min: int | None = option(
+        "changelog.num-retained.min", None, "How many changelogs never expire. With this or one of the next two set, "
+        "changelogs outlive their snapshots; what is not set is as for snapshots.", "whole number"
+    )  # fmt: skip
+    changelog_num_retained_max: int | None = option(
+        "changelog.num-retained.max", None, "How many changelogs are kept at the most.", "whole number"
+    )
+    changelog_time_retained_ms: int | None = option(
+        "changelog.time-retained", None, "How long changelogs are kept beyond the minimum.", "duration"
+    )
     partition_expiration_ms: int | None = option(
         "partition.expiration-time", None, "Partitions older than this are dropped by `expire_partitions`.", "duration"
     )

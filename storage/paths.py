@@ -18,7 +18,7 @@ _ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(code) for code in range(0x2
 
 @dataclass(frozen=True, slots=True)
 class TablePaths:
-    """Paths of one branch of one table. `root` is the table's directory."""
+    """Paths of one branch of one table. `root` is the table's directory; `branch` names a directory, `main` its own."""
 
     root: str
     branch: str = MAIN_BRANCH
@@ -45,8 +45,25 @@ class TablePaths:
         return f"{self.root}/branch"
 
     @property
+    def main_branch_file(self) -> str:
+        return f"{self.root}/MAIN-BRANCH"
+
+    @property
+    def origin(self) -> str:
+        """What the branch was made from."""
+        return f"{self.metadata_root}/ORIGIN"
+
+    @property
     def consumer_directory(self) -> str:
         return f"{self.metadata_root}/consumer"
+
+    @property
+    def changelog_directory(self) -> str:
+        return f"{self.metadata_root}/changelog"
+
+    def changelog(self, snapshot_id: int) -> str:
+        """The copy of a snapshot file that is kept for its changelog."""
+        return f"{self.changelog_directory}/changelog-{snapshot_id}"
 
     def consumer(self, name: str) -> str:
         return f"{self.consumer_directory}/consumer-{name}"

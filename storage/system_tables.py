@@ -10,11 +10,12 @@ import pyarrow as pa
 from .errors import InvalidRequest
 from .format.binary_row import EMPTY_ROW, decode
 from .format.column_stats import SerializedStats, deserialize
+from .metadata.branch_origin import read_origin
 from .metadata.manifest import ManifestEntry
 from .metadata.table_store import TableStore
 from .read.changes import KINDS, ROW_KIND
 from .read.scan import FileStatistics, Scan
-from .read.version import branch_names
+from .read.version import branch_names, on_branch
 from .values import cast_text
 
 _TIME = pa.timestamp("ms")
@@ -43,7 +44,9 @@ _SCHEMAS = {
         ("tag_name!", _TEXT), ("snapshot_id!", _LONG), ("schema_id!", _LONG), ("commit_time!", _TIME),
         ("record_count", _LONG), ("create_time", _TIME), ("time_retained", _TEXT),
     ),
-    "branches": _columns(("branch_name!", _TEXT), ("create_time!", _TIME)),
+    "branches": _columns(
+        ("branch_name!", _TEXT), ("create_time!", _TIME), ("tag_name", _TEXT), ("tagged_snapshot_id", _LONG)
+    ),
     "files": _columns(
         ("partition", _TEXT), ("bucket!", _INT), ("file_path!", _TEXT), ("file_format!", _TEXT), ("schema_id!", _LONG),
         ("level!", _INT), ("record_count!", _LONG), ("file_size_in_bytes!", _LONG), ("min_key", _TEXT),
@@ -142,9 +145,15 @@ def _iso_duration(seconds: float) -> str:
 def _branches(store: TableStore) -> Rows:
     rows = []
     for name in branch_names(store):
-        schema = store.file_io.read_text_or_none(f"{store.paths.branch_directory}/branch-{name}/schema/schema-0")
-        created = json.loads(schema).get("timeMillis", 0) if schema else 0
-        rows.append((name, _local(created)))
+        branch = on_branch(store, name)
+        origin = read_origin(store.file_io, branch.paths)
+        if origin is not None:
+            tag, snapshot_id, created = origin.tag, origin.snapshot_id, origin.create_time_ms
+        else:
+            # Another writer made it: it began where its history does.
+            snapshot_id, created = branch.snapshots.earliest_id(), branch.schemas.get(0).time_ms
+            tag = next((one.name for one in branch.tags.all() if one.snapshot.id == snapshot_id), None)
+        rows.append((name, _local(created), tag, snapshot_id))
     return rows
 
 

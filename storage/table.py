@@ -2,7 +2,7 @@
 
 import datetime as dt
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,7 +17,7 @@ from .identifier import Identifier, SnapshotRef
 from .lsm.merge_engines import merge_engine_of
 from .maintain.check import BrokenInvariant, check_table
 from .maintain.compaction import Progress, Run, compact
-from .maintain.expire import Removal, expire_snapshots
+from .maintain.expire import Removal, Retention, expire_snapshots, retention_of
 from .maintain.expire_partitions import expired_partitions
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
 from .maintain.references import files_of, holders_of, needed_files
@@ -42,6 +42,7 @@ from .write.table_write import CommitMessage, TableWrite
 
 _log = logging.getLogger(__name__)
 _COMPACTION_TRIES = 3
+_EXPIRES_BY_ITSELF = {"snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.time-retained"}
 Data: TypeAlias = "Rows | pa.RecordBatchReader"
 Where = str | Predicate | None
 
@@ -423,15 +424,23 @@ class Table:
             raise InvalidRequest(f"{version!r} is no version of {self.identifier} to roll back to.")
         return rollback_to(self._store, target)
 
-    def expire(self, *, retain_last: int, older_than: dt.timedelta | None = None, dry_run: bool = False) -> Removal:
+    def expire(
+        self, *, retain_last: int | None = None, older_than: dt.timedelta | None = None, dry_run: bool = False
+    ) -> Removal:
         """Let old snapshots go, all but the last few, and the files that no snapshot, tag or branch needs any more.
 
-        `older_than`: only those of at least this age. `dry_run` says what would go.
+        `older_than`: only those of at least this age. With neither, the table's options `snapshot.*` say what stays.
+        `dry_run` says what would go.
         """
         self._check_writable()
-        return expire_snapshots(
-            self._store, retain_last=retain_last, older_than_ms=self._before(older_than), dry_run=dry_run
-        )
+        if retain_last is None and older_than is not None:
+            raise InvalidRequest("Say how many snapshots stay whatever their age: retain_last.")
+        if retain_last is None:
+            retention = retention_of(self._store.options)
+        else:
+            age_ms = None if older_than is None else older_than // dt.timedelta(milliseconds=1)
+            retention = Retention(retain_last, age_ms=age_ms)
+        return expire_snapshots(self._store, retention, dry_run=dry_run)
 
     def expire_partitions(self, *, dry_run: bool = False) -> list[dict[str, Any]]:
         """Drop the partitions that are older than `partition.expiration-time`; returns their values, as the store holds
@@ -455,8 +464,7 @@ class Table:
         self, *, older_than: dt.timedelta = dt.timedelta(days=1), dry_run: bool = False
     ) -> list[OrphanFile]:
         """Delete files that nobody needs and that are older than a safety age; `dry_run` says which those are."""
-        before = self._before(older_than)
-        assert before is not None
+        before = self._store.clock.now_ms() - older_than // dt.timedelta(milliseconds=1)
         return remove_orphan_files(self._store, older_than_ms=before, dry_run=dry_run)
 
     def check(self, *, deep: bool = False) -> list[BrokenInvariant]:
@@ -472,11 +480,7 @@ class Table:
             paths = files_of(self._store, snapshot)
         else:
             paths = {path for path in needed_files(self._store) if path == what or path.endswith(f"/{what}")}
-        found = {holder for path in paths for holder in holders_of(self._store, path)}
-        return [str(holder) for holder in sorted(found)]
-
-    def _before(self, age: dt.timedelta | None) -> int | None:
-        return None if age is None else self._store.clock.now_ms() - age // dt.timedelta(milliseconds=1)
+        return [str(holder) for holder in holders_of(self._store, paths)]
 
     def new_write(
         self, *, replaces: bool = False, write_name: str | None = None, change_tracking: bool = True
@@ -523,17 +527,19 @@ class Table:
             change_tracking=change_tracking,
         )  # fmt: skip
         if snapshot is not None:
-            self._tag_after_write()
-        if snapshot is not None and overwrite is None:
-            self._compact_after_write({one.place for message in messages for one in message.added})
+            # The rows are committed: what fails here is left to the next commit, or to a schedule.
+            self._after_write("create the tag that was due", self.tags.create_due)
+            if overwrite is None:
+                self._compact_after_write({one.place for message in messages for one in message.added})
+            if not self._store.options.write_only and _EXPIRES_BY_ITSELF & self.schema.options.keys():
+                self._after_write("expire snapshots", self.expire)
         return snapshot
 
-    def _tag_after_write(self) -> None:
+    def _after_write(self, what: str, act: Callable[[], object]) -> None:
         try:
-            self.tags.create_due()
+            act()
         except (StorageError, OSError):
-            # The rows are committed; the next commit, or a schedule, creates the tag.
-            _log.exception("%s: a tag that was due could not be created", self.identifier)
+            _log.exception("%s: could not %s", self.identifier, what)
 
     def _compact_after_write(self, written: set[Place]) -> None:
         if self._store.options.write_only or not self.schema.primary_keys:

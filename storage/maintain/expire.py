@@ -1,17 +1,44 @@
 """Expire snapshots: old ones go, and with them the files that no other snapshot, tag or branch needs.
 
 What always holds: a snapshot that can be seen can be read. So the snapshot goes first, its files after it; a crash in
-between leaves files that nobody needs, which `orphan_files` finds.
+between leaves files that nobody needs, which `orphan_files` finds. Follows `docs/format.md`, "Expiry".
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..errors import InvalidRequest
 from ..metadata.consumer import Consumer
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
-from .references import Holder, delete_unneeded, files_of, needed_files
+from ..options import TableOptions
+from .references import Holder, changelog_files_of, delete_unneeded, last_needed, needed_files
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What stays: at least so many of the latest, at most so many, and all that are not older than an age.
+
+    `successor_tells`: a snapshot is as old as the one after it, which has been the state of the table since. `limit`: how
+    many go at once.
+    """
+
+    at_least: int
+    at_most: int | None = None
+    age_ms: int | None = None
+    successor_tells: bool = False
+    limit: int | None = None
+
+    def expired(self, snapshots: Sequence[Snapshot], now_ms: int) -> list[Snapshot]:
+        """Those of some snapshots, in order, that go: the oldest."""
+        most = max(0, len(snapshots) - self.at_least)
+        if self.limit is not None:
+            most = min(most, self.limit)
+        count = min(most, 0 if self.at_most is None else max(0, len(snapshots) - self.at_most))
+        offset = int(self.successor_tells)
+        while count < most and (self.age_ms is None or snapshots[count + offset].time_ms < now_ms - self.age_ms):
+            count += 1
+        return list(snapshots[:count])
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,54 +50,77 @@ class Removal:
     last_needed_by: tuple[int, ...] = ()
 
 
-def expire_snapshots(
-    store: TableStore, *, retain_last: int, older_than_ms: int | None = None, dry_run: bool = False
-) -> Removal:
-    """Expire all but the last `retain_last` snapshots, only those committed before `older_than_ms` if that is given.
-
-    Tags and branches keep what they need, consumers what they have not read. `dry_run` removes
-    nothing. Raises InvalidRequest unless one snapshot stays.
-    """
-    if retain_last < 1:
+def retention_of(options: TableOptions) -> Retention:
+    """What a table's options `snapshot.*` keep. Raises InvalidRequest for options that make no sense."""
+    at_least, at_most = options.snapshot_num_retained_min, options.snapshot_num_retained_max
+    if at_least < 1 or (at_most is not None and at_most < at_least):
         raise InvalidRequest(
-            f"retain_last = {retain_last}: at least the latest snapshot stays. Drop the table to empty it."
+            f"Options 'snapshot.num-retained.min' = {at_least} and 'snapshot.num-retained.max' = {at_most}: the first is 1 "
+            "at the least, the second not below it."
         )
-    snapshots = list(store.snapshots.all())
-    expired = snapshots[: max(0, len(snapshots) - retain_last)]
-    if older_than_ms is not None:
-        # In order: one that is young enough keeps all that follow it.
-        young = next((index for index, one in enumerate(expired) if one.time_ms >= older_than_ms), len(expired))
-        expired = expired[:young]
+    return Retention(at_least, at_most, options.snapshot_time_retained_ms, True, options.snapshot_expire_limit)
+
+
+def _changelog_retention(options: TableOptions) -> Retention | None:
+    """How long changelogs are kept; None if they go with their snapshots."""
+    at_least, at_most = options.changelog_num_retained_min, options.changelog_num_retained_max
+    if (at_least, at_most, options.changelog_time_retained_ms) == (None, None, None):
+        return None
+    snapshots = retention_of(options)
+    age_ms = options.changelog_time_retained_ms
+    return Retention(
+        snapshots.at_least if at_least is None else at_least, snapshots.at_most if at_most is None else at_most,
+        snapshots.age_ms if age_ms is None else age_ms, True,
+    )  # fmt: skip
+
+
+def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool = False) -> Removal:
+    """Expire what a retention does not keep. Tags and branches keep what they need, consumers what they have not read,
+    the options `changelog.*` the changelogs. `dry_run` removes nothing. Raises InvalidRequest unless one snapshot stays.
+    """
+    if retention.at_least < 1:
+        raise InvalidRequest(
+            f"retain_last = {retention.at_least}: at least the latest snapshot stays. Drop the table to empty it."
+        )
+    now_ms = store.clock.now_ms()
+    expired = retention.expired(list(store.snapshots.all()), now_ms)
     unread = min((one.next_snapshot_id for one in _living_consumers(store)), default=None)
     if unread is not None:
         expired = [one for one in expired if one.id < unread]
-    return remove_snapshots(store, expired, dry_run=dry_run)
+    changelogs = _changelog_retention(store.options)
+    if changelogs is not None and not dry_run:
+        for snapshot in expired:
+            store.changelogs.keep(snapshot)
+    ids = tuple(snapshot.id for snapshot in expired)
+    candidates = last_needed(store, expired)
+    if dry_run:
+        gone = {Holder(store.identifier.branch, "snapshot", str(one)) for one in ids}
+        kept = set(needed_files(store, gone, among=candidates))
+        if changelogs is not None:
+            kept |= changelog_files_of(store, expired)
+        return _removal(ids, candidates, candidates.keys() - kept)
+    remaining = [one for one in store.snapshots.ids() if one not in ids]
+    if ids and remaining:
+        store.snapshots.write_hint("EARLIEST", remaining[0])
+    for snapshot_id in ids:
+        store.snapshots.delete(snapshot_id)
+    if changelogs is not None:
+        old = changelogs.expired([*store.changelogs.all(), *store.snapshots.all()], now_ms)
+        kept_ids = set(store.changelogs.ids())
+        old = [one for one in old if one.id in kept_ids and (unread is None or one.id < unread)]
+        candidates = {**last_needed(store, old), **candidates}
+        for snapshot in old:
+            store.changelogs.delete(snapshot.id)
+        store.changelogs.write_hints()
+    # Asked again now: a tag may have been made of one of them until it was gone.
+    return _removal(ids, candidates, delete_unneeded(store, candidates))
+
+
+def _removal(ids: tuple[int, ...], candidates: dict[str, int], gone: Iterable[str]) -> Removal:
+    files = sorted(gone)
+    return Removal(ids, tuple(files), tuple(candidates[path] for path in files))
 
 
 def _living_consumers(store: TableStore) -> list[Consumer]:
     lifetime_ms = store.options.consumer_expiration_ms
     return store.consumers.all(None if lifetime_ms is None else store.clock.now_ms() - lifetime_ms)
-
-
-def remove_snapshots(store: TableStore, removed: Sequence[Snapshot], *, dry_run: bool = False) -> Removal:
-    """Remove snapshots from either end of the history, then the files that only they needed."""
-    if not removed:
-        return Removal((), ())
-    candidates: dict[str, int] = {}
-    for snapshot in removed:
-        for path in files_of(store, snapshot):
-            candidates[path] = max(snapshot.id, candidates.get(path, 0))
-    ids = tuple(snapshot.id for snapshot in removed)
-    gone = {Holder(store.identifier.branch, "snapshot", str(one)) for one in ids}
-    if dry_run:
-        files = sorted(candidates.keys() - needed_files(store, gone).keys())
-        return Removal(ids, tuple(files), tuple(candidates[path] for path in files))
-    remaining = [one for one in store.snapshots.ids() if one not in ids]
-    if remaining:
-        store.snapshots.write_hint("EARLIEST", remaining[0])
-        store.snapshots.write_hint("LATEST", remaining[-1])
-    for snapshot in removed:
-        store.file_io.delete(store.paths.snapshot(snapshot.id))
-    # Asked again now: a tag may have been made of one of them until it was gone.
-    files = delete_unneeded(store, candidates)
-    return Removal(ids, tuple(files), tuple(candidates[path] for path in files))

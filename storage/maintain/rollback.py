@@ -1,25 +1,66 @@
 """Roll a branch back to a snapshot: later snapshots and tags go, and the files that only they needed.
 
-The newest snapshot goes first, so that a reader sees the branch shrink step by step and a crash leaves a shorter
-history than before; calling it again finishes the work. Schemas stay: a rollback undoes no change of columns.
+First the branch is closed by a snapshot that shows the old state again: readers have it from then on, writers wait. Then
+the snapshots in between go, and last the one that closes. A crash leaves the branch closed; calling it again finishes the
+work. Schemas stay: a rollback undoes no change of columns.
 """
 
-from ..errors import NotFound
+from ..errors import CommitConflict, NotFound
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
-from .expire import Removal, remove_snapshots
+from ..write.close import close, closed_for, refuse_closed
+from .expire import Removal
+from .references import delete_unneeded, last_needed
+
+_REASON = "a rollback to snapshot"
 
 
-def rollback_to(store: TableStore, target: Snapshot) -> Removal:
-    """Make a snapshot the latest again, a tagged one that has expired among them. Raises NotFound for one of elsewhere."""
+def rollback_to(store: TableStore, target: Snapshot, *, seen: int | None = None) -> Removal:
+    """Make a snapshot the latest again, a tagged one that has expired among them.
+
+    `seen`: the latest snapshot that may be lost. Raises NotFound for a snapshot of elsewhere, CommitConflict if there is
+    a later one than that.
+    """
     found = store.snapshots.find(target.id)
     if found is not None and found.uuid != target.uuid:
         raise NotFound(f"{store.identifier} has another snapshot {target.id} than the one that is meant.")
+    _close(store, target, seen)
     later = [snapshot for snapshot in store.snapshots.all() if snapshot.id > target.id]
+    tags = [tag for tag in store.tags.all() if tag.snapshot.id > target.id]
+    candidates = last_needed(store, later)
+    for tag in tags:
+        candidates |= last_needed(store, [tag.snapshot])
     if found is None:
-        # Only a tag remembers it. Nothing older can be left, and ids have no gaps: it becomes the whole history.
+        # Only a tag remembers it. Nothing older can be left: it becomes the whole history.
         store.snapshots.restore(target.without_others())
-    for tag in store.tags.all():
-        if tag.snapshot.id > target.id:
-            store.tags.delete(tag.name)
-    return remove_snapshots(store, later[::-1])
+    for snapshot in reversed(later[:-1]):
+        store.snapshots.delete(snapshot.id)
+    for tag in tags:
+        store.tags.delete(tag.name)
+    for changelog_id in store.changelogs.ids():
+        if changelog_id > target.id:
+            store.changelogs.delete(changelog_id)
+    if found is None:
+        store.snapshots.write_hint("EARLIEST", target.id)
+    if later:
+        store.snapshots.write_hint("LATEST", target.id)
+        store.snapshots.delete(later[-1].id)
+    files = delete_unneeded(store, candidates)
+    return Removal(
+        tuple(one.id for one in later if closed_for(one) is None), tuple(files), tuple(candidates[one] for one in files)
+    )
+
+
+def _close(store: TableStore, target: Snapshot, seen: int | None) -> None:
+    while (latest := store.snapshots.latest()) is not None and latest != target:
+        if (closed_for(latest) or "").startswith(_REASON):
+            # What a rollback that died has left.
+            return
+        refuse_closed(store, latest)
+        if seen is not None and latest.id != seen:
+            raise CommitConflict(
+                f"A writer came first: {store.identifier} has snapshot {latest.id} by now, and {seen} was the last that may "
+                "be lost. Nothing is done; ask again."
+            )
+        if close(store, latest, f"{_REASON} {target.id}", shows=target) is not None:
+            return

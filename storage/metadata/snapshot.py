@@ -10,13 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from ..errors import CorruptData, NotFound
+from ..errors import CorruptData, MainReplaced, NotFound
 from ..file_io import FileIO
 from ..paths import TablePaths
 
 APPEND, COMPACT, OVERWRITE, ANALYZE = "APPEND", "COMPACT", "OVERWRITE", "ANALYZE"
 # The identifier of commits that nobody will ask for again.
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
+# In the place of the last snapshot of a main that is no more, so that none can follow it.
+_REPLACED_BY = "replacedBy"
 _SNAPSHOT_FILE = re.compile(r"snapshot-(\d+)")
 
 
@@ -56,9 +58,13 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, text: str, source: str) -> "Snapshot":
-        """Read a snapshot or tag file. Raises CorruptData that names `source`."""
+        """Read a snapshot or tag file. Raises CorruptData that names `source`, MainReplaced for the end of a main."""
         try:
             value = json.loads(text)
+            if _REPLACED_BY in value:
+                raise MainReplaced(
+                    f"Main has been replaced with branch {value[_REPLACED_BY]!r} since the table was opened. Open it again."
+                )
             values = {one.name: value.get(one.metadata["key"]) for one in _FIELDS}
             missing = [one.metadata["key"] for one in _FIELDS if one.metadata["required"] and values[one.name] is None]
         except (ValueError, AttributeError) as error:
@@ -102,11 +108,14 @@ class SnapshotFiles:
 
     def get(self, snapshot_id: int) -> Snapshot:
         """The snapshot of that id. Raises NotFound that lists which there are."""
-        path = self._paths.snapshot(snapshot_id)
-        text = self._file_io.read_text_or_none(path)
-        if text is None:
-            raise NotFound(f"Snapshot {snapshot_id} does not exist. {self.describe_existing()}")
-        return Snapshot.from_json(text, path)
+        found = self.find(snapshot_id)
+        if found is None:
+            raise self.missing(snapshot_id)
+        return found
+
+    def missing(self, snapshot_id: int) -> NotFound:
+        """The error that says that a snapshot is not there."""
+        return NotFound(f"Snapshot {snapshot_id} does not exist. {self.describe_existing()}")
 
     def find(self, snapshot_id: int) -> Snapshot | None:
         """The snapshot of that id, or None."""
@@ -192,6 +201,19 @@ class SnapshotFiles:
     def restore(self, snapshot: Snapshot) -> None:
         """Bring back the file of a snapshot that has expired, from a tag that remembers it."""
         self._file_io.create_exclusively(self._paths.snapshot(snapshot.id), snapshot.to_json().encode())
+
+    def replace(self, snapshot: Snapshot) -> None:
+        """Put a snapshot in the place of the one that has its number."""
+        self._file_io.overwrite(self._paths.snapshot(snapshot.id), snapshot.to_json().encode())
+
+    def delete(self, snapshot_id: int) -> None:
+        """Forget a snapshot."""
+        self._file_io.delete(self._paths.snapshot(snapshot_id))
+
+    def end(self, snapshot_id: int, replaced_by: str) -> None:
+        """Turn the last snapshot into the mark that nothing follows here: main is that branch now."""
+        text = json.dumps({"version": 3, "id": snapshot_id, _REPLACED_BY: replaced_by})
+        self._file_io.overwrite(self._paths.snapshot(snapshot_id), text.encode())
 
     def write_hint(self, name: str, snapshot_id: int) -> None:
         """Write LATEST or EARLIEST; a failure is ignored, since a hint is no truth."""

@@ -1,6 +1,7 @@
 """One branch of one table: its files, paths, schema, options and clock. What the rooms of the store work on."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -9,10 +10,12 @@ from ..data_types import DataType
 from ..errors import NotFound
 from ..file_io import FileIO
 from ..format.binary_row import decoder
-from ..identifier import Identifier
+from ..identifier import MAIN_BRANCH, Identifier
 from ..options import TableOptions
 from ..paths import TablePaths, partition_path
+from .changelog_files import ChangelogFiles
 from .consumer import ConsumerFiles
+from .main_branch import find_main
 from .manifest import DataFile, ManifestFile, ManifestFiles, Place
 from .schema import SchemaFiles, TableSchema
 from .snapshot import Snapshot, SnapshotFiles
@@ -20,15 +23,23 @@ from .tag import TagFiles
 
 
 class TableStore:
-    """Holds one schema version: the latest when it was opened, unless `schema` is given. Pickles by that schema."""
+    """Holds one schema version: the latest when it was opened, unless `schema` is given. Pickles by that schema.
+
+    `paths` are looked up unless they are given. A branch that has become main goes by the name of main.
+    """
 
     def __init__(
         self, file_io: FileIO, root: str, identifier: Identifier, schema: TableSchema | None = None,
-        clock: Clock | None = None,
+        clock: Clock | None = None, paths: TablePaths | None = None,
     ) -> None:  # fmt: skip
         self.file_io = file_io
         self.identifier = identifier
-        self.paths = TablePaths(root, identifier.branch)
+        self.paths = paths or TablePaths(root, identifier.branch)
+        if paths is None:
+            main = find_main(file_io, root)
+            if identifier.branch in (MAIN_BRANCH, main.branch):
+                self.paths = main
+                self.identifier = replace(identifier, branch=MAIN_BRANCH)
         self.clock = clock or Clock()
         self.schemas = SchemaFiles(file_io, self.paths)
         latest = schema or self.schemas.latest()
@@ -37,7 +48,7 @@ class TableStore:
         self.schema = latest
 
     def __reduce__(self) -> tuple[object, ...]:
-        return TableStore, (self.file_io, self.paths.root, self.identifier, self.schema)
+        return TableStore, (self.file_io, self.paths.root, self.identifier, self.schema, None, self.paths)
 
     @cached_property
     def options(self) -> TableOptions:
@@ -50,6 +61,10 @@ class TableStore:
     @cached_property
     def tags(self) -> TagFiles:
         return TagFiles(self.file_io, self.paths)
+
+    @cached_property
+    def changelogs(self) -> ChangelogFiles:
+        return ChangelogFiles(self.file_io, self.paths)
 
     @cached_property
     def consumers(self) -> ConsumerFiles:
@@ -97,7 +112,7 @@ class TableStore:
 
     def at_schema(self, schema: TableSchema) -> "TableStore":
         """The same branch under another version of its schema."""
-        return TableStore(self.file_io, self.paths.root, self.identifier, schema, self.clock)
+        return TableStore(self.file_io, self.paths.root, self.identifier, schema, self.clock, self.paths)
 
     def manifests_of(self, snapshot: Snapshot) -> list[ManifestFile]:
         """The manifests that together describe the table at a snapshot, in order of commit."""

@@ -127,7 +127,16 @@ def plan_changes(request: ReadRequest, after: int, until: int) -> Iterator[Chang
             f"Table {store.identifier} has 'deletion-vectors.enabled': rows that are marked as deleted leave no change to read."
         )
     for snapshot_id in range(after + 1, until + 1):
-        yield from _plan_snapshot(request, store.snapshots.get(snapshot_id))
+        found = store.snapshots.find(snapshot_id)
+        if found is not None:
+            yield from _plan_snapshot(request, found)
+            continue
+        changelog = store.changelogs.find(snapshot_id)
+        if changelog is None:
+            raise store.snapshots.missing(snapshot_id)
+        # Of a snapshot that has expired only this is left.
+        if changelog.changelog_manifest_list is not None:
+            yield from _plan_snapshot(request, changelog)
 
 
 def plan_first_reading(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeSplit]:

@@ -1,8 +1,8 @@
 """Time travel: from what a reader asked for to one snapshot.
 
 A version is None (the latest), a snapshot id, the name of a tag, `branch.tag`, `branch.3`, `watermark-<n>` (the earliest
-snapshot with that watermark or a later one), or a point in time (the latest snapshot at or before it; where those have
-expired, the latest such tag).
+snapshot with that watermark or a later one), a point in time (the latest snapshot at or before it; where those have
+expired, the latest such tag), or a snapshot that somebody holds.
 """
 
 import datetime as dt
@@ -11,13 +11,14 @@ from dataclasses import replace
 
 from ..errors import InvalidRequest, NotFound
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
+from ..metadata.main_branch import find_main
 from ..metadata.schema import TableSchema
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 
 _WATERMARK = re.compile(r"watermark-(\d+)")
-Version = int | str | dt.datetime | None
+Version = int | str | dt.datetime | Snapshot | None
 
 
 def resolve_version(store: TableStore, version: Version) -> tuple[TableStore, Snapshot | None]:
@@ -28,6 +29,8 @@ def resolve_version(store: TableStore, version: Version) -> tuple[TableStore, Sn
     """
     if version is None:
         return store, store.snapshots.latest()
+    if isinstance(version, Snapshot):
+        return store.at_schema(_schema_of(store, version)), version
     if isinstance(version, bool) or not isinstance(version, int | str | dt.datetime):
         raise InvalidRequest(f"{version!r} is no version: give a snapshot id, the name of a tag, or a datetime.")
     if isinstance(version, str):
@@ -79,7 +82,8 @@ def branch_names(store: TableStore) -> list[str]:
     """All branches but main."""
     directories = store.file_io.list_directories(store.paths.branch_directory)
     names = (name.removeprefix("branch-") for name in directories if name.startswith("branch-"))
-    return sorted(name for name in names if _is_complete(store, name))
+    main = find_main(store.file_io, store.paths.root).branch
+    return sorted(name for name in names if name != main and _is_complete(store, name))
 
 
 def _is_complete(store: TableStore, branch: str) -> bool:

@@ -18,6 +18,7 @@ from ..metadata.live_files import live_files
 from ..metadata.manifest import ManifestEntry, ManifestFile
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
+from .close import refuse_closed
 from .conflicts import check_conflicts
 from .lift import lift_to_top
 from .manifest_merge import merge_manifests
@@ -198,12 +199,19 @@ class TableCommit:
         attempt = 0
         while True:
             latest = self._store.snapshots.latest()
+            refuse_closed(self._store, latest)
             made = _Attempt(self._store, self._id, change, latest)
             try:
                 snapshot = made.prepare()
                 if snapshot is None:
                     return None
                 landed = self._create(snapshot)
+                if landed and not self._stands_on(latest):
+                    self._store.snapshots.delete(snapshot.id)
+                    raise CommitConflict(
+                        f"{self._store.identifier} was rolled back while snapshot {snapshot.id} was being committed: it is "
+                        "taken away again. Read the table, then repeat the write."
+                    )
             except CommitOutcomeUnknown:
                 raise
             except BaseException:
@@ -224,6 +232,20 @@ class TableCommit:
                 )
             longest = min(options.commit_max_retry_wait_ms, options.commit_min_retry_wait_ms * 2 ** min(attempt, 5))
             self._store.clock.sleep_ms(random.uniform(0, longest))
+
+    def _stands_on(self, base: Snapshot | None) -> bool:
+        """Whether the snapshot that a commit was put on is still part of the history."""
+        if base is None:
+            return True
+        try:
+            found = self._store.snapshots.find(base.id)
+            if found is None:
+                # Expired since, unless the history ends before it.
+                return (self._store.snapshots.earliest_id() or 0) > base.id
+        except OSError:
+            # The snapshot is there, and nothing says that it should not be.
+            return True
+        return (found.uuid, found.delta_manifest_list) == (base.uuid, base.delta_manifest_list)
 
     def _create(self, snapshot: Snapshot) -> bool:
         """Create the snapshot file. An answer that was lost is looked for."""

@@ -59,6 +59,19 @@ def with_branch(warehouse: Path) -> Table:
     return made
 
 
+def with_two_sides(warehouse: Path) -> Table:
+    """Main and a branch have both moved, each in a partition of its own."""
+    made = Catalog(str(warehouse)).create_table(
+        "a.t", SCHEMA, primary_key=["id", "v"], partition_by=["v"], options={"bucket": 1, "write-only": True}
+    )
+    made.write(rows(1, 2, text="x"))
+    made.branches.create("fix")
+    made.on_branch("fix").write(rows(3, text="x"))
+    made.on_branch("fix").overwrite(rows(4, text="x"))
+    made.write(rows(5, text="y"))
+    return made
+
+
 def with_orphans(warehouse: Path) -> Table:
     made = keyed(warehouse)
     writer = made.new_write()
@@ -107,7 +120,7 @@ PROTOCOLS = {
         keyed, lambda table: None if "more" in table.schema.column_names else table.alter(AddColumn("more", pa.int64()))
     ),
     "expire": Protocol(keyed, lambda table: table.expire(retain_last=1)),
-    "roll back": Protocol(keyed, lambda table: table.rollback_to(2), states_between=True),
+    "roll back": Protocol(keyed, lambda table: table.rollback_to(2)),
     "create a tag": Protocol(keyed, lambda table: table.tags.create("made", snapshot_id=3)),
     "delete a tag": Protocol(
         with_branch, lambda table: table.tags.delete("kept") if "kept" in table.store.tags.names() else None
@@ -118,7 +131,13 @@ PROTOCOLS = {
     "delete a branch": Protocol(
         with_branch, lambda table: table.branches.delete("fix") if "fix" in table.branches.names() else None
     ),
-    "fast forward": Protocol(with_branch, lambda table: table.branches.fast_forward("fix"), states_between=True),
+    "merge": Protocol(with_branch, lambda table: table.branches.merge("fix")),
+    "merge into a main that moved": Protocol(with_two_sides, lambda table: table.branches.merge("fix")),
+    "replace main": Protocol(with_branch, lambda table: table.branches.replace_main("fix")),
+    "replace a main that moved": Protocol(
+        with_two_sides, lambda table: table.branches.replace_main("fix"), states_between=True
+    ),
+    "fast forward": Protocol(with_branch, lambda table: table.branches.fast_forward("fix")),
     "remove orphan files": Protocol(
         with_orphans, lambda table: table.remove_orphan_files(older_than=timedelta(seconds=-10))
     ),
@@ -142,7 +161,12 @@ def state(warehouse: Path) -> dict[str, Any]:
         "main": contents(table),
         "columns": table.schema.column_names,
         **{f"tag {tag.name}": contents(table, version=tag.name) for tag in table.tags.list()},
-        **{f"branch {name}": contents(table.on_branch(name)) for name in table.branches.names()},
+        **{
+            f"branch {name}": contents(table.on_branch(name))
+            for name in table.branches.names()
+            # The scaffold of a merge.
+            if not name.startswith("merge-of-")
+        },
     }
 
 
@@ -164,6 +188,7 @@ def test_any_call_may_fail(name: str, tmp_path: Path) -> None:
     shutil.copytree(template, done)
     protocol.act(opened(done, counted))
     new = state(done)
+    allowed += committed(done)
     calls = counted.calls
     reads = sum(call.startswith(("read", "exists", "list")) for call in calls)
     assert len(calls) > reads, "a protocol changes something"
@@ -234,6 +259,9 @@ def _check_between(
         choices = [old.get(key), new.get(key)]
         if key == "main" and protocol.states_between:
             choices += allowed
+        if key.startswith("branch") and protocol.states_between:
+            # What is about to become main.
+            choices.append(new["main"])
         assert seen.get(key) in choices, f"{where}: {key} is {seen.get(key)}"
 
 

@@ -106,7 +106,7 @@ def test_appends_on_both_sides_stand_side_by_side(catalog: Catalog, tables: list
     table.branches.create("more")
     table.on_branch("more").write(rows(10))
     table.write(rows(11))
-    assert table.branches.fast_forward("more").kind == "disjoint"
+    assert table.branches.merge("more").kind == "disjoint"
     assert sorted(row[1] for row in held(table)) == [1, 2, 10, 11]
 
 
@@ -115,15 +115,15 @@ def test_a_writer_who_comes_in_between_is_not_lost(
 ) -> None:
     from storage.branches import Branches
 
-    original = Branches.fast_forward
+    original = Branches.merge
     late = iter([True])
 
-    def fast_forward(self: Branches, name: str, **how: Any) -> Any:
+    def merge(self: Branches, name: str, **how: Any) -> Any:
         if self._store.identifier.full_name == "a.two" and next(late, False):
             catalog.table("a.two").write(rows(2, v="late"), commit_id=CommitId("late", 1))
         return original(self, name, **how)
 
-    monkeypatch.setattr(Branches, "fast_forward", fast_forward)
+    monkeypatch.setattr(Branches, "merge", merge)
     with pytest.raises(CommitConflict, match="stays open"):
         catalog.branch_set("fix", NAMES).publish()
     view = catalog.consistent(["a.one", "b.three"])

@@ -52,7 +52,7 @@ def test_a_branch_keeps_what_it_reads(history: Table) -> None:
     history.expire(retain_last=1)
     assert history.on_branch("dev").to_arrow(version=1)["id"].to_pylist() == [0]
     file = next(path for split in history.on_branch("dev").scan(version=1).splits for path in split.file_paths)
-    assert [str(one) for one in holders_of(history.store, file)] == ["snapshot 1 of branch dev"]
+    assert [str(one) for one in holders_of(history.store, [file])] == ["snapshot 1 of branch dev"]
 
 
 def test_a_dry_run_says_what_would_go_and_removes_nothing(history: Table) -> None:
@@ -71,7 +71,7 @@ def test_a_rollback_takes_later_snapshots_and_tags_away(history: Table) -> None:
     history.tags.create("early", snapshot_id=2)
     history.tags.create("late", snapshot_id=4)
     removal = history.rollback_to(2)
-    assert removal.snapshot_ids == (4, 3)
+    assert removal.snapshot_ids == (3, 4)
     assert history.store.snapshots.ids() == [1, 2]
     assert [tag.name for tag in history.tags.list()] == ["early"]
     assert history.to_arrow()["id"].to_pylist() == [1]

@@ -1,0 +1,113 @@
+"""Replace main with a branch: main is the branch from then on, and what main was is dropped.
+
+Jobs that write to the branch go on as if nothing had happened; readers of main see it at once. The steps, each of which
+leaves a valid table and can be repeated: the branch gets what main has and it lacks (what main did elsewhere, older
+snapshots, schemas, tags, consumers); main is closed to writers; the file MAIN-BRANCH names the branch; the old main goes.
+Source: the branch document.
+"""
+
+from collections.abc import Sequence
+
+from ..errors import CommitConflict
+from ..identifier import MAIN_BRANCH, Identifier
+from ..metadata.main_branch import find_main, name_main
+from ..metadata.table_store import TableStore
+from ..paths import TablePaths
+from ..read.version import on_branch
+from ..write.close import close, closed_for, refuse_closed
+from ..write.commit import CommitListener
+from .merge_branch import copy_schemas, copy_tags, put_on_top, restore_earlier
+from .references import delete_unneeded, last_needed
+from .verdict import Verdict, judge, refuse_if_diverged
+
+_REASON = "the replacement of main with branch"
+
+
+def replace_main(
+    store: TableStore, name: str, *, discard_main: bool = False, listeners: Sequence[CommitListener] = ()
+) -> Verdict:
+    """Make a branch the main of its table; returns the verdict. What main did elsewhere is put on top of the branch.
+
+    Raises NotFound that lists the branches, CommitConflict that names what would be lost if main has diverged, unless
+    `discard_main`.
+    """
+    branch = on_branch(store, name)
+    main = on_branch(store, MAIN_BRANCH)
+    if main.paths.branch == name:
+        _drop_old(main)
+        return judge(main, main)
+    while True:
+        latest = main.snapshots.latest()
+        verdict = judge(main, branch)
+        if (closed_for(latest) or "") == f"{_REASON} {name}":
+            # What a replacement that died has left: everything is on the branch.
+            break
+        refuse_closed(main, latest)
+        if verdict.kind == "diverged" and not discard_main:
+            refuse_if_diverged(main, branch)
+        _complete(main, branch, verdict, listeners)
+        if close(main, latest, f"{_REASON} {name}", shows=latest) is not None:
+            break
+    name_main(main.file_io, branch.paths)
+    _drop_old(on_branch(branch, MAIN_BRANCH))
+    return verdict
+
+
+def _complete(main: TableStore, branch: TableStore, verdict: Verdict, listeners: Sequence[CommitListener]) -> None:
+    """Give a branch what it lacks of main."""
+    if verdict.kind != "diverged":
+        copy_schemas(main, branch)
+    if verdict.kind == "disjoint":
+        put_on_top(branch, main, verdict.lost, listeners)
+    copy_tags(main, branch, up_to=(verdict.common or 0) if verdict.kind == "diverged" else None)
+    earliest = branch.snapshots.earliest_id()
+    if verdict.common is not None:
+        restore_earlier(main, branch)
+    for changelog in main.changelogs.all():
+        if verdict.common is not None and changelog.id < (earliest or 0):
+            branch.changelogs.keep(changelog)
+    known = {one.name for one in branch.consumers.all()}
+    for consumer in main.consumers.all():
+        if consumer.name not in known:
+            branch.consumers.record(consumer)
+
+
+def _drop_old(main: TableStore) -> None:
+    """Drop whatever was main before, with the files that nobody needs then."""
+    for old in _closed_for_good(main):
+        snapshots = list(old.snapshots.all())
+        candidates = last_needed(old, snapshots)
+        for tag in old.tags.all():
+            candidates |= last_needed(old, [tag.snapshot])
+        # Without its first schema it is no branch any more.
+        for schema_id in old.schemas.ids():
+            old.file_io.delete(old.paths.schema(schema_id))
+        for directory in (old.paths.tag_directory, old.paths.consumer_directory, old.paths.changelog_directory):
+            old.file_io.delete_directory(directory)
+        for snapshot in snapshots[:-1]:
+            old.snapshots.delete(snapshot.id)
+        for hint in ("EARLIEST", "LATEST"):
+            old.file_io.delete(f"{old.paths.snapshot_directory}/{hint}")
+        # By the last of them a replacement that died is known, and writers who have the old main at hand are stopped.
+        old.snapshots.end(snapshots[-1].id, main.paths.branch)
+        delete_unneeded(main, candidates)
+
+
+def _closed_for_good(main: TableStore) -> list[TableStore]:
+    """What was main before main was replaced, and is not dropped yet."""
+    file_io, root = main.file_io, main.paths.root
+    names = [name.removeprefix("branch-") for name in file_io.list_directories(main.paths.branch_directory)]
+    found = []
+    for name in [MAIN_BRANCH, *names]:
+        paths = TablePaths(root, name)
+        if paths == find_main(file_io, root):
+            continue
+        identifier = Identifier(main.identifier.database, main.identifier.table, name)
+        old = TableStore(file_io, root, identifier, main.schema, main.clock, paths)
+        try:
+            latest = old.snapshots.latest()
+        except CommitConflict:
+            continue
+        if (closed_for(latest) or "").startswith(_REASON):
+            found.append(old)
+    return found

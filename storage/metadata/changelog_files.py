@@ -1,0 +1,52 @@
+"""Changelogs that outlive their snapshots: copies of the snapshot files, kept for readers of changes alone.
+
+Follows `docs/format.md`, "Expiry".
+"""
+
+import re
+from collections.abc import Iterator
+
+from ..file_io import FileIO
+from ..paths import TablePaths
+from .snapshot import Snapshot
+
+_CHANGELOG_FILE = re.compile(r"changelog-(\d+)")
+
+
+class ChangelogFiles:
+    """The kept changelogs of one branch, by the ids of their snapshots."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        path = self._paths.changelog(snapshot_id)
+        text = self._file_io.read_text_or_none(path)
+        return None if text is None else Snapshot.from_json(text, path)
+
+    def ids(self) -> list[int]:
+        matches = (
+            _CHANGELOG_FILE.fullmatch(one.name) for one in self._file_io.list_files(self._paths.changelog_directory)
+        )
+        return sorted(int(match[1]) for match in matches if match)
+
+    def all(self) -> Iterator[Snapshot]:
+        """Every kept changelog, ascending."""
+        for snapshot_id in self.ids():
+            found = self.find(snapshot_id)
+            if found is not None:
+                yield found
+
+    def keep(self, snapshot: Snapshot) -> None:
+        """Keep the changelog of a snapshot that is about to expire."""
+        self._file_io.create_exclusively(self._paths.changelog(snapshot.id), snapshot.to_json().encode())
+
+    def delete(self, snapshot_id: int) -> None:
+        self._file_io.delete(self._paths.changelog(snapshot_id))
+
+    def write_hints(self) -> None:
+        """Tell other readers of the format which there are."""
+        ids = self.ids()
+        for name, snapshot_id in zip(("EARLIEST", "LATEST"), ids[:1] + ids[-1:], strict=False):
+            self._file_io.overwrite(f"{self._paths.changelog_directory}/{name}", str(snapshot_id).encode())
