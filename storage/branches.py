@@ -36,7 +36,7 @@ class Branches:
             snapshot = self._store.tags.get(tag).snapshot
         elif not empty:
             snapshot = resolve_version(self._store, snapshot_id)[1]
-        create_branch(self._store, name, snapshot, tag)
+        create_branch(self._store, name, snapshot, tag, latest_schema=tag is None and snapshot_id is None)
 
     def delete(self, name: str) -> None:
         """Delete a branch and the files that only it needs."""

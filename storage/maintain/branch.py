@@ -15,10 +15,13 @@ from ..read.version import branch_names, on_branch
 from .references import delete_unneeded, last_needed
 
 
-def create_branch(store: TableStore, name: str, snapshot: Snapshot | None, tag: str | None = None) -> TableStore:
-    """Fork at a snapshot (with the tag that names it, if given); None makes an empty branch with the latest schema.
+def create_branch(
+    store: TableStore, name: str, snapshot: Snapshot | None, tag: str | None = None, *, latest_schema: bool = False
+) -> TableStore:
+    """Fork at a snapshot (with the tag that names it, if given); None makes an empty branch.
 
-    Raises AlreadyExists if there is one of that name.
+    The branch has the snapshot's schema and those before, or all, the latest among them, if it is empty or `latest_schema`
+    is set. Raises AlreadyExists if there is one of that name.
     """
     check_branch_name(name)
     file_io = store.file_io
@@ -38,8 +41,10 @@ def create_branch(store: TableStore, name: str, snapshot: Snapshot | None, tag: 
             file_io.write_bytes(f"{paths.snapshot_directory}/{hint}", str(snapshot.id).encode())
         if tag is not None:
             file_io.write_bytes(paths.tag(tag), snapshot.to_json().encode())
-    newest = store.schema.id if snapshot is None else max(snapshot.schema_id, 0)
-    for schema_id in sorted((one for one in store.schemas.ids() if one <= newest), reverse=True):
+    schema_ids = store.schemas.ids()
+    if snapshot is not None and not latest_schema:
+        schema_ids = [one for one in schema_ids if one <= max(snapshot.schema_id, 0)]
+    for schema_id in reversed(schema_ids):
         # Whole or not at all: with the last of them, the branch is there.
         file_io.create_exclusively(paths.schema(schema_id), file_io.read_bytes(store.paths.schema(schema_id)))
     one = store.identifier

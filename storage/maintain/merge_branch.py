@@ -45,7 +45,7 @@ def merge_branch(
         return verdict
     if not discard_main:
         refuse_if_diverged(main, branch)
-    return _follow(main, branch, verdict, listeners)
+    return _follow(main, branch, verdict, listeners, discard_main=discard_main)
 
 
 def fast_forward(
@@ -65,13 +65,22 @@ def fast_forward(
                 f"{replace(verdict, kind='diverged').describe()}. Merge the branch, which keeps both, or insist with "
                 "discard-main."
             )
-    return _follow(main, branch, verdict, listeners)
+    return _follow(main, branch, verdict, listeners, discard_main=discard_main)
 
 
-def _follow(main: TableStore, branch: TableStore, verdict: Verdict, listeners: Sequence[CommitListener]) -> Verdict:
+def _follow(
+    main: TableStore,
+    branch: TableStore,
+    verdict: Verdict,
+    listeners: Sequence[CommitListener],
+    *,
+    discard_main: bool,
+) -> Verdict:
     """Take main's own snapshots away, if the verdict names any, and make the branch's its own."""
     latest = main.snapshots.latest()
     refuse_closed(main, latest)
+    if not discard_main:
+        refuse_other_schemas(branch, main)
     if latest is not None and latest.id > (verdict.common or 0):
         if verdict.common is None:
             raise InvalidRequest(
@@ -80,6 +89,8 @@ def _follow(main: TableStore, branch: TableStore, verdict: Verdict, listeners: S
         rollback_to(main, main.snapshots.get(verdict.common), seen=latest.id)
         verdict = replace(verdict, new=judge(main, branch).new)
         latest = main.snapshots.latest()
+    if discard_main:
+        _replace_schemas(branch, main)
     copy_schemas(branch, main)
     if verdict.new:
         _append(main, latest, verdict.new, branch.identifier.branch)
@@ -156,7 +167,7 @@ def _put_on_top_at_once(main: TableStore, branch: TableStore, listeners: Sequenc
         refuse_if_diverged(main, branch)
         latest = main.snapshots.latest()
         refuse_closed(main, latest)
-        hidden = create_branch(main, _hidden(branch.identifier.branch), latest)
+        hidden = create_branch(main, _hidden(branch.identifier.branch), latest, latest_schema=True)
         try:
             restore_earlier(main, hidden, from_id=verdict.common or 0)
             put_on_top(hidden, branch, verdict.new, ())
@@ -223,16 +234,31 @@ def copy_tags(source: TableStore, target: TableStore, *, up_to: int | None = Non
 
 
 def copy_schemas(source: TableStore, target: TableStore) -> None:
-    """Give a branch the versions of the schema that another has. Raises CommitConflict if both were altered."""
+    """Give a branch the versions of the schema that another has and it lacks."""
     known = target.schemas.ids()
     for schema_id in source.schemas.ids():
-        theirs = source.schemas.get(schema_id)
-        if schema_id in known:
-            if target.schemas.get(schema_id) != theirs:
-                raise CommitConflict(
-                    f"Version {schema_id} of the schema of {source.identifier.full_name} is another one on branch "
-                    f"{source.identifier.branch!r} than on {target.identifier.branch!r}: both were altered. Apply the "
-                    "branch's changes of columns to main by hand."
-                )
-        else:
-            target.schemas.create(theirs)
+        if schema_id not in known:
+            target.schemas.create(source.schemas.get(schema_id))
+
+
+def refuse_other_schemas(source: TableStore, target: TableStore) -> None:
+    """Raise CommitConflict if both branches have a version of the schema that is not the same."""
+    if other := _other_schemas(source, target):
+        raise CommitConflict(
+            f"Version {other[0]} of the schema of {source.identifier.full_name} is another one on branch "
+            f"{source.identifier.branch!r} than on {target.identifier.branch!r}: both were altered. Apply the branch's "
+            "changes of columns to main by hand, or insist with discard-main."
+        )
+
+
+def _other_schemas(source: TableStore, target: TableStore) -> list[int]:
+    both = sorted(set(source.schemas.ids()) & set(target.schemas.ids()))
+    return [one for one in both if source.schemas.get(one) != target.schemas.get(one)]
+
+
+def _replace_schemas(branch: TableStore, main: TableStore) -> None:
+    """Give main the branch's versions of the schema in the place of its own; those beyond go, the newest first."""
+    for schema_id in sorted(set(main.schemas.ids()) - set(branch.schemas.ids()), reverse=True):
+        main.schemas.delete(schema_id)
+    for schema_id in _other_schemas(branch, main):
+        main.schemas.replace(branch.schemas.get(schema_id))

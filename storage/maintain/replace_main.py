@@ -16,7 +16,7 @@ from ..paths import TablePaths
 from ..read.version import on_branch
 from ..write.close import close, closed_for, refuse_closed
 from ..write.commit import CommitListener
-from .merge_branch import copy_schemas, copy_tags, put_on_top, restore_earlier
+from .merge_branch import copy_schemas, copy_tags, put_on_top, refuse_other_schemas, restore_earlier
 from .references import delete_unneeded, last_needed
 from .verdict import Verdict, judge, refuse_if_diverged
 
@@ -45,6 +45,11 @@ def replace_main(
         refuse_closed(main, latest)
         if verdict.kind == "diverged" and not discard_main:
             refuse_if_diverged(main, branch)
+        if verdict.kind == "disjoint" or not discard_main:
+            refuse_other_schemas(main, branch)
+            copy_schemas(main, branch)
+            # Under the schema that it has now.
+            branch = on_branch(main, name)
         _complete(main, branch, verdict, listeners)
         if close(main, latest, f"{_REASON} {name}", shows=latest) is not None:
             break
@@ -55,8 +60,6 @@ def replace_main(
 
 def _complete(main: TableStore, branch: TableStore, verdict: Verdict, listeners: Sequence[CommitListener]) -> None:
     """Give a branch what it lacks of main."""
-    if verdict.kind != "diverged":
-        copy_schemas(main, branch)
     if verdict.kind == "disjoint":
         put_on_top(branch, main, verdict.lost, listeners)
     copy_tags(main, branch, up_to=(verdict.common or 0) if verdict.kind == "diverged" else None)

@@ -248,7 +248,7 @@ def _check_buckets(schema: TableSchema) -> None:
 
 
 class SchemaFiles:
-    """The schema files of one branch. Schemas never change, so each is read once."""
+    """The schema files of one branch. What a schema is hardly ever changes, so each is read once."""
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
@@ -280,3 +280,13 @@ class SchemaFiles:
     def create(self, schema: TableSchema) -> bool:
         """Write a new schema version; False if another writer took its id."""
         return self._file_io.create_exclusively(self._paths.schema(schema.id), schema.to_json().encode())
+
+    def replace(self, schema: TableSchema) -> None:
+        """Put another schema in the place of the one that has its id."""
+        self._read.pop(schema.id, None)
+        self._file_io.overwrite(self._paths.schema(schema.id), schema.to_json().encode())
+
+    def delete(self, schema_id: int) -> None:
+        """Forget a version. No file may be of it."""
+        self._read.pop(schema_id, None)
+        self._file_io.delete(self._paths.schema(schema_id))
