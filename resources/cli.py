@@ -46,7 +46,22 @@ class Duration(click.ParamType):
         return value if isinstance(value, timedelta) else timedelta(milliseconds=parse_duration_ms(value))
 
 
+class Timestamp(click.ParamType):
+    """A local date and time: `2024-05-01`, `2024-05-01T12:30`, `2024-05-01 12:30:15.250`."""
+
+    name = "timestamp"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> datetime:
+        try:
+            return value if isinstance(value, datetime) else datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is no date and time, such as 2024-05-01 12:30.", param, context)
+
+
 table_argument = click.argument("table")
+discard_main_option = click.option(
+    "--discard-main", is_flag=True, help="Give up what main has done since the branch began."
+)
 
 
 @cli.command()
@@ -232,13 +247,16 @@ def _assignments(texts: Sequence[str]) -> dict[str, str]:
 
 @cli.command()
 @table_argument
-@click.option("--version", required=True, help="The snapshot id or tag to go back to.")
+@click.option("--version", help="The snapshot id or tag to go back to.")
+@click.option("--timestamp", type=Timestamp(), help="Or: go back to the latest snapshot at or before this local time.")
 @click.pass_obj
-def rollback(session: Session, table: str, version: str) -> None:
+def rollback(session: Session, table: str, version: str | None, timestamp: datetime | None) -> None:
     """Make an earlier snapshot or tag the latest state again. Later snapshots and tags go, with their own files."""
-    removal = session.table(table).rollback_to(version)
+    if (version is None) == (timestamp is None):
+        raise InvalidRequest("Say what to go back to: --version or --timestamp, one of them.")
+    removal = session.table(table).rollback_to(version if version is not None else timestamp)
     click.echo(
-        f"{table} is at {version} again; {len(removal.snapshot_ids)} snapshots and {len(removal.files)} files went."
+        f"{table} is at {version or timestamp} again; {len(removal.snapshot_ids)} snapshots and {len(removal.files)} files went."
     )
 
 
@@ -248,11 +266,18 @@ def rollback(session: Session, table: str, version: str) -> None:
 def branches(session: Session, table: str) -> None:
     """List the branches of a table, and whether main can take them over."""
     one = session.table(table)
+    began = {
+        row["branch_name"]: (row["tag_name"], row["tagged_snapshot_id"])
+        for row in one.system_table("branches").to_pylist()
+    }
     found = []
     for name in one.branches.names():
         snapshot = one.on_branch(name).snapshot()
-        found.append((name, snapshot and snapshot.id, _time(snapshot), one.branches.verdict(name).describe()))
-    _print(["branch", "snapshot", "committed", "verdict"], found)
+        tag, begun_at = began[name]
+        found.append(
+            (name, tag, begun_at, snapshot and snapshot.id, _time(snapshot), one.branches.verdict(name).describe())
+        )
+    _print(["branch", "from tag", "from snapshot", "snapshot", "committed", "verdict"], found)
 
 
 @cli.command("create-branch")
@@ -278,13 +303,42 @@ def delete_branch(session: Session, table: str, name: str) -> None:
     click.echo(f"Branch {name} of {table} is deleted.")
 
 
+@cli.command("merge-branch")
+@table_argument
+@click.option("--name", required=True, help="The branch to take over.")
+@discard_main_option
+@click.pass_obj
+def merge_branch(session: Session, table: str, name: str, discard_main: bool) -> None:
+    """Take a branch over into main; the branch lives on. What main did elsewhere stays.
+
+    Refused, naming what would be lost, if main has changed the same buckets since.
+    """
+    verdict = session.table(table).branches.merge(name, discard_main=discard_main)
+    click.echo(f"{table} has taken {len(verdict.new)} snapshots over from branch {name} ({verdict.kind}).")
+
+
+@cli.command("replace-main-branch")
+@table_argument
+@click.option("--name", required=True, help="The branch that becomes main.")
+@discard_main_option
+@click.pass_obj
+def replace_main_branch(session: Session, table: str, name: str, discard_main: bool) -> None:
+    """Make a branch the main of the table. Jobs that write to the branch go on; what main was is dropped.
+
+    What main did elsewhere is put on top of the branch. Refused, naming what would be lost, if main has changed the same
+    buckets since.
+    """
+    verdict = session.table(table).branches.replace_main(name, discard_main=discard_main)
+    click.echo(f"Branch {name} is the main of {table} ({verdict.kind}).")
+
+
 @cli.command("fast-forward")
 @table_argument
 @click.option("--name", required=True, help="The branch to take over.")
-@click.option("--discard-main", is_flag=True, help="Give up what main has done since the branch began.")
+@discard_main_option
 @click.pass_obj
 def fast_forward(session: Session, table: str, name: str, discard_main: bool) -> None:
-    """Make a branch's snapshots main's own. Refused, naming what would be lost, if main has moved since."""
+    """Make main what a branch is. Refused, naming what would be lost, if main has moved at all since."""
     verdict = session.table(table).branches.fast_forward(name, discard_main=discard_main)
     click.echo(f"{table} has taken {len(verdict.new)} snapshots over from branch {name}.")
 
@@ -323,11 +377,14 @@ def verdict(session: Session, name: str, names: Sequence[str]) -> None:
 @branch.command()
 @branch_option
 @tables_argument
-@click.option("--discard-main", is_flag=True, help="Give up what a main has done since the branch began.")
+@discard_main_option
+@click.option("--replace-main", is_flag=True, help="Make the branch main itself, instead of merging it into main.")
 @click.pass_obj
-def publish(session: Session, name: str, names: Sequence[str], discard_main: bool) -> None:
+def publish(session: Session, name: str, names: Sequence[str], discard_main: bool, replace_main: bool) -> None:
     """Make every main take its branch over, all or none. A crash in between is finished by `branch recover`."""
-    verdicts = session.catalog.branch_set(name, names).publish(discard_main=discard_main)
+    branches = session.catalog.branch_set(name, names)
+    act = branches.replace_main if replace_main else branches.publish
+    verdicts = act(discard_main=discard_main)
     _print(["table", "verdict"], [(table, one.describe()) for table, one in verdicts.items()])
 
 
@@ -396,14 +453,17 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would go
 
 @cli.command("expire-snapshots")
 @table_argument
-@click.option("--retain-last", type=int, required=True, help="How many of the latest snapshots stay.")
+@click.option("--retain-last", type=int, help="How many of the latest snapshots stay. Default: as the options say.")
 @click.option("--older-than", type=Duration(), help="Only snapshots of at least this age, as in `7 d`.")
 @dry_run_option
 @click.pass_obj
 def expire_snapshots(
-    session: Session, table: str, retain_last: int, older_than: timedelta | None, dry_run: bool
+    session: Session, table: str, retain_last: int | None, older_than: timedelta | None, dry_run: bool
 ) -> None:
-    """Let old snapshots go, and the files that no other snapshot, tag or branch needs."""
+    """Let old snapshots go, and the files that no other snapshot, tag or branch needs.
+
+    Without --retain-last the table's options `snapshot.*` say which stay.
+    """
     one = session.table(table)
     removal = one.expire(retain_last=retain_last, older_than=older_than, dry_run=dry_run)
     if dry_run:

@@ -147,8 +147,7 @@ def finish(open_table: OpenTable, journal: "Journal", publication: Publication) 
                     _pin(table, publication)
                 table.branches.replace_main(publication.branch, discard_main=publication.discard_main)
             else:
-                if publication.discard_main:
-                    _pin(table, publication)
+                _pin(table, publication)
                 table.branches.merge(publication.branch, discard_main=publication.discard_main)
         except CommitConflict as error:
             raise CommitConflict(
@@ -161,7 +160,7 @@ def finish(open_table: OpenTable, journal: "Journal", publication: Publication) 
 def _pin(table: Table, publication: Publication) -> None:
     """Keep what main is about to give up, on a branch, for those who read the state before, and for an undo."""
     verdict = table.branches.verdict(publication.branch)
-    if not verdict.lost:
+    if not verdict.lost or (verdict.kind == "disjoint" and not publication.replaces):
         return
     if publication.pin not in table.branches.names():
         table.branches.create(publication.pin)

@@ -12,7 +12,7 @@ from ..metadata.consumer import Consumer
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..options import TableOptions
-from .references import Holder, changelog_files_of, delete_unneeded, last_needed, needed_files
+from .references import Holder, ReferenceReader, changelog_files_of, delete_unneeded, last_needed, needed_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,12 @@ def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool =
         for snapshot in expired:
             store.changelogs.keep(snapshot)
     ids = tuple(snapshot.id for snapshot in expired)
-    candidates = last_needed(store, expired)
+    # Shared, so that each manifest is read once, whoever needs it.
+    reader = ReferenceReader()
+    candidates = last_needed(store, expired, reader)
     if dry_run:
         gone = {Holder(store.identifier.branch, "snapshot", str(one)) for one in ids}
-        kept = set(needed_files(store, gone, among=candidates))
+        kept = set(needed_files(store, gone, candidates, reader))
         if changelogs is not None:
             kept |= changelog_files_of(store, expired)
         return _removal(ids, candidates, candidates.keys() - kept)
@@ -108,12 +110,12 @@ def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool =
         old = changelogs.expired([*store.changelogs.all(), *store.snapshots.all()], now_ms)
         kept_ids = set(store.changelogs.ids())
         old = [one for one in old if one.id in kept_ids and (unread is None or one.id < unread)]
-        candidates = {**last_needed(store, old), **candidates}
+        candidates = {**last_needed(store, old, reader), **candidates}
         for snapshot in old:
             store.changelogs.delete(snapshot.id)
         store.changelogs.write_hints()
     # Asked again now: a tag may have been made of one of them until it was gone.
-    return _removal(ids, candidates, delete_unneeded(store, candidates))
+    return _removal(ids, candidates, delete_unneeded(store, candidates, reader))
 
 
 def _removal(ids: tuple[int, ...], candidates: dict[str, int], gone: Iterable[str]) -> Removal:

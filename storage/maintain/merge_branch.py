@@ -15,15 +15,23 @@ from ..metadata.manifest import ADD, ManifestEntry
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from ..metadata.table_store import TableStore
 from ..read.version import branch_names, on_branch
-from ..write.close import close, closed_for, refuse_closed
+from ..write.close import MERGE, ROLLBACK, close, closed_for, is_closed_for, refuse_closed
 from ..write.commit import CommitId, CommitListener, TableCommit
 from ..write.table_write import CommitMessage
 from .branch import create_branch, delete_branch
 from .references import delete_unneeded, last_needed
 from .rollback import rollback_to
-from .verdict import TAKEN_OVER_PROPERTY, Verdict, delta_of, judge, mark, refuse_if_diverged, same_snapshot
+from .verdict import (
+    TAKEN_OVER_PROPERTY,
+    Verdict,
+    delta_of,
+    judge,
+    mark,
+    refuse_if_diverged,
+    refuse_if_expired,
+    same_snapshot,
+)
 
-_REASON = "the merge of branch"
 _TRIES = 5
 
 
@@ -36,6 +44,7 @@ def merge_branch(
     """
     _mend(main, branch)
     verdict = judge(main, branch)
+    refuse_if_expired(branch, verdict)
     if verdict.kind == "disjoint":
         if len(verdict.new) == 1:
             put_on_top(main, branch, verdict.new, listeners)
@@ -57,6 +66,7 @@ def fast_forward(
     """
     _mend(main, branch)
     verdict = judge(main, branch)
+    refuse_if_expired(branch, verdict)
     if not discard_main:
         refuse_if_diverged(main, branch)
         if verdict.kind == "disjoint":
@@ -78,7 +88,9 @@ def _follow(
 ) -> Verdict:
     """Take main's own snapshots away, if the verdict names any, and make the branch's its own."""
     latest = main.snapshots.latest()
-    refuse_closed(main, latest)
+    # What a merge that died was about to take away goes now.
+    if closed_for(latest) != f"{ROLLBACK} {verdict.common}" and not (discard_main and is_closed_for(latest, ROLLBACK)):
+        refuse_closed(main, latest)
     if not discard_main:
         refuse_other_schemas(branch, main)
     if latest is not None and latest.id > (verdict.common or 0):
@@ -86,7 +98,7 @@ def _follow(
             raise InvalidRequest(
                 f"Main of {main.identifier.full_name} and the branch have no snapshot in common: roll back or truncate main."
             )
-        rollback_to(main, main.snapshots.get(verdict.common), seen=latest.id)
+        rollback_to(main, _remembered(main, verdict.common), seen=latest.id)
         verdict = replace(verdict, new=judge(main, branch).new)
         latest = main.snapshots.latest()
     if discard_main:
@@ -100,6 +112,12 @@ def _follow(
     return verdict
 
 
+def _remembered(main: TableStore, snapshot_id: int) -> Snapshot:
+    """A snapshot of main that is there, or of which there is a tag."""
+    found = main.snapshots.find(snapshot_id)
+    return found or next(tag.snapshot for tag in main.tags.all() if tag.snapshot.id == snapshot_id)
+
+
 def _append(main: TableStore, latest: Snapshot | None, new: Sequence[Snapshot], branch: str) -> None:
     """Put snapshots behind the latest, so that readers see all of them at once. Raises CommitConflict if a writer came first."""
     first, *others = new
@@ -107,7 +125,7 @@ def _append(main: TableStore, latest: Snapshot | None, new: Sequence[Snapshot], 
     if follows and not others:
         follows = main.snapshots.create(first)
     elif follows:
-        closing = close(main, latest, f"{_REASON} {branch}", shows=latest, snapshot_id=first.id)
+        closing = close(main, latest, f"{MERGE} {branch}", shows=latest, snapshot_id=first.id)
         follows = closing is not None
     if not follows:
         raise CommitConflict(
@@ -136,13 +154,13 @@ def _mend(main: TableStore, branch: TableStore) -> None:
     sources = [branch]
     if _hidden(name) in branch_names(main):
         sources.append(on_branch(main, _hidden(name)))
-    for closing in [one for one in main.snapshots.all() if closed_for(one) == f"{_REASON} {name}"]:
+    for closing in [one for one in main.snapshots.all() if closed_for(one) == f"{MERGE} {name}"]:
         following = main.snapshots.find(closing.id + 1)
         if following is None:
             for snapshot_id in [one for one in main.snapshots.ids() if one > closing.id][::-1]:
                 main.snapshots.delete(snapshot_id)
-            main.snapshots.write_hint("LATEST", closing.id - 1)
             main.snapshots.delete(closing.id)
+            main.snapshots.write_hint("LATEST", closing.id - 1)
             delete_unneeded(main, last_needed(main, [closing]))
             continue
         for source in sources:

@@ -29,14 +29,17 @@ class Holder:
 
 
 def needed_files(
-    store: TableStore, without: Collection[Holder] = (), among: Collection[str] | None = None
+    store: TableStore,
+    without: Collection[Holder] = (),
+    among: Collection[str] | None = None,
+    reader: "ReferenceReader | None" = None,
 ) -> dict[str, Holder]:
     """The path of every file that is needed, with the first who needs it.
 
-    Some holders may be thought away. `among`: only these files matter.
+    Some holders may be thought away. `among`: only these files matter. `reader`: one that has read some of it already.
     """
     found: dict[str, Holder] = {}
-    for holder, paths in _holders(store, _Reader(among)):
+    for holder, paths in _holders(store, reader or ReferenceReader(among)):
         if holder in without:
             continue
         for path in paths:
@@ -48,23 +51,25 @@ def needed_files(
 def holders_of(store: TableStore, paths: Collection[str]) -> list[Holder]:
     """Everybody who needs one of some files."""
     wanted = set(paths)
-    return sorted(holder for holder, needed in _holders(store, _Reader(wanted)) if needed & wanted)
+    return sorted(holder for holder, needed in _holders(store, ReferenceReader(wanted)) if needed & wanted)
 
 
 def files_of(store: TableStore, snapshot: Snapshot) -> set[str]:
     """Paths of all files by which a snapshot is read: lists, manifests, data and index files."""
-    return _Reader().files_of(store, snapshot)
+    return ReferenceReader().files_of(store, snapshot)
 
 
 def changelog_files_of(store: TableStore, snapshots: Iterable[Snapshot]) -> set[str]:
     """Paths of the files by which the changelogs of snapshots are read."""
-    reader = _Reader()
+    reader = ReferenceReader()
     return {path for snapshot in snapshots for path in reader.changelog_files_of(store, snapshot)}
 
 
-def last_needed(store: TableStore, snapshots: Iterable[Snapshot]) -> dict[str, int]:
+def last_needed(
+    store: TableStore, snapshots: Iterable[Snapshot], reader: "ReferenceReader | None" = None
+) -> dict[str, int]:
     """The files of some snapshots of a branch, each with the last of them that needs it."""
-    reader = _Reader()
+    reader = reader or ReferenceReader()
     found: dict[str, int] = {}
     before: Snapshot | None = None
     live: set[str] = set()
@@ -83,15 +88,17 @@ def last_needed(store: TableStore, snapshots: Iterable[Snapshot]) -> dict[str, i
     return found
 
 
-def delete_unneeded(store: TableStore, candidates: Collection[str]) -> list[str]:
+def delete_unneeded(
+    store: TableStore, candidates: Collection[str], reader: "ReferenceReader | None" = None
+) -> list[str]:
     """Delete those of some files that nobody needs any more; returns them, in order."""
-    files = sorted(set(candidates) - needed_files(store, among=candidates).keys())
+    files = sorted(set(candidates) - needed_files(store, among=candidates, reader=reader).keys())
     for path in files:
         store.file_io.delete(path)
     return files
 
 
-def _holders(store: TableStore, reader: "_Reader") -> Iterator[tuple[Holder, set[str]]]:
+def _holders(store: TableStore, reader: "ReferenceReader") -> Iterator[tuple[Holder, set[str]]]:
     """Every snapshot, tag and kept changelog of every branch, and the files that it needs."""
     for one in all_branches(store):
         branch = one.identifier.branch
@@ -103,7 +110,7 @@ def _holders(store: TableStore, reader: "_Reader") -> Iterator[tuple[Holder, set
             yield Holder(branch, "changelog", str(changelog.id)), reader.changelog_files_of(one, changelog)
 
 
-class _Reader:
+class ReferenceReader:
     """Reads which files snapshots need; each manifest once, however many snapshots it is part of."""
 
     def __init__(self, among: Collection[str] | None = None) -> None:

@@ -14,13 +14,11 @@ from ..metadata.main_branch import find_main, name_main
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 from ..read.version import on_branch
-from ..write.close import close, closed_for, refuse_closed
+from ..write.close import REPLACEMENT, close, closed_for, is_closed_for, refuse_closed
 from ..write.commit import CommitListener
 from .merge_branch import copy_schemas, copy_tags, put_on_top, refuse_other_schemas, restore_earlier
 from .references import delete_unneeded, last_needed
 from .verdict import Verdict, judge, refuse_if_diverged
-
-_REASON = "the replacement of main with branch"
 
 
 def replace_main(
@@ -39,7 +37,7 @@ def replace_main(
     while True:
         latest = main.snapshots.latest()
         verdict = judge(main, branch)
-        if (closed_for(latest) or "") == f"{_REASON} {name}":
+        if closed_for(latest) == f"{REPLACEMENT} {name}":
             # What a replacement that died has left: everything is on the branch.
             break
         refuse_closed(main, latest)
@@ -51,7 +49,7 @@ def replace_main(
             # Under the schema that it has now.
             branch = on_branch(main, name)
         _complete(main, branch, verdict, listeners)
-        if close(main, latest, f"{_REASON} {name}", shows=latest) is not None:
+        if close(main, latest, f"{REPLACEMENT} {name}", shows=latest) is not None:
             break
     name_main(main.file_io, branch.paths)
     _drop_old(on_branch(branch, MAIN_BRANCH))
@@ -64,7 +62,7 @@ def _complete(main: TableStore, branch: TableStore, verdict: Verdict, listeners:
         put_on_top(branch, main, verdict.lost, listeners)
     copy_tags(main, branch, up_to=(verdict.common or 0) if verdict.kind == "diverged" else None)
     earliest = branch.snapshots.earliest_id()
-    if verdict.common is not None:
+    if verdict.common is not None and earliest is not None and earliest <= verdict.common + 1:
         restore_earlier(main, branch)
     for changelog in main.changelogs.all():
         if verdict.common is not None and changelog.id < (earliest or 0):
@@ -111,6 +109,6 @@ def _closed_for_good(main: TableStore) -> list[TableStore]:
             latest = old.snapshots.latest()
         except CommitConflict:
             continue
-        if (closed_for(latest) or "").startswith(_REASON):
+        if is_closed_for(latest, REPLACEMENT):
             found.append(old)
     return found

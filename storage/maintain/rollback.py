@@ -8,11 +8,9 @@ work. Schemas stay: a rollback undoes no change of columns.
 from ..errors import CommitConflict, NotFound
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
-from ..write.close import close, closed_for, refuse_closed
+from ..write.close import REPLACEMENT, ROLLBACK, close, closed_for, is_closed_for, refuse_closed
 from .expire import Removal
 from .references import delete_unneeded, last_needed
-
-_REASON = "a rollback to snapshot"
 
 
 def rollback_to(store: TableStore, target: Snapshot, *, seen: int | None = None) -> Removal:
@@ -43,8 +41,9 @@ def rollback_to(store: TableStore, target: Snapshot, *, seen: int | None = None)
     if found is None:
         store.snapshots.write_hint("EARLIEST", target.id)
     if later:
-        store.snapshots.write_hint("LATEST", target.id)
+        # The hint follows, so that nobody overlooks what closes the branch as long as it is there.
         store.snapshots.delete(later[-1].id)
+        store.snapshots.write_hint("LATEST", target.id)
     files = delete_unneeded(store, candidates)
     return Removal(
         tuple(one.id for one in later if closed_for(one) is None), tuple(files), tuple(candidates[one] for one in files)
@@ -53,8 +52,8 @@ def rollback_to(store: TableStore, target: Snapshot, *, seen: int | None = None)
 
 def _close(store: TableStore, target: Snapshot, seen: int | None) -> None:
     while (latest := store.snapshots.latest()) is not None and latest != target:
-        if (closed_for(latest) or "").startswith(_REASON):
-            # What a rollback that died has left.
+        if is_closed_for(latest, ROLLBACK, REPLACEMENT):
+            # What a rollback that died has left, or a replacement of main, which is given up.
             return
         refuse_closed(store, latest)
         if seen is not None and latest.id != seen:
@@ -62,5 +61,5 @@ def _close(store: TableStore, target: Snapshot, seen: int | None) -> None:
                 f"A writer came first: {store.identifier} has snapshot {latest.id} by now, and {seen} was the last that may "
                 "be lost. Nothing is done; ask again."
             )
-        if close(store, latest, f"{_REASON} {target.id}", shows=target) is not None:
+        if close(store, latest, f"{ROLLBACK} {target.id}", shows=target) is not None:
             return

@@ -3,11 +3,11 @@
 Each merge, replacement and fast-forward asks first, and refuses to lose anything that it was not told to lose.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..errors import CommitConflict
+from ..errors import CommitConflict, InvalidRequest
 from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.snapshot import ANALYZE, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
@@ -51,22 +51,35 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
     """Compare a branch with main."""
     theirs = {snapshot.id: snapshot for snapshot in branch.snapshots.all()}
     ours = {snapshot.id: snapshot for snapshot in main.snapshots.all() if closed_for(snapshot) is None}
-    shared = [one for one in theirs.keys() & ours.keys() if same_snapshot(theirs[one], ours[one])]
-    common = max(shared, default=None)
+    common = _common(main, ours, branch, theirs)
     apart = [snapshot for number, snapshot in ours.items() if number > (common or 0)]
     later = [snapshot for number, snapshot in theirs.items() if number > (common or 0)]
     # What was put on top of the other side before is on both, under another number.
     lost, new = _only_here(main, apart, branch, later), _only_here(branch, later, main, apart)
     if not apart:
         return Verdict("clean", common, new, lost)
-    if common is not None and len(lost) == len(apart) and all(one.commit_kind in (COMPACT, ANALYZE) for one in lost):
+    if common in ours and len(lost) == len(apart) and all(one.commit_kind in (COMPACT, ANALYZE) for one in lost):
         return Verdict("clean", common, new, lost)
     same_schemas = all(
         schema_id in main.schemas.ids() and main.schemas.get(schema_id) == branch.schemas.get(schema_id)
         for schema_id in branch.schemas.ids()
     )
-    untouched = common is not None and same_schemas and not _meet(main, lost, branch, new)
+    # What has expired since cannot be judged.
+    all_known = common is not None and min(one.id for one in apart) == common + 1
+    untouched = all_known and same_schemas and not _meet(main, lost, branch, new)
     return Verdict("disjoint" if untouched else "diverged", common, new, lost)
+
+
+def _common(
+    main: TableStore, ours: Mapping[int, Snapshot], branch: TableStore, theirs: Mapping[int, Snapshot]
+) -> int | None:
+    """The last snapshot that both sides have, or remember by a tag."""
+    known = [
+        {**{tag.snapshot.id: tag.snapshot for tag in store.tags.all()}, **snapshots}
+        for store, snapshots in ((main, ours), (branch, theirs))
+    ]
+    shared = [one for one in known[0].keys() & known[1].keys() if same_snapshot(known[0][one], known[1][one])]
+    return max(shared, default=None)
 
 
 def mark(store: TableStore, snapshot: Snapshot) -> str:
@@ -103,6 +116,17 @@ def refuse_if_diverged(main: TableStore, branch: TableStore) -> None:
         raise CommitConflict(
             f"Branch {branch.identifier.branch!r} cannot be taken over by {main.identifier.full_name}. "
             f"{verdict.describe()}. Insist with discard-main, or apply the change to main again."
+        )
+
+
+def refuse_if_expired(branch: TableStore, verdict: Verdict) -> None:
+    """Raise InvalidRequest if snapshots of a branch have expired that main would have to get."""
+    earliest = branch.snapshots.earliest_id()
+    if earliest is not None and earliest > (verdict.common or 0) + 1:
+        raise InvalidRequest(
+            f"Branch {branch.identifier.branch!r} of {branch.identifier.full_name} parted from main after snapshot "
+            f"{verdict.common or 0}, and its snapshots before {earliest} have expired since: they cannot be made main's. "
+            "Replace main with the branch."
         )
 
 

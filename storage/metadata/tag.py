@@ -122,4 +122,4 @@ def _retention(retained_ms: int, now_ms: int) -> dict[str, Any]:
     """When a tag was created and how long it is kept, as the format writes it."""
     now = dt.datetime.fromtimestamp(now_ms / 1000)
     parts = [now.year, now.month, now.day, now.hour, now.minute, now.second, now.microsecond * 1000]
-    return {"tagCreateTime": parts, "tagTimeRetained": f"{retained_ms // 1000}.{retained_ms % 1000:03d}000000"}
+    return {"tagCreateTime": parts, "tagTimeRetained": retained_ms / 1000}

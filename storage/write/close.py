@@ -9,11 +9,18 @@ from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
 
 _CLOSED_PROPERTY = "snapline.closed"
+# What a branch is closed for.
+ROLLBACK, MERGE, REPLACEMENT = "a rollback to snapshot", "the merge of branch", "the replacement of main with branch"
 
 
 def closed_for(snapshot: Snapshot | None) -> str | None:
     """What a branch is closed for, if its latest snapshot closes it."""
     return None if snapshot is None else (snapshot.properties or {}).get(_CLOSED_PROPERTY)
+
+
+def is_closed_for(snapshot: Snapshot | None, *reasons: str) -> bool:
+    """Whether a branch is closed by its latest snapshot for one of some reasons, whatever the object."""
+    return (closed_for(snapshot) or "").startswith(reasons)
 
 
 def refuse_closed(store: TableStore, latest: Snapshot | None) -> None:

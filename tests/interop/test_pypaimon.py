@@ -1,5 +1,6 @@
 """pypaimon and this store on the same tables: each reads what the other wrote."""
 
+import datetime as dt
 import json
 from collections.abc import Callable
 from decimal import Decimal
@@ -9,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage import AddColumn, Catalog, RenameColumn, Table
+from storage import AddColumn, Catalog, CommitConflict, RenameColumn, Table
 
 pytestmark = pytest.mark.pypaimon
 
@@ -160,6 +161,102 @@ def test_pypaimon_reads_a_branch_and_main_after_taking_it_over(
     assert as_sorted(json.loads(run_pypaimon(READ, warehouse, "shop.t$branch_fix"))) == on_branch
     table.branches.fast_forward("fix")
     assert as_sorted(json.loads(run_pypaimon(READ, warehouse, "shop.t"))) == on_branch
+
+
+VERSIONS = """
+import json, sys
+from pypaimon import CatalogFactory
+catalog = CatalogFactory.create({"warehouse": sys.argv[1]})
+def read(table):
+    builder = table.new_read_builder()
+    return builder.new_read().to_arrow(builder.new_scan().plan().splits()).to_pylist()
+table = catalog.get_table(sys.argv[2])
+tags = {name: read(table.copy({"scan.tag-name": name})) for name in table.list_tags()}
+branches = {}
+for name in table.branch_manager().branches():
+    branch = catalog.get_table(f"{sys.argv[2]}$branch_{name}")
+    branches[name] = [read(branch), {tag: read(branch.copy({"scan.tag-name": tag})) for tag in branch.list_tags()}]
+print(json.dumps({"tags": tags, "branches": branches}, default=str))
+"""
+MAKE_VERSIONS = """
+import sys
+import pyarrow as pa
+from pypaimon import CatalogFactory
+catalog = CatalogFactory.create({"warehouse": sys.argv[1]})
+table = catalog.get_table(sys.argv[2])
+columns = pa.schema([("day", pa.string()), ("id", pa.int32()), ("text", pa.string())])
+def write(table, *ids):
+    builder = table.new_batch_write_builder()
+    write, commit = builder.new_write(), builder.new_commit()
+    write.write_arrow(pa.table({"day": ["a"] * len(ids), "id": ids, "text": ["theirs"] * len(ids)}, schema=columns))
+    commit.commit(write.prepare_commit())
+    write.close(); commit.close()
+write(table, 1, 2)
+table.create_tag("first")
+table.branch_manager().create_branch("theirs", "first")
+write(table, 3)
+write(catalog.get_table(f"{sys.argv[2]}$branch_theirs"), 9)
+"""
+
+
+def test_pypaimon_lists_and_reads_our_tags_and_branches(
+    table: Table, warehouse: str, run_pypaimon: Callable[..., str]
+) -> None:
+    table.write(pa.Table.from_pylist(rows(0, 6, "one"), SCHEMA))
+    table.tags.create("first")
+    table.tags.create("kept", time_retained=dt.timedelta(days=1))
+    table.write(pa.Table.from_pylist(rows(3, 9, "two"), SCHEMA))
+    table.branches.create("fix", tag="first")
+    table.branches.create("late")
+    table.on_branch("fix").write(pa.Table.from_pylist(rows(0, 2, "fixed"), SCHEMA))
+    table.on_branch("fix").tags.create("done")
+    found = json.loads(run_pypaimon(VERSIONS, warehouse, "shop.t"))
+    assert set(found["tags"]) == {"first", "kept"}
+    for name, held in found["tags"].items():
+        assert as_sorted(held) == as_sorted(table.to_arrow(version=name).to_pylist())
+    assert set(found["branches"]) == {"fix", "late"}
+    for name, (held, tags) in found["branches"].items():
+        branch = table.on_branch(name)
+        assert as_sorted(held) == as_sorted(branch.to_arrow().to_pylist())
+        assert set(tags) == {tag.name for tag in branch.tags.list()}
+        for tag, rows_of_tag in tags.items():
+            assert as_sorted(rows_of_tag) == as_sorted(branch.to_arrow(version=tag).to_pylist())
+
+
+def test_tags_and_branches_of_pypaimon_are_listed_read_merged_and_kept(
+    table: Table, warehouse: str, run_pypaimon: Callable[..., str]
+) -> None:
+    run_pypaimon(MAKE_VERSIONS, warehouse, "shop.t")
+    assert [tag.name for tag in table.tags.list()] == ["first"]
+    assert sorted(table.to_arrow(version="first")["id"].to_pylist()) == [1, 2]
+    assert table.branches.names() == ["theirs"]
+    [described] = table.system_table("branches").to_pylist()
+    assert (described["branch_name"], described["tag_name"], described["tagged_snapshot_id"]) == ("theirs", "first", 1)
+    assert sorted(table.on_branch("theirs").to_arrow()["id"].to_pylist()) == [1, 2, 9]
+    table.expire(retain_last=1)
+    table.remove_orphan_files(older_than=dt.timedelta(seconds=-60))
+    assert sorted(table.on_branch("theirs").to_arrow(version="first")["id"].to_pylist()) == [1, 2]
+    if table.schema.primary_keys:
+        # Both sides wrote to the same bucket: theirs would be lost silently by a fast-forward of pypaimon's.
+        with pytest.raises(CommitConflict, match="diverged"):
+            table.branches.merge("theirs")
+    else:
+        table.branches.merge("theirs")
+        assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 3, 9]
+        assert sorted(row["id"] for row in json.loads(run_pypaimon(READ, warehouse, "shop.t"))) == [1, 2, 3, 9]
+
+
+def test_pypaimon_refuses_a_table_whose_main_was_replaced_and_reads_the_branch(
+    table: Table, catalog: Catalog, warehouse: str, run_pypaimon: Callable[..., str]
+) -> None:
+    table.write(pa.Table.from_pylist(rows(0, 6, "one"), SCHEMA))
+    table.branches.create("fix")
+    table.on_branch("fix").write(pa.Table.from_pylist(rows(3, 9, "fixed"), SCHEMA))
+    table.branches.replace_main("fix")
+    ours = as_sorted(catalog.table("shop.t").to_arrow().to_pylist())
+    with pytest.raises(AssertionError, match="NotExist"):
+        run_pypaimon(READ, warehouse, "shop.t")
+    assert as_sorted(json.loads(run_pypaimon(READ, warehouse, "shop.t$branch_fix"))) == ours
 
 
 def test_pypaimon_reads_a_table_whose_schema_changed(

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -259,3 +260,33 @@ def test_branches_of_several_tables_are_published_together(run: Run, shop: Sessi
     assert run("branch", "recover")[1] == "No publication is open.\n"
     assert run("branch", "delete", "--name", "fix", *names)[1] == "Branch fix is gone from 2 tables.\n"
     assert "Existing branches: none but main" in run("branch", "publish", "--name", "fix", *names)[2]
+
+
+def test_a_branch_is_merged_or_becomes_main(run: Run, shop: Session) -> None:
+    orders = shop.table("shop.orders")
+    assert run("create-branch", "shop.orders", "--name", "fix")[0] == 0
+    orders.on_branch("fix").write(pa.table({"id": [1], "price": [9], "what": ["fixed"]}))
+    assert (
+        "has taken 1 snapshots over from branch fix (clean)" in run("merge-branch", "shop.orders", "--name", "fix")[1]
+    )
+    orders.on_branch("fix").write(pa.table({"id": [2], "price": [9], "what": ["fixed"]}))
+    orders.write(pa.table({"id": [2], "price": [8], "what": ["nightly"]}))
+    code, _, error = run("replace-main-branch", "shop.orders", "--name", "fix")
+    assert code == 2 and "diverged" in error
+    done = run("replace-main-branch", "shop.orders", "--name", "fix", "--discard-main")
+    assert done[1] == "Branch fix is the main of shop.orders (diverged).\n"
+    assert shop.table("shop.orders").count(where="what = 'fixed'") == 2
+    assert run("branches", "shop.orders")[0] == 0
+
+
+def test_a_table_is_rolled_back_to_a_time(run: Run, shop: Session) -> None:
+    before = shop.table("shop.orders").snapshot()
+    assert before is not None
+    time.sleep(0.01)
+    moment = datetime.now()
+    time.sleep(0.01)
+    shop.table("shop.orders").write(pa.table({"id": [77], "price": [9], "what": ["late"]}))
+    assert run("rollback", "shop.orders", "--timestamp", moment.isoformat())[0] == 0
+    assert shop.table("shop.orders").snapshot() == before
+    assert "one of them" in run("rollback", "shop.orders")[2]
+    assert "is no date and time" in run("rollback", "shop.orders", "--timestamp", "yesterday")[2]

@@ -2,13 +2,18 @@
 
 import datetime as dt
 import os
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from storage import FixedClock, InvalidRequest, NotFound, Table
+from storage import Catalog, FixedClock, InvalidRequest, NotFound, Table
+from storage.file_io import FileIO
 from storage.maintain.references import holders_of
+from storage.metadata import manifest
+from storage.read.changes import plan_changes
+from storage.read.split_read import ReadRequest
 
 HOUR_MS = 3_600_000
 
@@ -104,3 +109,84 @@ def test_what_a_dead_writer_left_is_found_after_a_safety_age(orders: Table, tmp_
     orders.remove_orphan_files()
     assert not Path(path).exists()
     assert orders.count() == 1
+
+
+def test_commits_let_old_snapshots_go_if_the_options_say_so(catalog: Catalog, clock: FixedClock) -> None:
+    options = {"snapshot.num-retained.min": 2, "snapshot.num-retained.max": 5, "snapshot.time-retained": "1 h"}
+    table = catalog.create_table("a.t", pa.schema([("id", pa.int64())]), options=options)
+    for number in range(7):
+        table.write(pa.table({"id": [number]}))
+    assert table.store.snapshots.ids() == [3, 4, 5, 6, 7]
+    clock.advance_ms(HOUR_MS + 1)
+    table.write(pa.table({"id": [9]}))
+    # Number 7 was the state of the table until a moment ago.
+    assert table.store.snapshots.ids() == [7, 8]
+    assert table.expire().snapshot_ids == ()
+    assert table.count() == 8
+
+
+def test_snapshots_stay_if_no_option_lets_them_go(orders: Table, clock: FixedClock) -> None:
+    for number in range(12):
+        orders.overwrite(pa.table({"id": [number], "item": ["x"]}))
+        clock.advance_ms(HOUR_MS)
+    assert orders.store.snapshots.ids()[0] == 1
+    assert orders.expire(dry_run=True).snapshot_ids == (1, 2)
+    with pytest.raises(InvalidRequest, match="retain_last"):
+        orders.expire(older_than=dt.timedelta(hours=1))
+
+
+def test_options_of_retention_that_make_no_sense_are_refused(catalog: Catalog) -> None:
+    options = {"snapshot.num-retained.min": 5, "snapshot.num-retained.max": 2}
+    table = catalog.create_table("a.t", pa.schema([("id", pa.int64())]), options=options)
+    with pytest.raises(InvalidRequest, match=r"snapshot\.num-retained\.max' = 2"):
+        table.expire()
+
+
+def test_changelogs_outlive_their_snapshots(catalog: Catalog, clock: FixedClock) -> None:
+    options = {
+        "bucket": 1,
+        "write-only": True,
+        "changelog-producer": "input",
+        "changelog.num-retained.min": 3,
+        "changelog.time-retained": "0 s",
+    }
+    schema = pa.schema([("id", pa.int64()), ("item", pa.string())])
+    table = catalog.create_table("a.t", schema, primary_key=["id"], options=options)
+    for number in range(5):
+        table.write(pa.table({"id": [1], "item": [str(number)]}))
+        clock.advance_ms(1)
+    would = table.expire(retain_last=1, dry_run=True)
+    assert table.expire(retain_last=1).snapshot_ids == would.snapshot_ids == (1, 2, 3, 4)
+    assert table.store.snapshots.ids() == [5]
+    assert table.store.changelogs.ids() == [3, 4]
+    request = ReadRequest(table.store, ("id", "item"), None)
+    rows = [row for split in plan_changes(request, 2, 5) for batch in split.read() for row in batch.to_pylist()]
+    assert [row["item"] for row in rows] == ["2", "3", "4"]
+    with pytest.raises(NotFound, match="Snapshot 2 does not exist"):
+        list(plan_changes(request, 1, 5))
+    table.remove_orphan_files(older_than=dt.timedelta(seconds=-60))
+    assert [row["item"] for split in plan_changes(request, 2, 5) for one in split.read() for row in one.to_pylist()] == [
+        "2", "3", "4"
+    ]  # fmt: skip
+
+
+def test_expiry_reads_each_manifest_at_most_once(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"manifest.merge-min-count": 5}
+    table = catalog.create_table("a.t", pa.schema([("id", pa.int64())]), options=options)
+    for number in range(30):
+        write = table.write if number % 4 else table.overwrite
+        write(pa.table({"id": [number]}))
+    table.tags.create("middle", snapshot_id=15)
+    table.branches.create("side", snapshot_id=20)
+    # As another process would: nothing is in memory yet.
+    monkeypatch.setattr(manifest, "_decoded", manifest._DecodedFiles(capacity=0))
+    reads: Counter[str] = Counter()
+    original = FileIO.read_bytes
+
+    def counted(self: FileIO, path: str) -> bytes:
+        reads[path] += "/manifest-" in path and "/manifest-list-" not in path
+        return original(self, path)
+
+    monkeypatch.setattr(FileIO, "read_bytes", counted)
+    table.expire(retain_last=3)
+    assert max(reads.values()) == 1

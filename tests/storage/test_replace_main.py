@@ -1,0 +1,178 @@
+"""Main is replaced with a branch: it is the branch from then on, and whoever holds the old main is told."""
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from storage import AddColumn, AlreadyExists, Catalog, CommitConflict, CommitId, InvalidRequest, NotFound, Table
+from storage.metadata.snapshot import SnapshotFiles
+
+
+def batch(*ids: int, item: str = "main") -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "item": [item] * len(ids)})
+
+
+def rows(table: Table, **how: Any) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in table.to_arrow(**how).to_pylist())
+
+
+@pytest.fixture
+def forked(orders: Table) -> Table:
+    """Two snapshots on main, tagged, and a branch `fix` from the second that has one more."""
+    orders.write(batch(1))
+    orders.tags.create("one")
+    orders.write(batch(2))
+    orders.tags.create("two")
+    orders.branches.create("fix", tag="two")
+    orders.on_branch("fix").write(batch(1, item="fixed"))
+    return orders
+
+
+FIXED = [(1, "fixed"), (2, "main")]
+
+
+def test_main_is_the_branch_with_its_history_and_its_writers_go_on(forked: Table, catalog: Catalog) -> None:
+    name = str(forked.identifier)
+    writer = forked.on_branch("fix")
+    forked.consumers.reset("reader", 2)
+    assert forked.branches.replace_main("fix").kind == "clean"
+    table = catalog.table(name)
+    assert rows(table) == FIXED
+    assert rows(table, version=1) == [(1, "main")]
+    assert rows(table, version="one") == [(1, "main")]
+    assert rows(table, version="two") == [(1, "main"), (2, "main")]
+    assert [one.name for one in table.consumers.list()] == ["reader"]
+    writer.write(batch(9, item="fixed"))
+    assert rows(table) == [*FIXED, (9, "fixed")]
+    table.write(batch(8))
+    assert rows(catalog.table(f"{name}$branch_fix")) == rows(table)
+    assert str(catalog.table(f"{name}$branch_fix").identifier) == name
+    assert table.branches.names() == []
+    assert catalog.tables() == [name]
+    assert table.check(deep=True) == []
+
+
+def test_who_holds_the_old_main_is_told_to_open_the_table_again(forked: Table, catalog: Catalog) -> None:
+    held = catalog.table(str(forked.identifier))
+    writer = held.new_write()
+    writer.write(batch(5))
+    message = writer.prepare_commit()
+    forked.branches.replace_main("fix")
+    with pytest.raises(CommitConflict, match=r"replaced with branch 'fix'.*Open it again"):
+        held.commit_messages([message])
+    with pytest.raises(CommitConflict, match="Open it again"):
+        held.to_arrow()
+    assert rows(catalog.table(str(forked.identifier))) == FIXED
+
+
+def test_what_main_did_elsewhere_is_put_on_top_of_the_branch(catalog: Catalog) -> None:
+    schema = pa.schema([("day", pa.string()), ("id", pa.int64())])
+    table = catalog.create_table("a.t", schema, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 1})
+    table.write(pa.table({"day": ["x"], "id": [1]}))
+    table.branches.create("fix")
+    table.on_branch("fix").overwrite(pa.table({"id": [2]}), partition={"day": "x"})
+    table.write(pa.table({"day": ["y"], "id": [3]}), commit_id=CommitId("nightly", 4))
+    table.tags.create("late")
+    assert table.branches.replace_main("fix").kind == "disjoint"
+    table = catalog.table("a.t")
+    assert rows(table) == [("x", 2), ("y", 3)]
+    assert rows(table, version="late") == [("x", 1), ("y", 3)]
+    # A commit that is repeated is recognized on the new main.
+    table.write(pa.table({"day": ["y"], "id": [3]}), commit_id=CommitId("nightly", 4))
+    assert [one.commit_user for one in table.store.snapshots.all()].count("nightly") == 1
+
+
+def test_a_main_that_diverged_is_replaced_only_on_demand(forked: Table, catalog: Catalog) -> None:
+    forked.write(batch(1, item="nightly"), commit_id=CommitId("nightly", 1))
+    with pytest.raises(CommitConflict, match=r"diverged.*WRITE by nightly"):
+        forked.branches.replace_main("fix")
+    assert rows(forked) == [(1, "nightly"), (2, "main")]
+    forked.branches.replace_main("fix", discard_main=True)
+    assert rows(catalog.table(str(forked.identifier))) == FIXED
+
+
+def test_main_is_replaced_again_and_the_branch_before_is_gone(forked: Table, catalog: Catalog, tmp_path: Path) -> None:
+    name = str(forked.identifier)
+    forked.branches.replace_main("fix")
+    table = catalog.table(name)
+    with pytest.raises(InvalidRequest, match="main branch cannot be deleted"):
+        table.branches.delete("fix")
+    with pytest.raises(AlreadyExists):
+        table.branches.create("fix")
+    table.branches.create("again")
+    table.on_branch("again").alter(AddColumn("more", pa.int64()))
+    table.on_branch("again").write(batch(7).append_column("more", pa.array([1])))
+    table.branches.replace_main("again")
+    table = catalog.table(name)
+    assert table.schema.column_names == ["id", "item", "more"]
+    assert rows(table) == [(1, "fixed", None), (2, "main", None), (7, "main", 1)]
+    with pytest.raises(NotFound):
+        table.on_branch("fix")
+    table.branches.create("fix")
+    assert rows(table.on_branch("fix")) == rows(table)
+    table.branches.delete("fix")
+    assert table.branches.replace_main("again").new == ()
+    table.remove_orphan_files(older_than=dt.timedelta(seconds=-10))
+    assert table.check(deep=True) == []
+    catalog.drop_table(name)
+    assert catalog.tables() == []
+    assert catalog.create_table(name, pa.schema([("id", pa.int64())])).count() == 0
+
+
+def test_an_empty_main_is_replaced_and_its_writers_stopped(catalog: Catalog) -> None:
+    table = catalog.create_table("a.t", pa.schema([("id", pa.int64())]))
+    table.branches.create("first", empty=True)
+    table.on_branch("first").write(pa.table({"id": [1]}))
+    held = catalog.table("a.t")
+    table.branches.replace_main("first")
+    with pytest.raises(CommitConflict, match="Open it again"):
+        held.write(pa.table({"id": [2]}))
+    assert rows(catalog.table("a.t")) == [(1,)]
+
+
+def test_a_rollback_takes_no_writer_by_surprise(
+    orders: Table, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that was about to follow the last snapshot when the rollback began is told, and leaves nothing behind."""
+    for number in range(4):
+        orders.write(batch(number))
+    late = catalog.table(str(orders.identifier))
+    create = SnapshotFiles.create
+    waiting = iter([True])
+
+    def slow(self: SnapshotFiles, snapshot: Any) -> bool:
+        if snapshot.commit_user == "late" and next(waiting, False):
+            orders.rollback_to(2)
+        return create(self, snapshot)
+
+    monkeypatch.setattr(SnapshotFiles, "create", slow)
+    with pytest.raises(CommitConflict, match="was rolled back while snapshot 5"):
+        late.write(batch(9), commit_id=CommitId("late", 1))
+    assert orders.store.snapshots.ids() == [1, 2]
+    late.write(batch(9), commit_id=CommitId("late", 1))
+    assert rows(orders) == [(0, "main"), (1, "main"), (9, "main")]
+    assert orders.check(deep=True) == []
+
+
+def test_a_rollback_that_died_keeps_writers_out_until_it_is_done(
+    orders: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        orders.write(batch(number))
+
+    def dies(self: SnapshotFiles, snapshot_id: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SnapshotFiles, "delete", dies)
+        with pytest.raises(KeyboardInterrupt):
+            orders.rollback_to(2)
+    assert rows(orders) == [(0, "main"), (1, "main")]
+    with pytest.raises(CommitConflict, match="closed to writers: a rollback to snapshot 2"):
+        orders.write(batch(9))
+    orders.rollback_to(2)
+    orders.write(batch(9))
+    assert rows(orders) == [(0, "main"), (1, "main"), (9, "main")]
