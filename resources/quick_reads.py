@@ -12,8 +12,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from lineage import JobStartup, SnapshotLineage, TableLineage
-from storage import Identifier, InvalidRequest, NotFound, Table
+from lineage import JobStartup, LineageStore, SnapshotLineage, TableLineage
+from storage import Catalog, Identifier, InvalidRequest, NotFound, Table
 from storage.engines.duckdb_views import add_arrow, add_scan
 
 from .session import Session
@@ -33,19 +33,30 @@ def _rows(kind: type, rows: list[object]) -> pa.Table:
     return pa.Table.from_arrays(columns, names)
 
 
-def _catalog_options(session: Session) -> pa.Table:
-    options = {key: value for key, value in session.catalog.options.items() if not any(one in key for one in _SECRETS)}
+def _catalog_options(catalog: Catalog) -> pa.Table:
+    options = {key: value for key, value in catalog.options.items() if not any(one in key for one in _SECRETS)}
     return pa.table({"key": pa.array(options.keys(), pa.string()), "value": pa.array(options.values(), pa.string())})
 
 
-LINEAGE_TABLES: dict[str, Callable[[Session], pa.Table]] = {
-    "source_job_lineage": lambda one: _rows(TableLineage, [*one.lineage_store.tables("source")]),
-    "sink_job_lineage": lambda one: _rows(TableLineage, [*one.lineage_store.tables("sink")]),
-    "source_snapshot_lineage": lambda one: _rows(SnapshotLineage, [*one.lineage_store.snapshots("source")]),
-    "sink_snapshot_lineage": lambda one: _rows(SnapshotLineage, [*one.lineage_store.snapshots("sink")]),
-    "job_startup": lambda one: _rows(JobStartup, [*one.lineage_store.startups()]),
-    "catalog_options": _catalog_options,
+LINEAGE_TABLES: dict[str, Callable[[LineageStore], pa.Table]] = {
+    "source_job_lineage": lambda store: _rows(TableLineage, [*store.tables("source")]),
+    "sink_job_lineage": lambda store: _rows(TableLineage, [*store.tables("sink")]),
+    "source_snapshot_lineage": lambda store: _rows(SnapshotLineage, [*store.snapshots("source")]),
+    "sink_snapshot_lineage": lambda store: _rows(SnapshotLineage, [*store.snapshots("sink")]),
+    "job_startup": lambda store: _rows(JobStartup, [*store.startups()]),
 }
+CATALOG_OPTIONS = "catalog_options"
+
+
+def lineage_rows(name: str, store: LineageStore, catalog: Catalog) -> pa.Table:
+    """The rows of a table of the database `paimon`. Raises NotFound that lists them."""
+    if name == CATALOG_OPTIONS:
+        return _catalog_options(catalog)
+    if name not in LINEAGE_TABLES:
+        raise NotFound(
+            f"There is no {LINEAGE_DATABASE}.{name}. Lineage tables: {', '.join([*LINEAGE_TABLES, CATALOG_OPTIONS])}."
+        )
+    return LINEAGE_TABLES[name](store)
 
 
 def run_query(session: Session, sql: str, open_table: Callable[[str], Table] | None = None) -> pa.Table:
@@ -83,9 +94,7 @@ def _add(
             f"Table {name!r} needs its database: write database.table. Tables: {', '.join(session.catalog.tables())}."
         )
     if database == LINEAGE_DATABASE:
-        if name not in LINEAGE_TABLES:
-            raise NotFound(f"There is no {database}.{name}. Lineage tables: {', '.join(LINEAGE_TABLES)}.")
-        add_arrow(connection, database, name, LINEAGE_TABLES[name](session))
+        add_arrow(connection, database, name, lineage_rows(name, session.lineage_store, session.catalog))
         return
     identifier = Identifier.parse(f"{database}.{name}")
     try:

@@ -1,12 +1,17 @@
 """The composition root: one warehouse with its lineage, put together from settings. No Dagster, no Spark."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from lineage import Direction, LineageGraph, LineageRecorder, LineageStore, open_lineage_store, trace
 from storage import Catalog, FileLock, InvalidRequest, SnapshotRef, Table
 
+from .catalogs import CatalogRegistry, open_catalog
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from .sql import Result, Statements
 
 CATALOG_NAME = "snapline"
 
@@ -17,6 +22,7 @@ class Session:
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings.from_environment()
         self.settings.home.mkdir(parents=True, exist_ok=True)
+        self._opened: dict[str, Catalog] = {}
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -36,10 +42,38 @@ class Session:
         )
 
     @cached_property
+    def registry(self) -> CatalogRegistry:
+        """The further catalogs that were made by CREATE CATALOG."""
+        return CatalogRegistry(self.settings.home)
+
+    def catalog_names(self) -> list[str]:
+        """The default catalog, then the others."""
+        return [CATALOG_NAME, *sorted(self.registry.all())]
+
+    def catalog_of(self, name: str) -> Catalog:
+        """The catalog of that name; commits to its tables are recorded as lineage. Raises NotFound that lists them."""
+        if name == CATALOG_NAME:
+            return self.catalog
+        if name not in self._opened:
+            catalog = open_catalog(name, self.registry.get(name))
+            self._opened[name] = catalog.with_listeners(self.recorder_of(name))
+        return self._opened[name]
+
+    def recorder_of(self, name: str) -> LineageRecorder:
+        """What records the commits to a catalog."""
+        if name == CATALOG_NAME:
+            return self.recorder
+        options = self.registry.get(name)
+        return _recorder(name, self.lineage_stores, options)
+
+    def forget_catalog(self, name: str) -> None:
+        """Open a catalog anew when it is asked for again."""
+        self._opened.pop(name, None)
+
+    @cached_property
     def lineage_stores(self) -> Mapping[str, LineageStore]:
         """The lineage store of each catalog."""
-        options = {**self._plain_catalog.options, "jdbc.url": self.settings.lineage_url}
-        return {CATALOG_NAME: open_lineage_store(options)}
+        return _Stores(self)
 
     @property
     def lineage_store(self) -> LineageStore:
@@ -47,13 +81,7 @@ class Session:
 
     @cached_property
     def recorder(self) -> LineageRecorder:
-        options = self._plain_catalog.options
-        return LineageRecorder(
-            CATALOG_NAME,
-            self.lineage_stores,
-            tables=options.get("table-lineage") == "true",
-            snapshots=options.get("data-lineage") == "true",
-        )
+        return _recorder(CATALOG_NAME, self.lineage_stores, self._plain_catalog.options)
 
     def table(self, name: str) -> Table:
         """The table of that name. Raises NotFound that lists the tables."""
@@ -73,6 +101,52 @@ class Session:
         """What a snapshot was made from (up), or what it fed (down)."""
         return trace(self.lineage_stores, ref, direction, hops)
 
+    def sql(self, text: str, engine: str = "spark") -> "Result":
+        """Run SQL statements; the result of the last. `engine`: spark, or duckdb (for reading, without a JVM).
+
+        What SET and USE say stands for the session. Raises InvalidRequest that points at the place in the statement.
+        """
+        return self.statements.run(text, engine)[-1]
+
+    @cached_property
+    def statements(self) -> "Statements":
+        """What runs the SQL of this session."""
+        # sqlglot costs time to import: only those who use SQL pay.
+        from .sql import Statements
+
+        return Statements(self)
+
     def close(self) -> None:
         for store in self.lineage_stores.values():
             store.close()
+
+
+def _recorder(name: str, stores: Mapping[str, LineageStore], options: Mapping[str, str]) -> LineageRecorder:
+    return LineageRecorder(
+        name, stores, tables=options.get("table-lineage") == "true", snapshots=options.get("data-lineage") == "true"
+    )
+
+
+class _Stores(Mapping[str, LineageStore]):
+    """The lineage stores of all catalogs, opened when they are first asked for."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._open: dict[str, LineageStore] = {}
+
+    def __getitem__(self, name: str) -> LineageStore:
+        if name not in self._open:
+            if name == CATALOG_NAME:
+                options = {**self._session._plain_catalog.options, "jdbc.url": self._session.settings.lineage_url}
+            elif name in self._session.registry.all():
+                options = self._session.registry.lineage_options(name)
+            else:
+                raise KeyError(name)
+            self._open[name] = open_lineage_store(options)
+        return self._open[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._session.catalog_names())
+
+    def __len__(self) -> int:
+        return len(self._session.catalog_names())

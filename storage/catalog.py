@@ -107,6 +107,21 @@ class Catalog:
             raise AlreadyExists(f"Database {name!r} exists.")
         self._file_io.make_directory(f"{self._root}/{name}.db")
 
+    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+        """Drop a database that is empty, or with `cascade` all of its tables as well. Raises NotFound, InvalidRequest."""
+        if name not in self.databases():
+            if if_exists:
+                return
+            raise NotFound(f"Database {name!r} does not exist. Databases: {', '.join(self.databases()) or 'none'}.")
+        held = self.tables(name)
+        if held and not cascade:
+            raise InvalidRequest(
+                f"Database {name!r} has tables ({', '.join(held)}). Drop them first, or drop with CASCADE."
+            )
+        for table in held:
+            self.drop_table(table)
+        self._file_io.delete_directory(f"{self._root}/{name}.db")
+
     # --- tables
 
     def tables(self, database: str | None = None) -> list[str]:
@@ -249,6 +264,20 @@ class Catalog:
                 insists = publication.discard_main or discard_main
                 finish(self.table, journal, replace(publication, discard_main=insists))
         return found
+
+    def rename_table(self, name: str, new_name: str) -> Table:
+        """Give a table another name. On a local file system at once; an object store copies every file.
+
+        Raises NotFound, or AlreadyExists.
+        """
+        identifier, target = Identifier.parse(name), Identifier.parse(new_name)
+        if not self.exists(identifier.full_name):
+            raise NotFound(self._missing(identifier))
+        if self.exists(target.full_name):
+            raise AlreadyExists(f"Table {target.full_name} exists. Drop it first, or choose another name.")
+        self.create_database(target.database)
+        self._file_io.move_directory(self._path(identifier), self._path(target))
+        return self.table(target.full_name)
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Delete a table with all its snapshots, tags, branches and files."""

@@ -207,6 +207,13 @@ class FileIO:
         with contextlib.suppress(FileNotFoundError):
             self._fs.rm(path, recursive=True)
 
+    def move_directory(self, path: str, target: str) -> None:
+        """Give a directory another name; the target must not be there."""
+        if self._local:
+            os.rename(path, target)
+        else:
+            self._fs.mv(path, target, recursive=True)
+
     def delete_quietly(self, paths: list[str]) -> None:
         """Delete what can be deleted: used to clean up after another error, which must not be hidden."""
         for path in paths:

@@ -244,9 +244,17 @@ class Table:
         """
         return self._commit(data, None, row_kind_column, commit_id, properties, "WRITE", change_tracking)
 
-    def write_changes(self, rows: pa.Table, row_kind_column: str, operation: str) -> Snapshot | None:
+    def write_changes(
+        self,
+        rows: pa.Table,
+        row_kind_column: str,
+        operation: str,
+        *,
+        commit_id: CommitId | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Snapshot | None:
         """Commit rows with their kinds as what an operation (`MERGE`, `DELETE` …) did."""
-        return self._commit(rows, None, row_kind_column, None, None, operation)
+        return self._commit(rows, None, row_kind_column, commit_id, properties, operation)
 
     def overwrite(
         self,

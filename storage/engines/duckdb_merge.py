@@ -1,6 +1,6 @@
 """MERGE of rows in memory: DuckDB joins and computes, the store commits. For large inputs see `spark_rows`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import duckdb
 import numpy as np
@@ -12,6 +12,7 @@ from ..metadata.manifest import ManifestEntry
 from ..metadata.snapshot import Snapshot
 from ..row_changes import replace_rows, rows_with_addresses
 from ..table import Table
+from ..write.commit import CommitId
 from .duckdb_views import quoted
 from .merge_clauses import (
     CLAUSE,
@@ -28,7 +29,14 @@ from .merge_clauses import (
 
 
 def merge_rows(
-    table: Table, source: pa.Table, on: str | Sequence[str], clauses: Sequence[MergeClause]
+    table: Table,
+    source: pa.Table,
+    on: str | Sequence[str],
+    clauses: Sequence[MergeClause],
+    *,
+    operation: str = "MERGE",
+    commit_id: CommitId | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> Snapshot | None:
     """Merge a source into a table in one commit; None if nothing changes.
 
@@ -52,11 +60,12 @@ def merge_rows(
     rows = plan.select(schema.column_names)
     if keyed:
         kinds = pa.array([KIND_OF[one] for one in actions])
-        return table.write_changes(rows.append_column("__kind", kinds), "__kind", "MERGE")
+        rows = rows.append_column("__kind", kinds)
+        return table.write_changes(rows, "__kind", operation, commit_id=commit_id, properties=properties)
     gone = plan.filter(pa.array(actions != INSERT)).select([FILE, ROW])
     came = rows.filter(pa.array(actions != DELETE))
     deleted, message = replace_rows(table.store, entries, gone.column(FILE), gone.column(ROW), came)
-    return table.new_commit().commit([message], deleted=deleted, operation="MERGE")
+    return table.new_commit(commit_id).commit([message], deleted=deleted, operation=operation, properties=properties)
 
 
 def _plan(

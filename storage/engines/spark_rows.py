@@ -6,6 +6,7 @@ files.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -21,6 +22,7 @@ from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..row_changes import addressed_rows
 from ..table import Table
+from ..write.commit import CommitId
 from .merge_clauses import (
     CLAUSE,
     DELETE,
@@ -43,29 +45,43 @@ from .spark_writer import write_frame
 _KIND = "__kind"
 
 
-def delete_rows(spark: SparkSession, table: Table, warehouse: str, where: str) -> Snapshot | None:
-    """Delete the rows for which a condition in Spark's SQL is true; None if there are none."""
+def delete_rows(spark: SparkSession, table: Table, warehouse: str, where: str, **how: Any) -> Snapshot | None:
+    """Delete the rows for which a condition in Spark's SQL is true; None if there are none.
+
+    `how`: the commit's `commit_id` and `properties`.
+    """
     clause = MergeClause("not matched by source", DELETE, where)
-    return _change(spark, table, warehouse, None, "FALSE", [clause], "DELETE")
+    return _change(spark, table, warehouse, None, "FALSE", [clause], "DELETE", how)
 
 
 def update_rows(
-    spark: SparkSession, table: Table, warehouse: str, where: str, values: Mapping[str, str]
+    spark: SparkSession, table: Table, warehouse: str, where: str, values: Mapping[str, str], **how: Any
 ) -> Snapshot | None:
-    """Set columns of the rows for which a condition is true to expressions in Spark's SQL; None if there are none."""
+    """Set columns of the rows for which a condition is true to expressions in Spark's SQL; None if there are none.
+
+    `how`: the commit's `commit_id` and `properties`.
+    """
     clause = MergeClause("not matched by source", UPDATE, where, dict(values))
-    return _change(spark, table, warehouse, None, "FALSE", [clause], "UPDATE")
+    return _change(spark, table, warehouse, None, "FALSE", [clause], "UPDATE", how)
 
 
 def merge_rows(
-    source: DataFrame, table: Table, warehouse: str, on: str | Sequence[str], clauses: Sequence[MergeClause]
+    source: DataFrame,
+    table: Table,
+    warehouse: str,
+    on: str | Sequence[str],
+    clauses: Sequence[MergeClause],
+    *,
+    commit_id: CommitId | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> Snapshot | None:
     """Merge a DataFrame into a table in one commit; None if nothing changes.
 
     `on`: the columns that have to be equal, or a condition over `target.` and `source.`. Raises InvalidRequest for
     clauses that cannot be, and if several rows of the source would change one row.
     """
-    return _change(source.sparkSession, table, warehouse, source, on, clauses, "MERGE")
+    how = {"commit_id": commit_id, "properties": properties}
+    return _change(source.sparkSession, table, warehouse, source, on, clauses, "MERGE", how)
 
 
 def _change(
@@ -76,6 +92,7 @@ def _change(
     on: str | Sequence[str],
     clauses: Sequence[MergeClause],
     operation: str,
+    how: Mapping[str, Any],
 ) -> Snapshot | None:
     check_clauses(table.schema, source.columns if source is not None else (), clauses)
     snapshot = table.snapshot()
@@ -86,7 +103,7 @@ def _change(
     target = read_scan(spark, table, table.scan(), warehouse) if keyed else _addressed(spark, table, entries)
     plan = _planned(spark, table, target, source, on, clauses, keyed).persist()
     try:
-        return _commit(plan, table, warehouse, snapshot, target, clauses, operation, keyed)
+        return _commit(plan, table, warehouse, snapshot, target, clauses, operation, keyed, how)
     except PySparkException as error:
         raise own_error(error) or _said_by_spark(error) from None
     finally:
@@ -110,6 +127,7 @@ def _commit(
     clauses: Sequence[MergeClause],
     operation: str,
     keyed: bool,
+    how: Mapping[str, Any],
 ) -> Snapshot | None:
     actions = F.create_map(*[F.lit(one) for number, clause in enumerate(clauses, 1) for one in (number, clause.then)])
     plan = plan.withColumn("__action", actions[F.col(CLAUSE)])
@@ -124,13 +142,13 @@ def _commit(
     if keyed:
         kinds = F.create_map(*[F.lit(one) for pair in KIND_OF.items() for one in pair])
         rows = plan.select(*columns, kinds[F.col("__action")].alias(_KIND))
-        return write_frame(rows, table, warehouse, row_kind_column=_KIND, operation=operation)
+        return write_frame(rows, table, warehouse, row_kind_column=_KIND, operation=operation, **how)
     files = [row[0] for row in changed.select(FILE).distinct().collect()]
     held = target.where(F.col(FILE).isin(files)) if files else target.limit(0)
     kept = held.join(changed.select(FILE, ROW), [FILE, ROW], "left_anti").select(*columns)
     rows = kept.unionByName(plan.where(F.col("__action") != DELETE).select(*columns))
     replaced = (snapshot.id, files) if snapshot is not None else None
-    return write_frame(rows, table, warehouse, operation=operation, replaced=replaced)
+    return write_frame(rows, table, warehouse, operation=operation, replaced=replaced, **how)
 
 
 def _planned(

@@ -8,7 +8,7 @@ snapshots and, since the batch's number is the commit identifier, lands once.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,8 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from ..errors import InvalidRequest
+from ..file_io import FileIO, split_url
+from ..identifier import SnapshotRef
 from ..metadata.consumer import Consumer
 from ..read.changes import ROW_KIND, ChangeSplit, latest_schema
 from ..read.split_read import ReadRequest
@@ -98,25 +100,31 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._start = _start_up(options)
         self._with_kinds = _with_kinds(options)
         self._consumer = options.get("consumer-id")
+        self._catalog = options.get("catalog", "")
         self._snapshots_at_once = _number(options, "snapshots-per-batch") or 1
         self._arrow_schema = to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
         self._columns = tuple(_columns(options) or table.schema.column_names)
         self._until: int | None = None
 
-    def initialOffset(self) -> dict[str, int]:
+    def initialOffset(self) -> dict[str, Any]:
         store = self._table.store
         known = store.consumers.find(self._consumer) if self._consumer else None
-        return {_POSITION: first_position(store, self._start) if known is None else known.next_snapshot_id - 1}
+        return self._offset(first_position(store, self._start) if known is None else known.next_snapshot_id - 1)
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+    def _offset(self, position: int) -> dict[str, Any]:
+        """A position, with the table that it is one of: by it a batch knows what it was made from."""
+        one = self._table.identifier
+        return {_POSITION: position, "table": [self._catalog, one.database, one.table, one.branch]}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         position = next_position(
             self._table.store, start[_POSITION], snapshots_at_once=self._snapshots_at_once, until=self._until
         )
         # An empty table has nothing to begin with: its first snapshot is the first reading.
-        return start if start[_POSITION] == NOTHING_READ and position == 0 else {_POSITION: position}
+        return start if start[_POSITION] == NOTHING_READ and position == 0 else self._offset(position)
 
-    def reportLatestOffset(self) -> dict[str, int]:
-        return {_POSITION: self._table.store.snapshots.latest_id() or 0}
+    def reportLatestOffset(self) -> dict[str, Any]:
+        return self._offset(self._table.store.snapshots.latest_id() or 0)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._until = self._table.store.snapshots.latest_id() or 0
@@ -180,6 +188,26 @@ class SnaplineStreamWriter(DataSourceStreamArrowWriter):
                 self._table.store.file_io.delete_quietly(list(one.message.paths))
 
 
+def batch_sources(checkpoint: str, batch_id: int) -> list[SnapshotRef]:
+    """The snapshots that a micro-batch has come to, as its checkpoint tells: one for each table that it reads.
+
+    The file of a batch's offsets is written before the batch runs, and holds a line for each source.
+    """
+    file_io = FileIO(checkpoint)
+    text = file_io.read_text_or_none(f"{split_url(checkpoint)}/offsets/{batch_id}")
+    found = []
+    for line in (text or "").splitlines():
+        value = json.loads(line) if line.startswith("{") else {}
+        if "table" in value and value.get(_POSITION, 0) > 0:
+            found.append(_ref(value["table"], value[_POSITION]))
+    return found
+
+
+def _ref(table: Sequence[str], snapshot_id: int) -> SnapshotRef:
+    catalog, database, name, branch = table
+    return SnapshotRef(catalog, database, name, branch, snapshot_id)
+
+
 def write_stream(
     frame: DataFrame,
     table: Table,
@@ -189,16 +217,21 @@ def write_stream(
     checkpoint: str,
     row_kind_column: str | None = None,
     trigger: Mapping[str, Any] | None = None,
+    output_mode: str = "append",
+    properties: Callable[[list[SnapshotRef]], Mapping[str, str]] | None = None,
 ) -> StreamingQuery:
     """Start a query that commits each micro-batch of a streaming DataFrame once, whatever is replayed.
 
     Rows of a bucket are brought to one task and sorted, as in a batch. `commit_user` names the job: it must stay the same
     as long as the checkpoint does. `trigger` is what `DataStreamWriter.trigger` takes, `{"availableNow": True}` say.
+    `properties` are those of each commit, given the snapshots that its micro-batch has come to.
     """
 
     def write(batch: DataFrame, batch_id: int) -> None:
         commit_id = CommitId(commit_user, batch_id)
-        write_frame(batch, table, warehouse, commit_id=commit_id, row_kind_column=row_kind_column)
+        given = properties(batch_sources(checkpoint, batch_id)) if properties else {}
+        write_frame(batch, table, warehouse, commit_id=commit_id, row_kind_column=row_kind_column, properties=given)
 
     writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint).queryName(commit_user)
+    writer = writer.outputMode(output_mode)
     return writer.trigger(**(trigger or {"processingTime": "1 second"})).start()

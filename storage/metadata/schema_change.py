@@ -300,9 +300,21 @@ def _refuse_used(schema: TableSchema, name: str, what: str) -> None:
 def _type(given: Any, next_id: Callable[[], int]) -> DataType:
     if isinstance(given, str):
         return parse_type(given)
+    if isinstance(given, DataType):
+        return _renumbered(given, next_id)
     if isinstance(given, pa.DataType):
         return type_from_arrow(given, True, next_id)
     raise InvalidRequest(f"{given!r} is no type: give an Arrow type, or text such as 'DECIMAL(10, 2)'.")
+
+
+def _renumbered(given: DataType, next_id: Callable[[], int]) -> DataType:
+    """A type whose fields of ROWs have ids of their own."""
+    return replace(
+        given,
+        fields=tuple(replace(one, id=next_id(), type=_renumbered(one.type, next_id)) for one in given.fields),
+        key=None if given.key is None else _renumbered(given.key, next_id),
+        element=None if given.element is None else _renumbered(given.element, next_id),
+    )
 
 
 def _no_rows() -> int:

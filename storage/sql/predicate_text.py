@@ -25,18 +25,19 @@ def parse_predicate(text: str) -> Predicate:
         tree = sqlglot.parse_one(text, into=exp.Condition, dialect="spark")
     except SqlglotError as error:
         raise InvalidRequest(f"{text!r} is not a condition: {str(error).splitlines()[0]} {_HELP}") from None
-    return _predicate(tree)
+    return predicate_of(tree)
 
 
-def _predicate(node: Any) -> Predicate:
+def predicate_of(node: Any) -> Predicate:
+    """The predicate that a condition in sqlglot's tree stands for. Raises InvalidRequest if there is none."""
     if isinstance(node, exp.Paren):
-        return _predicate(node.this)
+        return predicate_of(node.this)
     if isinstance(node, exp.And):
-        return And((_predicate(node.left), _predicate(node.right)))
+        return And((predicate_of(node.left), predicate_of(node.right)))
     if isinstance(node, exp.Or):
-        return Or((_predicate(node.left), _predicate(node.right)))
+        return Or((predicate_of(node.left), predicate_of(node.right)))
     if isinstance(node, exp.Not):
-        return _predicate(node.this).negated()
+        return predicate_of(node.this).negated()
     if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
         return IsNull(_column(node.this))
     if isinstance(node, exp.Between):

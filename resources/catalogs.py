@@ -1,0 +1,89 @@
+"""The catalogs of a home: the one of the settings, and those made by CREATE CATALOG, kept in `catalogs.json`.
+
+| option | meaning |
+|---|---|
+| `warehouse` | path or fsspec URL of the tables; required |
+| `type` | `paimon`, `table-store` or `snapline`: all mean the same |
+| `table-lineage`, `data-lineage` | record lineage; fixed once the catalog exists |
+| `lineage-meta`, `jdbc.*` | the lineage store; by default SQLite in the home |
+| `storage.<key>` | for fsspec (keys, endpoint …) |
+| `table-storage.<key>` | default option of tables |
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from storage import AlreadyExists, Catalog, InvalidRequest, NotFound
+
+_TYPES = ("paimon", "table-store", "snapline")
+_STORAGE = "storage."
+
+
+class CatalogRegistry:
+    """Names and options of further catalogs, in a file that all processes of a home share."""
+
+    def __init__(self, home: Path) -> None:
+        self._file = home / "catalogs.json"
+        self._home = home
+
+    def all(self) -> dict[str, dict[str, str]]:
+        """Options by name."""
+        return json.loads(self._file.read_text()) if self._file.exists() else {}
+
+    def get(self, name: str) -> dict[str, str]:
+        """Raises NotFound that lists the catalogs."""
+        known = self.all()
+        if name not in known:
+            raise NotFound(
+                f"Catalog {name!r} does not exist. Catalogs: {', '.join(sorted(known)) or 'none but the default'}."
+            )
+        return known[name]
+
+    def create(self, name: str, options: Mapping[str, str], *, if_not_exists: bool = False) -> None:
+        """Remember a catalog, which is opened once, so that options that contradict an existing one are refused.
+
+        Raises AlreadyExists, InvalidRequest.
+        """
+        known = self.all()
+        if name in known:
+            if if_not_exists:
+                return
+            raise AlreadyExists(f"Catalog {name!r} exists. Drop it first, or choose another name.")
+        if options.get("type", "paimon") not in _TYPES:
+            raise InvalidRequest(f"'type' = {options['type']!r}: a catalog is of type {', '.join(_TYPES)}.")
+        if not options.get("warehouse"):
+            raise InvalidRequest(f"Catalog {name!r} needs a 'warehouse': the path or URL of its tables.")
+        open_catalog(name, options)
+        self._write({**known, name: dict(options)})
+
+    def drop(self, name: str, *, if_exists: bool = False) -> None:
+        """Forget a catalog; its warehouse stays. Raises NotFound."""
+        known = self.all()
+        if name not in known and if_exists:
+            return
+        self.get(name)
+        del known[name]
+        self._write(known)
+
+    def lineage_options(self, name: str) -> dict[str, str]:
+        """What the lineage store of a catalog is opened with."""
+        options = self.get(name)
+        defaults = {"lineage-meta": "jdbc", "jdbc.url": f"jdbc:sqlite:{self._home / f'lineage-{name}.db'}"}
+        return {
+            **defaults,
+            **{key: value for key, value in options.items() if key.startswith(("lineage-meta", "jdbc."))},
+        }
+
+    def _write(self, known: Mapping[str, Mapping[str, str]]) -> None:
+        draft = self._file.with_suffix(".tmp")
+        draft.write_text(json.dumps(known, indent=2, sort_keys=True))
+        draft.replace(self._file)
+
+
+def open_catalog(name: str, options: Mapping[str, str]) -> Catalog:
+    """The catalog that options describe. Raises InvalidRequest if it was created with others."""
+    secret = ("warehouse", "type", "jdbc.username", "jdbc.password")
+    storage = {key.removeprefix(_STORAGE): value for key, value in options.items() if key.startswith(_STORAGE)}
+    own = {key: value for key, value in options.items() if key not in secret and not key.startswith(_STORAGE)}
+    return Catalog(options["warehouse"], name=name, options=own, storage_options=storage)

@@ -1,0 +1,259 @@
+"""Run a prepared query on Spark or on DuckDB."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from storage import InvalidRequest, Snapshot, Table
+from storage.engines.merge_clauses import MergeClause
+
+from .query import Input, Query
+from .result import Result
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+APPEND, OVERWRITE, DYNAMIC = "append", "overwrite", "overwrite-partitions"
+Rows = Any
+
+
+class Engine(ABC):
+    """What runs queries and writes their rows."""
+
+    name: ClassVar[str]
+
+    def text(self, tree: exp.Expr) -> str:
+        """A statement in the engine's own SQL."""
+        return tree.sql(dialect=self.name)
+
+    @abstractmethod
+    def rows(self, query: Query) -> Rows:
+        """The rows of a query, as the engine holds them. Raises InvalidRequest with what the engine says."""
+
+    @abstractmethod
+    def result(self, rows: Rows) -> Result:
+        """Rows as a result."""
+
+    @abstractmethod
+    def columns(self, rows: Rows) -> pa.Schema:
+        """Names and types of rows."""
+
+    @abstractmethod
+    def write(
+        self, rows: Rows, table: Table, warehouse: str, mode: str, partition: Mapping[str, Any], how: Mapping[str, Any]
+    ) -> Snapshot | None:
+        """Commit rows by position: append, or replace the table, the partition, or the partitions that occur."""
+
+    @abstractmethod
+    def merge(
+        self,
+        source: Rows,
+        table: Table,
+        warehouse: str,
+        on: str,
+        clauses: Sequence[MergeClause],
+        how: Mapping[str, Any],
+    ) -> Snapshot | None:
+        """Merge rows into a table."""
+
+    @abstractmethod
+    def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any]) -> Snapshot | None:
+        """Delete the rows for which a condition over `target.` is true."""
+
+    @abstractmethod
+    def update(
+        self, table: Table, warehouse: str, where: str, values: Mapping[str, str], how: Mapping[str, Any]
+    ) -> Snapshot | None:
+        """Set columns of the rows for which a condition is true to expressions."""
+
+
+class DuckDbEngine(Engine):
+    """DuckDB in this process; no JVM."""
+
+    name = "duckdb"
+
+    def rows(self, query: Query) -> pa.Table:
+        from storage.engines.duckdb_views import add_arrow, add_scan
+
+        connection = duckdb.connect(config={"threads": 4})
+        try:
+            for one in query.inputs:
+                if one.source.rows is not None:
+                    add_arrow(connection, "main", one.view, one.source.rows)
+                else:
+                    add_scan(connection, "main", one.view, one.scan())
+            connection.execute("SET python_enable_replacements = false")
+            connection.execute("SET TimeZone = 'UTC'")
+            return connection.sql(self.text(query.tree)).to_arrow_table()
+        except duckdb.Error as error:
+            raise InvalidRequest(f"DuckDB cannot run the query: {str(error).splitlines()[0]}") from None
+        finally:
+            connection.close()
+
+    def result(self, rows: pa.Table) -> Result:
+        return Result(rows=rows)
+
+    def columns(self, rows: pa.Table) -> pa.Schema:
+        return rows.schema
+
+    def write(
+        self,
+        rows: pa.Table,
+        table: Table,
+        warehouse: str,
+        mode: str,
+        partition: Mapping[str, Any],
+        how: Mapping[str, Any],
+    ) -> Snapshot | None:
+        rows = _cast(rows, table)
+        if mode == APPEND:
+            return table.write(rows, **how)
+        return table.overwrite(
+            rows, partition=partition or None, dynamic=mode == DYNAMIC if not partition else None, **how
+        )
+
+    def merge(
+        self,
+        source: pa.Table,
+        table: Table,
+        warehouse: str,
+        on: str,
+        clauses: Sequence[MergeClause],
+        how: Mapping[str, Any],
+    ) -> Snapshot | None:
+        from storage.engines.duckdb_merge import merge_rows
+
+        return merge_rows(table, source, on, clauses, **how)
+
+    def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any]) -> Snapshot | None:
+        return self._change(table, MergeClause("not matched by source", "delete", where), "DELETE", how)
+
+    def update(
+        self, table: Table, warehouse: str, where: str, values: Mapping[str, str], how: Mapping[str, Any]
+    ) -> Snapshot | None:
+        return self._change(table, MergeClause("not matched by source", "update", where, dict(values)), "UPDATE", how)
+
+    def _change(self, table: Table, clause: MergeClause, operation: str, how: Mapping[str, Any]) -> Snapshot | None:
+        from storage.engines.duckdb_merge import merge_rows
+
+        nothing = pa.table({"__none": pa.array([], pa.int64())})
+        return merge_rows(table, nothing, "FALSE", [clause], operation=operation, **how)
+
+
+class SparkEngine(Engine):
+    """Spark, started when it is first needed."""
+
+    name = "spark"
+
+    def __init__(self, start: "Callable[[], SparkSession]") -> None:
+        self._start = start
+
+    @property
+    def session(self) -> "SparkSession":
+        return self._start()
+
+    def frame(self, one: Input) -> "DataFrame":
+        """The rows that stand behind a view."""
+        from storage.engines.spark_reader import read_scan
+
+        if one.source.rows is not None:
+            return self.session.createDataFrame(one.source.rows)
+        assert one.source.table is not None
+        return read_scan(self.session, one.source.table, one.scan(), one.source.warehouse)
+
+    def rows(self, query: Query) -> "DataFrame":
+        return self.over({one.view: self.frame(one) for one in query.inputs}, query.tree)
+
+    def over(self, frames: "Mapping[str, DataFrame]", tree: exp.Expr) -> "DataFrame":
+        """A statement over views."""
+        from pyspark.errors import PySparkException
+
+        for view, frame in frames.items():
+            frame.createOrReplaceTempView(view)
+        try:
+            return self.session.sql(self.text(tree))
+        except PySparkException as error:
+            raise InvalidRequest(f"Spark cannot run the query: {str(error).splitlines()[0]}") from None
+
+    def result(self, rows: "DataFrame") -> Result:
+        return Result(frame=rows)
+
+    def columns(self, rows: "DataFrame") -> pa.Schema:
+        from storage.engines.spark_types import arrow_schema_of
+
+        return arrow_schema_of(rows.schema)
+
+    def write(
+        self,
+        rows: "DataFrame",
+        table: Table,
+        warehouse: str,
+        mode: str,
+        partition: Mapping[str, Any],
+        how: Mapping[str, Any],
+    ) -> Snapshot | None:
+        from storage.engines.spark_writer import write_frame
+
+        frame = self.cast(rows, table)
+        listed = [dict(partition)] if partition else None
+        if mode != APPEND:
+            mode = DYNAMIC if partition or mode == DYNAMIC else OVERWRITE
+        return write_frame(frame, table, warehouse, mode=mode, partitions=listed if mode != APPEND else None, **how)
+
+    def cast(self, rows: "DataFrame", table: Table) -> "DataFrame":
+        """Rows under the names and types of a table's columns, by position."""
+        from pyspark.sql import functions as F
+
+        from storage.engines.spark_types import spark_schema
+
+        types = {field.name: field.dataType for field in spark_schema(table.schema.to_arrow()).fields}
+        return rows.select(*[F.col(f"`{name}`").cast(types[name]).alias(name) for name in rows.columns])
+
+    def merge(
+        self,
+        source: "DataFrame",
+        table: Table,
+        warehouse: str,
+        on: str,
+        clauses: Sequence[MergeClause],
+        how: Mapping[str, Any],
+    ) -> Snapshot | None:
+        from storage.engines.spark_rows import merge_rows
+
+        return merge_rows(source, table, warehouse, on, clauses, **how)
+
+    def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any]) -> Snapshot | None:
+        from storage.engines.spark_rows import delete_rows
+
+        return delete_rows(self.session, table, warehouse, where, **how)
+
+    def update(
+        self, table: Table, warehouse: str, where: str, values: Mapping[str, str], how: Mapping[str, Any]
+    ) -> Snapshot | None:
+        from storage.engines.spark_rows import update_rows
+
+        return update_rows(self.session, table, warehouse, where, values, **how)
+
+
+def _cast(rows: pa.Table, table: Table) -> pa.Table:
+    """Rows under the types of a table's columns. Raises InvalidRequest for values that do not fit."""
+    columns = []
+    fields = [table.schema.field(name).to_arrow() for name in rows.column_names]
+    for field, column in zip(fields, rows.columns, strict=True):
+        try:
+            columns.append(pc.cast(column, field.type))
+        except pa.ArrowInvalid as error:
+            raise InvalidRequest(
+                f"Column {field.name!r} of {table.identifier} cannot hold the values: {error}"
+            ) from None
+        except pa.ArrowNotImplementedError:
+            raise InvalidRequest(
+                f"Column {field.name!r} of {table.identifier} is {table.schema.field(field.name).type}; the query gives "
+                f"{column.type}."
+            ) from None
+    return pa.Table.from_arrays(columns, schema=pa.schema([pa.field(field.name, field.type) for field in fields]))

@@ -1,0 +1,183 @@
+"""From the name of a table in a statement to the table, at the version that the statement asks for."""
+
+import datetime as dt
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lineage import LineageStore
+from storage import Catalog, Identifier, InvalidRequest, NotFound, SnapshotRef, StorageError, Table, Version
+from storage.sql.dialect import HINT_OPTIONS
+
+from ..quick_reads import LINEAGE_DATABASE, lineage_rows
+from ..session import CATALOG_NAME, Session
+from .place import at
+
+_VERSION_OPTIONS = (
+    "scan.snapshot-id", "scan.tag-name", "scan.timestamp-millis", "scan.timestamp", "scan.watermark", "scan.version",
+)  # fmt: skip
+_BRANCH_OPTIONS = ("scan.branch", "branch")
+# How a statement is run, rather than what it reads.
+RUN_OPTIONS = ("change-tracking", "scan.mode", "consumer-id", "snapshots-per-batch", "read.changelog")
+
+
+@dataclass
+class Settings:
+    """What USE and SET have said."""
+
+    catalog: str = CATALOG_NAME
+    database: str = "default"
+    options: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A name, complete: the catalog and what comes after it."""
+
+    catalog: str
+    identifier: Identifier
+
+
+@dataclass(frozen=True)
+class Source:
+    """Something that a query reads: a table at one snapshot, or rows of a system or lineage table."""
+
+    name: str
+    schema: pa.Schema
+    table: Table | None = None
+    warehouse: str = ""
+    catalog: str = ""
+    rows: pa.Table | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ref(self) -> SnapshotRef | None:
+        """The snapshot that made the rows."""
+        return None if self.table is None else self.table.last_change()
+
+
+class Names:
+    """Looks names up for one session."""
+
+    def __init__(self, session: Session, settings: Settings, open_table: Callable[[str], Table] | None = None) -> None:
+        self._session = session
+        self._settings = settings
+        self._open = open_table
+
+    def place(self, node: exp.Table) -> Place:
+        """Complete a name with what USE said. Raises InvalidRequest for what is no name of a table."""
+        catalog = node.catalog or self._settings.catalog
+        try:
+            name = f"{node.db or self._settings.database}.{node.name}"
+            if not node.name:
+                raise InvalidRequest(f"{node.sql()!r} is not the name of a table.")
+            return Place(catalog, Identifier.parse(name))
+        except StorageError as error:
+            raise at(node, error) from None
+
+    def catalog(self, place: Place) -> Catalog:
+        return self._session.catalog_of(place.catalog)
+
+    def warehouse(self, place: Place) -> str:
+        return self.catalog(place).warehouse
+
+    def table(self, node: exp.Table) -> Table:
+        """The table to be changed or described. Raises NotFound with the nearest name."""
+        place = self.place(node)
+        try:
+            self.refuse_read_only(place)
+            return self.catalog(place).table(str(place.identifier))
+        except NotFound as error:
+            raise at(node, NotFound(f"{error}{self._nearest(place)}")) from None
+        except StorageError as error:
+            raise at(node, error) from None
+
+    def refuse_read_only(self, place: Place) -> None:
+        """Raise InvalidRequest for system and lineage tables."""
+        if place.identifier.database == LINEAGE_DATABASE or place.identifier.system_table is not None:
+            raise InvalidRequest(f"{place.identifier} can only be read.")
+
+    def source(self, node: exp.Table) -> Source:
+        """What a query reads under a name, at the version that its hint or its VERSION AS OF asks for."""
+        try:
+            return self._source(node)
+        except StorageError as error:
+            raise error if str(error).startswith("Line ") else at(node, error) from None
+
+    def _source(self, node: exp.Table) -> Source:
+        place = self.place(node)
+        one = place.identifier
+        store = self._session.lineage_stores
+        if one.database == LINEAGE_DATABASE:
+            return _given(f"{place.catalog}.{one.database}.{one.table}", self._lineage(place, store))
+        plain = Identifier(one.database, one.table, one.branch)
+        hints = dict(node.meta.get(HINT_OPTIONS) or ())
+        catalog = self.catalog(place)
+        try:
+            default = place.catalog == CATALOG_NAME and self._open is not None
+            asks = _version(node, hints)
+            table = self._open(str(plain)) if default and asks is None and self._open else catalog.table(str(plain))
+        except NotFound as error:
+            raise NotFound(f"{error}{self._nearest(place)}") from None
+        for key in _BRANCH_OPTIONS:
+            if key in hints:
+                table = table.on_branch(hints[key])
+        if one.system_table is not None:
+            if asks is not None:
+                raise InvalidRequest(f"{one} tells of all versions: read it without one.")
+            return _given(str(one), table.system_table(one.system_table))
+        snapshot = table.snapshot(asks)
+        scan = table.scan(version=snapshot if asks is None else asks)
+        pinned = table if snapshot is None else Table(scan.store, place.catalog, version=snapshot)
+        return Source(str(scan.store.identifier), scan.schema, pinned, catalog.warehouse, place.catalog, options=hints)
+
+    def _lineage(self, place: Place, stores: Mapping[str, LineageStore]) -> pa.Table:
+        return lineage_rows(place.identifier.table, stores[place.catalog], self.catalog(place))
+
+    def _nearest(self, place: Place) -> str:
+        found = difflib.get_close_matches(place.identifier.full_name, self.catalog(place).tables(), n=1, cutoff=0.5)
+        return f" Did you mean {found[0]}?" if found else ""
+
+
+def _given(name: str, rows: pa.Table) -> Source:
+    return Source(name, rows.schema, rows=rows)
+
+
+def _version(node: exp.Table, hints: Mapping[str, str]) -> Version:
+    """The version that a statement asks for, None for the latest. Raises InvalidRequest for options that are not known."""
+    for key in hints:
+        if key not in (*_VERSION_OPTIONS, *_BRANCH_OPTIONS, *RUN_OPTIONS):
+            near = difflib.get_close_matches(key, [*_VERSION_OPTIONS, *_BRANCH_OPTIONS, *RUN_OPTIONS], n=1)
+            raise InvalidRequest(
+                f"Option {key!r} is not known in a hint." + (f" Did you mean {near[0]!r}?" if near else "")
+            )
+    asked: list[Version] = [_of_option(key, hints[key]) for key in _VERSION_OPTIONS if key in hints]
+    if hints.get("scan.mode") == "from-snapshot" and "scan.snapshot-id" in hints:
+        asked = []
+    clause = node.args.get("version")
+    if clause is not None:
+        text = clause.expression.name
+        asked.append(_moment(text) if clause.this == "TIMESTAMP" else text)
+    if len(asked) > 1:
+        raise InvalidRequest(f"{node.name!r} is asked for at several versions: say one.")
+    return asked[0] if asked else None
+
+
+def _of_option(key: str, value: str) -> Version:
+    if key in ("scan.snapshot-id", "scan.timestamp-millis", "scan.watermark"):
+        if not value.strip().isdigit():
+            raise InvalidRequest(f"Option {key!r} = {value!r} is not a whole number.")
+        if key == "scan.timestamp-millis":
+            return dt.datetime.fromtimestamp(int(value) / 1000)
+        return int(value) if key == "scan.snapshot-id" else f"watermark-{value}"
+    return _moment(value) if key == "scan.timestamp" else value
+
+
+def _moment(text: str) -> dt.datetime:
+    try:
+        return dt.datetime.fromtimestamp(int(text) / 1000) if text.isdigit() else dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidRequest(f"{text!r} is no date and time, such as 2024-05-01 12:30.") from None

@@ -1,0 +1,340 @@
+"""CALL sys.*: the actions on tables, tags, branches and lineage, by name. Arguments by position or by name."""
+
+import datetime as dt
+import difflib
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from lineage import rebuild
+from storage import InvalidRequest, Table, parse_duration_ms
+
+from ..session import Session
+from .result import Result, rows_result
+
+Open = Callable[[str], Table]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What procedures work on: the session, the current catalog's name, and how tables are opened by name."""
+
+    session: Session
+    catalog: str
+    table: Open
+    full_name: Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """A procedure: its function takes the context and what the caller gives."""
+
+    name: str
+    act: Callable[..., Result]
+    meaning: str
+
+    @property
+    def parameters(self) -> list[inspect.Parameter]:
+        return list(inspect.signature(self.act).parameters.values())[1:]
+
+    @property
+    def signature(self) -> str:
+        return ", ".join(one.name if one.default is one.empty else f"[{one.name}]" for one in self.parameters)
+
+
+PROCEDURES: dict[str, Procedure] = {}
+
+
+def procedure(act: Callable[..., Result]) -> Callable[..., Result]:
+    """Make a function known as `sys.<its name>`; its docstring says what it is for."""
+    PROCEDURES[act.__name__] = Procedure(f"sys.{act.__name__}", act, inspect.getdoc(act) or "")
+    return act
+
+
+def call(context: Context, name: str, arguments: Sequence[tuple[str | None, exp.Expr]]) -> Result:
+    """Run a procedure. Raises InvalidRequest that lists the procedures, or its arguments."""
+    plain = name.lower().removeprefix("sys.")
+    found = PROCEDURES.get(plain)
+    if found is None:
+        near = difflib.get_close_matches(plain, PROCEDURES, n=1)
+        hint = f" Did you mean sys.{near[0]}?" if near else ""
+        raise InvalidRequest(f"There is no procedure {name!r}.{hint} SHOW PROCEDURES lists them.")
+    known = [one.name for one in found.parameters]
+    given: dict[str, Any] = {}
+    for position, (key, value) in enumerate(arguments):
+        if key is None and position >= len(known):
+            raise InvalidRequest(
+                f"{found.name} takes {len(known)} arguments ({found.signature}), {len(arguments)} are given."
+            )
+        label = known[position] if key is None else key.lower()
+        if label not in known or label in given:
+            raise InvalidRequest(f"{found.name} has no argument {label!r} left. Arguments: {found.signature}.")
+        given[label] = _plain(value)
+    missing = [one.name for one in found.parameters if one.default is one.empty and one.name not in given]
+    if missing:
+        raise InvalidRequest(f"{found.name} needs {', '.join(missing)}. Arguments: {found.signature}.")
+    return found.act(context, **given)
+
+
+def _plain(node: exp.Expr) -> Any:
+    if isinstance(node, exp.Null):
+        return None
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    if isinstance(node, exp.Neg):
+        return -_plain(node.this)
+    if isinstance(node, exp.Array):
+        return [_plain(one) for one in node.expressions]
+    if isinstance(node, exp.Literal):
+        if node.is_string:
+            return node.name
+        return int(node.name) if node.is_int else float(node.name)
+    raise InvalidRequest(
+        f"{node.sql()!r} is no constant: a procedure takes texts, numbers, TRUE, FALSE, NULL and ARRAY(…)."
+    )
+
+
+def _duration(text: str) -> dt.timedelta:
+    return dt.timedelta(milliseconds=parse_duration_ms(text))
+
+
+def _names(value: str | list[str]) -> list[str]:
+    return [one.strip() for one in value.split(",")] if isinstance(value, str) else value
+
+
+# --- tags
+
+
+@procedure
+def create_tag(
+    context: Context, table: str, tag: str, snapshot_id: int | None = None, time_retained: str | None = None
+) -> Result:
+    """Give a snapshot a name."""
+    retained = _duration(time_retained) if time_retained else None
+    made = context.table(table).tags.create(tag, snapshot_id=snapshot_id, time_retained=retained)
+    return Result(f"Tag {made.name} of {table} names snapshot {made.snapshot.id}.")
+
+
+@procedure
+def replace_tag(
+    context: Context, table: str, tag: str, snapshot_id: int | None = None, time_retained: str | None = None
+) -> Result:
+    """Make a name stand for another snapshot."""
+    retained = _duration(time_retained) if time_retained else None
+    made = context.table(table).tags.create(tag, snapshot_id=snapshot_id, time_retained=retained, replace=True)
+    return Result(f"Tag {made.name} of {table} names snapshot {made.snapshot.id}.")
+
+
+@procedure
+def delete_tag(context: Context, table: str, tag: str) -> Result:
+    """Forget the name of a snapshot, and the files that only it needs."""
+    context.table(table).tags.delete(tag)
+    return Result(f"Tag {tag} of {table} is deleted.")
+
+
+@procedure
+def rename_tag(context: Context, table: str, tag: str, target_tag: str) -> Result:
+    """Give a tag another name."""
+    context.table(table).tags.rename(tag, target_tag)
+    return Result(f"Tag {tag} of {table} is called {target_tag}.")
+
+
+@procedure
+def create_due_tag(context: Context, table: str) -> Result:
+    """Create the tag of the last period that is over, as the table's options ask for."""
+    made = context.table(table).tags.create_due()
+    return Result(
+        f"Tag {made.name} of {table} names snapshot {made.snapshot.id}." if made else f"{table} has no tag due."
+    )
+
+
+@procedure
+def expire_tags(context: Context, table: str) -> Result:
+    """Delete the tags whose time is over."""
+    return rows_result(["expired_tags"], [(name,) for name in context.table(table).tags.expire()])
+
+
+@procedure
+def rollback(context: Context, table: str, version: str | int) -> Result:
+    """Make an earlier snapshot or tag the latest state again."""
+    removal = context.table(table).rollback_to(version)
+    return Result(f"{table} is at {version} again; {len(removal.snapshot_ids)} snapshots went.")
+
+
+@procedure
+def rollback_to_timestamp(context: Context, table: str, timestamp: int | str) -> Result:
+    """Make the latest snapshot at or before a time (milliseconds, or text) the latest state again."""
+    moment = (
+        dt.datetime.fromtimestamp(timestamp / 1000)
+        if isinstance(timestamp, int)
+        else dt.datetime.fromisoformat(timestamp)
+    )
+    removal = context.table(table).rollback_to(moment)
+    return Result(f"{table} is at {moment} again; {len(removal.snapshot_ids)} snapshots went.")
+
+
+# --- branches
+
+
+@procedure
+def create_branch(
+    context: Context,
+    table: str,
+    branch: str,
+    tag: str | None = None,
+    snapshot_id: int | None = None,
+    empty: bool = False,
+) -> Result:
+    """Fork a table at a tag, a snapshot, its latest state, or empty."""
+    context.table(table).branches.create(branch, tag=tag, snapshot_id=snapshot_id, empty=empty)
+    return Result(f"Branch {branch} of {table} is there: read and write it as `{table}$branch_{branch}`.")
+
+
+@procedure
+def delete_branch(context: Context, table: str, branch: str) -> Result:
+    """Delete a branch and the files that only it needs."""
+    context.table(table).branches.delete(branch)
+    return Result(f"Branch {branch} of {table} is deleted.")
+
+
+@procedure
+def branch_verdict(context: Context, table: str, branch: str) -> Result:
+    """Say whether main can take a branch over: clean, disjoint or diverged."""
+    verdict = context.table(table).branches.verdict(branch)
+    return rows_result(["verdict", "meaning"], [(verdict.kind, verdict.describe())])
+
+
+@procedure
+def merge_branch(context: Context, table: str, branch: str, discard_main: bool = False) -> Result:
+    """Take a branch over into main; what main did elsewhere stays."""
+    verdict = context.table(table).branches.merge(branch, discard_main=discard_main)
+    return Result(f"{table} has taken {len(verdict.new)} snapshots over from branch {branch} ({verdict.kind}).")
+
+
+@procedure
+def fast_forward(context: Context, table: str, branch: str, discard_main: bool = False) -> Result:
+    """Make main what a branch is."""
+    verdict = context.table(table).branches.fast_forward(branch, discard_main=discard_main)
+    return Result(f"{table} has taken {len(verdict.new)} snapshots over from branch {branch}.")
+
+
+@procedure
+def replace_main_branch(context: Context, table: str, branch: str, discard_main: bool = False) -> Result:
+    """Make a branch the main of the table."""
+    verdict = context.table(table).branches.replace_main(branch, discard_main=discard_main)
+    return Result(f"Branch {branch} is the main of {table} ({verdict.kind}).")
+
+
+@procedure
+def create_branches(context: Context, tables: str | list[str], branch: str) -> Result:
+    """Fork several tables at their latest states, all or none."""
+    names = [context.full_name(one) for one in _names(tables)]
+    context.session.catalog_of(context.catalog).branch_set(branch, names).create()
+    return Result(f"Branch {branch} is there on {len(names)} tables.")
+
+
+@procedure
+def publish_branches(context: Context, tables: str | list[str], branch: str, discard_main: bool = False) -> Result:
+    """Make the mains of several tables take a branch over, all or none."""
+    names = [context.full_name(one) for one in _names(tables)]
+    verdicts = context.session.catalog_of(context.catalog).branch_set(branch, names).publish(discard_main=discard_main)
+    return rows_result(["table", "verdict"], [(name, one.describe()) for name, one in verdicts.items()])
+
+
+@procedure
+def recover_branches(context: Context, undo: bool = False, discard_main: bool = False) -> Result:
+    """Finish, or undo, publications that a crash or a conflict left open."""
+    found = context.session.catalog_of(context.catalog).recover(undo=undo, discard_main=discard_main)
+    return rows_result(["branch", "tables"], [(one.branch, ", ".join(one.before)) for one in found])
+
+
+# --- upkeep
+
+
+@procedure
+def compact(context: Context, table: str, partitions: str | None = None, full: bool = True) -> Result:
+    """Merge the files of each bucket; `partitions` as in 'day=2024-05-01'."""
+    where = dict(one.split("=", 1) for one in partitions.replace("/", ",").split(",")) if partitions else None
+    snapshot = context.table(table).compact(full=full, partition=where)
+    return Result(f"Snapshot {snapshot.id} of {table} is compacted." if snapshot else f"{table} needs no compaction.")
+
+
+@procedure
+def rescale(context: Context, table: str, buckets: int) -> Result:
+    """Change the number of buckets and hash the rows anew."""
+    snapshot = context.table(table).rescale(buckets)
+    return Result(f"{table} has {buckets} buckets" + (f" as of snapshot {snapshot.id}." if snapshot else "."))
+
+
+@procedure
+def expire_snapshots(
+    context: Context, table: str, retain_last: int | None = None, older_than: str | None = None, dry_run: bool = False
+) -> Result:
+    """Let old snapshots go; without `retain_last` as the options `snapshot.*` say. `older_than` is an age, as '7 d'."""
+    age = _duration(older_than) if older_than else None
+    removal = context.table(table).expire(retain_last=retain_last, older_than=age, dry_run=dry_run)
+    return Result(
+        f"{len(removal.snapshot_ids)} snapshots and {len(removal.files)} files {'would go' if dry_run else 'went'}."
+    )
+
+
+@procedure
+def expire_partitions(context: Context, table: str, dry_run: bool = False) -> Result:
+    """Drop the partitions that are older than 'partition.expiration-time'."""
+    gone = context.table(table).expire_partitions(dry_run=dry_run)
+    return rows_result(["partition"], [("/".join(f"{key}={value}" for key, value in one.items()),) for one in gone])
+
+
+@procedure
+def remove_orphan_files(context: Context, table: str, older_than: str = "1 d", dry_run: bool = False) -> Result:
+    """Delete files that nobody needs."""
+    orphans = context.table(table).remove_orphan_files(older_than=_duration(older_than), dry_run=dry_run)
+    return rows_result(["orphan_file"], [(one.path,) for one in orphans])
+
+
+@procedure
+def check(context: Context, table: str, deep: bool = False) -> Result:
+    """Report every broken invariant of a table."""
+    return rows_result(["where", "what"], [(one.where, one.what) for one in context.table(table).check(deep=deep)])
+
+
+@procedure
+def why_kept(context: Context, table: str, what: str | int) -> Result:
+    """Who needs a file, or the files of a snapshot."""
+    return rows_result(["holder"], [(one,) for one in context.table(table).why_kept(what)])
+
+
+@procedure
+def reset_consumer(context: Context, table: str, consumer_id: str, next_snapshot_id: int | None = None) -> Result:
+    """Make a named reader of changes go on from a snapshot, or forget it."""
+    consumers = context.table(table).consumers
+    if next_snapshot_id is None:
+        consumers.delete(consumer_id)
+        return Result(f"Consumer {consumer_id} of {table} is forgotten.")
+    consumers.reset(consumer_id, next_snapshot_id)
+    return Result(f"Consumer {consumer_id} of {table} goes on from snapshot {next_snapshot_id}.")
+
+
+# --- lineage
+
+
+@procedure
+def delete_table_lineage(context: Context, job: str) -> Result:
+    """Forget which tables a job reads and writes."""
+    return Result(f"Deleted {context.session.lineage_stores[context.catalog].delete_tables(job)} rows of job {job}.")
+
+
+@procedure
+def delete_data_lineage(context: Context, job: str) -> Result:
+    """Forget which snapshots a job consumed and produced."""
+    return Result(f"Deleted {context.session.lineage_stores[context.catalog].delete_snapshots(job)} rows of job {job}.")
+
+
+@procedure
+def rebuild_lineage(context: Context) -> Result:
+    """Read all lineage off the tables again."""
+    count = rebuild(context.session.catalog_of(context.catalog), context.session.recorder_of(context.catalog))
+    return Result(f"Read the lineage of {count} snapshots off the tables.")

@@ -1,0 +1,257 @@
+"""A SELECT before it runs: every table found and fixed at a snapshot, and for each the columns and conditions that matter.
+
+sqlglot qualifies a copy of the statement and pushes its conditions down; what that says of each table is given to the
+reader. The statement itself runs as it was written, over views that hold at least the rows it needs.
+"""
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.errors import OptimizeError, SqlglotError
+from sqlglot.optimizer.pushdown_predicates import pushdown_predicates
+from sqlglot.optimizer.pushdown_projections import pushdown_projections
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.scope import Scope, traverse_scope
+from sqlglot.optimizer.simplify import simplify
+
+from storage import InvalidRequest, Predicate, Scan
+from storage.sql.dialect import SnaplineSql
+from storage.sql.predicate_text import predicate_of
+
+from .names import Source
+from .place import at
+
+_SQL_TYPES: list[tuple[Callable[[pa.DataType], bool], str]] = [
+    (pa.types.is_integer, "BIGINT"), (pa.types.is_floating, "DOUBLE"), (pa.types.is_decimal, "DECIMAL"),
+    (pa.types.is_date, "DATE"), (pa.types.is_timestamp, "TIMESTAMP"), (pa.types.is_boolean, "BOOLEAN"),
+    (pa.types.is_binary, "BINARY"),
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Input:
+    """A source of a query, the view that stands for it, and what is read of it."""
+
+    view: str
+    source: Source
+    columns: tuple[str, ...] | None = None
+    where: Predicate | None = None
+    condition: str = ""
+
+    def scan(self) -> Scan:
+        """The read that the query needs, planned."""
+        assert self.source.table is not None
+        return self.source.table.scan(columns=self.columns, where=self.where)
+
+
+@dataclass(frozen=True)
+class Query:
+    """A statement that reads views, and what they stand for."""
+
+    tree: exp.Expr
+    inputs: tuple[Input, ...]
+
+
+def prepare(tree: exp.Expr, look_up: Callable[[exp.Table], Source], prefix: str) -> Query:
+    """Make a query ready. Raises InvalidRequest or NotFound that points at the name that is wrong."""
+    tree = tree.copy()
+    if isinstance(tree, exp.Select) and not tree.expressions:
+        raise InvalidRequest("A SELECT names what it selects: write columns, or *, before FROM.")
+    inputs: list[Input] = []
+    for node in _tables(tree):
+        source = look_up(node)
+        view = f"{prefix}_{len(inputs)}"
+        if not node.alias:
+            node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
+        node.set("this", exp.to_identifier(view))
+        for part in ("db", "catalog", "version"):
+            node.set(part, None)
+        inputs.append(Input(view, source))
+    aliases = {node.alias_or_name for node in tree.find_all(exp.Table)}
+    for column in tree.find_all(exp.Column):
+        # db.t.c is t.c by now.
+        if column.args.get("db") and column.table in aliases:
+            column.set("db", None)
+            column.set("catalog", None)
+    return Query(tree, tuple(_pruned(tree, inputs)))
+
+
+def _tables(tree: exp.Expr) -> Iterator[exp.Table]:
+    """Every table that a statement reads, names of common table expressions left out."""
+    seen: set[int] = set()
+    for scope in traverse_scope(tree):
+        for source in scope.sources.values():
+            if isinstance(source, exp.Table) and isinstance(source.this, exp.Identifier) and id(source) not in seen:
+                seen.add(id(source))
+                yield source
+
+
+def _pruned(tree: exp.Expr, inputs: list[Input]) -> list[Input]:
+    schema: dict[str, Any] = {
+        one.view: {field.name: _sql_type(field.type) for field in one.source.schema} for one in inputs
+    }
+    try:
+        analysed = qualify(tree.copy(), schema=schema, dialect=SnaplineSql, identify=False)
+    except OptimizeError as error:
+        _refuse_unknown(tree, inputs, error)
+        return inputs
+    except SqlglotError:
+        # The engine will say what is wrong with it, if anything is.
+        return inputs
+    try:
+        analysed = pushdown_predicates(simplify(analysed, dialect=SnaplineSql), dialect=SnaplineSql)
+        analysed = pushdown_projections(analysed)
+        needs, filters = _needs(analysed, schema)
+    except (SqlglotError, KeyError, AttributeError, ValueError):
+        return inputs
+    return [_with_needs(one, needs.get(one.view), filters.get(one.view, [])) for one in inputs]
+
+
+def _with_needs(one: Input, columns: set[str] | None, conditions: list[tuple[Predicate, str]]) -> Input:
+    if one.source.table is None:
+        return one
+    names = one.source.schema.names
+    if columns is not None:
+        wanted = {name.lower() for name in columns}
+        kept = tuple(name for name in names if name.lower() in wanted)
+        # count(*) needs rows without any column.
+        one = replace(one, columns=kept or (names[0],))
+    where: Predicate | None = None
+    for predicate, _ in conditions:
+        where = predicate if where is None else where & predicate
+    return replace(one, where=where, condition=" AND ".join(text for _, text in conditions))
+
+
+def _needs(
+    tree: exp.Expr, schema: Mapping[str, Mapping[str, str]]
+) -> tuple[dict[str, set[str]], dict[str, list[tuple[Predicate, str]]]]:
+    columns: dict[str, set[str]] = {view: set() for view in schema}
+    filters: dict[str, list[tuple[Predicate, str]]] = {}
+    for scope in traverse_scope(tree):
+        views = {
+            alias: source.name
+            for alias, source in scope.sources.items()
+            if isinstance(source, exp.Table) and source.name in schema
+        }
+        for column in scope.columns:
+            if column.table in views:
+                columns[views[column.table]].add(column.name)
+        for alias, predicate in _conditions(scope, views, schema):
+            filters.setdefault(views[alias], []).append(predicate)
+    return columns, filters
+
+
+def _conditions(
+    scope: Scope, views: Mapping[str, str], schema: Mapping[str, Mapping[str, str]]
+) -> Iterator[tuple[str, tuple[Predicate, str]]]:
+    """The conditions of a SELECT that speak of one table alone and can be told to its reader."""
+    where = scope.expression.args.get("where") if isinstance(scope.expression, exp.Select) else None
+    if where is None:
+        return
+    absent = _may_be_absent(scope.expression)
+    for condition in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
+        tables = {column.table for column in condition.find_all(exp.Column)}
+        if len(tables) != 1 or condition.find(exp.Query):
+            continue
+        [alias] = tables
+        if alias not in views or alias in absent:
+            continue
+        types = {name.lower(): (name, kind) for name, kind in schema[views[alias]].items()}
+        predicate = _predicate(condition, types)
+        if predicate is not None:
+            yield alias, (predicate, condition.sql(SnaplineSql))
+
+
+def _may_be_absent(select: exp.Expr) -> set[str]:
+    """The tables of outer joins whose rows may be missing: a condition on them is not about their rows alone."""
+    found: set[str] = set()
+    before = {select.args["from_"].this.alias_or_name} if select.args.get("from_") else set()
+    for join in select.args.get("joins") or []:
+        side, name = join.side.upper(), join.this.alias_or_name
+        if side in ("RIGHT", "FULL"):
+            found |= before
+        if side in ("LEFT", "FULL"):
+            found.add(name)
+        before.add(name)
+    return found
+
+
+def _predicate(condition: exp.Expr, types: Mapping[str, tuple[str, str]]) -> Predicate | None:
+    """A condition as the reader takes it, if it means the same there as in the engine."""
+    copy = condition.copy()
+    kinds = set()
+    for column in copy.find_all(exp.Column):
+        if column.name.lower() not in types:
+            return None
+        name, kind = types[column.name.lower()]
+        kinds.add(kind)
+        column.replace(exp.column(exp.to_identifier(name, quoted=True)))
+    if len(kinds) != 1:
+        return None
+    [kind] = kinds
+    for literal in copy.find_all(exp.Literal):
+        cast_to = literal.parent.to.this if isinstance(literal.parent, exp.Cast) else None
+        numeric = not literal.is_string and cast_to is None
+        fits = {
+            "BIGINT": numeric and literal.is_int, "DECIMAL": numeric, "TEXT": literal.is_string and cast_to is None,
+            "DATE": literal.is_string and cast_to in (None, exp.DataType.Type.DATE),
+        }.get(kind, False)  # fmt: skip
+        if not fits:
+            return None
+    if kind not in ("BIGINT", "DECIMAL", "TEXT", "DATE"):
+        return None
+    try:
+        return predicate_of(copy)
+    except InvalidRequest:
+        return None
+
+
+def _sql_type(kind: pa.DataType) -> str:
+    return next((name for matches, name in _SQL_TYPES if matches(kind)), "TEXT")
+
+
+def _refuse_unknown(tree: exp.Expr, inputs: list[Input], error: OptimizeError) -> None:
+    """Raise InvalidRequest for a column that no table has, with the nearest name."""
+    known = {name.lower(): name for one in inputs for name in one.source.schema.names}
+    made = {one.alias.lower() for one in tree.find_all(exp.Alias)} | {
+        name.name.lower() for alias in tree.find_all(exp.TableAlias) for name in alias.columns
+    }
+    for column in tree.find_all(exp.Column):
+        name = column.name.lower()
+        if name in known or name in made or isinstance(column.this, exp.Star) or column.find_ancestor(exp.Lambda):
+            continue
+        near = difflib.get_close_matches(name, [*known, *made], n=1)
+        hint = (
+            f"Did you mean {known.get(near[0], near[0])!r}?"
+            if near
+            else f"Columns: {', '.join(sorted(known.values()))}."
+        )
+        raise at(column, InvalidRequest(f"There is no column {column.name!r}. {hint}")) from None
+
+
+def described(one: Input) -> dict[str, Any]:
+    """What is read of an input, for EXPLAIN: snapshot, columns, condition, files read and skipped."""
+    if one.source.table is None:
+        return {
+            "table": one.source.name,
+            "snapshot": None,
+            "columns": "",
+            "condition": "",
+            "files": None,
+            "skipped": None,
+        }
+    scan, everything = one.scan(), one.source.table.scan()
+    read = sum(len(split.file_paths) for split in scan.splits)
+    total = sum(len(split.file_paths) for split in everything.splits)
+    return {
+        "table": one.source.name,
+        "snapshot": scan.snapshot.id if scan.snapshot else None,
+        "columns": ", ".join(one.columns or one.source.schema.names),
+        "condition": one.condition,
+        "files": read,
+        "skipped": total - read,
+    }

@@ -1,0 +1,296 @@
+"""Run SQL: parse, look every name up, and do what the statement says.
+
+A SELECT becomes views of pinned snapshots, read by Spark or DuckDB. An INSERT, or a MERGE, is a job: it knows the snapshots
+that it read, and its commit carries them. What SET and USE say stands until the session ends.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+
+from lineage import LineageRecorder
+from storage import InvalidRequest, SnapshotRef, StorageError, Table
+from storage.sql.dialect import (
+    AlterTable,
+    Call,
+    CreateCatalog,
+    DescribeTable,
+    DropCatalog,
+    Explain,
+    ResetOption,
+    SetOption,
+    Show,
+    SnaplineSql,
+    UseCatalog,
+)
+
+from ..session import Session
+from . import changes
+from .definitions import Definitions
+from .engines import DuckDbEngine, Engine, SparkEngine
+from .names import Names, Place, Settings
+from .place import at, parse_failure
+from .procedures import Context, call
+from .query import Query, described, prepare
+from .result import Result
+from .streams import insert_stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ENGINES = ("spark", "duckdb")
+_RUNTIME_MODE = "execution.runtime-mode"
+_views = count()
+
+
+class Statements:
+    """Runs statements for a session, one after the other."""
+
+    def __init__(
+        self,
+        session: Session,
+        start_spark: "Callable[[], SparkSession] | None" = None,
+        open_table: Callable[[str], Table] | None = None,
+    ) -> None:
+        """`open_table` decides at which version a table of the default catalog is read; by default the latest."""
+        self._session = session
+        self.settings = Settings()
+        self._names = Names(session, self.settings, open_table)
+        self._definitions = Definitions(session, self.settings, self._names)
+        self._engines: dict[str, Engine] = {
+            "duckdb": DuckDbEngine(), "spark": SparkEngine(start_spark or self._start_spark)
+        }  # fmt: skip
+        self._spark: SparkSession | None = None
+
+    def _start_spark(self) -> "SparkSession":
+        if self._spark is None:
+            from ..spark import start_spark
+
+            self._spark = start_spark(self._session.settings)
+        return self._spark
+
+    def run(self, text: str, engine: str = "spark") -> list[Result]:
+        """The result of each statement. Nothing runs unless all of them can be parsed. Raises InvalidRequest that points
+        at the place that is wrong.
+        """
+        return [self._run(one, self._engine(engine)) for one in parse(text)]
+
+    def _engine(self, name: str) -> Engine:
+        if name not in self._engines:
+            raise InvalidRequest(f"Engine {name!r} is unknown. Engines: {', '.join(ENGINES)}.")
+        return self._engines[name]
+
+    def _run(self, tree: exp.Expr, engine: Engine) -> Result:
+        define = self._definitions
+        match tree:
+            case exp.Query():
+                return engine.result(engine.rows(self.prepare(tree)))
+            case exp.Insert():
+                return self._insert(tree, engine)
+            case exp.Delete() | exp.Update():
+                return self._change_rows(tree, engine)
+            case exp.Merge():
+                return self._merge(tree, engine)
+            case exp.Create() if tree.kind == "TABLE":
+                return self._create_table(tree, engine)
+            case exp.Create() if tree.kind in ("DATABASE", "SCHEMA"):
+                return define.create_database(tree)
+            case exp.Drop() if tree.kind == "TABLE":
+                return define.drop_tables(tree)
+            case exp.Drop() if tree.kind in ("DATABASE", "SCHEMA"):
+                return define.drop_database(tree)
+            case exp.TruncateTable():
+                return define.truncate(tree)
+            case exp.Use():
+                return define.use(tree)
+            case UseCatalog():
+                return define.use_catalog(tree.this.name)
+            case CreateCatalog():
+                return define.create_catalog(tree)
+            case DropCatalog():
+                return define.drop_catalog(tree)
+            case AlterTable():
+                return define.alter(tree)
+            case Show():
+                return define.show(tree)
+            case DescribeTable():
+                return define.describe(tree)
+            case Call():
+                context = Context(self._session, self.settings.catalog, self._table_named, self._full_name)
+                return call(context, tree.this, tree.expressions)
+            case Explain():
+                return self._explain(tree.this, engine)
+            case SetOption() | ResetOption():
+                return self._set(tree)
+        raise InvalidRequest(f"{tree.sql(SnaplineSql)[:80]!r} is no statement that is known here.")
+
+    # --- reading
+
+    def prepare(self, tree: exp.Expr) -> Query:
+        """A query with its tables found and pinned, ready for an engine."""
+        return prepare(tree, self._names.source, f"__snapline_{next(_views)}")
+
+    def _explain(self, tree: exp.Expr, engine: Engine) -> Result:
+        if isinstance(tree, exp.Insert):
+            tree = changes.query_of(tree)
+        if not isinstance(tree, exp.Query):
+            raise InvalidRequest("EXPLAIN takes a SELECT or an INSERT.")
+        query = self.prepare(tree)
+        rows = [described(one) for one in query.inputs]
+        schema = pa.schema(
+            [("table", pa.string()), ("snapshot", pa.int64()), ("columns", pa.string()), ("condition", pa.string()),
+             ("files", pa.int64()), ("skipped", pa.int64()), ("sql", pa.string())]
+        )  # fmt: skip
+        return Result(rows=pa.Table.from_pylist([{**row, "sql": engine.text(query.tree)} for row in rows], schema))
+
+    # --- writing
+
+    def _insert(self, tree: exp.Insert, engine: Engine) -> Result:
+        target = changes.target_of(tree, self._names)
+        place = self._names.place(target.node)
+        if self.settings.options.get(_RUNTIME_MODE) == "streaming":
+            return insert_stream(self, tree, target, place, engine)
+        query = self.prepare(changes.query_of(tree))
+        rows = engine.rows(query)
+        fitted = changes.fitted(query.tree, engine.columns(rows).names, target)
+        sources = changes.references(query)
+        rows = engine.rows(replace(query, tree=fitted))
+        try:
+            with self._job(place.catalog, target.table, sources) as how:
+                how["change_tracking"] = target.change_tracking
+                warehouse = self._names.warehouse(place)
+                snapshot = engine.write(rows, target.table, warehouse, target.mode, target.partition, how)
+        except StorageError as error:
+            raise error if str(error).startswith("Line ") else at(target.node, error) from None
+        return changes.written(target.table, snapshot, "insert")
+
+    @contextmanager
+    def _job(self, catalog: str, table: Table, sources: Sequence[SnapshotRef]) -> Iterator[dict[str, Any]]:
+        """What a change's commit carries. The tables of its job are recorded; forgotten if a new job never commits."""
+        job = changes.Job(changes.job_name(self.settings.options), self._session.recorder_of(catalog))
+        store = self._session.lineage_stores[catalog]
+        known = bool(store.tables("sink", job=job.name))
+        one = table.identifier
+        job.recorder.record_job(job.name, sources, [SnapshotRef(catalog, one.database, one.table, one.branch, 0)])
+        try:
+            yield job.how(sources)
+        except BaseException:
+            if not known:
+                store.delete_tables(job.name)
+            raise
+
+    def _change_rows(self, tree: exp.Delete | exp.Update, engine: Engine) -> Result:
+        node = tree.this
+        table = self._names.table(node)
+        place = self._names.place(node)
+        warehouse = self._names.warehouse(place)
+        names = {node.alias_or_name.lower(): "target", node.name.lower(): "target"}
+        condition = tree.args.get("where")
+        where = engine.text(changes.renamed(condition.this, names, "target")) if condition else "TRUE"
+        with self._job(place.catalog, table, ()) as how:
+            if isinstance(tree, exp.Update):
+                values = changes.assignments(tree.expressions, names, "target", engine)
+                snapshot = engine.update(table, warehouse, where, values, how)
+            elif condition is None:
+                snapshot = table.truncate()
+            else:
+                snapshot = engine.delete(table, warehouse, where, how)
+        return changes.written(table, snapshot, "change")
+
+    def _merge(self, tree: exp.Merge, engine: Engine) -> Result:
+        node, using = tree.this, tree.args["using"]
+        table = self._names.table(node)
+        place = self._names.place(node)
+        names = {
+            node.name.lower(): "target", node.alias_or_name.lower(): "target", using.alias_or_name.lower(): "source"
+        }  # fmt: skip
+        query = self.prepare(exp.select("*").from_(using.copy()))
+        source = engine.rows(query)
+        clauses = changes.merge_clauses(tree, names, table.schema.column_names, engine)
+        on = engine.text(changes.renamed(tree.args["on"], names, None))
+        with self._job(place.catalog, table, changes.references(query)) as how:
+            snapshot = engine.merge(source, table, self._names.warehouse(place), on, clauses, how)
+        return changes.written(table, snapshot, "merge")
+
+    def _create_table(self, tree: exp.Create, engine: Engine) -> Result:
+        query = tree.expression
+        if query is None:
+            table = self._definitions.create_table(tree, None)
+            return Result(f"Table {table.identifier} is there.")
+        if self._definitions.exists(tree) and tree.args.get("exists"):
+            return Result("The table exists; nothing was written.")
+        prepared = self.prepare(query)
+        table = self._definitions.create_table(tree, engine.columns(engine.rows(prepared)))
+        node = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+        return self._insert(exp.Insert(this=node.copy(), expression=query.copy()), engine)
+
+    # --- settings
+
+    def _set(self, tree: SetOption | ResetOption) -> Result:
+        key = tree.this
+        if isinstance(tree, ResetOption):
+            if key is None:
+                self.settings.options.clear()
+            self.settings.options.pop(key, None)
+            return Result(f"{key or 'Everything'} is as it was at first.")
+        if key is not None and tree.args.get("value") is not None:
+            if key == _RUNTIME_MODE and tree.args["value"] not in ("batch", "streaming"):
+                raise InvalidRequest(f"'{_RUNTIME_MODE}' is batch or streaming, not {tree.args['value']!r}.")
+            self.settings.options[key] = tree.args["value"]
+            return Result(f"{key} = {tree.args['value']}")
+        shown = {one: value for one, value in sorted(self.settings.options.items()) if key in (None, one)}
+        return Result(
+            rows=pa.table({"key": pa.array(shown.keys(), pa.string()), "value": pa.array(shown.values(), pa.string())})
+        )
+
+    # --- for streams
+
+    def recorder(self, catalog: str) -> LineageRecorder:
+        """What records the commits to a catalog."""
+        return self._session.recorder_of(catalog)
+
+    def warehouse(self, place: Place) -> str:
+        return self._names.warehouse(place)
+
+    def checkpoint(self, job: str) -> str:
+        """Where a stream remembers how far it has come."""
+        return str(self._session.settings.home / "checkpoints" / job)
+
+    def changed(self, ref: SnapshotRef) -> SnapshotRef:
+        """The snapshot that made the rows of another: compactions came after it."""
+        return self._session.catalog_of(ref.catalog).table(ref.table_name).last_change(ref.snapshot_id) or ref
+
+    def _full_name(self, name: str) -> str:
+        return str(self._names.place(_table_node(name)).identifier)
+
+    def _table_named(self, name: str) -> Table:
+        return self._names.table(_table_node(name))
+
+
+def _table_node(name: str) -> exp.Table:
+    parts = [exp.to_identifier(part, quoted=True) for part in name.replace("`", "").split(".")]
+    if not 1 <= len(parts) <= 3:
+        raise InvalidRequest(f"{name!r} is not the name of a table: [catalog.][database.]table.")
+    db, catalog = (parts[-2] if len(parts) > 1 else None), (parts[-3] if len(parts) > 2 else None)
+    return exp.Table(this=parts[-1], db=db, catalog=catalog)
+
+
+def parse(text: str) -> list[exp.Expr]:
+    """The statements of a text. Raises InvalidRequest that points at the place that is wrong."""
+    try:
+        trees = sqlglot.parse(text, read=SnaplineSql)
+    except ParseError as error:
+        raise parse_failure(error) from None
+    except TokenError as error:
+        raise InvalidRequest(f"SQL error: {str(error).splitlines()[0]}") from None
+    found = [one for one in trees if one is not None]
+    if not found:
+        raise InvalidRequest("There is no statement in the text.")
+    return found

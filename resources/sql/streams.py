@@ -1,0 +1,98 @@
+"""INSERT INTO in streaming mode: a query that goes on, and commits each micro-batch once.
+
+SET 'execution.runtime-mode' = 'streaming';
+SET 'pipeline.name' = 'job1';
+INSERT INTO word_count SELECT word, count(*) FROM words GROUP BY word;
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from storage import InvalidRequest, SnapshotRef
+
+from . import changes
+from .engines import Engine, SparkEngine
+from .names import Place, Source
+from .query import Input
+from .result import Result
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from .statements import Statements
+
+_TRIGGER = "execution.trigger"
+_STREAM_OPTIONS = (
+    "scan.mode",
+    "scan.snapshot-id",
+    "scan.timestamp-millis",
+    "consumer-id",
+    "snapshots-per-batch",
+    "read.changelog",
+)
+
+
+def insert_stream(
+    statements: "Statements", tree: exp.Insert, target: changes.Target, place: Place, engine: Engine
+) -> Result:
+    """Start the query. Raises InvalidRequest without a name for the job, by which it is found again."""
+    from storage.engines.spark_stream import write_stream
+
+    options = statements.settings.options
+    if not isinstance(engine, SparkEngine):
+        raise InvalidRequest("A stream needs the engine spark.")
+    if changes.JOB_OPTION not in options:
+        raise InvalidRequest(
+            f"A streaming INSERT needs a name that stays the same: SET '{changes.JOB_OPTION}' = 'job1'."
+        )
+    if target.mode != changes.APPEND:
+        raise InvalidRequest("A stream cannot overwrite: SET 'execution.runtime-mode' = 'batch', or INSERT INTO.")
+    job = options[changes.JOB_OPTION]
+    query = statements.prepare(changes.query_of(tree))
+    frames = {one.view: _frame(engine, one) for one in query.inputs}
+    rows = engine.over(frames, query.tree)
+    fitted = changes.fitted(query.tree, rows.columns, target)
+    rows = engine.cast(engine.over(frames, fitted), target.table)
+    sources = [_planned(one.source) for one in query.inputs if one.source.table is not None]
+    one = target.table.identifier
+    sink = SnapshotRef(place.catalog, one.database, one.table, one.branch, 0)
+    statements.recorder(place.catalog).record_job(job, sources, [sink])
+    aggregated = query.tree.find(exp.AggFunc, exp.Group) is not None
+    stream = write_stream(
+        rows, target.table, statements.warehouse(place), commit_user=job, checkpoint=statements.checkpoint(job),
+        trigger=_trigger(options.get(_TRIGGER, "available-now")), output_mode="update" if aggregated else "append",
+        properties=lambda refs: changes.sources_property([statements.changed(one) for one in refs]),
+    )  # fmt: skip
+    return Result(f"The stream {job} writes to {one}.", stream=stream)
+
+
+def _frame(engine: SparkEngine, one: Input) -> "DataFrame":
+    from storage.engines.spark_types import FORMAT
+
+    table = one.source.table
+    if table is None:
+        return engine.frame(one)
+    reader = engine.session.readStream.format(FORMAT).option("warehouse", one.source.warehouse)
+    reader = reader.option("branch", table.identifier.branch).option("catalog", one.source.catalog)
+    given: dict[str, str] = {key: value for key, value in one.source.options.items() if key in _STREAM_OPTIONS}
+    given.update({f"storage.{key}": str(value) for key, value in table.store.file_io.storage_options.items()})
+    if one.columns is not None and "read.changelog" not in given:
+        given["columns"] = ",".join(one.columns)
+    return reader.options(**given).load(table.identifier.full_name)
+
+
+def _planned(source: Source) -> SnapshotRef:
+    """The table of a source; which of its snapshots are read is known batch by batch."""
+    assert source.table is not None
+    one = source.table.identifier
+    return SnapshotRef(source.catalog, one.database, one.table, one.branch, 0)
+
+
+def _trigger(text: str) -> dict[str, Any]:
+    words = text.strip().lower()
+    if words == "available-now":
+        return {"availableNow": True}
+    if words.startswith("processing-time "):
+        return {"processingTime": words.removeprefix("processing-time ")}
+    raise InvalidRequest(f"'{_TRIGGER}' is available-now or processing-time <interval>, not {text!r}.")

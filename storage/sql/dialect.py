@@ -1,0 +1,472 @@
+"""The SQL of the platform: Spark's, with the table definitions, hints and commands of the source documents.
+
+A dialect of sqlglot. Queries become sqlglot's own trees, so that they can be written as Spark's or DuckDB's SQL; what
+sqlglot has no tree for becomes one of the classes here. In table definitions types have the names of the format: TIMESTAMP
+is without a time zone, TIMESTAMP_LTZ with the local one.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, ClassVar
+
+from sqlglot import exp, parser
+from sqlglot.dialects.databricks import Databricks
+from sqlglot.parsers.databricks import DatabricksParser
+from sqlglot.tokens import Token, TokenType
+
+# Key of a table's meta data in a tree: the options of its hint.
+HINT_OPTIONS = "hint-options"
+
+
+class CreateCatalog(exp.Expression):
+    """CREATE CATALOG [IF NOT EXISTS] name WITH ('key' = 'value', …)"""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "exists": False, "options": False}
+
+
+class DropCatalog(exp.Expression):
+    """DROP CATALOG [IF EXISTS] name"""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "exists": False}
+
+
+class UseCatalog(exp.Expression):
+    """USE CATALOG name"""
+
+
+class Show(exp.Expression):
+    """SHOW what [IN | FROM place] [LIKE 'pattern']; `this` is upper-case words."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "place": False, "pattern": False}
+
+
+class DescribeTable(exp.Expression):
+    """DESCRIBE [TABLE] [EXTENDED | DETAIL] table [PARTITION (…)]"""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "extended": False, "partition": False}
+
+
+class AlterTable(exp.Expression):
+    """ALTER TABLE table [PARTITION (…)] action; `action` names it, `values` are what it takes."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "action": True,
+        "partition": False,
+        "exists": False,
+        "values": False,
+    }
+
+
+class Call(exp.Expression):
+    """CALL sys.procedure(value, …) or (name => value, …)"""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
+
+
+class Explain(exp.Expression):
+    """EXPLAIN statement"""
+
+
+class SetOption(exp.Expression):
+    """SET 'key' = 'value'; without a value it shows them."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": False, "value": False}
+
+
+class ResetOption(exp.Expression):
+    """RESET ['key']"""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": False}
+
+
+class MetadataConstraint(exp.Expression):
+    """column type METADATA [FROM 'key'] [VIRTUAL]"""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": False, "virtual": False}
+
+
+class WatermarkConstraint(exp.Expression):
+    """WATERMARK FOR column AS expression"""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
+
+
+class _Tokenizer(Databricks.Tokenizer):
+    # A hint may follow whatever can be the name of a table.
+    TOKENS_PRECEDING_HINT: ClassVar[set[TokenType]] = {
+        *Databricks.Tokenizer.TOKENS_PRECEDING_HINT, *parser.Parser.ID_VAR_TOKENS, TokenType.IDENTIFIER,
+        TokenType.INTO, TokenType.OVERWRITE, TokenType.STRING, TokenType.R_PAREN,
+    }  # fmt: skip
+    # None is left unparsed.
+    COMMANDS: ClassVar[set[TokenType]] = set()
+    KEYWORDS: ClassVar[dict[str, TokenType]] = {
+        **Databricks.Tokenizer.KEYWORDS,
+        "ROW": TokenType.STRUCT,
+        "BYTES": TokenType.VARBINARY,
+    }
+    VAR_SINGLE_TOKENS: ClassVar[set[str]] = {*Databricks.Tokenizer.VAR_SINGLE_TOKENS, "$"}
+
+
+class _Parser(DatabricksParser):
+    CONSTRAINT_PARSERS: ClassVar[dict[str, Any]] = {
+        **DatabricksParser.CONSTRAINT_PARSERS,
+        "METADATA": lambda self: self._parse_metadata(),
+        "WATERMARK": lambda self: self._parse_watermark(),
+    }
+    SCHEMA_UNNAMED_CONSTRAINTS: ClassVar[set[str]] = {*DatabricksParser.SCHEMA_UNNAMED_CONSTRAINTS, "WATERMARK"}
+
+    # --- statements
+
+    def _parse_statement(self) -> exp.Expr | None:
+        start = self._index
+        for words, parse in _STATEMENTS.items():
+            if self._match_text_seq(*words):
+                found = getattr(self, parse)()
+                if found is not None:
+                    return found
+                self._retreat(start)
+        statement = super()._parse_statement()
+        if statement is not None and not isinstance(statement, _KNOWN):
+            self.raise_error(
+                f"{self._tokens[start].text!r} begins no statement that is known here", self._tokens[start]
+            )
+        return statement
+
+    def _name(self) -> exp.Expr:
+        found = self._parse_id_var()
+        if found is None:
+            self.raise_error("Expected a name")
+        assert found is not None
+        return found
+
+    def _table(self) -> exp.Table:
+        found = self._parse_table_parts()
+        if not isinstance(found, exp.Table):
+            self.raise_error("Expected the name of a table")
+        return found
+
+    def _if(self, *words: str) -> bool:
+        return bool(self._match_text_seq("IF", *words))
+
+    def _text(self) -> str:
+        """A value: a quoted text, a number, or words up to the end of the statement."""
+        if self._curr and self._curr.token_type == TokenType.STRING:
+            self._advance()
+            return self._prev.text
+        words: list[Token] = []
+        while self._curr and self._curr.token_type not in (
+            TokenType.SEMICOLON,
+            TokenType.EQ,
+            TokenType.COMMA,
+            TokenType.R_PAREN,
+        ):
+            words.append(self._curr)
+            self._advance()
+        if not words:
+            self.raise_error("Expected a value")
+        return _joined(words)
+
+    def _options(self) -> list[tuple[str, str]]:
+        """('key' = 'value', …)"""
+        self._match_l_paren()
+        found = []
+        while True:
+            key = self._text()
+            if not self._match(TokenType.EQ):
+                self.raise_error("Expected =")
+            found.append((key, self._text()))
+            if not self._match(TokenType.COMMA):
+                break
+        self._match_r_paren()
+        return found
+
+    def _keys(self) -> list[str]:
+        """('key', …)"""
+        self._match_l_paren()
+        found = [self._text()]
+        while self._match(TokenType.COMMA):
+            found.append(self._text())
+        self._match_r_paren()
+        return found
+
+    def _parse_create_catalog(self) -> exp.Expr:
+        exists = self._if("NOT", "EXISTS")
+        name = self._name()
+        options = self._options() if self._match_text_seq("WITH") else []
+        return self.expression(CreateCatalog(this=name, exists=exists, options=options))
+
+    def _parse_drop_catalog(self) -> exp.Expr:
+        exists = self._if("EXISTS")
+        return self.expression(DropCatalog(this=self._name(), exists=exists))
+
+    def _parse_use_catalog(self) -> exp.Expr:
+        return self.expression(UseCatalog(this=self._name()))
+
+    def _parse_show_statement(self) -> exp.Expr:
+        words = []
+        while self._curr and self._curr.text.upper() in _SHOWN:
+            words.append(self._curr.text.upper())
+            self._advance()
+        place = None
+        if self._match_texts(("IN", "FROM")) or (
+            words[-1:] in (["PARTITIONS"], ["TABLE"], ["TAGS"], ["BRANCHES"], ["SNAPSHOTS"])
+        ):
+            place = self._table()
+        pattern = self._text() if self._match_text_seq("LIKE") else None
+        return self.expression(Show(this=" ".join(words), place=place, pattern=pattern))
+
+    def _parse_describe_statement(self) -> exp.Expr:
+        extended = bool(self._match_texts(("EXTENDED", "DETAIL", "FORMATTED")))
+        self._match_text_seq("TABLE")
+        extended = bool(self._match_texts(("EXTENDED", "DETAIL", "FORMATTED"))) or extended
+        table = self._table()
+        return self.expression(DescribeTable(this=table, extended=extended, partition=self._parse_partition()))
+
+    def _parse_call(self) -> exp.Expr:
+        parts = [self._name()]
+        while self._match(TokenType.DOT):
+            parts.append(self._name())
+        self._match_l_paren()
+        arguments = []
+        while self._curr and self._curr.token_type != TokenType.R_PAREN:
+            name = None
+            if self._next and self._next.token_type in (TokenType.FARROW, TokenType.COLON_EQ):
+                name = self._name().name
+                self._advance()
+            value = self._parse_disjunction()
+            if value is None:
+                self.raise_error("Expected a value")
+            arguments.append((name, value))
+            if not self._match(TokenType.COMMA):
+                break
+        self._match_r_paren()
+        return self.expression(Call(this=".".join(part.name for part in parts), expressions=arguments))
+
+    def _parse_explain(self) -> exp.Expr:
+        for words in (("PLAN", "FOR"), ("EXTENDED",), ("FORMATTED",)):
+            if self._match_text_seq(*words):
+                break
+        return self.expression(Explain(this=self._parse_statement()))
+
+    def _parse_set_option(self) -> exp.Expr:
+        if not self._curr or self._curr.token_type == TokenType.SEMICOLON:
+            return self.expression(SetOption())
+        key = self._text()
+        value = self._text() if self._match(TokenType.EQ) else None
+        return self.expression(SetOption(this=key, value=value))
+
+    def _parse_reset(self) -> exp.Expr:
+        key = self._text() if self._curr and self._curr.token_type != TokenType.SEMICOLON else None
+        return self.expression(ResetOption(this=key))
+
+    # --- ALTER TABLE
+
+    def _parse_alter_table_statement(self) -> exp.Expr:
+        exists = self._if("EXISTS")
+        table = self._table()
+        partition = self._parse_partition()
+        for words, parse in _ALTERATIONS.items():
+            if self._match_text_seq(*words):
+                action, values = getattr(self, parse)()
+                return self.expression(
+                    AlterTable(this=table, action=action, partition=partition, exists=exists, values=values)
+                )
+        self.raise_error(f"Expected one of {', '.join(' '.join(words) for words in _ALTERATIONS)}")
+        raise AssertionError
+
+    def _alter_compact(self) -> tuple[str, Any]:
+        return "compact", None
+
+    def _alter_set(self) -> tuple[str, Any]:
+        self._match_text_seq("TBLPROPERTIES")
+        return "set", self._options()
+
+    def _alter_reset(self) -> tuple[str, Any]:
+        self._match_text_seq("TBLPROPERTIES")
+        self._if("EXISTS")
+        return "reset", self._keys()
+
+    def _alter_add(self) -> tuple[str, Any]:
+        if (self._curr and self._curr.token_type == TokenType.PARTITION) or self._if("NOT", "EXISTS"):
+            return "add partition", self._parse_csv(self._parse_partition)
+        self._match_texts(("COLUMN", "COLUMNS"))
+        wrapped = self._match(TokenType.L_PAREN)
+        columns = [self._added_column()]
+        while self._match(TokenType.COMMA):
+            columns.append(self._added_column())
+        if wrapped:
+            self._match_r_paren()
+        return "add", columns
+
+    def _added_column(self) -> tuple[exp.Expr, str | None, bool]:
+        name = self._path()
+        column = self._parse_column_def(exp.to_identifier(name))
+        if not isinstance(column, exp.ColumnDef):
+            self.raise_error("Expected the type of the column")
+        assert column is not None
+        after, first = self._placement()
+        return column, after, first
+
+    def _placement(self) -> tuple[str | None, bool]:
+        if self._match_text_seq("FIRST"):
+            return None, True
+        return (self._path() if self._match_text_seq("AFTER") else None), False
+
+    def _path(self) -> str:
+        parts = [self._name().name]
+        while self._match(TokenType.DOT):
+            parts.append(self._name().name)
+        return ".".join(parts)
+
+    def _alter_drop(self) -> tuple[str, Any]:
+        self._if("EXISTS")
+        if self._curr and self._curr.token_type == TokenType.PARTITION:
+            return "drop partition", self._parse_csv(self._parse_partition)
+        self._match_texts(("COLUMN", "COLUMNS"))
+        wrapped = self._match(TokenType.L_PAREN)
+        names = [self._path()]
+        while self._match(TokenType.COMMA):
+            names.append(self._path())
+        if wrapped:
+            self._match_r_paren()
+        return "drop", names
+
+    def _alter_rename(self) -> tuple[str, Any]:
+        if self._match_text_seq("TO"):
+            return "rename to", self._table()
+        self._match_text_seq("COLUMN")
+        name = self._path()
+        if not self._match_text_seq("TO"):
+            self.raise_error("Expected TO")
+        return "rename", (name, self._name().name)
+
+    def _alter_column(self) -> tuple[str, Any]:
+        self._match_text_seq("COLUMN")
+        name = self._path()
+        if self._match_text_seq("DROP", "NOT", "NULL"):
+            return "drop not null", name
+        if self._match_text_seq("COMMENT"):
+            return "comment", (name, self._text())
+        after, first = self._placement()
+        if after or first:
+            return "move", (name, after, first)
+        self._match_text_seq("SET", "DATA")
+        self._match_text_seq("TYPE")
+        kind = self._parse_types(schema=True)
+        if kind is None:
+            self.raise_error("Expected a type, DROP NOT NULL, COMMENT, FIRST or AFTER")
+        return "type", (name, kind)
+
+    # --- parts of other statements
+
+    def _parse_metadata(self) -> exp.Expr:
+        key = self._text() if self._match_text_seq("FROM") else None
+        return MetadataConstraint(this=key, virtual=bool(self._match_text_seq("VIRTUAL")))
+
+    def _parse_watermark(self) -> exp.Expr:
+        if not self._match_text_seq("FOR"):
+            self.raise_error("Expected FOR")
+        column = self._name()
+        if not self._match_text_seq("AS"):
+            self.raise_error("Expected AS")
+        return self.expression(WatermarkConstraint(this=column, expression=self._parse_disjunction()))
+
+    def _parse_primary_key(self, *arguments: Any, **how: Any) -> Any:
+        found = super()._parse_primary_key(*arguments, **how)
+        self._match_text_seq("NOT", "ENFORCED")
+        return found
+
+    def _parse_table_parts(self, *arguments: Any, **how: Any) -> Any:
+        # Before the table (INSERT INTO /*+ … */ t) or behind it.
+        options = self._hint_options()
+        table = super()._parse_table_parts(*arguments, **how)
+        options += self._hint_options()
+        if options and table is not None:
+            table.meta[HINT_OPTIONS] = options
+        return table
+
+    def _hint_options(self) -> list[tuple[str, str]]:
+        if not self._curr or self._curr.token_type != TokenType.HINT:
+            return []
+        tokens = SnaplineSql().tokenize(self._curr.text.removeprefix("/*+").removesuffix("*/"))
+        texts = [one.text for one in tokens if one.token_type == TokenType.STRING]
+        kinds = [one.token_type for one in tokens]
+        shape = [TokenType.STRING, TokenType.EQ, TokenType.STRING, TokenType.COMMA] * (len(texts) // 2)
+        if tokens[0].text.upper() != "OPTIONS" or kinds[1:] != [TokenType.L_PAREN, *shape[:-1], TokenType.R_PAREN]:
+            self.raise_error("A hint of a table is OPTIONS('key' = 'value', …)")
+        self._advance()
+        return list(zip(texts[::2], texts[1::2], strict=True))
+
+    def _parse_version(self) -> Any:
+        """VERSION AS OF 3 | tag | 'tag' | branch.tag | branch-name.tag-name"""
+        start = self._index
+        if self._match_texts(("VERSION", "SYSTEM_VERSION")) and self._match_text_seq("AS", "OF"):
+            words: list[Token] = []
+            while (
+                self._curr
+                and (not words or words[-1].end + 1 == self._curr.start)
+                and self._curr.token_type in _VERSION_TOKENS
+            ):
+                words.append(self._curr)
+                self._advance()
+            if not words:
+                self.raise_error("Expected a snapshot id, a tag, or branch.tag")
+            version = exp.Literal.string(_joined(words))
+            return self.expression(exp.Version(this="VERSION", kind="AS OF", expression=version))
+        self._retreat(start)
+        return super()._parse_version()
+
+
+_STATEMENTS = {
+    ("CREATE", "CATALOG"): "_parse_create_catalog",
+    ("DROP", "CATALOG"): "_parse_drop_catalog",
+    ("USE", "CATALOG"): "_parse_use_catalog",
+    ("SHOW",): "_parse_show_statement",
+    ("DESCRIBE",): "_parse_describe_statement",
+    ("DESC",): "_parse_describe_statement",
+    ("ALTER", "TABLE"): "_parse_alter_table_statement",
+    ("CALL",): "_parse_call",
+    ("EXPLAIN",): "_parse_explain",
+    ("SET",): "_parse_set_option",
+    ("RESET",): "_parse_reset",
+}
+_ALTERATIONS = {
+    ("COMPACT",): "_alter_compact",
+    ("SET",): "_alter_set",
+    ("UNSET",): "_alter_reset",
+    ("RESET",): "_alter_reset",
+    ("ADD",): "_alter_add",
+    ("DROP",): "_alter_drop",
+    ("RENAME",): "_alter_rename",
+    ("ALTER",): "_alter_column",
+    ("MODIFY",): "_alter_column",
+}
+_SHOWN = {
+    "CATALOGS", "DATABASES", "SCHEMAS", "TABLES", "CREATE", "TABLE", "PARTITIONS", "TAGS", "BRANCHES", "SNAPSHOTS", "CURRENT",
+    "CATALOG", "DATABASE", "PROCEDURES",
+}  # fmt: skip
+_VERSION_TOKENS = {
+    *parser.Parser.ID_VAR_TOKENS, TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER, TokenType.DOT,
+    TokenType.DASH,
+}  # fmt: skip
+
+
+_KNOWN = (
+    exp.Query, exp.Create, exp.Drop, exp.Use, exp.TruncateTable, exp.Insert, exp.Delete, exp.Update, exp.Merge,
+)  # fmt: skip
+
+
+def _joined(words: Sequence[Token]) -> str:
+    """The text of tokens, with spaces where there were some."""
+    text = words[0].text
+    for before, after in pairwise(words):
+        text += ("" if before.end + 1 == after.start else " ") + after.text
+    return text
+
+
+class SnaplineSql(Databricks):
+    """The dialect; queries are written as Spark's SQL."""
+
+    Tokenizer = _Tokenizer
+    Parser = _Parser

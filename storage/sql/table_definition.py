@@ -1,0 +1,151 @@
+"""What a CREATE TABLE says, in the words of the store: columns with types of the format, keys, options.
+
+Types have the format's names, so TIMESTAMP has no time zone, TIMESTAMP_LTZ the local one. Pure: nothing is created here.
+"""
+
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from sqlglot import exp
+
+from ..data_types import DataField, DataType, parse_type
+from ..errors import InvalidRequest, Unsupported
+from ..metadata.derived_columns import ComputedColumn, Watermark
+from .dialect import MetadataConstraint, SnaplineSql, WatermarkConstraint
+
+_Type = exp.DataType.Type
+_WORDS = {
+    _Type.TINYINT: "TINYINT", _Type.SMALLINT: "SMALLINT", _Type.INT: "INT", _Type.BIGINT: "BIGINT",
+    _Type.FLOAT: "FLOAT", _Type.DOUBLE: "DOUBLE", _Type.DECIMAL: "DECIMAL", _Type.BOOLEAN: "BOOLEAN",
+    _Type.TEXT: "STRING", _Type.VARCHAR: "VARCHAR", _Type.CHAR: "CHAR", _Type.BINARY: "BINARY",
+    _Type.VARBINARY: "VARBINARY", _Type.DATE: "DATE", _Type.TIME: "TIME", _Type.TIMESTAMP: "TIMESTAMP",
+    _Type.TIMESTAMPTZ: "TIMESTAMP", _Type.TIMESTAMPNTZ: "TIMESTAMP", _Type.TIMESTAMPLTZ: "TIMESTAMP_LTZ",
+}  # fmt: skip
+
+
+@dataclass
+class TableDefinition:
+    """The parts of a table definition, for `Catalog.create_table`."""
+
+    fields: list[DataField] = field(default_factory=list)
+    primary_key: list[str] = field(default_factory=list)
+    partition_by: list[str] = field(default_factory=list)
+    options: dict[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    computed_columns: list[ComputedColumn] = field(default_factory=list)
+    watermark: Watermark | None = None
+    metadata_columns: dict[str, str] = field(default_factory=dict)
+
+
+def define_table(create: exp.Create) -> TableDefinition:
+    """Read a CREATE TABLE. Raises InvalidRequest that names the column, Unsupported for tables of a connector."""
+    found = TableDefinition()
+    numbers = count()
+    columns = create.this.expressions if isinstance(create.this, exp.Schema) else []
+    for one in columns:
+        if isinstance(one, exp.ColumnDef):
+            _column(found, one, numbers)
+        elif isinstance(one, exp.PrimaryKey):
+            found.primary_key = [key.name for key in one.expressions]
+        elif isinstance(one, WatermarkConstraint):
+            found.watermark = Watermark(one.this.name, one.expression.sql(SnaplineSql))
+        elif isinstance(one, exp.Constraint):
+            keys = [key for key in one.expressions if isinstance(key, exp.PrimaryKey)]
+            if not keys:
+                raise InvalidRequest(f"Constraint {one.name!r}: only PRIMARY KEY (…) NOT ENFORCED is known.")
+            found.primary_key = [key.name for key in keys[0].expressions]
+        elif not isinstance(one, exp.LikeProperty | exp.Identifier):
+            raise InvalidRequest(f"{one.sql(SnaplineSql)!r} cannot be part of a table definition.")
+    properties = create.args.get("properties")
+    for one in properties.expressions if properties else []:
+        if type(one) is exp.Property:
+            found.options[one.this.name] = one.args["value"].name
+        elif isinstance(one, exp.SchemaCommentProperty):
+            found.comment = one.this.name
+        elif isinstance(one, exp.PartitionedByProperty):
+            found.partition_by = [_partition_column(found, key, numbers) for key in one.this.expressions]
+    _refuse_connector(found)
+    return found
+
+
+def like_of(create: exp.Create) -> exp.Table | None:
+    """The table after LIKE, if the definition has one."""
+    found = create.find(exp.LikeProperty)
+    return found.this if found else None
+
+
+def _partition_column(found: TableDefinition, key: exp.Expr, numbers: "count[int]") -> str:
+    # Hive's way: a partition column may be declared where it is named.
+    if isinstance(key, exp.ColumnDef):
+        _column(found, key, numbers)
+    return key.name
+
+
+def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]") -> None:
+    kinds = [one.args.get("kind") or one for one in column.args.get("constraints") or []]
+    for kind in kinds:
+        if isinstance(kind, exp.ComputedColumnConstraint):
+            type_ = column.args.get("kind")
+            text = str(type_of(type_)) if type_ else ""
+            found.computed_columns.append(ComputedColumn(column.name, kind.this.sql(SnaplineSql), text))
+            return
+        if isinstance(kind, MetadataConstraint):
+            found.metadata_columns[column.name] = kind.args.get("this") or column.name
+            return
+    if column.args.get("kind") is None:
+        raise InvalidRequest(f"Column {column.name!r} has no type.")
+    comment = None
+    nullable = True
+    for kind in kinds:
+        if isinstance(kind, exp.NotNullColumnConstraint):
+            nullable = bool(kind.args.get("allow_null"))
+        elif isinstance(kind, exp.PrimaryKeyColumnConstraint):
+            found.primary_key.append(column.name)
+            nullable = False
+        elif isinstance(kind, exp.CommentColumnConstraint):
+            comment = kind.this.name
+        else:
+            raise InvalidRequest(f"Column {column.name!r}: {kind.sql(SnaplineSql)} is not known here.")
+    found.fields.append(DataField(next(numbers), column.name, type_of(column.args["kind"], nullable=nullable), comment))
+
+
+def type_of(node: exp.Expr, *, nullable: bool = True) -> DataType:
+    """The type of the format that a type in SQL stands for. Raises InvalidRequest for types that it does not have."""
+    inner: list[Any] = node.expressions
+    match node.this:
+        case _Type.ARRAY:
+            return DataType("ARRAY", nullable, element=_inner(inner[0]))
+        case _Type.MAP:
+            return DataType("MAP", nullable, key=_inner(inner[0]), element=_inner(inner[1]))
+        case _Type.STRUCT:
+            return DataType("ROW", nullable, fields=tuple(DataField(0, one.name, _inner(one)) for one in inner))
+    word = _WORDS.get(node.this)
+    if word is None:
+        raise InvalidRequest(f"{node.sql(SnaplineSql)} is not a type of the format.")
+    parameters = ", ".join(one.name for one in inner)
+    if word == "VARBINARY" and not parameters:
+        word = "BYTES"
+    text = f"{word}({parameters})" if parameters else word
+    return parse_type(text if nullable else f"{text} NOT NULL")
+
+
+def _inner(node: exp.Expr) -> DataType:
+    kind = node.args["kind"] if isinstance(node, exp.ColumnDef) else node
+    constraints = node.args.get("constraints") or []
+    required = any(isinstance(one.args.get("kind"), exp.NotNullColumnConstraint) for one in constraints)
+    return type_of(kind, nullable=not required)
+
+
+def _refuse_connector(found: TableDefinition) -> None:
+    connector = found.options.get("connector")
+    if connector not in (None, "paimon", "table-store", "snapline"):
+        raise Unsupported(
+            f"'connector' = {connector!r}: only tables of the store can be created. Leave the option out, or read the other "
+            "system in an asset."
+        )
+    if found.metadata_columns:
+        raise Unsupported(
+            f"Metadata columns ({', '.join(found.metadata_columns)}) are those of a connector; tables of the store have "
+            "none. Leave them out."
+        )
