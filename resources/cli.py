@@ -6,7 +6,9 @@ Bad input is answered by one line on standard error and exit code 2.
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -92,8 +94,40 @@ def ui(session: Session, host: str, port: int) -> None:
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 @click.pass_obj
 def query(session: Session, sql: str, form: str) -> None:
-    """Run a SELECT with DuckDB, over tables, system tables (core."flights$snapshots") and lineage (paimon.*)."""
+    """Run a SELECT in DuckDB's own SQL, over tables, system tables (core."flights$snapshots") and lineage (paimon.*)."""
     print_rows(run_query(session, sql), form)
+
+
+@cli.command()
+@click.argument("statement", required=False)
+@click.option(
+    "-f", "--file", "script", type=click.Path(exists=True, dir_okay=False), help="Run the statements of a file."
+)
+@click.option(
+    "--engine", type=click.Choice(["spark", "duckdb"]), default="spark", show_default=True, help="DuckDB needs no JVM."
+)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+@click.pass_obj
+def sql(session: Session, statement: str | None, script: str | None, engine: str, form: str) -> None:
+    """Run SQL statements, those of a file, or, with neither, those that are typed in.
+
+    Queries, table definitions, INSERT, DELETE, UPDATE, MERGE, CALL sys.*: what docs/sql.md lists.
+    """
+    from .sql.shell import print_result, run_shell
+
+    out = console()
+    if statement is not None and script is not None:
+        raise InvalidRequest("Give a statement or a file, not both.")
+    if statement is None and script is None and sys.stdin.isatty():
+        run_shell(session.statements, engine, form, out, session.settings.home / "sql_history")
+        return
+    text = statement
+    if text is None:
+        text = Path(script).read_text() if script else sys.stdin.read()
+    with out.status("running …") if out.is_terminal else nullcontext():
+        results = session.statements.run(text, engine)
+    for result in results:
+        print_result(result, form, out)
 
 
 @cli.command()

@@ -143,6 +143,19 @@ class TablesResource(dg.ConfigurableResource):
 
         return run_query(self.session, sql, open_table)
 
+    def sql(self, context: Context, select: str) -> DataFrame:
+        """The rows of a SELECT in the platform's SQL, run by Spark over tables at the run's snapshots."""
+        from .sql import Statements
+
+        def open_table(name: str) -> Table:
+            table, ref = self._use(context, name)
+            return table.at(ref.snapshot_id)
+
+        statements = Statements(self.session, lambda: self.spark.spark_session, open_table)
+        result = statements.select(select)
+        assert result.frame is not None
+        return result.frame
+
     def _use(self, context: Context, name: str) -> tuple[Table, SnapshotRef]:
         ref = self.pin(context, name)
         self._reads.setdefault(_step(context), {})[ref] = None

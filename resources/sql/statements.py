@@ -82,6 +82,13 @@ class Statements:
         """
         return [self._run(one, self._engine(engine)) for one in parse(text)]
 
+    def select(self, text: str, engine: str = "spark") -> Result:
+        """The rows of one SELECT. Raises InvalidRequest for anything else."""
+        trees = parse(text)
+        if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+            raise InvalidRequest("Give one SELECT.")
+        return self._run(trees[0], self._engine(engine))
+
     def _engine(self, name: str) -> Engine:
         if name not in self._engines:
             raise InvalidRequest(f"Engine {name!r} is unknown. Engines: {', '.join(ENGINES)}.")
@@ -249,6 +256,17 @@ class Statements:
         return Result(
             rows=pa.table({"key": pa.array(shown.keys(), pa.string()), "value": pa.array(shown.values(), pa.string())})
         )
+
+    def known_names(self) -> list[str]:
+        """Tables of the current catalog, and the columns of those of the current database: what a user may type next."""
+        catalog = self._session.catalog_of(self.settings.catalog)
+        found = []
+        for name in catalog.tables():
+            database, _, table = name.partition(".")
+            found.append(name)
+            if database == self.settings.database:
+                found += [table, *catalog.table(name).schema.column_names]
+        return found
 
     # --- for streams
 
