@@ -298,8 +298,7 @@ def consistent_view(open_table: OpenTable, journal: "Journal", tables: Sequence[
 def _fixed(table: Table, name: str, publication: Publication | None) -> Table:
     """A table as it was before a publication that is open, or as it is."""
     if publication is None:
-        snapshot = table.snapshot()
-        return table if snapshot is None else table.at(snapshot)
+        return table.pinned()
     number = publication.before[name]
     if number is None:
         raise NotFound(f"{name} has no snapshot before the publication that is open.")

@@ -31,7 +31,7 @@ from .read.changes import changes_schema, latest_schema, plan_changes
 from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split_read import ReadRequest
-from .read.version import Version, on_branch, resolve_version
+from .read.version import Pinned, Version, on_branch, resolve_version
 from .row_changes import Change, assignments, commit_counted, rewrite_files, with_values
 from .system_tables import read_system_table
 from .tags import Tags
@@ -93,6 +93,16 @@ class Table:
     def at(self, version: Version) -> "Table":
         """The same table as of a version; it can be read, not written."""
         return Table(self._store, self._catalog_name, self._listeners, version)
+
+    def pinned(self, version: Version = None) -> "Table":
+        """The same table, fixed at what a version is now, with the columns that it has now; it can be read, not written.
+
+        A table without a snapshot stays as it is.
+        """
+        store, snapshot = resolve_version(self._store, self._version if version is None else version)
+        if snapshot is None:
+            return self
+        return Table(store, self._catalog_name, self._listeners, Pinned(snapshot, store.schema))
 
     def on_branch(self, branch: str) -> "Table":
         """The same table on another branch. Raises NotFound that lists the branches."""

@@ -71,7 +71,7 @@ class Definitions:
     def use(self, node: exp.Use) -> Result:
         place = node.this
         catalog = self._session.catalog_of(place.db or self._settings.catalog)
-        known = [*catalog.databases(), "paimon"]
+        known = sorted({*catalog.databases(), "default", "paimon"})
         if place.name not in known:
             raise at(place, NotFound(f"Database {place.name!r} does not exist. Databases: {', '.join(known)}."))
         self._settings.catalog, self._settings.database = catalog.name, place.name
@@ -104,7 +104,9 @@ class Definitions:
             key.removeprefix("table-storage."): value
             for key, value in self._settings.options.items() if key.startswith("table-storage.")
         }  # fmt: skip
-        options = {**session_wide, **definition.options}
+        # A table with a key has one bucket, unless somebody says more.
+        keyed = {"bucket": "1"} if definition.primary_key else {}
+        options = {**keyed, **session_wide, **definition.options}
         if_not_exists = bool(node.args.get("exists"))
         like = like_of(node)
         try:
@@ -131,6 +133,10 @@ class Definitions:
 
     def drop_tables(self, node: exp.Drop) -> Result:
         gone = []
+        if node.args.get("temporary"):
+            if node.args.get("exists"):
+                return Result("There are no temporary tables; nothing was dropped.")
+            raise InvalidRequest("There are no temporary tables: leave TEMPORARY out.")
         for one in node.args["tables"]:
             place = self._names.place(one)
             self._names.refuse_read_only(place)

@@ -164,7 +164,8 @@ class SparkEngine(Engine):
         if one.source.rows is not None:
             return self.session.createDataFrame(one.source.rows)
         assert one.source.table is not None
-        return read_scan(self.session, one.source.table, one.scan(), one.source.warehouse)
+        narrow = None if one.where is None else one.scan()
+        return read_scan(self.session, one.source.table, one.unfiltered(), one.source.warehouse, narrow=narrow)
 
     def rows(self, query: Query) -> "DataFrame":
         return self.over({one.view: self.frame(one) for one in query.inputs}, query.tree)
@@ -246,6 +247,9 @@ def _cast(rows: pa.Table, table: Table) -> pa.Table:
     fields = [table.schema.field(name).to_arrow() for name in rows.column_names]
     for field, column in zip(fields, rows.columns, strict=True):
         try:
+            if pa.types.is_decimal(field.type) and pa.types.is_integer(column.type):
+                # By way of what every integer fits into.
+                column = pc.cast(column, pa.decimal128(38, field.type.scale))
             columns.append(pc.cast(column, field.type))
         except pa.ArrowInvalid as error:
             raise InvalidRequest(

@@ -129,10 +129,9 @@ class Names:
             if asks is not None:
                 raise InvalidRequest(f"{one} tells of all versions: read it without one.")
             return _given(str(one), table.system_table(one.system_table))
-        snapshot = table.snapshot(asks)
-        scan = table.scan(version=snapshot if asks is None else asks)
-        pinned = table if snapshot is None else Table(scan.store, place.catalog, version=snapshot)
-        return Source(str(scan.store.identifier), scan.schema, pinned, catalog.warehouse, place.catalog, options=hints)
+        pinned = table.pinned(asks)
+        schema = pinned.scan().schema
+        return Source(str(pinned.identifier), schema, pinned, catalog.warehouse, place.catalog, options=hints)
 
     def _lineage(self, place: Place, stores: Mapping[str, LineageStore]) -> pa.Table:
         return lineage_rows(place.identifier.table, stores[place.catalog], self.catalog(place))

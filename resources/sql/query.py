@@ -47,6 +47,11 @@ class Input:
         assert self.source.table is not None
         return self.source.table.scan(columns=self.columns, where=self.where)
 
+    def unfiltered(self) -> Scan:
+        """The same read without its filter."""
+        assert self.source.table is not None
+        return self.source.table.scan(columns=self.columns)
+
 
 @dataclass(frozen=True)
 class Query:

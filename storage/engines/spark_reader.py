@@ -22,12 +22,19 @@ def register(spark: SparkSession) -> None:
 
 
 def read_scan(
-    spark: SparkSession, table: Table, scan: Scan, warehouse: str, *, native: bool | None = None
+    spark: SparkSession,
+    table: Table,
+    scan: Scan,
+    warehouse: str,
+    *,
+    native: bool | None = None,
+    narrow: Scan | None = None,
 ) -> DataFrame:
     """The rows of a planned scan (without a filter) as a DataFrame, pinned to the scan's snapshot.
 
-    `native` decides whether Spark reads files itself; by default it does for a local warehouse, since an object store
-    needs Hadoop's file systems for that.
+    `narrow`: the same scan with a filter, of which no more than its files need be read. `native` decides whether Spark
+    reads files itself; by default it does for a local warehouse, since an object store needs Hadoop's file systems for
+    that.
     """
     schema = spark_schema(scan.schema)
     if scan.snapshot is None or not scan.splits:
@@ -36,6 +43,10 @@ def read_scan(
     # Spark reads no Parquet times of milliseconds.
     use_native = use_native and not any(field.type.root == "TIME" for field in scan.store.schema.fields)
     own = [split for split in scan.splits if use_native and split.can_be_read_natively]
+    merged = len(own) < len(scan.splits)
+    merged_only = bool(own)
+    if narrow is not None:
+        own = narrow.narrowed(own)
     parts: list[DataFrame] = []
     if own:
         paths = [table.store.file_io.url(path) for split in own for path in split.file_paths]
@@ -47,9 +58,9 @@ def read_scan(
             parts.append(frame.where(frame[VALUE_KIND].isin(INSERT, UPDATE_AFTER)).drop(VALUE_KIND))
         else:
             parts.append(reader.schema(schema).parquet(*paths))
-    if len(own) < len(scan.splits):
-        parts.append(_through_source(spark, table, scan, warehouse, merged_only=bool(own)))
-    return reduce(DataFrame.unionByName, parts)
+    if merged:
+        parts.append(_through_source(spark, table, scan, warehouse, merged_only=merged_only))
+    return reduce(DataFrame.unionByName, parts) if parts else spark.createDataFrame([], schema)
 
 
 def _through_source(spark: SparkSession, table: Table, scan: Scan, warehouse: str, *, merged_only: bool) -> DataFrame:
@@ -57,6 +68,7 @@ def _through_source(spark: SparkSession, table: Table, scan: Scan, warehouse: st
     identifier = scan.store.identifier
     reader = spark.read.format(FORMAT).option("warehouse", warehouse)
     reader = reader.option("branch", identifier.branch).option("version", str(scan.snapshot.id))
+    reader = reader.option("schema-id", str(scan.store.schema.id))
     for key, value in table.store.file_io.storage_options.items():
         reader = reader.option(f"storage.{key}", str(value))
     if merged_only:

@@ -13,7 +13,7 @@ with `scan.snapshot-id`, from-timestamp with `scan.timestamp-millis`), `snapshot
 import datetime as dt
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -45,6 +45,7 @@ from ..read.predicate import Comparison, IsIn, Predicate, StartsWith, all_of
 from ..read.predicate import IsNull as IsNullPredicate
 from ..read.scan import Scan
 from ..read.split import Split
+from ..read.version import Pinned
 from ..table import Table
 from ..write.table_write import delete_files_of
 from .spark_stream import SnaplineStreamReader, SnaplineStreamWriter, stream_schema
@@ -95,8 +96,17 @@ def _table(options: dict[str, str]) -> Table:
 
 def _scan(options: dict[str, str], where: Predicate | None = None) -> Scan:
     columns = [name for name in options.get("columns", "").split(",") if name]
+    table = _table(options)
     version = options.get("version")
-    return _table(options).scan(columns=columns or None, where=where, version=version or None)
+    if version and "schema-id" in options:
+        # The columns that it has for whoever pinned it, perhaps later ones than those it was written with.
+        snapshot = table.snapshot(version)
+        assert snapshot is not None
+        pinned = Pinned(
+            snapshot, replace(table.store.schemas.get(int(options["schema-id"])), options=table.schema.options)
+        )
+        return table.scan(columns=columns or None, where=where, version=pinned)
+    return table.scan(columns=columns or None, where=where, version=version or None)
 
 
 @dataclass
@@ -137,9 +147,12 @@ class SnaplineReader(DataSourceReader):
         self._pushed = all_of(pushed)
 
     def partitions(self) -> list[InputPartition]:
-        splits = _scan(self._options, self._pushed).splits
+        scan = _scan(self._options, self._pushed)
+        splits = scan.splits
         if self._options.get("splits") == "merged":
-            splits = [split for split in splits if not split.can_be_read_natively]
+            # Whoever reads the others planned without a filter.
+            whole = _scan(self._options).splits
+            splits = scan.narrowed(split for split in whole if not split.can_be_read_natively)
         return [SplitPartition(split) for split in splits] or [SplitPartition(None)]  # type: ignore[arg-type]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -5,7 +5,7 @@ file under a merge only by its key, since an older version of a row must not sur
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -97,6 +97,20 @@ class Scan:
             ]
         return self._enough(splits)
 
+    def narrowed(self, splits: Iterable[Split]) -> list[Split]:
+        """What this scan's filter leaves of splits that another scan of the same snapshot planned.
+
+        Who shares the splits of a plan with somebody else narrows them afterwards: a plan with a filter divides files
+        otherwise, since those that no row can come from are not there to be merged with.
+        """
+        places = {entry.place for entry in self.entries}
+        narrowed = []
+        for split in splits:
+            sections = self._prune_sections(split.sections) if (split.partition, split.bucket) in places else ()
+            if sections:
+                narrowed.append(replace(split, request=self.request, sections=tuple(sections)))
+        return narrowed
+
     def _enough(self, splits: list[Split]) -> list[Split]:
         """The first splits that surely hold `limit` rows; all of them if that cannot be told without reading."""
         if self.limit is None or self.predicate is not None:
@@ -138,7 +152,7 @@ class Scan:
             return [Section((SortedRun((file,)),)) for file in ordered]
         return split_into_sections(files, self.store.key_range)
 
-    def _prune_sections(self, sections: list[Section]) -> list[Section]:
+    def _prune_sections(self, sections: Sequence[Section]) -> Sequence[Section]:
         """Drop sections of a single file by its value statistics; others must be merged whole."""
         if self.predicate is None:
             return sections

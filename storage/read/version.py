@@ -7,7 +7,7 @@ expired, the latest such tag), or a snapshot that somebody holds.
 
 import datetime as dt
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..errors import InvalidRequest, NotFound
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
@@ -18,7 +18,17 @@ from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 
 _WATERMARK = re.compile(r"watermark-(\d+)")
-Version = int | str | dt.datetime | Snapshot | None
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """A snapshot and the schema to read it with: what a version was at some moment, whatever happens later."""
+
+    snapshot: Snapshot
+    schema: TableSchema
+
+
+Version = int | str | dt.datetime | Snapshot | Pinned | None
 
 
 def resolve_version(store: TableStore, version: Version) -> tuple[TableStore, Snapshot | None]:
@@ -29,6 +39,8 @@ def resolve_version(store: TableStore, version: Version) -> tuple[TableStore, Sn
     """
     if version is None:
         return store, store.snapshots.latest()
+    if isinstance(version, Pinned):
+        return store.at_schema(version.schema), version.snapshot
     if isinstance(version, Snapshot):
         return store.at_schema(_schema_of(store, version)), version
     if isinstance(version, bool) or not isinstance(version, int | str | dt.datetime):

@@ -360,6 +360,19 @@ class _Parser(DatabricksParser):
 
     # --- parts of other statements
 
+    def _parse_create(self, *arguments: Any, **how: Any) -> Any:
+        if self._curr and self._curr.token_type == TokenType.COMMA:
+            self.raise_error("Expected what is to be created", self._curr)
+        return super()._parse_create(*arguments, **how)
+
+    def _parse_csv(self, *arguments: Any, **how: Any) -> Any:
+        if self._curr and self._curr.token_type == TokenType.COMMA:
+            self.raise_error("Expected something before the comma", self._curr)
+        found = super()._parse_csv(*arguments, **how)
+        if self._prev and self._prev.token_type == TokenType.COMMA:
+            self.raise_error("Expected something after the comma", self._prev)
+        return found
+
     def _parse_metadata(self) -> exp.Expr:
         key = self._text() if self._match_text_seq("FROM") else None
         return MetadataConstraint(this=key, virtual=bool(self._match_text_seq("VIRTUAL")))

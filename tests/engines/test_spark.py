@@ -122,6 +122,29 @@ def test_splits_that_need_no_merge_are_read_by_spark_itself(
     assert "snapline" in plan
 
 
+@pytest.mark.parametrize(
+    "where", ["id = 2", "id > 1 AND id < 40", "v = 'new'", "day = 'a'", "day = 'b' AND id = 3", "id = 77"]
+)
+def test_a_filter_over_buckets_of_which_some_are_merged_loses_no_row(
+    spark: "SparkSession", catalog: Catalog, warehouse: str, where: str
+) -> None:
+    """With the filter told to the source, files may look as if they needed no merge."""
+    from storage.engines.spark_reader import read_scan
+
+    schema = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.string())])
+    table = catalog.create_table(
+        "a.b", schema, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 1, "write-only": True}
+    )
+    table.write(pa.table({"day": ["a", "a", "b", "b"], "id": [1, 2, 3, 77], "v": ["old"] * 4}))
+    table.write(pa.table({"day": ["a"], "id": [1], "v": ["new"]}))
+    table.write(pa.table({"day": ["a"] * 60, "id": list(range(100, 160)), "v": ["old"] * 60}))
+    expected = arrow_rows(table, where=where)
+    whole = read_scan(spark, table, table.scan(), warehouse)
+    assert rows(whole.where(where)) == expected
+    narrowed = read_scan(spark, table, table.scan(), warehouse, narrow=table.scan(where=where))
+    assert rows(narrowed.where(where)) == expected
+
+
 @pytest.mark.parametrize(("mode", "expected"), [("overwrite", ["n"]), ("overwrite-partitions", ["n", "o"])])
 def test_an_overwrite_replaces_the_table_or_the_partitions_written(
     spark: "SparkSession", events: Table, write: Callable[..., object], mode: str, expected: list[str]

@@ -43,3 +43,22 @@ def materialize(session: "Session", instance: "dg.DagsterInstance") -> Callable[
             return dg.materialize([*assets], instance=instance, resources=resources, **how)
 
     return materialize
+
+
+@pytest.fixture(params=["duckdb", "spark"])
+def engine(request: pytest.FixtureRequest) -> str:
+    """Each engine in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+def sql(session: "Session", engine: str) -> Callable[[str], Any]:
+    """Runs statements; rows as tuples, or the sentence about what was done."""
+
+    def run(text: str) -> Any:
+        result = session.sql(text, engine)
+        if result.rows is None and result.frame is None:
+            return result.message
+        return [tuple(row.values()) for row in result.to_arrow().to_pylist()]
+
+    return run
