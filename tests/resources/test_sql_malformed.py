@@ -91,7 +91,7 @@ SPECIFIC = {
     "UPDATE nope SET v = 1": "does not exist",
     "MERGE INTO t USING nope ON t.id = nope.id WHEN MATCHED THEN DELETE": "does not exist",
     "MERGE INTO t USING (SELECT 1 AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *": "lacks",
-    "MERGE INTO t USING (SELECT 1 AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, v) VALUES (1)": "2 columns and gives 1",
+    "MERGE INTO t USING (SELECT 1 AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, v) VALUES (1)": "2 columns and",
     "CREATE TABLE t (id INT)": "exists",
     "CREATE TABLE made (id NOPE)": "NOPE",
     "CREATE TABLE made (id INT, id INT)": "id",
