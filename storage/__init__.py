@@ -33,17 +33,19 @@ from .metadata.schema_change import (
     SetOptions,
 )
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from .options import check_table_options, parse_duration_ms
+from .options import TableOptions, check_table_options, parse_duration_ms
 from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split import Split
-from .read.version import Version
+from .read.version import BRANCH_OPTIONS, VERSION_OPTIONS, Version, moment_of, version_of_options
 from .table import CommitSummary, Table
 from .write.commit import CommitId, CommitListener, Overwrite
 
 __all__ = [
     "BATCH_COMMIT_IDENTIFIER",
+    "BRANCH_OPTIONS",
     "MAIN_BRANCH",
+    "VERSION_OPTIONS",
     "AddColumn",
     "AlreadyExists",
     "Catalog",
@@ -80,10 +82,13 @@ __all__ = [
     "Split",
     "StorageError",
     "Table",
+    "TableOptions",
     "Unsupported",
     "Version",
     "Watermark",
     "check_table_options",
+    "moment_of",
     "parse_duration_ms",
     "parse_type",
+    "version_of_options",
 ]

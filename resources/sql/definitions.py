@@ -1,6 +1,8 @@
 """Statements about catalogs, databases and tables: CREATE, ALTER, DROP, SHOW, DESCRIBE."""
 
+import difflib
 import fnmatch
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +23,7 @@ from storage import (
     SetOptions,
     StorageError,
     Table,
+    TableOptions,
 )
 from storage.sql.dialect import AlterTable, CreateCatalog, DescribeTable, DropCatalog, Show, SnaplineSql
 from storage.sql.table_definition import define_table, like_of, type_of
@@ -36,6 +39,21 @@ _SHOWN = (
     "CATALOGS", "DATABASES", "TABLES", "CREATE TABLE", "PARTITIONS", "TAGS", "BRANCHES", "SNAPSHOTS", "PROCEDURES",
     "CURRENT CATALOG", "CURRENT DATABASE",
 )  # fmt: skip
+
+
+# As near as this, a key that nobody knows is a slip of the pen.
+_MISSPELT = 0.9
+
+
+def _refuse_misspelt(keys: Iterable[str]) -> None:
+    """Raise InvalidRequest for an option that is hardly anything else than a misspelt one. Others are kept as they are:
+    other readers of the format may know them.
+    """
+    known = [one["key"] for one in TableOptions.declared()]
+    for key in keys:
+        near = difflib.get_close_matches(key, known, n=1, cutoff=_MISSPELT)
+        if key not in known and near:
+            raise InvalidRequest(f"There is no option {key!r}. Did you mean {near[0]!r}?")
 
 
 class Definitions:
@@ -107,6 +125,10 @@ class Definitions:
         # A table with a key has one bucket, unless somebody says more.
         keyed = {"bucket": "1"} if definition.primary_key else {}
         options = {**keyed, **session_wide, **definition.options}
+        try:
+            _refuse_misspelt(options)
+        except StorageError as error:
+            raise at(name, error) from None
         if_not_exists = bool(node.args.get("exists"))
         like = like_of(node)
         try:
@@ -286,6 +308,7 @@ def _properties(facts: dict[str, Any]) -> Result:
 def _changes(action: str, values: Any) -> list[SchemaChange]:
     match action:
         case "set":
+            _refuse_misspelt(dict(values))
             return [SetOptions(dict(values))]
         case "reset":
             return [SetOptions({}, tuple(values))]

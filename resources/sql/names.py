@@ -1,6 +1,5 @@
 """From the name of a table in a statement to the table, at the version that the statement asks for."""
 
-import datetime as dt
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,17 +8,26 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lineage import LineageStore
-from storage import Catalog, Identifier, InvalidRequest, NotFound, SnapshotRef, StorageError, Table, Version
+from storage import (
+    BRANCH_OPTIONS,
+    VERSION_OPTIONS,
+    Catalog,
+    Identifier,
+    InvalidRequest,
+    NotFound,
+    SnapshotRef,
+    StorageError,
+    Table,
+    Version,
+    moment_of,
+    version_of_options,
+)
 from storage.sql.dialect import HINT_OPTIONS
 
 from ..quick_reads import LINEAGE_DATABASE, lineage_rows
 from ..session import CATALOG_NAME, Session
 from .place import at
 
-_VERSION_OPTIONS = (
-    "scan.snapshot-id", "scan.tag-name", "scan.timestamp-millis", "scan.timestamp", "scan.watermark", "scan.version",
-)  # fmt: skip
-_BRANCH_OPTIONS = ("scan.branch", "branch")
 # How a statement is run, rather than what it reads.
 RUN_OPTIONS = ("change-tracking", "scan.mode", "consumer-id", "snapshots-per-batch", "read.changelog")
 
@@ -122,7 +130,7 @@ class Names:
             table = self._open(str(plain)) if default and asks is None and self._open else catalog.table(str(plain))
         except NotFound as error:
             raise NotFound(f"{error}{self._nearest(place)}") from None
-        for key in _BRANCH_OPTIONS:
+        for key in BRANCH_OPTIONS:
             if key in hints:
                 table = table.on_branch(hints[key])
         if one.system_table is not None:
@@ -148,35 +156,17 @@ def _given(name: str, rows: pa.Table) -> Source:
 def _version(node: exp.Table, hints: Mapping[str, str]) -> Version:
     """The version that a statement asks for, None for the latest. Raises InvalidRequest for options that are not known."""
     for key in hints:
-        if key not in (*_VERSION_OPTIONS, *_BRANCH_OPTIONS, *RUN_OPTIONS):
-            near = difflib.get_close_matches(key, [*_VERSION_OPTIONS, *_BRANCH_OPTIONS, *RUN_OPTIONS], n=1)
+        if key not in (*VERSION_OPTIONS, *BRANCH_OPTIONS, *RUN_OPTIONS):
+            near = difflib.get_close_matches(key, [*VERSION_OPTIONS, *BRANCH_OPTIONS, *RUN_OPTIONS], n=1)
             raise InvalidRequest(
                 f"Option {key!r} is not known in a hint." + (f" Did you mean {near[0]!r}?" if near else "")
             )
-    asked: list[Version] = [_of_option(key, hints[key]) for key in _VERSION_OPTIONS if key in hints]
-    if hints.get("scan.mode") == "from-snapshot" and "scan.snapshot-id" in hints:
-        asked = []
+    streamed = hints.get("scan.mode") == "from-snapshot"
+    asked: list[Version] = [] if streamed else [one for one in [version_of_options(hints)] if one is not None]
     clause = node.args.get("version")
     if clause is not None:
         text = clause.expression.name
-        asked.append(_moment(text) if clause.this == "TIMESTAMP" else text)
+        asked.append(moment_of(text) if clause.this == "TIMESTAMP" else text)
     if len(asked) > 1:
         raise InvalidRequest(f"{node.name!r} is asked for at several versions: say one.")
     return asked[0] if asked else None
-
-
-def _of_option(key: str, value: str) -> Version:
-    if key in ("scan.snapshot-id", "scan.timestamp-millis", "scan.watermark"):
-        if not value.strip().isdigit():
-            raise InvalidRequest(f"Option {key!r} = {value!r} is not a whole number.")
-        if key == "scan.timestamp-millis":
-            return dt.datetime.fromtimestamp(int(value) / 1000)
-        return int(value) if key == "scan.snapshot-id" else f"watermark-{value}"
-    return _moment(value) if key == "scan.timestamp" else value
-
-
-def _moment(text: str) -> dt.datetime:
-    try:
-        return dt.datetime.fromtimestamp(int(text) / 1000) if text.isdigit() else dt.datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidRequest(f"{text!r} is no date and time, such as 2024-05-01 12:30.") from None

@@ -3,11 +3,13 @@
     spark.read.format("snapline").option("warehouse", uri).load("shop.orders")
     df.write.format("snapline").option("warehouse", uri).mode("append").save("shop.orders")
 
-Options for reading: `version` (snapshot id, tag, `branch.tag`), `branch`, `columns` (comma-separated), `splits` (`merged`
-leaves out what Spark's own Parquet scan can read). Options for streaming reads: `scan.mode` (full, latest, from-snapshot
-with `scan.snapshot-id`, from-timestamp with `scan.timestamp-millis`), `snapshots-per-batch`, `consumer-id`,
-`read.changelog` (a first column `rowkind`; without it rows of kind -U and -D are left out). Options for writing:
-`commit-user`, `commit-identifier`, `row-kind-column`, `change-tracking`, `properties` (JSON). `storage.<key>` goes to fsspec.
+Options for reading: `version` (snapshot id, tag, `branch.tag`) or one of `scan.snapshot-id`, `scan.tag-name`,
+`scan.timestamp-millis`, `scan.timestamp`, `scan.watermark`, `scan.version`; `branch` or `scan.branch`; `columns`
+(comma-separated); `splits` (`merged` leaves out what Spark's own Parquet scan can read). Options for streaming reads:
+`scan.mode` (full, latest, from-snapshot with `scan.snapshot-id`, from-timestamp with `scan.timestamp-millis`),
+`snapshots-per-batch`, `consumer-id`, `read.changelog` (a first column `rowkind`; without it rows of kind -U and -D are
+left out). Options for writing: `commit-user`, `commit-identifier`, `row-kind-column`, `change-tracking`, `properties`
+(JSON). `storage.<key>` goes to fsspec.
 """
 
 import datetime as dt
@@ -39,13 +41,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ..catalog import Catalog
-from ..errors import InvalidRequest
+from ..errors import InvalidRequest, NotFound
 from ..lock import FileLock
 from ..read.predicate import Comparison, IsIn, Predicate, StartsWith, all_of
 from ..read.predicate import IsNull as IsNullPredicate
 from ..read.scan import Scan
 from ..read.split import Split
-from ..read.version import Pinned
+from ..read.version import BRANCH_OPTIONS, Pinned, Version, version_of_options
 from ..table import Table
 from ..write.table_write import delete_files_of
 from .spark_stream import SnaplineStreamReader, SnaplineStreamWriter, stream_schema
@@ -64,7 +66,11 @@ class SnaplineSource(DataSource):
         options = dict(self.options)
         if "read.changelog" in options:
             return stream_schema(_table(options), options)
-        return spark_schema(_scan(options).schema)
+        try:
+            return spark_schema(_scan(options).schema)
+        except NotFound:
+            # A stream may begin at a snapshot that is yet to come; a batch will say what is wrong when it is planned.
+            return spark_schema(_table(options).schema.to_arrow())
 
     def reader(self, schema: StructType) -> "SnaplineReader":
         return SnaplineReader(dict(self.options), schema)
@@ -91,13 +97,16 @@ def _table(options: dict[str, str]) -> Table:
     storage_options = {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}
     lock = FileLock(options["lock-directory"]) if "lock-directory" in options else None
     table = Catalog(warehouse, storage_options=storage_options, lock=lock).table(name)
-    return table.on_branch(options["branch"]) if options.get("branch") else table
+    for key in BRANCH_OPTIONS:
+        if options.get(key):
+            return table.on_branch(options[key])
+    return table
 
 
 def _scan(options: dict[str, str], where: Predicate | None = None) -> Scan:
     columns = [name for name in options.get("columns", "").split(",") if name]
     table = _table(options)
-    version = options.get("version")
+    version: Version = options.get("version") or (None if "scan.mode" in options else version_of_options(options))
     if version and "schema-id" in options:
         # The columns that it has for whoever pinned it, perhaps later ones than those it was written with.
         snapshot = table.snapshot(version)
@@ -106,7 +115,7 @@ def _scan(options: dict[str, str], where: Predicate | None = None) -> Scan:
             snapshot, replace(table.store.schemas.get(int(options["schema-id"])), options=table.schema.options)
         )
         return table.scan(columns=columns or None, where=where, version=pinned)
-    return table.scan(columns=columns or None, where=where, version=version or None)
+    return table.scan(columns=columns or None, where=where, version=version)
 
 
 @dataclass

@@ -7,6 +7,7 @@ expired, the latest such tag), or a snapshot that somebody holds.
 
 import datetime as dt
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ..errors import InvalidRequest, NotFound
@@ -29,6 +30,42 @@ class Pinned:
 
 
 Version = int | str | dt.datetime | Snapshot | Pinned | None
+
+
+VERSION_OPTIONS = (
+    "scan.snapshot-id", "scan.tag-name", "scan.timestamp-millis", "scan.timestamp", "scan.watermark", "scan.version",
+)  # fmt: skip
+BRANCH_OPTIONS = ("scan.branch", "branch")
+
+
+def version_of_options(options: Mapping[str, str]) -> Version:
+    """The version that options of a read ask for, None for the latest.
+
+    Raises InvalidRequest for values that make no sense, and if several versions are asked for.
+    """
+    asked = [_of_option(key, options[key]) for key in VERSION_OPTIONS if key in options]
+    if len(asked) > 1:
+        given = ", ".join(repr(key) for key in VERSION_OPTIONS if key in options)
+        raise InvalidRequest(f"Options {given} ask for several versions: say one.")
+    return asked[0] if asked else None
+
+
+def _of_option(key: str, value: str) -> Version:
+    if key in ("scan.snapshot-id", "scan.timestamp-millis", "scan.watermark"):
+        if not value.strip().isdigit():
+            raise InvalidRequest(f"Option {key!r} = {value!r} is not a whole number.")
+        if key == "scan.timestamp-millis":
+            return dt.datetime.fromtimestamp(int(value) / 1000)
+        return int(value) if key == "scan.snapshot-id" else f"watermark-{value.strip()}"
+    return moment_of(value) if key == "scan.timestamp" else value
+
+
+def moment_of(text: str) -> dt.datetime:
+    """A point in time from text: ISO 8601, or milliseconds since 1970. Raises InvalidRequest."""
+    try:
+        return dt.datetime.fromtimestamp(int(text) / 1000) if text.isdigit() else dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidRequest(f"{text!r} is no date and time, such as 2024-05-01 12:30.") from None
 
 
 def resolve_version(store: TableStore, version: Version) -> tuple[TableStore, Snapshot | None]:

@@ -1,5 +1,6 @@
 """Tables in and out of Spark, against the same tables read in Arrow."""
 
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, CommitId, InvalidRequest, Table
+from storage import Catalog, CommitId, FixedClock, InvalidRequest, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -104,6 +105,27 @@ def test_an_old_version_a_tag_and_a_branch_option_are_read(
     write(spark.createDataFrame([(1, "new")], "id bigint, item string"), orders)
     assert rows(load("shop.orders")) == [(1, "new")]
     assert rows(load("shop.orders", version="1")) == rows(load("shop.orders", version="before")) == [(1, "old")]
+
+
+def test_a_version_is_asked_for_by_any_of_the_formats_options(
+    orders: Table, clock: FixedClock, load: "Callable[..., DataFrame]"
+) -> None:
+    for number in range(3):
+        orders.write(pa.table({"id": [number], "item": ["x"]}))
+        clock.advance_ms(1000)
+    orders.tags.create("two", snapshot_id=2)
+    orders.branches.create("fix", snapshot_id=1)
+    orders.on_branch("fix").write(pa.table({"id": [9], "item": ["fixed"]}))
+    second = orders.snapshot(2)
+    assert second is not None
+    for key, value in {
+        "scan.snapshot-id": "2", "scan.tag-name": "two", "scan.version": "two",
+        "scan.timestamp-millis": str(second.time_ms + 10),
+        "scan.timestamp": dt.datetime.fromtimestamp(second.time_ms / 1000 + 0.01).isoformat(),
+    }.items():  # fmt: skip
+        assert rows(load("shop.orders", **{key: value})) == [(0, "x"), (1, "x")], key
+    assert rows(load("shop.orders", **{"scan.branch": "fix"})) == [(0, "x"), (9, "fixed")]
+    assert rows(load("shop.orders", **{"scan.branch": "fix", "scan.version": "1"})) == [(0, "x")]
 
 
 def test_splits_that_need_no_merge_are_read_by_spark_itself(

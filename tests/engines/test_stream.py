@@ -94,6 +94,21 @@ def test_several_snapshots_are_taken_at_once_on_demand(
     assert [one.delta_record_count for one in sink.store.snapshots.all()] == [3, 2]
 
 
+def test_a_branch_is_streamed_like_a_table(
+    source: Table, sink: Table, stream: "Callable[..., DataFrame]", run: Callable[..., None]
+) -> None:
+    source.write(batch((1, "a")))
+    source.branches.create("fix")
+    source.on_branch("fix").write(batch((1, "fixed")))
+    source.write(batch((2, "b")))
+    sink.branches.create("fix", empty=True)
+    run(stream(branch="fix"), sink.on_branch("fix"))
+    source.on_branch("fix").write(batch((3, "fixed")))
+    run(stream(branch="fix"), sink.on_branch("fix"))
+    assert rows(sink.on_branch("fix")) == [(1, "fixed"), (3, "fixed")]
+    assert sink.snapshot() is None
+
+
 def test_start_up_modes(
     source: Table, catalog: Catalog, clock: Any, stream: "Callable[..., DataFrame]", run: Callable[..., None]
 ) -> None:

@@ -103,6 +103,8 @@ SPECIFIC = {
     "CREATE TABLE made (id INT) WITH ('connector' = 'kafka')": "kafka",
     "CREATE TABLE made (id INT METADATA FROM 'offset')": "Metadata columns",
     "CREATE TABLE made (id INT, WATERMARK FOR nope AS nope)": "nope",
+    "CREATE TABLE made (id INT) WITH ('buckt' = '2')": "Did you mean 'bucket'",
+    "ALTER TABLE t SET ('file.formats' = 'orc')": "Did you mean 'file.format'",
     "CREATE TABLE made LIKE nope": "does not exist",
     "CREATE TABLE `a b.c` (id INT)": "cannot name a table",
     "CREATE VIEW made AS SELECT 1": "no statement that is known",
