@@ -22,6 +22,7 @@ from .maintain.expire_partitions import expired_partitions
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
 from .maintain.references import files_of, holders_of, needed_files
 from .maintain.rollback import rollback_to
+from .metadata.derived_columns import ComputedColumn, computed_columns
 from .metadata.manifest import ADD, ManifestEntry, Place
 from .metadata.schema import TableSchema
 from .metadata.schema_change import SchemaChange, SetOptions, next_schema
@@ -77,6 +78,11 @@ class Table:
     def schema(self) -> TableSchema:
         """The latest schema of the branch."""
         return self._store.schema
+
+    @property
+    def computed_columns(self) -> list[ComputedColumn]:
+        """Columns that are not stored: the engines that read the table compute them from others."""
+        return computed_columns(self.schema.options)
 
     @property
     def store(self) -> TableStore:

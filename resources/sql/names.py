@@ -12,6 +12,7 @@ from storage import (
     BRANCH_OPTIONS,
     VERSION_OPTIONS,
     Catalog,
+    ComputedColumn,
     Identifier,
     InvalidRequest,
     NotFound,
@@ -60,6 +61,11 @@ class Source:
     catalog: str = ""
     rows: pa.Table | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def computed(self) -> list[ComputedColumn]:
+        """The columns that are computed whenever the table is read."""
+        return [] if self.table is None else self.table.computed_columns
 
     @property
     def ref(self) -> SnapshotRef | None:

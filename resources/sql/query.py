@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from sqlglot import exp
+from sqlglot import exp, parse_one
 from sqlglot.errors import OptimizeError, SqlglotError
 from sqlglot.optimizer.pushdown_predicates import pushdown_predicates
 from sqlglot.optimizer.pushdown_projections import pushdown_projections
@@ -41,6 +41,8 @@ class Input:
     columns: tuple[str, ...] | None = None
     where: Predicate | None = None
     condition: str = ""
+    # Columns, in lower case, that are read whatever the query needs: others are computed from them.
+    needed: frozenset[str] = frozenset()
 
     def scan(self) -> Scan:
         """The read that the query needs, planned."""
@@ -75,14 +77,34 @@ def prepare(tree: exp.Expr, look_up: Callable[[exp.Table], Source], prefix: str)
         node.set("this", exp.to_identifier(view))
         for part in ("db", "catalog", "version"):
             node.set(part, None)
-        inputs.append(Input(view, source))
-    aliases = {node.alias_or_name for node in tree.find_all(exp.Table)}
+        computed = _computed(source)
+        needed = {column.name.lower() for _, made in computed for column in made.find_all(exp.Column)}
+        inputs.append(Input(view, source, needed=frozenset(needed)))
+        if computed:
+            _compute(node, computed)
+    aliases = {node.alias_or_name for node in tree.find_all(exp.Table, exp.Subquery)}
     for column in tree.find_all(exp.Column):
         # db.t.c is t.c by now.
         if column.args.get("db") and column.table in aliases:
             column.set("db", None)
             column.set("catalog", None)
     return Query(tree, tuple(_pruned(tree, inputs)))
+
+
+def _computed(source: Source) -> list[tuple[str, exp.Expr]]:
+    """The computed columns of a source, of which everything that they need is there at its version."""
+    names = {name.lower() for name in source.schema.names}
+    found = [(one.name, parse_one(one.expression, dialect=SnaplineSql, into=exp.Condition)) for one in source.computed]
+    return [(name, made) for name, made in found if {one.name.lower() for one in made.find_all(exp.Column)} <= names]
+
+
+def _compute(node: exp.Table, computed: list[tuple[str, exp.Expr]]) -> None:
+    """Put a query in the place of a table that adds its computed columns."""
+    made = [exp.alias_(one, exp.to_identifier(name, quoted=True)) for name, one in computed]
+    alias = node.args["alias"].copy()
+    joins = node.args.pop("joins", None)
+    node.set("alias", None)
+    node.replace(exp.Subquery(this=exp.select(exp.Star(), *made).from_(node.copy()), alias=alias, joins=joins))
 
 
 def _tables(tree: exp.Expr) -> Iterator[exp.Table]:
@@ -121,7 +143,7 @@ def _with_needs(one: Input, columns: set[str] | None, conditions: list[tuple[Pre
         return one
     names = one.source.schema.names
     if columns is not None:
-        wanted = {name.lower() for name in columns}
+        wanted = {name.lower() for name in columns} | one.needed
         kept = tuple(name for name in names if name.lower() in wanted)
         # count(*) needs rows without any column.
         one = replace(one, columns=kept or (names[0],))
@@ -221,7 +243,9 @@ def _sql_type(kind: pa.DataType) -> str:
 
 def _refuse_unknown(tree: exp.Expr, inputs: list[Input], error: OptimizeError) -> None:
     """Raise InvalidRequest for a column that no table has, with the nearest name."""
-    known = {name.lower(): name for one in inputs for name in one.source.schema.names}
+    names = [name for one in inputs for name in one.source.schema.names]
+    names += [computed.name for one in inputs for computed in one.source.computed]
+    known = {name.lower(): name for name in names}
     made = {one.alias.lower() for one in tree.find_all(exp.Alias)} | {
         name.name.lower() for alias in tree.find_all(exp.TableAlias) for name in alias.columns
     }

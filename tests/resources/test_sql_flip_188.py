@@ -63,6 +63,14 @@ def test_a_table_is_really_created(orders: Sql, session: Session) -> None:
         orders("CREATE TABLE wrong (id INT PRIMARY KEY NOT ENFORCED, day STRING) PARTITIONED BY (day)")
 
 
+def test_a_computed_column_is_computed_when_it_is_read(orders: Sql) -> None:
+    assert sorted(orders("SELECT id, CAST(cost AS DOUBLE) FROM orders")) == [(1, 3.0), (2, 2.5), (3, 12.0)]
+    assert orders("SELECT o.id FROM orders AS o JOIN orders p ON o.id = p.id WHERE p.cost > 10") == [(3,)]
+    assert len(orders("SELECT * FROM orders VERSION AS OF 1 LIMIT 1")[0]) == 6
+    read = orders("EXPLAIN SELECT cost FROM orders WHERE id = 3")[0]
+    assert "price, quantity" in read[2]
+
+
 def test_session_wide_defaults(sql: Sql, session: Session) -> None:
     sql("SET table-storage.bucket = 10; CREATE TABLE wide (id INT PRIMARY KEY NOT ENFORCED)")
     assert session.table("default.wide").store.options.bucket == 10
