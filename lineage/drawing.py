@@ -1,4 +1,4 @@
-"""Lineage as something to look at: a text tree, Mermaid, or rows."""
+"""Lineage as something to look at: a text tree, Mermaid, Graphviz, or rows."""
 
 from typing import Any
 
@@ -34,6 +34,22 @@ def mermaid(graph: LineageGraph) -> str:
     lines += [f'    {name}["{ref}"]' for ref, name in names.items()]
     lines += [f"    {names[edge.source]} --> {names[edge.sink]}" for edge in graph.edges]
     return "\n".join(lines)
+
+
+def dot(graph: LineageGraph) -> str:
+    """A graph in Graphviz's language, sources on the left; edges carry the job."""
+    refs = sorted({graph.root, *graph.snapshots})
+    lines = ["digraph lineage {", "    rankdir=LR;", "    node [shape=box];"]
+    lines += [f"    {_quoted(str(ref))};" for ref in refs]
+    lines += [
+        f"    {_quoted(str(edge.source))} -> {_quoted(str(edge.sink))} [label={_quoted(edge.job)}];"
+        for edge in graph.edges
+    ]
+    return "\n".join([*lines, "}"])
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def rows(graph: LineageGraph) -> list[dict[str, Any]]:

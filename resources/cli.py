@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import click
 from rich.progress import Progress
 
-from lineage import mermaid, rebuild, rows, text_tree
+from lineage import dot, mermaid, rebuild, rows, text_tree
 from storage import BATCH_COMMIT_IDENTIFIER, InvalidRequest, StorageError, Table, parse_duration_ms
 
 from .quick_reads import run_query
@@ -576,7 +576,9 @@ def why_kept(session: Session, table: str, what: str) -> None:
 @click.option("--up", "direction", flag_value="up", default="up", help="What it was made from (default).")
 @click.option("--down", "direction", flag_value="down", help="What was made from it.")
 @click.option("--hops", type=click.IntRange(min=1), help="How far to go. Default: as far as there is.")
-@click.option("--format", "form", type=click.Choice(["tree", "json", "mermaid"]), default="tree", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["tree", "json", "mermaid", "dot"]), default="tree", show_default=True
+)
 @click.pass_obj
 def lineage(session: Session, target: str, direction: Any, hops: int | None, form: str) -> None:
     """Show which snapshots a snapshot was made from, or which it fed; `rebuild` reads all lineage off the tables."""
@@ -588,7 +590,42 @@ def lineage(session: Session, target: str, direction: Any, hops: int | None, for
     if form == "json":
         click.echo(json.dumps(rows(graph), indent=2, ensure_ascii=False))
     else:
-        click.echo(mermaid(graph) if form == "mermaid" else text_tree(graph))
+        click.echo({"mermaid": mermaid, "dot": dot, "tree": text_tree}[form](graph))
+
+
+@cli.command()
+@click.argument("target", metavar="TABLE@SNAPSHOT|TABLE@TAG")
+@click.pass_obj
+def impact(session: Session, target: str) -> None:
+    """Show what a bad snapshot has spoilt: of each table downstream the first snapshot that it, or one after it, went into."""
+    found = session.impact(session.ref(target))
+    _print(["table", "from snapshot on"], [(one.table_name, one.snapshot_id) for one in found])
+
+
+@cli.command()
+@table_argument
+@click.pass_obj
+def freshness(session: Session, table: str) -> None:
+    """Show how far a table is behind the tables that it was made from."""
+    found = [
+        (one.source.table_name, one.source.snapshot_id, one.newest.snapshot_id, one.snapshots_behind,
+         str(timedelta(milliseconds=one.behind_ms)))
+        for one in session.freshness(table)
+    ]  # fmt: skip
+    _print(["source", "made from", "newest", "changes behind", "time behind"], found)
+
+
+@cli.command()
+@click.argument("names", nargs=-1, required=True, metavar="TABLE …")
+@click.option("--on", required=True, metavar="SOURCE", help="The table that all of them were made from.")
+@click.pass_obj
+def aligned(session: Session, names: Sequence[str], on: str) -> None:
+    """Show the newest snapshots of tables that were made from the same snapshot of a source."""
+    found = session.aligned(names, on)
+    rows_ = [
+        (name, snapshot and snapshot.id) for name, snapshot in ((one, table.snapshot()) for one, table in found.items())
+    ]
+    _print(["table", "snapshot"], rows_)
 
 
 @cli.command("delete-table-lineage")

@@ -1,11 +1,22 @@
 """The composition root: one warehouse with its lineage, put together from settings. No Dagster, no Spark."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lineage import Direction, LineageGraph, LineageRecorder, LineageStore, open_lineage_store, trace
-from storage import Catalog, FileLock, InvalidRequest, SnapshotRef, Table
+from lineage import (
+    Direction,
+    Lag,
+    LineageGraph,
+    LineageRecorder,
+    LineageStore,
+    aligned,
+    freshness,
+    impact,
+    open_lineage_store,
+    trace,
+)
+from storage import Catalog, FileLock, InvalidRequest, NotFound, SnapshotRef, Table
 
 from .catalogs import CatalogRegistry, open_catalog
 from .settings import Settings
@@ -14,6 +25,7 @@ if TYPE_CHECKING:
     from .sql import Result, Statements
 
 CATALOG_NAME = "snapline"
+_NO_CHANGE = ("COMPACT", "ANALYZE")
 
 
 class Session:
@@ -101,6 +113,46 @@ class Session:
         """What a snapshot was made from (up), or what it fed (down)."""
         return trace(self.lineage_stores, ref, direction, hops)
 
+    def impact(self, ref: SnapshotRef) -> list[SnapshotRef]:
+        """The first snapshot of each table downstream that a bad snapshot, or anything after it, went into."""
+        return impact(self.lineage_stores, ref)
+
+    def aligned(self, names: Sequence[str], on: str) -> dict[str, Table]:
+        """Tables fixed at their newest snapshots that were made from the same snapshot of a source.
+
+        Raises NotFound if there are none.
+        """
+        source = self.table(on)
+        one = source.identifier
+        tables = {name: self.table(name) for name in names}
+        found = aligned(
+            self.lineage_stores, [_history(table) for table in tables.values()],
+            (CATALOG_NAME, one.database, one.table, one.branch),
+        )  # fmt: skip
+        if found is None:
+            raise NotFound(f"{', '.join(names)} have no snapshots that were made from the same snapshot of {on}.")
+        return {name: table.pinned(ref.snapshot_id) for (name, table), ref in zip(tables.items(), found, strict=True)}
+
+    def freshness(self, name: str) -> list[Lag]:
+        """How far the newest change of a table is behind each table that it was made from."""
+        ref = self.ref(name)
+
+        def newest_of(read: SnapshotRef) -> tuple[SnapshotRef, int, int] | None:
+            try:
+                table = self.catalog_of(read.catalog).table(read.table_name)
+            except NotFound:
+                return None
+            changes = [one for one in table.store.snapshots.all() if one.commit_kind not in _NO_CHANGE]
+            later = [one for one in changes if one.id > read.snapshot_id]
+            if not later:
+                return read, 0, 0
+            newest = table.ref(later[-1].id)
+            before = next((one for one in reversed(changes) if one.id <= read.snapshot_id), later[0])
+            assert newest is not None
+            return newest, len(later), later[-1].time_ms - before.time_ms
+
+        return freshness(self.lineage_stores, ref, newest_of)
+
     def sql(self, text: str, engine: str = "spark") -> "Result":
         """Run SQL statements; the result of the last. `engine`: spark, or duckdb (for reading, without a JVM).
 
@@ -119,6 +171,12 @@ class Session:
     def close(self) -> None:
         for store in self.lineage_stores.values():
             store.close()
+
+
+def _history(table: Table) -> list[SnapshotRef]:
+    """The snapshots that changed rows, newest first."""
+    refs = (table.ref(one.id) for one in table.store.snapshots.backwards() if one.commit_kind not in _NO_CHANGE)
+    return [ref for ref in refs if ref is not None]
 
 
 def _recorder(name: str, stores: Mapping[str, LineageStore], options: Mapping[str, str]) -> LineageRecorder:

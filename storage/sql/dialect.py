@@ -5,7 +5,7 @@ sqlglot has no tree for becomes one of the classes here. In table definitions ty
 is without a time zone, TIMESTAMP_LTZ with the local one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -291,13 +291,15 @@ class _Parser(DatabricksParser):
         if (self._curr and self._curr.token_type == TokenType.PARTITION) or self._if("NOT", "EXISTS"):
             return "add partition", self._parse_csv(self._parse_partition)
         self._match_texts(("COLUMN", "COLUMNS"))
+        return "add", self._listed(self._added_column)
+
+    def _listed(self, parse: Callable[[], Any]) -> list[Any]:
+        """What a comma separates, in parentheses or without."""
         wrapped = self._match(TokenType.L_PAREN)
-        columns = [self._added_column()]
-        while self._match(TokenType.COMMA):
-            columns.append(self._added_column())
+        found = self._parse_csv(parse)
         if wrapped:
             self._match_r_paren()
-        return "add", columns
+        return found
 
     def _added_column(self) -> tuple[exp.Expr, str | None, bool]:
         name = self._path()
@@ -324,13 +326,7 @@ class _Parser(DatabricksParser):
         if self._curr and self._curr.token_type == TokenType.PARTITION:
             return "drop partition", self._parse_csv(self._parse_partition)
         self._match_texts(("COLUMN", "COLUMNS"))
-        wrapped = self._match(TokenType.L_PAREN)
-        names = [self._path()]
-        while self._match(TokenType.COMMA):
-            names.append(self._path())
-        if wrapped:
-            self._match_r_paren()
-        return "drop", names
+        return "drop", self._listed(self._path)
 
     def _alter_rename(self) -> tuple[str, Any]:
         if self._match_text_seq("TO"):

@@ -7,8 +7,6 @@ Prints one line for each figure; answers of both sides are compared.
 
 import argparse
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,13 +20,8 @@ from rich.console import Console
 
 from resources import Session
 from resources.sql.statements import parse
+from tests.tpch import KEYS, QUERIES, generate
 
-QUERIES = Path(__file__).parent.parent / "fixtures" / "tpch" / "queries.sql"
-KEYS = {
-    "customer": ["c_custkey"], "lineitem": ["l_orderkey", "l_linenumber"], "nation": ["n_nationkey"],
-    "orders": ["o_orderkey"], "part": ["p_partkey"], "partsupp": ["ps_partkey", "ps_suppkey"],
-    "region": ["r_regionkey"], "supplier": ["s_suppkey"],
-}  # fmt: skip
 ROUNDS = 3
 out = Console()
 
@@ -102,10 +95,7 @@ def main() -> None:
     texts = [one.sql("databricks") for one in parse(QUERIES.read_text())]
     with tempfile.TemporaryDirectory() as work:
         directory = Path(work) / "plain"
-        tool = Path(sys.executable).parent / "tpchgen-cli"
-        subprocess.run(
-            [tool, "parquet", "-s", given.scale, f"--output-dir={directory}"], check=True, capture_output=True
-        )
+        generate(given.scale, directory)
         os.environ["SNAPLINE_HOME"] = str(Path(work) / "home")
         session = Session()
         load(session, directory)

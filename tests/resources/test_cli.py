@@ -290,3 +290,10 @@ def test_a_table_is_rolled_back_to_a_time(run: Run, shop: Session) -> None:
     assert shop.table("shop.orders").snapshot() == before
     assert "one of them" in run("rollback", "shop.orders")[2]
     assert "is no date and time" in run("rollback", "shop.orders", "--timestamp", "yesterday")[2]
+
+
+def test_questions_about_lineage_are_answered(run: Run, shop: Session) -> None:
+    assert "shop.totals" in run("impact", "shop.orders@1")[1]
+    assert "changes behind" in run("freshness", "shop.totals")[1]
+    assert run("aligned", "shop.totals", "--on", "shop.orders")[0] == 0
+    assert run("lineage", "shop.totals", "--format", "dot")[1].startswith("digraph lineage {")

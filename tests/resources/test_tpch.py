@@ -1,8 +1,6 @@
 """The 22 queries of TPC-H over tables of the store: Spark and DuckDB give the same rows, as DuckDB does over plain Parquet."""
 
 import math
-import subprocess
-import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -15,22 +13,16 @@ import pytest
 
 from resources import Session
 from resources.sql.statements import parse
+from tests.tpch import KEYS, QUERIES, generate
 
 pytestmark = pytest.mark.spark
-QUERIES = Path(__file__).parent.parent / "fixtures" / "tpch" / "queries.sql"
-KEYS = {
-    "customer": ["c_custkey"], "lineitem": ["l_orderkey", "l_linenumber"], "nation": ["n_nationkey"],
-    "orders": ["o_orderkey"], "part": ["p_partkey"], "partsupp": ["ps_partkey", "ps_suppkey"],
-    "region": ["r_regionkey"], "supplier": ["s_suppkey"],
-}  # fmt: skip
 TEXTS = [one.sql("databricks") for one in parse(QUERIES.read_text())]
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made: Path = tmp_path_factory.mktemp("tpch")
-    tool = Path(sys.executable).parent / "tpchgen-cli"
-    subprocess.run([tool, "parquet", "-s", "0.01", f"--output-dir={made}"], check=True, capture_output=True)
+    generate("0.01", made)
     return made
 
 

@@ -1,0 +1,124 @@
+"""Questions that take more than one walk: what a bad snapshot has spoilt, which versions belong together, what two
+versions were made from differently, and how far a table is behind.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from storage import SnapshotRef
+
+from .graph import trace
+from .store import LineageStore
+
+Stores = Mapping[str, LineageStore]
+# Catalog, database, table, branch.
+Place = tuple[str, str, str, str]
+
+
+def place_of(ref: SnapshotRef) -> Place:
+    return ref.catalog, ref.database, ref.table, ref.branch
+
+
+def impact(stores: Stores, ref: SnapshotRef) -> list[SnapshotRef]:
+    """For each table downstream the first snapshot that a bad one, or anything after it, went into; the bad one first.
+
+    A snapshot holds what the ones before it held, so that everything after those is to be looked at too.
+    """
+    first: dict[Place, int] = {place_of(ref): ref.snapshot_id}
+    waiting = [ref]
+    while waiting:
+        one = waiting.pop()
+        for sink in _made_from(stores, one):
+            known = first.get(place_of(sink))
+            if known is None or sink.snapshot_id < known:
+                first[place_of(sink)] = sink.snapshot_id
+                waiting.append(sink)
+    found = [SnapshotRef(*place, snapshot_id) for place, snapshot_id in first.items()]
+    return [ref, *sorted(one for one in found if place_of(one) != place_of(ref))]
+
+
+def _made_from(stores: Stores, ref: SnapshotRef) -> Iterable[SnapshotRef]:
+    """The first snapshot of each table that was made directly from a snapshot or a later one of the same table."""
+    if ref.catalog not in stores:
+        return []
+    where = {"database": ref.database, "table": ref.table, "branch": ref.branch}
+    barriers: dict[str, list[int]] = {}
+    for row in stores[ref.catalog].snapshots("source", **where):
+        if row.snapshot_id >= ref.snapshot_id:
+            barriers.setdefault(row.job, []).append(row.barrier_id)
+    first: dict[Place, SnapshotRef] = {}
+    for catalog, store in stores.items():
+        for job, ids in barriers.items():
+            wanted = set(ids)
+            for row in store.snapshots("sink", job=job):
+                one = row.ref(catalog)
+                known = first.get(place_of(one))
+                if row.barrier_id in wanted and (known is None or one.snapshot_id < known.snapshot_id):
+                    first[place_of(one)] = one
+    return first.values()
+
+
+@dataclass(frozen=True, slots=True)
+class AncestryDifference:
+    """Snapshots that only one of two versions was made from."""
+
+    only_first: tuple[SnapshotRef, ...]
+    only_second: tuple[SnapshotRef, ...]
+
+
+def ancestry_difference(stores: Stores, first: SnapshotRef, second: SnapshotRef) -> AncestryDifference:
+    """What two versions were made from differently, over any number of hops."""
+    one, other = (set(trace(stores, ref, "up").snapshots) for ref in (first, second))
+    return AncestryDifference(tuple(sorted(one - other)), tuple(sorted(other - one)))
+
+
+def aligned(stores: Stores, histories: Sequence[Sequence[SnapshotRef]], source: Place) -> list[SnapshotRef] | None:
+    """The newest snapshots of several tables that were made from the same snapshot of a source, one of each table.
+
+    `histories`: the snapshots of each table, newest first. A snapshot that was made from several of the source's counts for
+    the newest. None if there is no such set.
+    """
+    found: list[dict[int, SnapshotRef]] = []
+    for history in histories:
+        made: dict[int, SnapshotRef] = {}
+        for ref in history:
+            versions = [one.snapshot_id for one in trace(stores, ref, "up").snapshots if place_of(one) == source]
+            if versions:
+                made.setdefault(max(versions), ref)
+        found.append(made)
+    common = set.intersection(*(set(one) for one in found)) if found else set()
+    if not common:
+        return None
+    newest = max(common)
+    return [one[newest] for one in found]
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a table is behind one of its sources: the snapshot that it was made from, and the source's newest change."""
+
+    source: SnapshotRef
+    newest: SnapshotRef
+    snapshots_behind: int
+    behind_ms: int
+
+
+def freshness(
+    stores: Stores, ref: SnapshotRef, newest_of: Callable[[SnapshotRef], tuple[SnapshotRef, int, int] | None]
+) -> list[Lag]:
+    """How far a snapshot is behind the tables that it was made from, over any number of hops, by table.
+
+    `newest_of` gives for a snapshot the newest change of its table, how many changes came after it, and how many
+    milliseconds of changes those are; None if the table is gone.
+    """
+    newest_read: dict[Place, SnapshotRef] = {}
+    for one in trace(stores, ref, "up").snapshots:
+        known = newest_read.get(place_of(one))
+        if known is None or one.snapshot_id > known.snapshot_id:
+            newest_read[place_of(one)] = one
+    found = []
+    for one in sorted(newest_read.values()):
+        told = newest_of(one)
+        if told is not None:
+            found.append(Lag(one, *told))
+    return found
