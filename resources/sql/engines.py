@@ -173,6 +173,7 @@ class SparkEngine(Engine):
     def over(self, frames: "Mapping[str, DataFrame]", tree: exp.Expr) -> "DataFrame":
         """A statement over views."""
         from pyspark.errors import PySparkException
+        from pyspark.sql.utils import is_remote
 
         for view, frame in frames.items():
             frame.createOrReplaceTempView(view)
@@ -180,6 +181,10 @@ class SparkEngine(Engine):
             return self.session.sql(self.text(tree))
         except PySparkException as error:
             raise InvalidRequest(f"Spark cannot run the query: {str(error).splitlines()[0]}") from None
+        finally:
+            # By now the plan holds what stands behind the views; Spark Connect looks them up later.
+            for view in frames if not is_remote() else ():
+                self.session.catalog.dropTempView(view)
 
     def result(self, rows: "DataFrame") -> Result:
         return Result(frame=rows)
