@@ -15,11 +15,11 @@ from ..metadata.manifest import ADD, ManifestEntry
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from ..metadata.table_store import TableStore
 from ..read.version import branch_names, on_branch
-from ..write.close import MERGE, ROLLBACK, close, closed_for, is_closed_for, refuse_closed
+from ..write.close import MERGE, ROLLBACK, close, closed_for, is_closed_for, own_files, refuse_closed
 from ..write.commit import CommitId, CommitListener, TableCommit
 from ..write.table_write import CommitMessage
 from .branch import create_branch, delete_branch
-from .references import delete_unneeded, last_needed
+from .references import delete_unneeded
 from .rollback import rollback_to
 from .verdict import (
     TAKEN_OVER_PROPERTY,
@@ -122,6 +122,7 @@ def _append(main: TableStore, latest: Snapshot | None, new: Sequence[Snapshot], 
     """Put snapshots behind the latest, so that readers see all of them at once. Raises CommitConflict if a writer came first."""
     first, *others = new
     follows = first.id == (latest.id + 1 if latest else first.id)
+    closing: Snapshot | None = None
     if follows and not others:
         follows = main.snapshots.create(first)
     elif follows:
@@ -132,20 +133,31 @@ def _append(main: TableStore, latest: Snapshot | None, new: Sequence[Snapshot], 
             f"A writer came first: {main.identifier.full_name} has another snapshot {first.id} than branch {branch!r}. "
             "Nothing of it is lost; ask for the verdict again."
         )
-    if others:
+    if closing is not None:
         for snapshot in reversed(others):
             main.snapshots.restore(snapshot)
-        _open(main, first)
+        _open(main, closing, first, others)
         main.snapshots.write_hint("LATEST", others[-1].id)
     if latest is None:
         main.snapshots.write_hint("EARLIEST", first.id)
 
 
-def _open(main: TableStore, snapshot: Snapshot) -> None:
-    """Put a snapshot in the place of the one that closed main."""
-    closing = main.snapshots.get(snapshot.id)
-    main.snapshots.replace(snapshot)
-    delete_unneeded(main, last_needed(main, [closing]))
+def _open(main: TableStore, closing: Snapshot, first: Snapshot, others: Sequence[Snapshot] = ()) -> None:
+    """Put a snapshot in the place of the one that closed main.
+
+    Raises CommitConflict if somebody else, who merges the same branch, took it for what a merge that died had left.
+    """
+    found = main.snapshots.find(first.id)
+    if found is not None and found.uuid == closing.uuid:
+        main.snapshots.replace(first)
+    elif found is None or not same_snapshot(found, first):
+        if found is None:
+            for snapshot in reversed(others):
+                main.snapshots.delete(snapshot.id)
+        raise CommitConflict(
+            f"Somebody else merges the same branch into {main.identifier.full_name}. Ask for the verdict again."
+        )
+    delete_unneeded(main, own_files(main, closing))
 
 
 def _mend(main: TableStore, branch: TableStore) -> None:
@@ -161,12 +173,12 @@ def _mend(main: TableStore, branch: TableStore) -> None:
                 main.snapshots.delete(snapshot_id)
             main.snapshots.delete(closing.id)
             main.snapshots.write_hint("LATEST", closing.id - 1)
-            delete_unneeded(main, last_needed(main, [closing]))
+            delete_unneeded(main, own_files(main, closing))
             continue
         for source in sources:
             found, after = source.snapshots.find(closing.id), source.snapshots.find(closing.id + 1)
             if found is not None and after is not None and same_snapshot(after, following):
-                _open(main, found)
+                _open(main, closing, found)
                 break
     for source in sources[1:]:
         delete_branch(main, source.identifier.branch)

@@ -33,6 +33,11 @@ def refuse_closed(store: TableStore, latest: Snapshot | None) -> None:
         )
 
 
+def own_files(store: TableStore, closing: Snapshot) -> list[str]:
+    """The files that were written for a snapshot that closes a branch, and for nothing else."""
+    return [store.paths.manifest(one) for one in (closing.base_manifest_list, closing.delta_manifest_list)]
+
+
 def close(
     store: TableStore, latest: Snapshot | None, reason: str, *, shows: Snapshot | None, snapshot_id: int | None = None
 ) -> Snapshot | None:

@@ -10,6 +10,7 @@ import pytest
 
 from storage import AddColumn, AlreadyExists, Catalog, CommitConflict, InvalidRequest, NotFound, Table
 from storage.file_io import FileIO
+from storage.metadata.snapshot import SnapshotFiles
 from storage.metadata.table_store import TableStore
 
 
@@ -224,3 +225,24 @@ def test_tables_are_altered_on_both_sides(forked: Table) -> None:
     forked.alter(AddColumn("y", pa.int32()))
     with pytest.raises(CommitConflict, match="both were altered"):
         forked.branches.fast_forward("fix")
+
+
+def test_two_who_merge_the_same_branch_at_once_merge_it_once(
+    forked: Table, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        forked.on_branch("fix").write(batch(10 + number, item="fixed"))
+    restore = SnapshotFiles.restore
+    waiting = iter([True])
+
+    def slow(self: SnapshotFiles, snapshot: Any) -> None:
+        if next(waiting, False):
+            catalog.table(str(forked.identifier)).branches.merge("fix")
+        restore(self, snapshot)
+
+    monkeypatch.setattr(SnapshotFiles, "restore", slow)
+    forked.branches.merge("fix")
+    assert rows(forked) == rows(forked.on_branch("fix"))
+    assert forked.store.snapshots.ids() == [1, 2, 3, 4, 5]
+    forked.write(batch(99))
+    assert forked.check(deep=True) == []
