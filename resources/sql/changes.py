@@ -11,6 +11,7 @@ from lineage import LineageRecorder, sources_property
 from storage import Clock, CommitId, InvalidRequest, SnapshotRef, StorageError, Table
 from storage.engines.merge_clauses import MergeClause
 from storage.sql.dialect import HINT_OPTIONS
+from storage.sql.predicate_text import literal_of
 
 from .engines import APPEND, DYNAMIC, OVERWRITE, Engine
 from .names import Names
@@ -100,9 +101,7 @@ def partition_values(node: exp.Expr | None, table: Table) -> dict[str, str]:
         if isinstance(one, exp.EQ):
             if not isinstance(one.expression, exp.Literal | exp.Cast | exp.Neg):
                 raise InvalidRequest(f"The value of partition column {column.name!r} is a constant.")
-            found[column.name] = (
-                one.expression.this.name if isinstance(one.expression, exp.Cast) else one.expression.name
-            )
+            found[column.name] = literal_of(one.expression)
     return found
 
 

@@ -189,7 +189,7 @@ class Definitions:
         try:
             return self._alter(node, table, action, values)
         except StorageError as error:
-            raise error if str(error).startswith("Line ") else at(node.this, error) from None
+            raise at(node.this, error) from None
 
     def _alter(self, node: AlterTable, table: Table, action: str, values: Any) -> Result:
         where = partition_values(node.args.get("partition"), table)

@@ -119,7 +119,7 @@ class Names:
         try:
             return self._source(node)
         except StorageError as error:
-            raise error if str(error).startswith("Line ") else at(node, error) from None
+            raise at(node, error) from None
 
     def _source(self, node: exp.Table) -> Source:
         place = self.place(node)

@@ -19,9 +19,13 @@ def parse_failure(error: ParseError) -> InvalidRequest:
 
 
 def at(node: exp.Expr, error: StorageError) -> StorageError:
-    """The same error, saying where in the statement the node stands."""
+    """The same error, saying where in the statement the node stands, unless it says so already."""
     line, column = _position(node)
-    return error if line is None else type(error)(f"Line {line}, column {column}: {error}")
+    return (
+        error
+        if line is None or str(error).startswith("Line ")
+        else type(error)(f"Line {line}, column {column}: {error}")
+    )
 
 
 def _position(node: exp.Expr) -> tuple[int | None, int | None]:

@@ -175,7 +175,7 @@ class Statements:
                 warehouse = self._names.warehouse(place)
                 snapshot = engine.write(rows, target.table, warehouse, target.mode, target.partition, how)
         except StorageError as error:
-            raise error if str(error).startswith("Line ") else at(target.node, error) from None
+            raise at(target.node, error) from None
         return changes.written(target.table, snapshot, "insert")
 
     @contextmanager

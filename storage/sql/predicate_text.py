@@ -42,10 +42,10 @@ def predicate_of(node: Any) -> Predicate:
         return IsNull(_column(node.this))
     if isinstance(node, exp.Between):
         column = _column(node.this)
-        low, high = _literal(node.args["low"]), _literal(node.args["high"])
+        low, high = literal_of(node.args["low"]), literal_of(node.args["high"])
         return And((Comparison(column, ">=", low), Comparison(column, "<=", high)))
     if isinstance(node, exp.In) and node.expressions:
-        return IsIn(_column(node.this), tuple(_literal(one) for one in node.expressions))
+        return IsIn(_column(node.this), tuple(literal_of(one) for one in node.expressions))
     if isinstance(node, exp.Like):
         return _like(node)
     if isinstance(node, exp.Column):
@@ -56,11 +56,11 @@ def predicate_of(node: Any) -> Predicate:
     left, right = node.left, node.right
     if isinstance(right, exp.Column) and not isinstance(left, exp.Column):
         left, right, operator = right, left, _SWAPPED.get(operator, operator)
-    return Comparison(_column(left), operator, _literal(right))
+    return Comparison(_column(left), operator, literal_of(right))
 
 
 def _like(node: exp.Like) -> Predicate:
-    pattern = _literal(node.expression)
+    pattern = literal_of(node.expression)
     if not isinstance(pattern, str) or not pattern.endswith("%") or set(pattern[:-1]) & {"%", "_", "\\"}:
         raise InvalidRequest(f"{node.sql()!r}: only patterns of the form 'prefix%' are supported.")
     return StartsWith(_column(node.this), pattern[:-1])
@@ -72,13 +72,14 @@ def _column(node: Any) -> str:
     return str(node.name)
 
 
-def _literal(node: Any) -> Any:
+def literal_of(node: Any) -> Any:
+    """The value of a constant in sqlglot's tree; numbers as text. Raises InvalidRequest for anything else."""
     if isinstance(node, exp.Null):
         return None
     if isinstance(node, exp.Boolean):
         return bool(node.this)
     if isinstance(node, exp.Neg):
-        return f"-{_literal(node.this)}"
+        return f"-{literal_of(node.this)}"
     if isinstance(node, exp.Literal):
         return str(node.this)
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal):

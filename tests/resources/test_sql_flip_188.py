@@ -96,6 +96,14 @@ def test_rows_are_inserted_and_overwritten(orders: Sql) -> None:
     assert len(held()) == 3
 
 
+def test_the_value_of_a_partition_keeps_its_sign(sql: Sql) -> None:
+    sql("CREATE TABLE signed (id INT, n INT) PARTITIONED BY (n)")
+    sql("INSERT INTO signed PARTITION (n=-5) (id) VALUES (1); INSERT INTO signed PARTITION (n=5) (id) VALUES (2)")
+    assert sorted(sql("SELECT id, n FROM signed")) == [(1, -5), (2, 5)]
+    sql("ALTER TABLE signed DROP PARTITION (n=-5)")
+    assert sql("SELECT id, n FROM signed") == [(2, 5)]
+
+
 def test_changes_are_not_tracked_for_a_table_a_partition_or_one_write(orders: Sql, session: Session) -> None:
     table = session.table("db_name.orders")
     before = table.snapshot()
