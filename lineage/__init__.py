@@ -1,14 +1,27 @@
 """Lineage: which snapshots were made from which, by which job. The tables hold the truth; this is their index."""
 
 from .drawing import dot, mermaid, rows, text_tree
-from .entities import JobStartup, SnapshotLineage, TableLineage, sources_of, sources_property
+from .entities import (
+    ColumnLineage,
+    JobStartup,
+    SnapshotLineage,
+    SourceColumn,
+    TableLineage,
+    columns_of,
+    columns_property,
+    sources_of,
+    sources_property,
+    was_replaced,
+)
 from .graph import Direction, Edge, LineageGraph, neighbour_tables, trace
 from .questions import AncestryDifference, Lag, aligned, ancestry_difference, freshness, impact
-from .recorder import LineageRecorder, rebuild
+from .recorder import RUN_PROPERTY, LineageRecorder, rebuild, reconcile
 from .store import LineageStore, open_lineage_store
 
 __all__ = [
+    "RUN_PROPERTY",
     "AncestryDifference",
+    "ColumnLineage",
     "Direction",
     "Edge",
     "JobStartup",
@@ -17,9 +30,12 @@ __all__ = [
     "LineageRecorder",
     "LineageStore",
     "SnapshotLineage",
+    "SourceColumn",
     "TableLineage",
     "aligned",
     "ancestry_difference",
+    "columns_of",
+    "columns_property",
     "dot",
     "freshness",
     "impact",
@@ -27,9 +43,11 @@ __all__ = [
     "neighbour_tables",
     "open_lineage_store",
     "rebuild",
+    "reconcile",
     "rows",
     "sources_of",
     "sources_property",
     "text_tree",
     "trace",
+    "was_replaced",
 ]

@@ -1,5 +1,6 @@
 """Lineage as something to look at: a text tree, Mermaid, Graphviz, or rows."""
 
+from collections.abc import Callable
 from typing import Any
 
 from storage import SnapshotRef
@@ -7,9 +8,17 @@ from storage import SnapshotRef
 from .graph import LineageGraph
 
 
-def text_tree(graph: LineageGraph) -> str:
-    """An indented tree from the root on. A snapshot that was shown before is not unfolded again."""
-    lines = [str(graph.root)]
+def text_tree(graph: LineageGraph, note: Callable[[SnapshotRef], str] = lambda _: "") -> str:
+    """An indented tree from the root on. A snapshot that was shown before is not unfolded again.
+
+    `note` says what there is to say about a snapshot, in a word or two.
+    """
+
+    def named(ref: SnapshotRef) -> str:
+        said = note(ref)
+        return f"{ref} ({said})" if said else str(ref)
+
+    lines = [named(graph.root)]
     shown: set[SnapshotRef] = set()
 
     def unfold(ref: SnapshotRef, indent: str) -> None:
@@ -18,7 +27,7 @@ def text_tree(graph: LineageGraph) -> str:
         for index, one in enumerate(following):
             last = index == len(following) - 1
             again = one in shown and bool(graph.next_to(one))
-            lines.append(f"{indent}{'└── ' if last else '├── '}{one}{' (shown above)' if again else ''}")
+            lines.append(f"{indent}{'└── ' if last else '├── '}{named(one)}{' (shown above)' if again else ''}")
             if one not in shown:
                 unfold(one, indent + ("    " if last else "│   "))
 

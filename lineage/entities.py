@@ -2,19 +2,25 @@
 
 A job is a commit user, a barrier a commit identifier: they stand in the snapshot itself, next to the list of sources,
 so that every row here can be read off the tables again.
+
+Numbers of snapshots are given again after a rollback, or when a table is dropped and made anew. A snapshot whose number
+now belongs to another is told by its commit time, which becomes part of its branch: `main~20241103T081500123`.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
 from storage import Snapshot, SnapshotRef
 
 Side = Literal["source", "sink"]
-# Key of the snapshot property that lists the snapshots it was made from.
+# Keys of the snapshot properties that list the snapshots it was made from, and the columns.
 SOURCES_PROPERTY = "snapline.sources"
+COLUMNS_PROPERTY = "snapline.columns"
+# No branch has such a name.
+_REPLACED = "~"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -30,7 +36,10 @@ class TableLineage:
 
 @dataclass(frozen=True, slots=True, order=True)
 class SnapshotLineage:
-    """A job consumed (source) or produced (sink) a snapshot at a barrier."""
+    """A job consumed (source) or produced (sink) a snapshot at a barrier.
+
+    `create_time`: when the barrier's commit was made. `snapshot_time`: when the snapshot itself was, if known.
+    """
 
     job: str
     barrier_id: int
@@ -39,9 +48,25 @@ class SnapshotLineage:
     branch: str
     snapshot_id: int
     create_time: datetime
+    snapshot_time: datetime | None = field(default=None, compare=False)
 
     def ref(self, catalog: str) -> SnapshotRef:
         return SnapshotRef(catalog, self.database, self.table, self.branch, self.snapshot_id)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ColumnLineage:
+    """A job computes a column of a table from a column of another. A column without a row: not known, or a constant."""
+
+    job: str
+    database: str
+    table: str
+    branch: str
+    column: str
+    source_catalog: str
+    source_database: str
+    source_table: str
+    source_column: str
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,10 +80,22 @@ class JobStartup:
     snapshot_id: int
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Reconciled:
+    """Up to this snapshot of a branch, lineage is known to hold all that the table's snapshots say."""
+
+    database: str
+    table: str
+    branch: str
+    snapshot_id: int
+    snapshot_time: datetime
+
+
 def sources_property(sources: Sequence[SnapshotRef]) -> dict[str, str]:
-    """The snapshot property that names the sources of a commit."""
-    rows = sorted({(one.catalog, one.database, one.table, one.branch, one.snapshot_id) for one in sources})
-    return {SOURCES_PROPERTY: json.dumps(rows, ensure_ascii=False)}
+    """The snapshot property that names the sources of a commit, with their commit times where they are known."""
+    rows = {(one.catalog, one.database, one.table, one.branch, one.snapshot_id): one.time_ms for one in sources}
+    listed = [[*key] if time_ms is None else [*key, time_ms] for key, time_ms in sorted(rows.items())]
+    return {SOURCES_PROPERTY: json.dumps(listed, ensure_ascii=False)}
 
 
 def sources_of(snapshot: Snapshot) -> list[SnapshotRef]:
@@ -67,7 +104,39 @@ def sources_of(snapshot: Snapshot) -> list[SnapshotRef]:
     return [SnapshotRef(*row) for row in json.loads(text)] if text else []
 
 
+# Catalog, database, table and name of a column.
+SourceColumn = tuple[str, str, str, str]
+
+
+def columns_property(columns: Mapping[str, Iterable[SourceColumn]]) -> dict[str, str]:
+    """The snapshot property that tells for each column of the sink the columns it was computed from."""
+    known = {name: sorted(set(sources)) for name, sources in columns.items()}
+    return {COLUMNS_PROPERTY: json.dumps(known, ensure_ascii=False)} if any(known.values()) else {}
+
+
+def columns_of(snapshot: Snapshot) -> dict[str, list[SourceColumn]]:
+    """The columns that the columns of a snapshot were computed from, as its properties tell."""
+    text = (snapshot.properties or {}).get(COLUMNS_PROPERTY)
+    found: dict[str, list[list[str]]] = json.loads(text) if text else {}
+    return {name: [(one[0], one[1], one[2], one[3]) for one in rows] for name, rows in found.items()}
+
+
+def moment_of_ms(time_ms: int) -> datetime:
+    """A time in milliseconds as lineage keeps it: UTC, without time zone."""
+    moment = datetime.fromtimestamp(time_ms // 1000, UTC).replace(tzinfo=None)
+    return moment.replace(microsecond=time_ms % 1000 * 1000)
+
+
 def commit_time(snapshot: Snapshot) -> datetime:
-    """When a snapshot was committed: UTC, without time zone, in whole milliseconds."""
-    moment = datetime.fromtimestamp(snapshot.time_ms // 1000, UTC).replace(tzinfo=None)
-    return moment.replace(microsecond=snapshot.time_ms % 1000 * 1000)
+    """When a snapshot was committed."""
+    return moment_of_ms(snapshot.time_ms)
+
+
+def replaced_branch(branch: str, committed: datetime) -> str:
+    """The branch under which lineage keeps a snapshot whose number now belongs to another."""
+    return f"{branch.partition(_REPLACED)[0]}{_REPLACED}{committed:%Y%m%dT%H%M%S}{committed.microsecond // 1000:03d}"
+
+
+def was_replaced(ref: SnapshotRef) -> bool:
+    """Whether the number of a snapshot belongs to another one now."""
+    return _REPLACED in ref.branch

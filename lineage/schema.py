@@ -5,12 +5,15 @@ is part of the key of sources.
 """
 
 from sqlalchemy import BigInteger, Column, DateTime, Index, Integer, MetaData, String, Table
-from sqlalchemy.dialects.mysql import DATETIME
+from sqlalchemy.dialects.mysql import DATETIME, VARCHAR
 
 metadata = MetaData()
-SCHEMA_VERSION = 1
 
-_NAME = String(255)
+# MySQL takes 3072 bytes for a key: four names of four bytes a character. Names are compared byte by byte everywhere.
+NAME_LENGTH = 190
+_NAME = String(NAME_LENGTH).with_variant(
+    VARCHAR(NAME_LENGTH, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
+)
 # SQLite has one kind of whole number; MySQL drops milliseconds unless told to keep them.
 _LONG = BigInteger().with_variant(Integer, "sqlite")
 _TIME = DateTime().with_variant(DATETIME(fsp=3), "mysql", "mariadb")
@@ -39,6 +42,7 @@ def _snapshot_lineage(name: str, *, snapshot_in_key: bool) -> Table:
         *_place(),
         Column("snapshot_id", _LONG, primary_key=snapshot_in_key, autoincrement=False, nullable=False),
         Column("create_time", _TIME, nullable=False),
+        Column("snapshot_time", _TIME),
     )
     Index(f"{name}_by_snapshot", table.c.database, table.c.table, table.c.branch, table.c.snapshot_id)
     return table
@@ -50,5 +54,28 @@ source_snapshot_lineage = _snapshot_lineage("source_snapshot_lineage", snapshot_
 sink_snapshot_lineage = _snapshot_lineage("sink_snapshot_lineage", snapshot_in_key=False)
 job_startup = Table(
     "job_startup", metadata, _job(), *_place(), Column("snapshot_id", _LONG, autoincrement=False, nullable=False)
+)
+column_lineage = Table(
+    "column_lineage",
+    metadata,
+    # The names together are too long for a key: this is their digest.
+    Column("digest", String(40), primary_key=True),
+    Column("job", _NAME, nullable=False),
+    *(
+        Column(name, _NAME, nullable=False)
+        for name in (
+            "database", "table", "branch", "column",
+            "source_catalog", "source_database", "source_table", "source_column",
+        )
+    ),
+)  # fmt: skip
+Index("column_lineage_by_job", column_lineage.c.job)
+Index("column_lineage_by_table", column_lineage.c.database, column_lineage.c.table, column_lineage.c.branch)
+reconciled = Table(
+    "reconciled",
+    metadata,
+    *_place(),
+    Column("snapshot_id", _LONG, autoincrement=False, nullable=False),
+    Column("snapshot_time", _TIME, nullable=False),
 )
 schema_version = Table("lineage_schema_version", metadata, Column("version", Integer, primary_key=True))

@@ -1,35 +1,37 @@
-"""Lineage in a SQL database, through SQLAlchemy: SQLite embedded, PostgreSQL and MySQL by URL.
+"""Lineage in a SQL database, through SQLAlchemy: SQLite embedded, PostgreSQL and MySQL by URL."""
 
-Options are those of the lineage document: `jdbc.url`, `jdbc.username`, `jdbc.password`, `jdbc.database`.
-"""
-
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
-from urllib.parse import urlsplit
 
-from sqlalchemy import Engine, Table, create_engine, delete, event, insert, select
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy import Connection, Engine, Table, create_engine, delete, event, select, text, update
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 from storage import InvalidRequest
 
 from . import schema
-from .entities import JobStartup, Side, SnapshotLineage, TableLineage
+from .database_url import database_url
+from .entities import (
+    ColumnLineage,
+    JobStartup,
+    Reconciled,
+    Side,
+    SnapshotLineage,
+    TableLineage,
+    replaced_branch,
+)
+from .migrations import upgrade
 from .store import LineageStore
 
-_DRIVERS = {
-    "postgresql": "postgresql+psycopg",
-    "mysql": "mysql+pymysql",
-    "mariadb": "mysql+pymysql",
-    "sqlite": "sqlite",
-}
 _TABLES: dict[Side, Table] = {"source": schema.source_job_lineage, "sink": schema.sink_job_lineage}
 _SNAPSHOTS: dict[Side, Table] = {"source": schema.source_snapshot_lineage, "sink": schema.sink_snapshot_lineage}
 # SQLite waits this long for another process that writes.
 _BUSY_TIMEOUT_SECONDS = 60
+_EXTRAS = {"postgresql": "postgres", "mysql": "mysql"}
 
 
 def open_sql_store(options: Mapping[str, str]) -> LineageStore:
@@ -37,54 +39,46 @@ def open_sql_store(options: Mapping[str, str]) -> LineageStore:
     return SqlLineageStore(database_url(options))
 
 
-def database_url(options: Mapping[str, str]) -> URL:
-    """The SQLAlchemy URL that the `jdbc.*` options mean. Raises InvalidRequest for what is not understood."""
-    text = options.get("jdbc.url", "")
-    if not text:
-        raise InvalidRequest("Lineage needs a database: set 'jdbc.url', for example jdbc:sqlite:/data/lineage.db.")
-    text = text.removeprefix("jdbc:")
-    kind = text.split(":", 1)[0].split("+")[0]
-    if kind not in _DRIVERS:
-        raise InvalidRequest(
-            f"'jdbc.url' = {options['jdbc.url']!r}: databases of kind {kind!r} are not supported. "
-            f"Supported: {', '.join(sorted(_DRIVERS))}."
-        )
-    if kind == "sqlite":
-        return URL.create("sqlite", database=text.removeprefix("sqlite:").removeprefix("//"))
-    parts = urlsplit(text)
-    url = make_url(text.split("?")[0]).set(drivername=_DRIVERS[kind])
-    database = parts.path.strip("/") or options.get("jdbc.database", "paimon")
-    return url.set(
-        database=database,
-        username=options.get("jdbc.username", url.username),
-        password=options.get("jdbc.password", url.password),
-    )
-
-
 class SqlLineageStore(LineageStore):
-    """See LineageStore. Creates its tables when they are missing."""
+    """See LineageStore. Creates the database and its tables when they are missing, and upgrades what is older."""
 
     def __init__(self, url: URL) -> None:
         self._engine = _engine(url)
         try:
-            schema.metadata.create_all(self._engine)
+            self._open(url)
         except OperationalError as error:
-            # Two processes may create the tables at the same moment.
-            if "already exists" not in str(error):
-                raise InvalidRequest(
-                    f"The lineage database {url.render_as_string()} cannot be opened: {error.orig}. "
-                    "Check 'jdbc.url', and that the directory exists and may be written."
-                ) from None
-            schema.metadata.create_all(self._engine)
+            self.close()
+            raise InvalidRequest(
+                f"The lineage database {url.render_as_string()} cannot be opened: {error.orig}. Check 'jdbc.url', and that "
+                f"{'the directory exists and may be written' if url.get_backend_name() == 'sqlite' else 'the server runs'}."
+            ) from None
+        except BaseException:
+            self.close()
+            raise
 
-    def store_tables(self, side: Side, rows: Iterable[TableLineage]) -> None:
-        self._insert_missing(_TABLES[side], [asdict(row) for row in rows])
+    def _open(self, url: URL) -> None:
+        try:
+            upgrade(self._engine)
+        except OperationalError:
+            if not _create_database(url):
+                raise
+            upgrade(self._engine)
+
+    def store_tables(self, side: Side, rows: Iterable[TableLineage], *, replace: bool = False) -> None:
+        self._insert(_TABLES[side], [asdict(row) for row in rows], replaced=("create_time",) if replace else ())
 
     def store_snapshots(self, side: Side, rows: Iterable[SnapshotLineage]) -> None:
-        self._insert_missing(_SNAPSHOTS[side], [asdict(row) for row in rows])
+        self._insert(_SNAPSHOTS[side], [asdict(row) for row in rows])
+
+    def store_columns(self, rows: Iterable[ColumnLineage]) -> None:
+        found = [asdict(row) for row in rows]
+        self._insert(schema.column_lineage, [{"digest": _digest(row), **row} for row in found])
 
     def store_startups(self, rows: Iterable[JobStartup]) -> None:
-        self._insert_missing(schema.job_startup, [asdict(row) for row in rows])
+        self._insert(schema.job_startup, [asdict(row) for row in rows])
+
+    def store_reconciled(self, row: Reconciled) -> None:
+        self._insert(schema.reconciled, [asdict(row)], replaced=("snapshot_id", "snapshot_time"))
 
     def tables(self, side: Side, **where: Any) -> Sequence[TableLineage]:
         return self._select(_TABLES[side], TableLineage, where)
@@ -92,33 +86,78 @@ class SqlLineageStore(LineageStore):
     def snapshots(self, side: Side, **where: Any) -> Sequence[SnapshotLineage]:
         return self._select(_SNAPSHOTS[side], SnapshotLineage, where)
 
+    def columns(self, **where: Any) -> Sequence[ColumnLineage]:
+        return self._select(schema.column_lineage, ColumnLineage, where)
+
     def startups(self, **where: Any) -> Sequence[JobStartup]:
         return self._select(schema.job_startup, JobStartup, where)
 
-    def delete_tables(self, job: str) -> int:
-        return self._delete(_TABLES.values(), job)
+    def reconciled(self, **where: Any) -> Sequence[Reconciled]:
+        return self._select(schema.reconciled, Reconciled, where)
 
-    def delete_snapshots(self, job: str) -> int:
-        return self._delete(_SNAPSHOTS.values(), job)
+    def delete_tables(self, job: str) -> int:
+        self._delete([schema.column_lineage], {"job": job})
+        return self._delete(_TABLES.values(), {"job": job})
+
+    def delete_snapshots(self, job: str, barrier_ids: Sequence[int] | None = None) -> int:
+        where: dict[str, Any] = {"job": job}
+        return self._delete(
+            _SNAPSHOTS.values(), where if barrier_ids is None else where | {"barrier_id": list(barrier_ids)}
+        )
+
+    def delete_startups(self, job: str) -> int:
+        return self._delete([schema.job_startup], {"job": job})
+
+    def rename_table(self, name: tuple[str, str], new: tuple[str, str]) -> None:
+        own = (*_TABLES.values(), *_SNAPSHOTS.values(), schema.job_startup, schema.reconciled)
+        with self._engine.begin() as connection:
+            for table in own:
+                _rename(connection, table, "database", "table", name, new)
+            for prefix in ("", "source_"):
+                _rename(connection, schema.column_lineage, f"{prefix}database", f"{prefix}table", name, new)
+
+    def set_apart(self, snapshot: SnapshotLineage) -> None:
+        with self._engine.connect() as connection:
+            for table in _SNAPSHOTS.values():
+                same = (
+                    (table.c.database == snapshot.database)
+                    & (table.c.table == snapshot.table)
+                    & (table.c.branch == snapshot.branch)
+                    & (table.c.snapshot_id == snapshot.snapshot_id)
+                    & (table.c.snapshot_time != snapshot.snapshot_time)
+                )
+                for (moment,) in connection.execute(select(table.c.snapshot_time).where(same).distinct()).fetchall():
+                    branch = replaced_branch(snapshot.branch, moment)
+                    connection.execute(update(table).where(same, table.c.snapshot_time == moment).values(branch=branch))
+            connection.commit()
 
     def close(self) -> None:
         self._engine.dispose()
 
-    def _insert_missing(self, table: Table, rows: list[dict[str, Any]]) -> None:
+    def _insert(self, table: Table, rows: list[dict[str, Any]], replaced: Sequence[str] = ()) -> None:
+        """Add the rows that are not there; of those that are, replace some columns."""
         if not rows:
             return
+        _check_lengths(rows)
         dialect = self._engine.dialect.name
-        if dialect in ("sqlite", "postgresql"):
-            statement = _insert_of(dialect)(table).on_conflict_do_nothing()
-            with self._engine.begin() as connection:
-                connection.execute(statement, rows)
-            return
-        for row in rows:
-            try:
-                with self._engine.begin() as connection:
-                    connection.execute(insert(table), row)
-            except IntegrityError:
-                continue
+        with self._engine.begin() as connection:
+            if dialect in ("sqlite", "postgresql"):
+                adding = (sqlite.insert if dialect == "sqlite" else postgresql.insert)(table)
+                key = [column.name for column in table.primary_key]
+                new = {name: adding.excluded[name] for name in replaced}
+                connection.execute(
+                    adding.on_conflict_do_update(index_elements=key, set_=new)
+                    if new else adding.on_conflict_do_nothing(),
+                    rows,
+                )  # fmt: skip
+            else:
+                into = mysql.insert(table)
+                first = next(iter(table.primary_key)).name
+                # A row that is there is set to what it is: IGNORE would also swallow values that do not fit.
+                kept = {first: table.c[first]}
+                connection.execute(
+                    into.on_duplicate_key_update({name: into.inserted[name] for name in replaced} or kept), rows
+                )
 
     def _select(self, table: Table, kind: type, where: Mapping[str, Any]) -> list[Any]:
         names = [field.name for field in fields(kind)]
@@ -129,25 +168,82 @@ class SqlLineageStore(LineageStore):
         with self._engine.connect() as connection:
             return [kind(*row) for row in connection.execute(statement)]
 
-    def _delete(self, tables: Iterable[Table], job: str) -> int:
+    def _delete(self, tables: Iterable[Table], where: Mapping[str, Any]) -> int:
+        count = 0
         with self._engine.begin() as connection:
-            return sum(connection.execute(delete(table).where(table.c.job == job)).rowcount for table in tables)
+            for table in tables:
+                statement = delete(table)
+                for name, value in where.items():
+                    column = table.c[name]
+                    statement = statement.where(column.in_(value) if isinstance(value, list) else column == value)
+                count += connection.execute(statement).rowcount
+        return count
 
 
-def _insert_of(dialect: str) -> Any:
-    return sqlite.insert if dialect == "sqlite" else postgresql.insert
+def _check_lengths(rows: Iterable[Mapping[str, Any]]) -> None:
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, str) and len(value) > schema.NAME_LENGTH:
+                raise InvalidRequest(
+                    f"Lineage cannot keep {name} {value[:60]!r}…: it has {len(value)} characters, of at most "
+                    f"{schema.NAME_LENGTH}. Choose a shorter name."
+                )
+
+
+def _digest(row: Mapping[str, Any]) -> str:
+    return hashlib.sha1("\0".join(map(str, row.values())).encode()).hexdigest()
+
+
+def _rename(
+    connection: Connection, table: Table, database: str, name: str, old: tuple[str, str], new: tuple[str, str]
+) -> None:
+    same = (table.c[database] == old[0]) & (table.c[name] == old[1])
+    connection.execute(update(table).where(same).values({database: new[0], name: new[1]}))
 
 
 def _engine(url: URL) -> Engine:
-    if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True)
+    backend = url.get_backend_name()
+    if backend != "sqlite":
+        try:
+            return create_engine(url, pool_pre_ping=True)
+        except ModuleNotFoundError as error:
+            raise InvalidRequest(
+                f"A lineage database of kind {backend} needs the package {error.name}: install the extra {_EXTRAS[backend]!r}."
+            ) from None
     # A connection of its own for each use: they may come from any thread, and a fork must not share one.
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": _BUSY_TIMEOUT_SECONDS})
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
+        # Transactions begin where we say, not where the driver thinks that a statement needs one.
+        connection.isolation_level = None
         # With a write-ahead log readers and the writer do not wait for each other.
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
 
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A transaction that reads first and then writes would be refused, instead of waiting, once another has written.
+        connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get('snapline_begin', '')}".strip())
+
     return engine
+
+
+def _create_database(url: URL) -> bool:
+    """Create the database of a server that can be reached; false if that is not what was wrong."""
+    backend = url.get_backend_name()
+    if backend == "sqlite" or url.database is None:
+        return False
+    server = create_engine(
+        url.set(database="postgres" if backend == "postgresql" else ""),
+        isolation_level="AUTOCOMMIT",
+        poolclass=NullPool,
+    )
+    quoted = server.dialect.identifier_preparer.quote_identifier(url.database)
+    try:
+        with server.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {quoted}"))
+    except Exception as error:
+        # Another process may have been faster.
+        return "exists" in str(error)
+    return True

@@ -11,45 +11,73 @@ from typing import Any
 
 from storage import InvalidRequest
 
-from .entities import JobStartup, Side, SnapshotLineage, TableLineage
+from .entities import ColumnLineage, JobStartup, Reconciled, Side, SnapshotLineage, TableLineage
 
 ENTRY_POINT_GROUP = "snapline.lineage_stores"
 
 
 class LineageStore(ABC):
-    """Rows about one catalog. Every method is safe to call from many processes; storing what is there changes nothing."""
+    """Rows about one catalog. Every method is safe to call from many processes; storing what is there changes nothing.
+
+    `where`: fields and the values they equal; a list or tuple means any of them. Rows come in order.
+    """
 
     @abstractmethod
-    def store_tables(self, side: Side, rows: Iterable[TableLineage]) -> None:
-        """Remember that jobs read or write tables. The first create time of a row stays."""
+    def store_tables(self, side: Side, rows: Iterable[TableLineage], *, replace: bool = False) -> None:
+        """Remember that jobs read or write tables. The first create time of a row stays, unless it is replaced."""
 
     @abstractmethod
     def store_snapshots(self, side: Side, rows: Iterable[SnapshotLineage]) -> None:
         """Remember which snapshots jobs consumed or produced."""
 
     @abstractmethod
+    def store_columns(self, rows: Iterable[ColumnLineage]) -> None:
+        """Remember which columns jobs compute from which."""
+
+    @abstractmethod
     def store_startups(self, rows: Iterable[JobStartup]) -> None:
-        """Remember the versions that a job began with."""
+        """Remember the versions that a job began with. The first of a job and table stays."""
 
     @abstractmethod
-    def tables(self, side: Side, **where: Any) -> Sequence[TableLineage]:
-        """Rows whose fields equal `where`, in order. A list or tuple as value means any of them."""
+    def store_reconciled(self, row: Reconciled) -> None:
+        """Remember, in place of what was known, how far a branch was read."""
 
     @abstractmethod
-    def snapshots(self, side: Side, **where: Any) -> Sequence[SnapshotLineage]:
-        """Rows whose fields equal `where`, in order. A list or tuple as value means any of them."""
+    def tables(self, side: Side, **where: Any) -> Sequence[TableLineage]: ...
 
     @abstractmethod
-    def startups(self, **where: Any) -> Sequence[JobStartup]:
-        """Rows whose fields equal `where`, in order."""
+    def snapshots(self, side: Side, **where: Any) -> Sequence[SnapshotLineage]: ...
+
+    @abstractmethod
+    def columns(self, **where: Any) -> Sequence[ColumnLineage]: ...
+
+    @abstractmethod
+    def startups(self, **where: Any) -> Sequence[JobStartup]: ...
+
+    @abstractmethod
+    def reconciled(self, **where: Any) -> Sequence[Reconciled]: ...
 
     @abstractmethod
     def delete_tables(self, job: str) -> int:
-        """Forget which tables a job reads and writes; returns the number of rows."""
+        """Forget which tables and columns a job reads and writes; returns the number of rows about tables."""
 
     @abstractmethod
-    def delete_snapshots(self, job: str) -> int:
-        """Forget which snapshots a job consumed and produced; returns the number of rows."""
+    def delete_snapshots(self, job: str, barrier_ids: Sequence[int] | None = None) -> int:
+        """Forget which snapshots a job consumed and produced, at all barriers or at these; returns the number of rows."""
+
+    @abstractmethod
+    def delete_startups(self, job: str) -> int:
+        """Forget the versions that a job began with; returns the number of rows."""
+
+    @abstractmethod
+    def rename_table(self, name: tuple[str, str], new: tuple[str, str]) -> None:
+        """From now on all rows about a table (database, name) are about one of another name."""
+
+    @abstractmethod
+    def set_apart(self, snapshot: SnapshotLineage) -> None:
+        """Rows about a snapshot of the same branch and number, committed at another time than `snapshot_time`, are about
+        one whose number has been given again: they get the branch that `entities.replaced_branch` says.
+        """
 
     @abstractmethod
     def close(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from lineage import JobStartup, LineageStore, SnapshotLineage, TableLineage
+from lineage import ColumnLineage, JobStartup, LineageStore, SnapshotLineage, TableLineage
 from storage import Catalog, Identifier, InvalidRequest, NotFound, Table
 from storage.engines.duckdb_views import add_arrow, add_scan
 
@@ -28,7 +28,8 @@ _SECRETS = ("password", "secret", "token")
 
 
 def _rows(kind: type, rows: list[object]) -> pa.Table:
-    names = [field.name for field in fields(kind)]
+    # Fields that are not compared are the store's own.
+    names = [field.name for field in fields(kind) if field.compare]
     columns = [pa.array([getattr(row, name) for row in rows], _ARROW_TYPES.get(name, pa.string())) for name in names]
     return pa.Table.from_arrays(columns, names)
 
@@ -44,6 +45,7 @@ LINEAGE_TABLES: dict[str, Callable[[LineageStore], pa.Table]] = {
     "source_snapshot_lineage": lambda store: _rows(SnapshotLineage, [*store.snapshots("source")]),
     "sink_snapshot_lineage": lambda store: _rows(SnapshotLineage, [*store.snapshots("sink")]),
     "job_startup": lambda store: _rows(JobStartup, [*store.startups()]),
+    "column_lineage": lambda store: _rows(ColumnLineage, [*store.columns()]),
 }
 CATALOG_OPTIONS = "catalog_options"
 

@@ -1,5 +1,6 @@
 """The composition root: one warehouse with its lineage, put together from settings. No Dagster, no Spark."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,7 +15,9 @@ from lineage import (
     freshness,
     impact,
     open_lineage_store,
+    reconcile,
     trace,
+    was_replaced,
 )
 from storage import Catalog, FileLock, InvalidRequest, NotFound, SnapshotRef, Table
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
 CATALOG_NAME = "snapline"
 _NO_CHANGE = ("COMPACT", "ANALYZE")
+_log = logging.getLogger(__name__)
 
 
 class Session:
@@ -35,6 +39,7 @@ class Session:
         self.settings = settings or Settings.from_environment()
         self.settings.home.mkdir(parents=True, exist_ok=True)
         self._opened: dict[str, Catalog] = {}
+        self._reconciled: set[tuple[str, str]] = set()
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -97,7 +102,31 @@ class Session:
 
     def table(self, name: str) -> Table:
         """The table of that name. Raises NotFound that lists the tables."""
-        return self.catalog.table(name)
+        table = self.catalog.table(name)
+        self.reconcile(table)
+        return table
+
+    def reconcile(self, table: Table, catalog: str = CATALOG_NAME) -> None:
+        """Record what a crash has left out of a table's lineage, when this session first touches the table."""
+        key = (catalog, str(table.identifier))
+        if key not in self._reconciled:
+            self._reconciled.add(key)
+            try:
+                reconcile(table, self.recorder_of(catalog), self.catalog_of(catalog))
+            except Exception:
+                # The table can be read without its lineage, and a later session tries again.
+                _log.warning("the lineage of %s could not be brought up to date", table.identifier, exc_info=True)
+
+    def reconcile_all(self) -> int:
+        """Record what crashes have left out of the lineage of any table; returns the number of snapshots looked at."""
+        count = 0
+        for name in self.catalog_names():
+            catalog, recorder = self.catalog_of(name), self.recorder_of(name)
+            for one in catalog.tables():
+                table = catalog.table(one)
+                for branch in [table, *map(table.on_branch, table.branches.names())]:
+                    count += reconcile(branch, recorder, catalog)
+        return count
 
     def ref(self, text: str) -> SnapshotRef:
         """The snapshot that `db.t`, `db.t@5` or `db.t@tag` names. Raises NotFound, listing what there is."""
@@ -111,10 +140,35 @@ class Session:
 
     def lineage(self, ref: SnapshotRef, direction: Direction, hops: int | None = None) -> LineageGraph:
         """What a snapshot was made from (up), or what it fed (down)."""
+        self.reconcile_all()
         return trace(self.lineage_stores, ref, direction, hops)
+
+    def partition_lineage(
+        self, name: str, partition: Mapping[str, object], direction: Direction, hops: int | None = None
+    ) -> list[LineageGraph]:
+        """The lineage of each snapshot that the rows of a partition come from, newest first."""
+        self.reconcile_all()
+        found = self.table(name).contributors(partition)
+        return [trace(self.lineage_stores, ref, direction, hops) for ref in found]
+
+    def fate(self, ref: SnapshotRef) -> str:
+        """Why a snapshot can no longer be read: `expired`, `taken back`, `dropped`, `replaced`; empty if it can be."""
+        if was_replaced(ref):
+            return "replaced"
+        try:
+            table = self.catalog_of(ref.catalog).table(ref.table_name)
+        except NotFound:
+            return "dropped"
+        if table.store.snapshots.find(ref.snapshot_id) is not None:
+            return ""
+        if any(tag.snapshot.id == ref.snapshot_id for tag in table.tags.list()):
+            return ""
+        latest = table.store.snapshots.latest_id() or 0
+        return "expired" if ref.snapshot_id <= latest else "taken back"
 
     def impact(self, ref: SnapshotRef) -> list[SnapshotRef]:
         """The first snapshot of each table downstream that a bad snapshot, or anything after it, went into."""
+        self.reconcile_all()
         return impact(self.lineage_stores, ref)
 
     def aligned(self, names: Sequence[str], on: str) -> dict[str, Table]:
@@ -122,6 +176,7 @@ class Session:
 
         Raises NotFound if there are none.
         """
+        self.reconcile_all()
         source = self.table(on)
         one = source.identifier
         tables = {name: self.table(name) for name in names}
@@ -135,6 +190,7 @@ class Session:
 
     def freshness(self, name: str) -> list[Lag]:
         """How far the newest change of a table is behind each table that it was made from."""
+        self.reconcile_all()
         ref = self.ref(name)
 
         def newest_of(read: SnapshotRef) -> tuple[SnapshotRef, int, int] | None:

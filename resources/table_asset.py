@@ -14,6 +14,7 @@ import inspect
 import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
 import dagster as dg
@@ -27,6 +28,94 @@ from .tables import TablesResource
 
 _SPECIAL = ("context", "spark")
 Transform = Callable[..., Any]
+# How a parameter gets its rows: the name of a table, and whether it wants them in Arrow.
+Read = Callable[[str, bool], Any]
+
+
+@dataclass(frozen=True)
+class TableAsset:
+    """A function and the table that it makes: what the asset and all else that runs the function are made from."""
+
+    definition: TableDefinition
+    transform: Transform
+    inputs: Mapping[str, str]
+    mode: str
+    code_version: str
+    partitions_def: dg.PartitionsDefinition[Any] | None = None
+    partition_column: str | None = None
+    tag_partitions: bool = True
+    partition_mappings: Mapping[str, dg.PartitionMapping] = field(default_factory=dict)
+    asset_arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def key(self) -> dg.AssetKey:
+        return dg.AssetKey(self.name.split("."))
+
+    def rows(self, read: Read, context: Any, spark: Callable[[], Any]) -> Any:
+        """What the function makes of its inputs: a Spark DataFrame or an Arrow table."""
+        hints = get_type_hints(self.transform)
+        arguments = {
+            parameter: read(table, hints.get(parameter) is pa.Table) for parameter, table in self.inputs.items()
+        }
+        wanted = inspect.signature(self.transform).parameters
+        if "context" in wanted:
+            arguments["context"] = context
+        if "spark" in wanted:
+            arguments["spark"] = spark()
+        return self.transform(**arguments)
+
+    def partitions(self, keys: Sequence[str]) -> dict[str, dict[str, str]] | None:
+        """The values of the partition column that Dagster's partition keys mean; None without partitions."""
+        return None if self.partitions_def is None else {key: {str(self.partition_column): key} for key in keys}
+
+    def asset(self) -> dg.AssetsDefinition:
+        """The asset that materializes the table."""
+        with warnings.catch_warnings():
+            # Backfill policies work, and are called beta.
+            warnings.simplefilter("ignore", dg.BetaWarning)
+
+            @dg.asset(
+                key=self.key,
+                deps=[
+                    dg.AssetDep(dg.AssetKey(one.split(".")), partition_mapping=self.partition_mappings.get(one))
+                    for one in dict.fromkeys(self.inputs.values())
+                ],
+                partitions_def=self.partitions_def,
+                backfill_policy=dg.BackfillPolicy.single_run() if self.partitions_def else None,
+                description=self.definition.comment,
+                code_version=self.code_version,
+                **({"kinds": {"spark", "paimon"}, "group_name": self.key.path[0]} | dict(self.asset_arguments)),
+            )
+            def asset(context: dg.AssetExecutionContext, tables: TablesResource) -> dg.MaterializeResult[Any]:
+                # All inputs are pinned before the first is read.
+                for table in self.inputs.values():
+                    tables.pin(context, table)
+
+                def read(table: str, in_arrow: bool) -> Any:
+                    return (tables.read_arrow if in_arrow else tables.read)(context, table)
+
+                rows = self.rows(read, context, lambda: tables.spark.spark_session)
+                partitions = None if self.partitions_def is None else self.partitions(context.partition_keys)
+                return tables.write(
+                    context, rows, self.definition, mode=self.mode, partitions=partitions,
+                    tag_partitions=self.tag_partitions,
+                )  # fmt: skip
+
+        _declared[asset.key] = self
+        return asset
+
+
+_declared: dict[dg.AssetKey, TableAsset] = {}
+
+
+def table_assets(assets: Sequence[Any]) -> dict[str, TableAsset]:
+    """The table assets among some assets, by the name of their table."""
+    keys = [one.key for one in assets if isinstance(one, dg.AssetsDefinition) and len(one.keys) == 1]
+    return {_declared[key].name: _declared[key] for key in keys if key in _declared}
 
 
 def table_asset(
@@ -68,54 +157,12 @@ def table_asset(
             _check(definition, transform, inputs, mode, partitions_def, partition_column)
         except StorageError as error:
             raise dg.DagsterInvalidDefinitionError(f"@table_asset({name!r}): {error}") from None
-        mappings = partition_mappings or {}
-        with warnings.catch_warnings():
-            # Backfill policies work, and are called beta.
-            warnings.simplefilter("ignore", dg.BetaWarning)
-
-            @dg.asset(
-                key=dg.AssetKey(name.split(".")),
-                deps=[
-                    dg.AssetDep(dg.AssetKey(one.split(".")), partition_mapping=mappings.get(one))
-                    for one in dict.fromkeys(inputs.values())
-                ],
-                partitions_def=partitions_def,
-                backfill_policy=dg.BackfillPolicy.single_run() if partitions_def else None,
-                description=definition.comment,
-                code_version=code_version or _source_version(transform),
-                **({"kinds": {"spark", "paimon"}, "group_name": name.split(".")[0]} | asset_arguments),
-            )
-            def asset(context: dg.AssetExecutionContext, tables: TablesResource) -> dg.MaterializeResult[Any]:
-                rows = transform(**_arguments(context, tables, transform, inputs))
-                partitions = None
-                if partitions_def is not None:
-                    partitions = {key: {str(partition_column): key} for key in context.partition_keys}
-                return tables.write(
-                    context, rows, definition, mode=mode, partitions=partitions, tag_partitions=tag_partitions
-                )
-
-        return asset
+        return TableAsset(
+            definition, transform, inputs, mode, code_version or _source_version(transform), partitions_def,
+            partition_column, tag_partitions, dict(partition_mappings or {}), asset_arguments,
+        ).asset()  # fmt: skip
 
     return decorate
-
-
-def _arguments(
-    context: dg.AssetExecutionContext, tables: TablesResource, transform: Transform, inputs: Mapping[str, str]
-) -> dict[str, Any]:
-    # All inputs are pinned before the first is read.
-    for table in inputs.values():
-        tables.pin(context, table)
-    hints = get_type_hints(transform)
-    arguments: dict[str, Any] = {
-        parameter: (tables.read_arrow if hints.get(parameter) is pa.Table else tables.read)(context, table)
-        for parameter, table in inputs.items()
-    }
-    wanted = inspect.signature(transform).parameters
-    if "context" in wanted:
-        arguments["context"] = context
-    if "spark" in wanted:
-        arguments["spark"] = tables.spark.spark_session
-    return arguments
 
 
 def _check(

@@ -20,11 +20,12 @@ import pyarrow as pa
 from pydantic import PrivateAttr
 from pyspark.sql import DataFrame
 
-from lineage import JobStartup, sources_property
+from lineage import RUN_PROPERTY, JobStartup, columns_property, sources_property
 from storage import CommitId, NotFound, Overwrite, Snapshot, SnapshotRef, Table
 from storage.engines import spark_reader, spark_writer
 from storage.engines.spark_types import arrow_schema_of
 
+from .column_lineage import column_sources, marked
 from .definition import TableDefinition
 from .quick_reads import run_query
 from .session import Session
@@ -32,8 +33,10 @@ from .settings import Settings
 from .spark import SparkResource
 from .ui_metadata import partition_metadata, table_metadata
 
-RUN_PROPERTY = "snapline.run"
 CODE_PROPERTY = "snapline.code-version"
+PARTITIONS_PROPERTY = "snapline.partitions"
+# A run with this tag starts at the versions that another run, or any job, started at.
+STARTUP_TAG = "snapline/startup-of"
 _BACKFILL_TAG = "dagster/backfill"
 Rows: TypeAlias = "DataFrame | pa.Table"
 Context = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
@@ -76,6 +79,7 @@ class TablesResource(dg.ConfigurableResource):
         store = self.session.lineage_store
         run = context.run.run_id
         if not store.startups(job=run):
+            self._pin_like_another(context)
             self._pin_first(context, [*_inputs_of_run(context), name])
         table = self._existing(name)
         identifier = table.identifier
@@ -89,6 +93,16 @@ class TablesResource(dg.ConfigurableResource):
         ref = table.ref(self._written_by(run, table, pinned[0].snapshot_id))
         assert ref is not None
         return ref
+
+    def _pin_like_another(self, context: Context) -> None:
+        """Begin with the versions that another run began with, if the run's tags name one. Raises NotFound."""
+        other = context.run.tags.get(STARTUP_TAG)
+        if other:
+            store = self.session.lineage_store
+            rows = [replace(one, job=context.run.run_id) for one in store.startups(job=other)]
+            if not rows:
+                raise NotFound(f"Run tag {STARTUP_TAG} = {other!r}: no job of that name has begun with any table.")
+            store.store_startups(rows)
 
     def _pin_first(self, context: Context, names: Iterable[str]) -> None:
         rows = []
@@ -120,7 +134,8 @@ class TablesResource(dg.ConfigurableResource):
         """The table at the run's snapshot, as a Spark DataFrame."""
         table, ref = self._use(context, name)
         scan = table.scan(columns=columns, version=ref.snapshot_id)
-        return spark_reader.read_scan(self.spark.spark_session, table, scan, self.session.settings.warehouse)
+        frame = spark_reader.read_scan(self.spark.spark_session, table, scan, self.session.settings.warehouse)
+        return marked(frame, ref)
 
     def read_arrow(
         self,
@@ -221,8 +236,9 @@ class TablesResource(dg.ConfigurableResource):
             RUN_PROPERTY: context.run.run_id,
             CODE_PROPERTY: _code_version(context) or "",
             **({"snapline.backfill": backfill} if (backfill := context.run.tags.get(_BACKFILL_TAG)) else {}),
-            **({"snapline.partitions": ",".join(partitions)} if partitions else {}),
+            **({PARTITIONS_PROPERTY: ",".join(partitions)} if partitions else {}),
             **sources_property(sources),
+            **(columns_property(column_sources(rows)) if isinstance(rows, DataFrame) else {}),
             **(properties or {}),
         }
         listed = None if partitions is None else list(partitions.values())

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import dagster as dg
 
+from lineage import columns_of
 from storage import DataType, Snapshot, SnapshotRef, Table
 
 _ROW_HEIGHT = 24
@@ -34,7 +35,20 @@ def table_metadata(table: Table, snapshot: Snapshot, sources: Sequence[SnapshotR
         "files_removed": changes.files_deleted,
         "bytes_added": changes.bytes_added,
         **source_metadata(ref, sources),
+        **column_metadata(snapshot),
     }
+
+
+def column_metadata(snapshot: Snapshot) -> dict[str, Any]:
+    """Which columns the columns were computed from, as far as that is known."""
+    columns = columns_of(snapshot)
+    if not columns:
+        return {}
+    dependencies = {
+        name: [dg.TableColumnDep(dg.AssetKey([database, table]), column) for _, database, table, column in sources]
+        for name, sources in columns.items()
+    }
+    return {"dagster/column_lineage": dg.TableColumnLineage(dependencies)}
 
 
 def source_metadata(ref: SnapshotRef, sources: Sequence[SnapshotRef]) -> dict[str, Any]:

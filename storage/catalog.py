@@ -22,6 +22,7 @@ from .identifier import MAIN_BRANCH, Identifier, check_name
 from .lock import CatalogLock
 from .lsm.merge_engines import merge_engine_of
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
+from .metadata.former_names import FormerName, former_names, write_former_names
 from .metadata.main_branch import find_main
 from .metadata.schema import SchemaFiles, new_schema
 from .metadata.table_store import TableStore
@@ -276,8 +277,18 @@ class Catalog:
         if self.exists(target.full_name):
             raise AlreadyExists(f"Table {target.full_name} exists. Drop it first, or choose another name.")
         self.create_database(target.database)
-        self._file_io.move_directory(self._path(identifier), self._path(target))
+        source = self._path(identifier)
+        # Before the move: a name that is still its own does no harm, one that is lost cannot be told any more.
+        names = [*former_names(self._file_io, source), FormerName(identifier.full_name, self._clock.now_ms())]
+        write_former_names(self._file_io, source, names)
+        self._file_io.move_directory(source, self._path(target))
+        for listener in self._listeners:
+            listener.notify_table_renamed(identifier, target)
         return self.table(target.full_name)
+
+    def former_names(self, name: str) -> list[FormerName]:
+        """The names that a table had before, oldest first."""
+        return former_names(self._file_io, self._path(Identifier.parse(name)))
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Delete a table with all its snapshots, tags, branches and files."""

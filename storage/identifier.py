@@ -1,7 +1,7 @@
 """Names of tables as users type them: `db.t`, `db.t$snapshots`, `db.t$branch_b`, `db.t$branch_b$snapshots`."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .errors import InvalidRequest
 
@@ -53,6 +53,8 @@ class SnapshotRef:
     table: str
     branch: str
     snapshot_id: int
+    # When it was committed, where that is known: numbers of snapshots that were taken back are given again.
+    time_ms: int | None = field(default=None, compare=False)
 
     @property
     def table_name(self) -> str:

@@ -29,6 +29,7 @@ from .metadata.schema_change import SchemaChange, SetOptions, next_schema
 from .metadata.snapshot import ANALYZE, BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from .metadata.table_store import TableStore
 from .read.changes import changes_schema, latest_schema, plan_changes
+from .read.contributors import contributors
 from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split_read import ReadRequest
@@ -125,7 +126,7 @@ class Table:
 
     def _ref(self, store: TableStore, snapshot: Snapshot) -> SnapshotRef:
         one = store.identifier
-        return SnapshotRef(self._catalog_name, one.database, one.table, one.branch, snapshot.id)
+        return SnapshotRef(self._catalog_name, one.database, one.table, one.branch, snapshot.id, snapshot.time_ms)
 
     def changes_of(self, snapshot: Snapshot) -> "CommitSummary":
         """What a snapshot added and took away, from its manifests alone."""
@@ -154,6 +155,17 @@ class Table:
                 break
             snapshot = earlier
         return None if snapshot is None else self._ref(store, snapshot)
+
+    def contributors(self, partition: Mapping[str, Any], version: Version = None) -> list[SnapshotRef]:
+        """The snapshots that the rows of a partition come from at a version, newest first, as far as history goes back.
+
+        A compaction only moves rows: those whose rows it moved are told.
+        """
+        store, snapshot = resolve_version(self._store, self._version if version is None else version)
+        if snapshot is None:
+            return []
+        wanted = self.partition_values(partition)
+        return [self._ref(store, one) for one in contributors(store, snapshot, wanted)]
 
     @property
     def tags(self) -> Tags:
@@ -349,10 +361,12 @@ class Table:
             return None
         return self.new_commit().commit([message], deleted=deleted, operation=operation)
 
-    def truncate(self) -> Snapshot | None:
+    def truncate(
+        self, *, commit_id: CommitId | None = None, properties: Mapping[str, str] | None = None
+    ) -> Snapshot | None:
         """Delete all rows. Returns the snapshot; None if there were none."""
         self._check_writable()
-        return self.new_commit().commit([], overwrite=Overwrite(), operation="TRUNCATE")
+        return self.commit_messages([], Overwrite(), commit_id, properties, "TRUNCATE")
 
     def alter(self, *changes: SchemaChange) -> "Table":
         """Change columns and options in one step: a new version of the schema. Returns the table under it.

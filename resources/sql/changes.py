@@ -14,6 +14,7 @@ from storage.sql.dialect import HINT_OPTIONS
 from storage.sql.predicate_text import literal_of
 
 from .engines import APPEND, DYNAMIC, OVERWRITE, Engine
+from .fill import Fill
 from .names import Names
 from .place import at
 from .query import Query
@@ -32,12 +33,12 @@ class Job:
     name: str
     recorder: LineageRecorder
 
-    def how(self, sources: Sequence[SnapshotRef]) -> dict[str, Any]:
+    def how(self, sources: Sequence[SnapshotRef], properties: Mapping[str, str]) -> dict[str, Any]:
         """Commit id and properties of a change that was made from snapshots."""
         now_ms = Clock().now_ms()
         identifier = (now_ms << _CHANCE_BITS) | random.getrandbits(_CHANCE_BITS)
         commit_id = CommitId(self.name, identifier, exact=True, not_before_ms=now_ms)
-        return {"commit_id": commit_id, "properties": sources_property(sources)}
+        return {"commit_id": commit_id, "properties": {**sources_property(sources), **properties}}
 
 
 def job_name(options: Mapping[str, str]) -> str:
@@ -125,27 +126,24 @@ def query_of(insert: exp.Insert) -> exp.Expr:
     return source
 
 
-def fitted(query: exp.Expr, names: Sequence[str], target: Target) -> exp.Expr:
-    """A query whose columns are the table's, in its order: by position, those left out null, the partition's filled in."""
+def fitted(names: Sequence[str], target: Target) -> list[Fill]:
+    """How the columns of a query become the table's: by position, those left out null, the partition's filled in.
+
+    Raises InvalidRequest if there are too many or too few, or a column that must not be null gets nothing.
+    """
     if len(names) != len(target.columns):
         raise InvalidRequest(
             f"{target.table.identifier} takes {len(target.columns)} columns ({', '.join(target.columns)}), the query gives "
             f"{len(names)} ({', '.join(names)})."
         )
     given = dict(zip(target.columns, range(len(names)), strict=True))
-    inner = [exp.to_identifier(f"c{number}") for number in range(len(names))]
-    selected = []
+    found = []
     for field in target.table.schema.fields:
-        value: exp.Expr = exp.Null()
-        if field.name in given:
-            value = exp.column(inner[given[field.name]].copy())
-        elif field.name in target.partition:
-            value = exp.Literal.string(target.partition[field.name])
-        elif not field.type.nullable:
+        fill = Fill(field.name, given.get(field.name), target.partition.get(field.name))
+        if fill.position is None and fill.value is None and not field.type.nullable:
             raise InvalidRequest(f"Column {field.name!r} of {target.table.identifier} is NOT NULL and gets no value.")
-        selected.append(exp.alias_(value, exp.to_identifier(field.name, quoted=True)))
-    named = exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier("q"), columns=inner))
-    return exp.select(*selected).from_(named)
+        found.append(fill)
+    return found
 
 
 def written(target: Table, snapshot: Any, verb: str) -> Result:

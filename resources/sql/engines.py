@@ -12,6 +12,7 @@ from sqlglot import exp
 from storage import InvalidRequest, Snapshot, Table
 from storage.engines.merge_clauses import MergeClause
 
+from .fill import Fill
 from .query import Input, Query
 from .result import Result
 
@@ -42,6 +43,10 @@ class Engine(ABC):
     @abstractmethod
     def columns(self, rows: Rows) -> pa.Schema:
         """Names and types of rows."""
+
+    @abstractmethod
+    def fill(self, rows: Rows, fills: Sequence[Fill]) -> Rows:
+        """The columns of a table, made from those of a query."""
 
     @abstractmethod
     def write(
@@ -100,6 +105,13 @@ class DuckDbEngine(Engine):
 
     def columns(self, rows: pa.Table) -> pa.Schema:
         return rows.schema
+
+    def fill(self, rows: pa.Table, fills: Sequence[Fill]) -> pa.Table:
+        columns = [
+            rows.column(one.position) if one.position is not None else pa.repeat(pa.scalar(one.value), rows.num_rows)
+            for one in fills
+        ]
+        return pa.table(columns, [one.name for one in fills])
 
     def write(
         self,
@@ -193,6 +205,18 @@ class SparkEngine(Engine):
         from storage.engines.spark_types import arrow_schema_of
 
         return arrow_schema_of(rows.schema)
+
+    def fill(self, rows: "DataFrame", fills: Sequence[Fill]) -> "DataFrame":
+        from pyspark.sql import functions as F
+
+        # Names may occur twice: positions do not.
+        numbered = rows.toDF(*[f"c{number}" for number in range(len(rows.columns))])
+        return numbered.select(
+            *[
+                (F.lit(one.value) if one.position is None else F.col(f"c{one.position}")).alias(one.name)
+                for one in fills
+            ]
+        )
 
     def write(
         self,

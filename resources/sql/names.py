@@ -41,6 +41,11 @@ class Settings:
     database: str = "default"
     options: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def place(self) -> str:
+        """`catalog.database`."""
+        return f"{self.catalog}.{self.database}"
+
 
 @dataclass(frozen=True)
 class Place:
@@ -76,10 +81,19 @@ class Source:
 class Names:
     """Looks names up for one session."""
 
-    def __init__(self, session: Session, settings: Settings, open_table: Callable[[str], Table] | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        settings: Settings,
+        open_table: Callable[[str], Table] | None = None,
+        opened: str = CATALOG_NAME,
+        target: Table | None = None,
+    ) -> None:
         self._session = session
         self._settings = settings
         self._open = open_table
+        self._opened = opened
+        self._target = target
 
     def place(self, node: exp.Table) -> Place:
         """Complete a name with what USE said. Raises InvalidRequest for what is no name of a table."""
@@ -103,7 +117,11 @@ class Names:
         place = self.place(node)
         try:
             self.refuse_read_only(place)
-            return self.catalog(place).table(str(place.identifier))
+            if self._target is not None:
+                return self._target
+            table = self.catalog(place).table(str(place.identifier))
+            self._session.reconcile(table, place.catalog)
+            return table
         except NotFound as error:
             raise at(node, NotFound(f"{error}{self._nearest(place)}")) from None
         except StorageError as error:
@@ -131,7 +149,7 @@ class Names:
         hints = dict(node.meta.get(HINT_OPTIONS) or ())
         catalog = self.catalog(place)
         try:
-            default = place.catalog == CATALOG_NAME and self._open is not None
+            default = place.catalog == self._opened and self._open is not None
             asks = _version(node, hints)
             table = self._open(str(plain)) if default and asks is None and self._open else catalog.table(str(plain))
         except NotFound as error:

@@ -119,7 +119,7 @@ def _tables(tree: exp.Expr) -> Iterator[exp.Table]:
 
 def _pruned(tree: exp.Expr, inputs: list[Input]) -> list[Input]:
     schema: dict[str, Any] = {
-        one.view: {field.name: _sql_type(field.type) for field in one.source.schema} for one in inputs
+        one.view: {field.name: sql_type(field.type) for field in one.source.schema} for one in inputs
     }
     try:
         analysed = qualify(tree.copy(), schema=schema, dialect=SnaplineSql, identify=False)
@@ -237,7 +237,7 @@ def _predicate(condition: exp.Expr, types: Mapping[str, tuple[str, str]]) -> Pre
         return None
 
 
-def _sql_type(kind: pa.DataType) -> str:
+def sql_type(kind: pa.DataType) -> str:
     return next((name for matches, name in _SQL_TYPES if matches(kind)), "TEXT")
 
 

@@ -4,9 +4,8 @@ A SELECT becomes views of pinned snapshots, read by Spark or DuckDB. An INSERT, 
 that it read, and its commit carries them. What SET and USE say stands until the session ends.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from lineage import LineageRecorder
+from lineage import LineageRecorder, columns_property
 from storage import InvalidRequest, SnapshotRef, StorageError, Table
 from storage.sql.dialect import (
     AlterTable,
@@ -31,8 +30,9 @@ from storage.sql.dialect import (
     UseCatalog,
 )
 
-from ..session import Session
+from ..session import CATALOG_NAME, Session
 from . import changes
+from .columns import column_sources
 from .definitions import Definitions
 from .engines import DuckDbEngine, Engine, SparkEngine
 from .names import Names, Place, Settings
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 ENGINES = ("spark", "duckdb")
 _RUNTIME_MODE = "execution.runtime-mode"
+# Snapshot properties: the statement that made the change, and the catalog and database that completed its names.
+STATEMENT_PROPERTY = "snapline.statement"
+PLACE_PROPERTY = "snapline.statement.place"
 _views = count()
 
 
@@ -58,11 +61,17 @@ class Statements:
         session: Session,
         start_spark: "Callable[[], SparkSession] | None" = None,
         open_table: Callable[[str], Table] | None = None,
+        *,
+        opened: str = CATALOG_NAME,
+        target: Table | None = None,
     ) -> None:
-        """`open_table` decides at which version a table of the default catalog is read; by default the latest."""
+        """`open_table` decides at which version a table of the catalog `opened` is read; by default the latest.
+
+        `target`: what is changed instead of the table that a statement names.
+        """
         self._session = session
         self.settings = Settings()
-        self._names = Names(session, self.settings, open_table)
+        self._names = Names(session, self.settings, open_table, opened, target)
         self._definitions = Definitions(session, self.settings, self._names)
         self._engines: dict[str, Engine] = {
             "duckdb": DuckDbEngine(), "spark": SparkEngine(start_spark or self._start_spark)
@@ -165,12 +174,16 @@ class Statements:
         if self.settings.options.get(_RUNTIME_MODE) == "streaming":
             return insert_stream(self, tree, target, place, engine)
         query = self.prepare(changes.query_of(tree))
-        rows = engine.rows(query)
-        fitted = changes.fitted(query.tree, engine.columns(rows).names, target)
-        sources = changes.references(query)
-        rows = engine.rows(replace(query, tree=fitted))
+        return self._write(tree, target, query, engine.rows(query), engine)
+
+    def _write(self, tree: exp.Insert, target: changes.Target, query: Query, rows: Any, engine: Engine) -> Result:
+        """Commit the rows of a query, with the statement's text and what its columns are computed from."""
+        place = self._names.place(target.node)
+        fills = changes.fitted(engine.columns(rows).names, target)
+        rows = engine.fill(rows, fills)
+        made = self._said(tree) | columns_property(column_sources(query, fills))
         try:
-            with self._job(place.catalog, target.table, sources) as how:
+            with self._job(place.catalog, target.table, changes.references(query), made) as how:
                 how["change_tracking"] = target.change_tracking
                 warehouse = self._names.warehouse(place)
                 snapshot = engine.write(rows, target.table, warehouse, target.mode, target.partition, how)
@@ -178,8 +191,14 @@ class Statements:
             raise at(target.node, error) from None
         return changes.written(target.table, snapshot, "insert")
 
+    def _said(self, tree: exp.Expr) -> dict[str, str]:
+        """The properties by which a change can be made again."""
+        return {STATEMENT_PROPERTY: tree.sql(SnaplineSql), PLACE_PROPERTY: self.settings.place}
+
     @contextmanager
-    def _job(self, catalog: str, table: Table, sources: Sequence[SnapshotRef]) -> Iterator[dict[str, Any]]:
+    def _job(
+        self, catalog: str, table: Table, sources: Sequence[SnapshotRef], properties: Mapping[str, str] | None = None
+    ) -> Iterator[dict[str, Any]]:
         """What a change's commit carries. The tables of its job are recorded; forgotten if a new job never commits."""
         job = changes.Job(changes.job_name(self.settings.options), self._session.recorder_of(catalog))
         store = self._session.lineage_stores[catalog]
@@ -187,7 +206,7 @@ class Statements:
         one = table.identifier
         job.recorder.record_job(job.name, sources, [SnapshotRef(catalog, one.database, one.table, one.branch, 0)])
         try:
-            yield job.how(sources)
+            yield job.how(sources, properties or {})
         except BaseException:
             if not known:
                 store.delete_tables(job.name)
@@ -201,12 +220,12 @@ class Statements:
         names = {node.alias_or_name.lower(): "target", node.name.lower(): "target"}
         condition = tree.args.get("where")
         where = engine.text(changes.renamed(condition.this, names, "target")) if condition else "TRUE"
-        with self._job(place.catalog, table, ()) as how:
+        with self._job(place.catalog, table, _own(table), self._said(tree)) as how:
             if isinstance(tree, exp.Update):
                 values = changes.assignments(tree.expressions, names, "target", engine)
                 snapshot = engine.update(table, warehouse, where, values, how)
             elif condition is None:
-                snapshot = table.truncate()
+                snapshot = table.truncate(**how)
             else:
                 snapshot = engine.delete(table, warehouse, where, how)
         return changes.written(table, snapshot, "change")
@@ -222,7 +241,8 @@ class Statements:
         source = engine.rows(query)
         clauses = changes.merge_clauses(tree, names, table.schema.column_names, engine)
         on = engine.text(changes.renamed(tree.args["on"], names, None))
-        with self._job(place.catalog, table, changes.references(query)) as how:
+        sources = [*_own(table), *changes.references(query)]
+        with self._job(place.catalog, table, sources, self._said(tree)) as how:
             snapshot = engine.merge(source, table, self._names.warehouse(place), on, clauses, how)
         return changes.written(table, snapshot, "merge")
 
@@ -234,9 +254,11 @@ class Statements:
         if self._definitions.exists(tree) and tree.args.get("exists"):
             return Result("The table exists; nothing was written.")
         prepared = self.prepare(query)
-        table = self._definitions.create_table(tree, engine.columns(engine.rows(prepared)))
+        rows = engine.rows(prepared)
+        self._definitions.create_table(tree, engine.columns(rows))
         node = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
-        return self._insert(exp.Insert(this=node.copy(), expression=query.copy()), engine)
+        insert = exp.Insert(this=node.copy(), expression=query.copy())
+        return self._write(insert, changes.target_of(insert, self._names), prepared, rows, engine)
 
     # --- settings
 
@@ -312,3 +334,9 @@ def parse(text: str) -> list[exp.Expr]:
     if not found:
         raise InvalidRequest("There is no statement in the text.")
     return found
+
+
+def _own(table: Table) -> list[SnapshotRef]:
+    """The snapshot whose rows a change begins with."""
+    ref = table.last_change()
+    return [] if ref is None else [ref]

@@ -52,8 +52,7 @@ def insert_stream(
     query = statements.prepare(changes.query_of(tree))
     frames = {one.view: _frame(engine, one) for one in query.inputs}
     rows = engine.over(frames, query.tree)
-    fitted = changes.fitted(query.tree, rows.columns, target)
-    rows = engine.cast(engine.over(frames, fitted), target.table)
+    rows = engine.cast(engine.fill(rows, changes.fitted(rows.columns, target)), target.table)
     sources = [_planned(one.source) for one in query.inputs if one.source.table is not None]
     one = target.table.identifier
     sink = SnapshotRef(place.catalog, one.database, one.table, one.branch, 0)

@@ -31,9 +31,13 @@ _CLOCK_SKEW_MS = 3_600_000
 
 
 class CommitListener(Protocol):
-    """Told of every commit once it is visible. It runs after the fact: what it raises cannot undo the commit."""
+    """Told of what has happened to tables. It runs after the fact: what it raises cannot undo it."""
 
-    def notify_commit_complete(self, identifier: Identifier, snapshot: Snapshot) -> None: ...
+    def notify_commit_complete(self, identifier: Identifier, snapshot: Snapshot) -> None:
+        """A snapshot has become visible."""
+
+    def notify_table_renamed(self, identifier: Identifier, new: Identifier) -> None:
+        """A table goes by another name from now on."""
 
 
 @dataclass(frozen=True, slots=True)

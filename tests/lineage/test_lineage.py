@@ -229,7 +229,7 @@ def test_options_that_lead_to_no_store_are_explained(options: dict[str, str], me
 
 
 def test_urls_of_the_lineage_document_are_understood() -> None:
-    from lineage.sql_store import database_url
+    from lineage.database_url import database_url
 
     given = {"jdbc.url": "jdbc:mysql://host:3306/", "jdbc.username": "me", "jdbc.password": "p"}
     url = database_url(given)

@@ -1,0 +1,174 @@
+"""Make a snapshot again from exactly the snapshots it was made from, in a scratch branch, and say how the two differ."""
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lineage import sources_of
+from storage import CommitId, InvalidRequest, NotFound, Overwrite, Snapshot, SnapshotRef, Table
+from storage.engines.duckdb_compare import Comparison, compare
+
+from .session import Session
+from .sql.statements import PLACE_PROPERTY, STATEMENT_PROPERTY, Statements
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from .table_asset import TableAsset
+
+_CODE_PROPERTY = "snapline.code-version"
+_PARTITIONS_PROPERTY = "snapline.partitions"
+Sources = Mapping[tuple[str, str], SnapshotRef]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came of it. `comparison`: the snapshot before, what was made again after. `branch` holds the rows, if kept."""
+
+    ref: SnapshotRef
+    comparison: Comparison
+    warnings: tuple[str, ...] = ()
+    branch: str | None = None
+
+
+class Reproducer:
+    """Runs what made a snapshot again. `assets`: the table assets by table, for snapshots that an asset made."""
+
+    def __init__(
+        self,
+        session: Session,
+        assets: "Callable[[], Mapping[str, TableAsset]]",
+        start_spark: "Callable[[], SparkSession]",
+    ) -> None:
+        self._session = session
+        self._assets = assets
+        self._spark = start_spark
+
+    def reproduce(self, ref: SnapshotRef, *, engine: str = "duckdb", keep: bool = False) -> Reproduction:
+        """Make a snapshot again in a scratch branch, which goes afterwards unless it is to be kept.
+
+        `engine` runs what was made by SQL. Raises InvalidRequest for a snapshot of which it is not known how it was made,
+        NotFound for one whose sources, or whose table before it, have expired.
+        """
+        table = self._session.catalog_of(ref.catalog).table(ref.table_name)
+        snapshot = table.snapshot(ref.snapshot_id)
+        assert snapshot is not None
+        sources = {(one.catalog, one.table_name): one for one in sources_of(snapshot)}
+        missing = [str(one) for one in sources.values() if self._session.fate(one)]
+        if missing:
+            raise NotFound(f"{ref} was made from {', '.join(missing)}, which can no longer be read.")
+        with self._scratch(table, snapshot, keep) as scratch:
+            if STATEMENT_PROPERTY in (snapshot.properties or {}):
+                warnings = self._run_statement(scratch, snapshot, self._opener(sources, ref.catalog), engine)
+            else:
+                warnings = self._run_asset(scratch, snapshot, self._opener(sources, ref.catalog), ref)
+            found = compare(table.pinned(ref.snapshot_id), scratch)
+        return Reproduction(ref, found, tuple(warnings), scratch.identifier.branch if keep else None)
+
+    def _opener(self, sources: Sources, catalog: str) -> Callable[[str], Table]:
+        def open_table(name: str) -> Table:
+            ref = sources.get((catalog, name))
+            if ref is None:
+                raise InvalidRequest(
+                    f"{name} is read now, and was not when the snapshot was made: the code has changed since."
+                )
+            return self._session.catalog_of(catalog).table(name).pinned(ref.snapshot_id)
+
+        return open_table
+
+    def _run_statement(
+        self, scratch: Table, snapshot: Snapshot, open_table: Callable[[str], Table], engine: str
+    ) -> list[str]:
+        properties = snapshot.properties or {}
+        catalog, _, database = properties[PLACE_PROPERTY].partition(".")
+        statements = Statements(self._session, self._spark, open_table, opened=catalog, target=scratch)
+        statements.settings.catalog, statements.settings.database = catalog, database
+        statements.settings.options["pipeline.name"] = scratch.identifier.branch
+        statements.run(properties[STATEMENT_PROPERTY], engine)
+        return []
+
+    def _run_asset(
+        self, scratch: Table, snapshot: Snapshot, open_table: Callable[[str], Table], ref: SnapshotRef
+    ) -> list[str]:
+        from storage.engines.spark_reader import read_scan
+
+        name = f"{ref.database}.{ref.table}"
+        asset = self._assets().get(name)
+        if asset is None:
+            raise InvalidRequest(
+                f"{ref} was made by {snapshot.commit_user!r}, which is neither SQL nor a table asset of this platform: "
+                "what it did cannot be run again."
+            )
+        warehouse = self._session.catalog_of(ref.catalog).warehouse
+
+        def read(table_name: str, in_arrow: bool) -> Any:
+            table = open_table(table_name)
+            return table.to_arrow() if in_arrow else read_scan(self._spark(), table, table.scan(), warehouse)
+
+        properties = snapshot.properties or {}
+        keys = [one for one in properties.get(_PARTITIONS_PROPERTY, "").split(",") if one]
+        rows = asset.rows(read, _context(keys), self._spark)
+        _write(scratch, rows, asset.mode, list((asset.partitions(keys) or {}).values()), warehouse)
+        then = properties.get(_CODE_PROPERTY, "")
+        if then and then != asset.code_version:
+            return [f"The code of {name} has changed since: version {asset.code_version} now, {then} then."]
+        return []
+
+    @contextmanager
+    def _scratch(self, table: Table, snapshot: Snapshot, keep: bool) -> Iterator[Table]:
+        """A branch that stands where the table stood before the snapshot."""
+        name = f"reproduce-{snapshot.id}-{uuid.uuid4().hex[:8]}"
+        before = table.store.snapshots.find(snapshot.id - 1)
+        if before is None and snapshot.id > 1:
+            raise NotFound(f"Snapshot {snapshot.id - 1} of {table.identifier}, which was changed, has expired.")
+        if before is None:
+            table.branches.create(name, empty=True)
+        else:
+            table.branches.create(name, snapshot_id=before.id)
+        try:
+            yield table.on_branch(name)
+        except BaseException:
+            keep = False
+            raise
+        finally:
+            # What happens here is nobody's lineage.
+            for store in self._session.lineage_stores.values():
+                store.delete_tables(name)
+                store.delete_snapshots(name)
+            if not keep:
+                table.branches.delete(name)
+
+
+def _write(scratch: Table, rows: Any, mode: str, partitions: list[dict[str, str]], warehouse: str) -> None:
+    """Commit rows the way that an asset does."""
+    from storage.engines import spark_writer
+
+    commit_id = CommitId(scratch.identifier.branch)
+    if not isinstance(rows, pa.Table):
+        spark_writer.write_frame(
+            rows, scratch, warehouse, mode=spark_writer.OVERWRITE_PARTITIONS if partitions else mode,
+            partitions=partitions or None, commit_id=commit_id,
+        )  # fmt: skip
+    elif mode == spark_writer.APPEND and not partitions:
+        scratch.write(rows, commit_id=commit_id)
+    else:
+        with scratch.new_write(replaces=True) as writer:
+            writer.write(rows)
+            message = writer.prepare_commit()
+        overwrite = Overwrite(dynamic=mode == spark_writer.OVERWRITE_PARTITIONS)
+        if partitions:
+            overwrite = Overwrite(matching=tuple(scratch.partition_values(one) for one in partitions))
+        scratch.commit_messages([message], overwrite, commit_id, {}, "OVERWRITE")
+
+
+def _context(partition_keys: list[str]) -> Any:
+    """What a function that asks for its context gets: the partition keys, and a log."""
+    import dagster as dg
+
+    if not partition_keys:
+        return dg.build_asset_context()
+    return dg.build_asset_context(partition_key_range=dg.PartitionKeyRange(partition_keys[0], partition_keys[-1]))

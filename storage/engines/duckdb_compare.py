@@ -1,0 +1,157 @@
+"""Two versions of a table, compared row by row and column by column, by DuckDB."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import duckdb
+import pyarrow as pa
+
+from ..errors import InvalidRequest
+from ..table import Table
+from .duckdb_views import add_scan
+from .duckdb_views import quoted as _q
+
+_LEFT, _RIGHT = "before", "after"
+_SHOWN_ROWS = 20
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How two versions differ. Rows are matched by key; without one, equal rows are, each as often as it occurs.
+
+    `changed_columns`: for each column in how many matched rows it differs. `examples`: the first rows that differ, with
+    the column `difference` (added, removed, changed), the key, and for changed columns `<name> before` and `<name> after`;
+    for tables without a key whole rows.
+    """
+
+    rows_before: int
+    rows_after: int
+    added: int
+    removed: int
+    changed: int
+    changed_columns: Mapping[str, int] = field(default_factory=dict)
+    columns_added: tuple[str, ...] = ()
+    columns_removed: tuple[str, ...] = ()
+    examples: pa.Table | None = None
+
+    @property
+    def identical(self) -> bool:
+        return not (self.added or self.removed or self.changed or self.columns_added or self.columns_removed)
+
+    def describe(self) -> str:
+        """A sentence."""
+        if self.identical:
+            return f"identical: {self.rows_after} rows"
+        parts = [
+            f"{count} rows {what}"
+            for count, what in ((self.added, "added"), (self.removed, "removed"), (self.changed, "changed")) if count
+        ]  # fmt: skip
+        if self.changed_columns:
+            parts[-1] += f" ({', '.join(f'{name}: {count}' for name, count in self.changed_columns.items())})"
+        parts += [f"column {name} added" for name in self.columns_added]
+        parts += [f"column {name} removed" for name in self.columns_removed]
+        return ", ".join(parts)
+
+
+def compare(before: Table, after: Table, *, where: str | None = None, tolerance: float = 1e-9) -> Comparison:
+    """How the rows of two tables, or of two versions or branches of one, differ.
+
+    `where` restricts both sides. Floating-point numbers count as equal if they differ by no more than `tolerance` of the
+    larger one: sums come out differently in the last digits when rows are added up in another order. Raises InvalidRequest
+    if the keys are not the same.
+    """
+    left, right = before.scan(), after.scan()
+    key = list(left.store.schema.primary_keys)
+    if key != list(right.store.schema.primary_keys):
+        raise InvalidRequest(
+            f"{before.identifier} and {after.identifier} have different primary keys and cannot be compared row by row."
+        )
+    names = [name for name in left.schema.names if name in right.schema.names]
+    connection = duckdb.connect(config={"threads": 4})
+    try:
+        for name, scan in ((_LEFT, left), (_RIGHT, right)):
+            add_scan(connection, "whole", name, scan)
+            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM whole.{name} WHERE {where or 'TRUE'}")
+        compared = _Compared(connection, key, names, right.schema, tolerance)
+        found = compared.by_key() if key else compared.as_multisets()
+        return Comparison(
+            *found[:-2],
+            columns_added=tuple(name for name in right.schema.names if name not in names),
+            columns_removed=tuple(name for name in left.schema.names if name not in names),
+            changed_columns=found[-2], examples=found[-1],
+        )  # fmt: skip
+    finally:
+        connection.close()
+
+
+@dataclass
+class _Compared:
+    connection: duckdb.DuckDBPyConnection
+    key: list[str]
+    names: list[str]
+    schema: pa.Schema
+    tolerance: float
+
+    def _one(self, sql: str) -> tuple[int, ...]:
+        return tuple(int(value or 0) for value in self.connection.execute(sql).fetchall()[0])
+
+    def by_key(self) -> tuple[int, int, int, int, int, dict[str, int], pa.Table]:
+        values = [name for name in self.names if name not in self.key]
+        on = " AND ".join(f"l.{_q(name)} = r.{_q(name)}" for name in self.key)
+        first = _q(self.key[0])
+        differs = [self._differs(name) for name in values]
+        selected = ", ".join(f"({condition}) AS d{number}" for number, condition in enumerate(differs))
+        both = [f", l.{_q(name)} AS l{number}, r.{_q(name)} AS r{number}" for number, name in enumerate(values)]
+        self.connection.execute(
+            f"""CREATE TEMP TABLE matched AS SELECT
+                CASE WHEN l.{first} IS NULL THEN 'added' WHEN r.{first} IS NULL THEN 'removed'
+                     WHEN {" OR ".join(f"({one})" for one in differs) or "FALSE"} THEN 'changed' ELSE '' END AS difference,
+                {", ".join(f"coalesce(l.{_q(name)}, r.{_q(name)}) AS {_q(name)}" for name in self.key)}
+                {", " + selected if selected else ""}{"".join(both)}
+                FROM {_LEFT} l FULL OUTER JOIN {_RIGHT} r ON {on}"""
+        )
+        rows = self._one(f"SELECT (SELECT count(*) FROM {_LEFT}), (SELECT count(*) FROM {_RIGHT})")
+        kinds = self._one(
+            "SELECT " + ", ".join(f"count(*) FILTER (difference = '{one}')" for one in ("added", "removed", "changed"))
+            + " FROM matched"
+        )  # fmt: skip
+        counts: dict[str, int] = {}
+        if values and kinds[2]:
+            found = self._one(
+                "SELECT " + ", ".join(f"count(*) FILTER (d{number})" for number in range(len(values)))
+                + " FROM matched WHERE difference = 'changed'"
+            )  # fmt: skip
+            counts = {name: count for name, count in zip(values, found, strict=True) if count}
+        shown = ", ".join(
+            f"l{number} AS {_q(f'{name} {_LEFT}')}, r{number} AS {_q(f'{name} {_RIGHT}')}"
+            for number, name in enumerate(values) if name in counts
+        )  # fmt: skip
+        keys = ", ".join(map(_q, self.key))
+        examples = self.connection.sql(
+            f"SELECT difference, {keys}{', ' + shown if shown else ''} FROM matched WHERE difference <> '' "
+            f"ORDER BY {keys} LIMIT {_SHOWN_ROWS}"
+        ).to_arrow_table()
+        return rows[0], rows[1], *kinds[:3], counts, examples  # type: ignore[return-value]
+
+    def _differs(self, name: str) -> str:
+        left, right = f"l.{_q(name)}", f"r.{_q(name)}"
+        if pa.types.is_floating(self.schema.field(name).type) and self.tolerance:
+            near = f"abs({left} - {right}) <= {self.tolerance} * greatest(abs({left}), abs({right}))"
+            return f"{left} IS DISTINCT FROM {right} AND NOT coalesce({near}, FALSE)"
+        return f"{left} IS DISTINCT FROM {right}"
+
+    def as_multisets(self) -> tuple[int, int, int, int, int, dict[str, int], pa.Table]:
+        columns = ", ".join(map(_q, self.names))
+        for view, one, other in (("gone", _LEFT, _RIGHT), ("come", _RIGHT, _LEFT)):
+            self.connection.execute(
+                f"CREATE TEMP TABLE {view} AS SELECT {columns} FROM {one} EXCEPT ALL SELECT {columns} FROM {other}"
+            )
+        counts = self._one(
+            f"SELECT (SELECT count(*) FROM {_LEFT}), (SELECT count(*) FROM {_RIGHT}), "
+            "(SELECT count(*) FROM come), (SELECT count(*) FROM gone)"
+        )
+        examples = self.connection.sql(
+            f"(SELECT 'removed' AS difference, * FROM gone LIMIT {_SHOWN_ROWS // 2}) UNION ALL "
+            f"(SELECT 'added' AS difference, * FROM come LIMIT {_SHOWN_ROWS // 2})"
+        ).to_arrow_table()
+        return counts[0], counts[1], counts[2], counts[3], 0, {}, examples

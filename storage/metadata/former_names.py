@@ -1,0 +1,38 @@
+"""The names that a table had before: snapshots of other tables may say that they were made from those.
+
+The file `FORMER-NAMES` in the table's directory lists them with the time until which each was its name. Readers of the
+format do not look at it.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import CorruptData
+from ..file_io import FileIO
+
+_FILE = "FORMER-NAMES"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FormerName:
+    """`name` (`db.t`) meant this table until `until_ms`, in milliseconds since 1970."""
+
+    name: str
+    until_ms: int
+
+
+def former_names(file_io: FileIO, root: str) -> list[FormerName]:
+    """Oldest first. Raises CorruptData for a file that cannot be read."""
+    path = f"{root}/{_FILE}"
+    text = file_io.read_text_or_none(path)
+    try:
+        return [] if text is None else [FormerName(str(name), int(until)) for name, until in json.loads(text)]
+    except (ValueError, TypeError) as error:
+        raise CorruptData(f"{path} does not list names: {error}") from None
+
+
+def write_former_names(file_io: FileIO, root: str, names: Sequence[FormerName]) -> None:
+    """Write the list anew."""
+    rows = [[one.name, one.until_ms] for one in names]
+    file_io.overwrite(f"{root}/{_FILE}", json.dumps(rows).encode())
