@@ -13,6 +13,7 @@ from .entities import (
     sources_property,
     was_replaced,
 )
+from .forget import forget
 from .graph import Direction, Edge, LineageGraph, neighbour_tables, trace
 from .questions import AncestryDifference, Lag, aligned, ancestry_difference, freshness, impact
 from .recorder import RUN_PROPERTY, LineageRecorder, rebuild, reconcile
@@ -37,6 +38,7 @@ __all__ = [
     "columns_of",
     "columns_property",
     "dot",
+    "forget",
     "freshness",
     "impact",
     "mermaid",

@@ -144,7 +144,7 @@ class LineageRecorder:
             store = self._stores[catalog]
             place = {"job": job, "database": database, "table": table, "branch": branch}
             # When a job was built its tables were recorded in advance; its first commit is what can be told again.
-            new = self._snapshots and not store.snapshots(side, **place)
+            new = self._snapshots and not store.has_snapshots(side, **place)
             store.store_tables(side, [TableLineage(job, database, table, branch, moment)], replace=new)
         self.store.store_columns(columns)
 
@@ -162,6 +162,19 @@ class LineageRecorder:
                     if one.catalog == catalog
                 ]
                 store.store_tables(side, rows)
+
+    def record_startup(self, job: str, refs: Iterable[SnapshotRef], *, anew: bool = False) -> None:
+        """Record the versions that a job begins with; what it began with before stays, unless it begins anew."""
+        listed = list(refs)
+        for catalog, store in self._stores.items():
+            rows = [
+                JobStartup(job, one.database, one.table, one.branch, one.snapshot_id)
+                for one in listed
+                if one.catalog == catalog
+            ]
+            if anew and rows:
+                store.delete_startups(job)
+            store.store_startups(rows)
 
 
 def _number(ref: SnapshotRef) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, create_engine, delete, event, select, text, update
+from sqlalchemy import ColumnElement, Connection, Engine, Table, create_engine, delete, event, select, text, update
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import OperationalError
@@ -86,6 +86,12 @@ class SqlLineageStore(LineageStore):
     def snapshots(self, side: Side, **where: Any) -> Sequence[SnapshotLineage]:
         return self._select(_SNAPSHOTS[side], SnapshotLineage, where)
 
+    def has_snapshots(self, side: Side, **where: Any) -> bool:
+        table = _SNAPSHOTS[side]
+        statement = select(table.c.snapshot_id).where(*_conditions(table, where)).limit(1)
+        with self._engine.connect() as connection:
+            return connection.execute(statement).first() is not None
+
     def columns(self, **where: Any) -> Sequence[ColumnLineage]:
         return self._select(schema.column_lineage, ColumnLineage, where)
 
@@ -161,10 +167,8 @@ class SqlLineageStore(LineageStore):
 
     def _select(self, table: Table, kind: type, where: Mapping[str, Any]) -> list[Any]:
         names = [field.name for field in fields(kind)]
-        statement = select(*(table.c[name] for name in names)).order_by(*(table.c[name] for name in names))
-        for name, value in where.items():
-            column = table.c[name]
-            statement = statement.where(column.in_(value) if isinstance(value, list | tuple) else column == value)
+        columns = [table.c[name] for name in names]
+        statement = select(*columns).where(*_conditions(table, where)).order_by(*columns)
         with self._engine.connect() as connection:
             return [kind(*row) for row in connection.execute(statement)]
 
@@ -172,12 +176,15 @@ class SqlLineageStore(LineageStore):
         count = 0
         with self._engine.begin() as connection:
             for table in tables:
-                statement = delete(table)
-                for name, value in where.items():
-                    column = table.c[name]
-                    statement = statement.where(column.in_(value) if isinstance(value, list) else column == value)
-                count += connection.execute(statement).rowcount
+                count += connection.execute(delete(table).where(*_conditions(table, where))).rowcount
         return count
+
+
+def _conditions(table: Table, where: Mapping[str, Any]) -> list[ColumnElement[bool]]:
+    return [
+        table.c[name].in_(value) if isinstance(value, list | tuple) else table.c[name] == value
+        for name, value in where.items()
+    ]
 
 
 def _check_lengths(rows: Iterable[Mapping[str, Any]]) -> None:

@@ -49,6 +49,10 @@ class LineageStore(ABC):
     def snapshots(self, side: Side, **where: Any) -> Sequence[SnapshotLineage]: ...
 
     @abstractmethod
+    def has_snapshots(self, side: Side, **where: Any) -> bool:
+        """Whether `snapshots` would return any."""
+
+    @abstractmethod
     def columns(self, **where: Any) -> Sequence[ColumnLineage]: ...
 
     @abstractmethod

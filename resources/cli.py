@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from rich.progress import Progress
@@ -20,6 +20,9 @@ from storage import BATCH_COMMIT_IDENTIFIER, InvalidRequest, StorageError, Table
 from .quick_reads import run_query
 from .rendering import FORMATS, console, print_rows, rendered_table, size_text
 from .session import Session
+
+if TYPE_CHECKING:
+    from .table_asset import TableAsset
 
 _DEFINITIONS = "platform_assets.definitions"
 
@@ -576,21 +579,77 @@ def why_kept(session: Session, table: str, what: str) -> None:
 @click.option("--up", "direction", flag_value="up", default="up", help="What it was made from (default).")
 @click.option("--down", "direction", flag_value="down", help="What was made from it.")
 @click.option("--hops", type=click.IntRange(min=1), help="How far to go. Default: as far as there is.")
+@click.option("--partition", multiple=True, metavar="COLUMN=VALUE", help="Of the snapshots that its rows come from.")
 @click.option(
     "--format", "form", type=click.Choice(["tree", "json", "mermaid", "dot"]), default="tree", show_default=True
 )
 @click.pass_obj
-def lineage(session: Session, target: str, direction: Any, hops: int | None, form: str) -> None:
-    """Show which snapshots a snapshot was made from, or which it fed; `rebuild` reads all lineage off the tables."""
+def lineage(
+    session: Session, target: str, direction: Any, hops: int | None, partition: Sequence[str], form: str
+) -> None:
+    """Show which snapshots a snapshot was made from, or which it fed; `rebuild` reads all lineage off the tables.
+
+    Snapshots that cannot be read any more are marked: expired, taken back, replaced, dropped.
+    """
     if target == "rebuild":
-        count = rebuild(session.catalog, session.recorder)
+        names = session.catalog_names()
+        count = sum(rebuild(session.catalog_of(one), session.recorder_of(one)) for one in names)
         click.echo(f"Read the lineage of {count} snapshots off the tables.")
         return
-    graph = session.lineage(session.ref(target), direction, hops)
-    if form == "json":
-        click.echo(json.dumps(rows(graph), indent=2, ensure_ascii=False))
+    if partition:
+        graphs = session.partition_lineage(target, _assignments(partition), direction, hops)
     else:
-        click.echo({"mermaid": mermaid, "dot": dot, "tree": text_tree}[form](graph))
+        graphs = [session.lineage(session.ref(target), direction, hops)]
+    if form == "json":
+        click.echo(json.dumps([row for graph in graphs for row in rows(graph)], indent=2, ensure_ascii=False))
+        return
+    for graph in graphs:
+        click.echo(text_tree(graph, session.fate) if form == "tree" else {"mermaid": mermaid, "dot": dot}[form](graph))
+
+
+@cli.command("forget-lineage")
+@click.option("--older-than", type=Duration(), required=True, help="As in `90 d`.")
+@click.pass_obj
+def forget_lineage(session: Session, older_than: timedelta) -> None:
+    """Forget the lineage of snapshots that have expired, or are gone otherwise, and were committed so long ago."""
+    click.echo(f"Deleted {session.forget_lineage(older_than)} rows of lineage.")
+
+
+@cli.command()
+@click.argument("target", metavar="TABLE@SNAPSHOT|TABLE@TAG")
+@click.option("--engine", type=click.Choice(["spark", "duckdb"]), default="duckdb", show_default=True, help="For SQL.")
+@click.option("--keep", is_flag=True, help="Keep the scratch branch, to look at.")
+@click.pass_obj
+def reproduce(session: Session, target: str, engine: str, keep: bool) -> None:
+    """Make a snapshot again from exactly the snapshots it was made from, and say how what comes out differs.
+
+    Works for what a table asset or an SQL statement made. Exit code 1 if there are differences.
+    """
+    from .reproduce import Reproducer
+    from .spark import start_spark
+
+    found = Reproducer(session, _table_assets, lambda: start_spark(session.settings)).reproduce(
+        session.ref(target), engine=engine, keep=keep
+    )
+    for warning in found.warnings:
+        click.echo(f"Warning: {warning}", err=True)
+    click.echo(f"{found.ref}: {found.comparison.describe()}")
+    if not found.comparison.identical and found.comparison.examples is not None:
+        print_rows(found.comparison.examples, "table")
+    if found.branch:
+        click.echo(f"The rows are on the branch {found.branch}.")
+    if not found.comparison.identical:
+        raise SystemExit(1)
+
+
+def _table_assets() -> "dict[str, TableAsset]":
+    """The table assets of the platform, by table."""
+    from importlib import import_module
+
+    from .table_asset import table_assets
+
+    definitions = import_module(_DEFINITIONS).defs
+    return table_assets(list(definitions.assets or []))
 
 
 @cli.command()
@@ -633,7 +692,7 @@ def aligned(session: Session, names: Sequence[str], on: str) -> None:
 @click.pass_obj
 def delete_table_lineage(session: Session, job: str) -> None:
     """Forget which tables a job reads and writes."""
-    click.echo(f"Deleted {session.lineage_store.delete_tables(job)} rows of table lineage of job {job}.")
+    click.echo(f"Deleted {session.forget_job(job, tables=True)} rows of table lineage of job {job}.")
 
 
 @cli.command("delete-data-lineage")
@@ -641,7 +700,7 @@ def delete_table_lineage(session: Session, job: str) -> None:
 @click.pass_obj
 def delete_data_lineage(session: Session, job: str) -> None:
     """Forget which snapshots a job consumed and produced."""
-    click.echo(f"Deleted {session.lineage_store.delete_snapshots(job)} rows of data lineage of job {job}.")
+    click.echo(f"Deleted {session.forget_job(job, snapshots=True)} rows of data lineage of job {job}.")
 
 
 def _print(names: Sequence[str], found: Sequence[Sequence[Any]], title: str | None = None) -> None:

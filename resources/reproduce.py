@@ -12,16 +12,15 @@ from lineage import sources_of
 from storage import CommitId, InvalidRequest, NotFound, Overwrite, Snapshot, SnapshotRef, Table
 from storage.engines.duckdb_compare import Comparison, compare
 
+from .properties import CODE_PROPERTY, PARTITIONS_PROPERTY, PLACE_PROPERTY, STATEMENT_PROPERTY
 from .session import Session
-from .sql.statements import PLACE_PROPERTY, STATEMENT_PROPERTY, Statements
+from .sql import Statements
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from .table_asset import TableAsset
 
-_CODE_PROPERTY = "snapline.code-version"
-_PARTITIONS_PROPERTY = "snapline.partitions"
 Sources = Mapping[tuple[str, str], SnapshotRef]
 
 
@@ -96,6 +95,8 @@ class Reproducer:
     ) -> list[str]:
         from storage.engines.spark_reader import read_scan
 
+        from .partition_context import PartitionContext
+
         name = f"{ref.database}.{ref.table}"
         asset = self._assets().get(name)
         if asset is None:
@@ -110,10 +111,10 @@ class Reproducer:
             return table.to_arrow() if in_arrow else read_scan(self._spark(), table, table.scan(), warehouse)
 
         properties = snapshot.properties or {}
-        keys = [one for one in properties.get(_PARTITIONS_PROPERTY, "").split(",") if one]
-        rows = asset.rows(read, _context(keys), self._spark)
+        keys = [one for one in properties.get(PARTITIONS_PROPERTY, "").split(",") if one]
+        rows = asset.rows(read, PartitionContext(keys, asset.partitions_def), self._spark)
         _write(scratch, rows, asset.mode, list((asset.partitions(keys) or {}).values()), warehouse)
-        then = properties.get(_CODE_PROPERTY, "")
+        then = properties.get(CODE_PROPERTY, "")
         if then and then != asset.code_version:
             return [f"The code of {name} has changed since: version {asset.code_version} now, {then} then."]
         return []
@@ -163,12 +164,3 @@ def _write(scratch: Table, rows: Any, mode: str, partitions: list[dict[str, str]
         if partitions:
             overwrite = Overwrite(matching=tuple(scratch.partition_values(one) for one in partitions))
         scratch.commit_messages([message], overwrite, commit_id, {}, "OVERWRITE")
-
-
-def _context(partition_keys: list[str]) -> Any:
-    """What a function that asks for its context gets: the partition keys, and a log."""
-    import dagster as dg
-
-    if not partition_keys:
-        return dg.build_asset_context()
-    return dg.build_asset_context(partition_key_range=dg.PartitionKeyRange(partition_keys[0], partition_keys[-1]))

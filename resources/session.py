@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from lineage import (
     LineageRecorder,
     LineageStore,
     aligned,
+    forget,
     freshness,
     impact,
     open_lineage_store,
@@ -165,6 +167,26 @@ class Session:
             return ""
         latest = table.store.snapshots.latest_id() or 0
         return "expired" if ref.snapshot_id <= latest else "taken back"
+
+    def forget_lineage(self, older_than: timedelta) -> int:
+        """Delete the lineage of snapshots that can no longer be read and were committed so long ago; returns the number of
+        rows.
+        """
+        self.reconcile_all()
+        before = (datetime.now(UTC) - older_than).replace(tzinfo=None)
+        return forget(self.lineage_stores, before, lambda ref: bool(self.fate(ref)))
+
+    def forget_job(self, job: str, *, tables: bool = False, snapshots: bool = False) -> int:
+        """Delete what is known of the tables, or of the snapshots, of a job; returns the number of rows. Only a rebuild
+        brings it back.
+        """
+        # What was not recorded yet would otherwise be recorded later, as if nobody had asked to forget it.
+        self.reconcile_all()
+        count = 0
+        for store in self.lineage_stores.values():
+            count += store.delete_tables(job) if tables else 0
+            count += store.delete_snapshots(job) if snapshots else 0
+        return count
 
     def impact(self, ref: SnapshotRef) -> list[SnapshotRef]:
         """The first snapshot of each table downstream that a bad snapshot, or anything after it, went into."""

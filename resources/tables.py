@@ -27,14 +27,13 @@ from storage.engines.spark_types import arrow_schema_of
 
 from .column_lineage import column_sources, marked
 from .definition import TableDefinition
+from .properties import BACKFILL_PROPERTY, CODE_PROPERTY, PARTITIONS_PROPERTY
 from .quick_reads import run_query
 from .session import Session
 from .settings import Settings
 from .spark import SparkResource
 from .ui_metadata import partition_metadata, table_metadata
 
-CODE_PROPERTY = "snapline.code-version"
-PARTITIONS_PROPERTY = "snapline.partitions"
 # A run with this tag starts at the versions that another run, or any job, started at.
 STARTUP_TAG = "snapline/startup-of"
 _BACKFILL_TAG = "dagster/backfill"
@@ -235,7 +234,7 @@ class TablesResource(dg.ConfigurableResource):
         recorded = {
             RUN_PROPERTY: context.run.run_id,
             CODE_PROPERTY: _code_version(context) or "",
-            **({"snapline.backfill": backfill} if (backfill := context.run.tags.get(_BACKFILL_TAG)) else {}),
+            **({BACKFILL_PROPERTY: backfill} if (backfill := context.run.tags.get(_BACKFILL_TAG)) else {}),
             **({PARTITIONS_PROPERTY: ",".join(partitions)} if partitions else {}),
             **sources_property(sources),
             **(columns_property(column_sources(rows)) if isinstance(rows, DataFrame) else {}),

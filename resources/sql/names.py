@@ -29,6 +29,8 @@ from ..quick_reads import LINEAGE_DATABASE, lineage_rows
 from ..session import CATALOG_NAME, Session
 from .place import at
 
+# Tables are read at the versions that the job of this name began with.
+_STARTUP_OPTION = "pipeline.startup-from"
 # How a statement is run, rather than what it reads.
 RUN_OPTIONS = ("change-tracking", "scan.mode", "consumer-id", "snapshots-per-batch", "read.changelog")
 
@@ -151,6 +153,10 @@ class Names:
         try:
             default = place.catalog == self._opened and self._open is not None
             asks = _version(node, hints)
+            if asks is None and _STARTUP_OPTION in self._settings.options:
+                asks = self._startup(place, self._settings.options[_STARTUP_OPTION])
+                # For streams: begin with the whole table as it was then.
+                hints |= {"scan.mode": "from-snapshot-full", "scan.snapshot-id": str(asks)}
             table = self._open(str(plain)) if default and asks is None and self._open else catalog.table(str(plain))
         except NotFound as error:
             raise NotFound(f"{error}{self._nearest(place)}") from None
@@ -164,6 +170,15 @@ class Names:
         pinned = table.pinned(asks)
         schema = pinned.scan().schema
         return Source(str(pinned.identifier), schema, pinned, catalog.warehouse, place.catalog, options=hints)
+
+    def _startup(self, place: Place, job: str) -> int:
+        """The snapshot of a table that a job began with. Raises NotFound."""
+        one = place.identifier
+        where = {"database": one.database, "table": one.table, "branch": one.branch}
+        found = self._session.lineage_stores[place.catalog].startups(job=job, **where)
+        if not found:
+            raise NotFound(f"Job {job!r} has not begun with {one}, so that nothing can start where it did.")
+        return found[0].snapshot_id
 
     def _lineage(self, place: Place, stores: Mapping[str, LineageStore]) -> pa.Table:
         return lineage_rows(place.identifier.table, stores[place.catalog], self.catalog(place))
@@ -185,7 +200,7 @@ def _version(node: exp.Table, hints: Mapping[str, str]) -> Version:
             raise InvalidRequest(
                 f"Option {key!r} is not known in a hint." + (f" Did you mean {near[0]!r}?" if near else "")
             )
-    streamed = hints.get("scan.mode") == "from-snapshot"
+    streamed = hints.get("scan.mode") in ("from-snapshot", "from-snapshot-full")
     asked: list[Version] = [] if streamed else [one for one in [version_of_options(hints)] if one is not None]
     clause = node.args.get("version")
     if clause is not None:

@@ -30,6 +30,7 @@ from storage.sql.dialect import (
     UseCatalog,
 )
 
+from ..properties import PLACE_PROPERTY, STATEMENT_PROPERTY
 from ..session import CATALOG_NAME, Session
 from . import changes
 from .columns import column_sources
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
 
 ENGINES = ("spark", "duckdb")
 _RUNTIME_MODE = "execution.runtime-mode"
-# Snapshot properties: the statement that made the change, and the catalog and database that completed its names.
-STATEMENT_PROPERTY = "snapline.statement"
-PLACE_PROPERTY = "snapline.statement.place"
 _views = count()
 
 
@@ -181,6 +179,9 @@ class Statements:
         place = self._names.place(target.node)
         fills = changes.fitted(engine.columns(rows).names, target)
         rows = engine.fill(rows, fills)
+        job = self.settings.options.get(changes.JOB_OPTION)
+        if job is not None:
+            self.recorder(place.catalog).record_startup(job, changes.references(query), anew=True)
         made = self._said(tree) | columns_property(column_sources(query, fills))
         try:
             with self._job(place.catalog, target.table, changes.references(query), made) as how:

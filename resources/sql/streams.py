@@ -56,12 +56,19 @@ def insert_stream(
     sources = [_planned(one.source) for one in query.inputs if one.source.table is not None]
     one = target.table.identifier
     sink = SnapshotRef(place.catalog, one.database, one.table, one.branch, 0)
-    statements.recorder(place.catalog).record_job(job, sources, [sink])
+    recorder = statements.recorder(place.catalog)
+    recorder.record_job(job, sources, [sink])
+
+    def properties(refs: list[SnapshotRef]) -> dict[str, str]:
+        # Of a job that goes on from its checkpoint, what it once began with stays.
+        recorder.record_startup(job, refs)
+        return changes.sources_property([statements.changed(one) for one in refs])
+
     aggregated = query.tree.find(exp.AggFunc, exp.Group) is not None
     stream = write_stream(
         rows, target.table, statements.warehouse(place), commit_user=job, checkpoint=statements.checkpoint(job),
         trigger=_trigger(options.get(_TRIGGER, "available-now")), output_mode="update" if aggregated else "append",
-        properties=lambda refs: changes.sources_property([statements.changed(one) for one in refs]),
+        properties=properties,
     )  # fmt: skip
     return Result(f"The stream {job} writes to {one}.", stream=stream)
 

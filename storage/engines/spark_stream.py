@@ -118,7 +118,11 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         position = next_position(
-            self._table.store, start[_POSITION], snapshots_at_once=self._snapshots_at_once, until=self._until
+            self._table.store,
+            start[_POSITION],
+            snapshots_at_once=self._snapshots_at_once,
+            until=self._until,
+            first=self._start.snapshot_id,
         )
         # An empty table has nothing to begin with: its first snapshot is the first reading.
         return start if start[_POSITION] == NOTHING_READ and position == 0 else self._offset(position)

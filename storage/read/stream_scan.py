@@ -15,13 +15,15 @@ from .split_read import ReadRequest
 
 NOTHING_READ = -1
 FULL, LATEST, FROM_SNAPSHOT, FROM_TIMESTAMP = "full", "latest", "from-snapshot", "from-timestamp"
-START_UP_MODES = (FULL, LATEST, FROM_SNAPSHOT, FROM_TIMESTAMP)
+FROM_SNAPSHOT_FULL = "from-snapshot-full"
+START_UP_MODES = (FULL, LATEST, FROM_SNAPSHOT, FROM_SNAPSHOT_FULL, FROM_TIMESTAMP)
 
 
 @dataclass(frozen=True, slots=True)
 class StartUp:
     """How a stream begins: `full` (the whole table, then changes), `latest` (only what comes), `from-snapshot` (with
-    the changes of that snapshot) or `from-timestamp` (with those of the first snapshot at or after it).
+    the changes of that snapshot), `from-snapshot-full` (the whole table at that snapshot, then changes) or
+    `from-timestamp` (with the changes of the first snapshot at or after it).
     """
 
     mode: str = FULL
@@ -31,8 +33,10 @@ class StartUp:
     def __post_init__(self) -> None:
         if self.mode not in START_UP_MODES:
             raise InvalidRequest(f"Start-up mode {self.mode!r} is unknown. Use one of: {', '.join(START_UP_MODES)}.")
-        if (self.snapshot_id is not None) != (self.mode == FROM_SNAPSHOT):
-            raise InvalidRequest("A snapshot id belongs to the start-up mode `from-snapshot`, which needs one.")
+        if (self.snapshot_id is not None) != (self.mode in (FROM_SNAPSHOT, FROM_SNAPSHOT_FULL)):
+            raise InvalidRequest(
+                "A snapshot id belongs to the start-up modes `from-snapshot` and `from-snapshot-full`, which need one."
+            )
         if (self.timestamp_ms is not None) != (self.mode == FROM_TIMESTAMP):
             raise InvalidRequest("A timestamp belongs to the start-up mode `from-timestamp`, which needs one.")
 
@@ -40,6 +44,9 @@ class StartUp:
 def first_position(store: TableStore, start: StartUp) -> int:
     """The position of a stream that begins. Raises NotFound for a snapshot that has expired."""
     if start.mode == FULL:
+        return NOTHING_READ
+    if start.mode == FROM_SNAPSHOT_FULL:
+        store.snapshots.get(start.snapshot_id or 0)
         return NOTHING_READ
     latest = store.snapshots.latest_id() or 0
     if start.mode == LATEST:
@@ -53,12 +60,21 @@ def first_position(store: TableStore, start: StartUp) -> int:
     return before.id if before else (store.snapshots.earliest_id() or 1) - 1
 
 
-def next_position(store: TableStore, position: int, *, snapshots_at_once: int | None, until: int | None = None) -> int:
-    """Where a step from a position ends: at most so many snapshots on, and never beyond `until`."""
+def next_position(
+    store: TableStore,
+    position: int,
+    *,
+    snapshots_at_once: int | None,
+    until: int | None = None,
+    first: int | None = None,
+) -> int:
+    """Where a step from a position ends: at most so many snapshots on, and never beyond `until`. The first reading is of
+    the snapshot `first`, or else of the latest.
+    """
     latest = store.snapshots.latest_id() or 0
     latest = latest if until is None else min(latest, until)
     if position == NOTHING_READ:
-        return latest
+        return latest if first is None else first
     furthest = latest if snapshots_at_once is None else min(latest, position + snapshots_at_once)
     return max(position, furthest)
 

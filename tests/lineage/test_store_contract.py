@@ -74,6 +74,7 @@ def test_rows_are_found_by_any_of_their_fields_and_deleted_by_job(store: Lineage
     assert store.snapshots("sink", job="k", barrier_id=[2, 9]) == [rows[4]]
     assert store.snapshots("sink", snapshot_id=(1, 3), job="j") == [rows[0], rows[2]]
     assert store.snapshots("sink", table="none") == []
+    assert (store.has_snapshots("sink", table="none"), store.has_snapshots("sink", job="k")) == (False, True)
     assert store.delete_snapshots("j", [1, 2]) == 2
     assert store.delete_snapshots("j") == 1
     assert {row.job for row in store.snapshots("sink")} == {"k"}

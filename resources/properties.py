@@ -1,0 +1,9 @@
+"""Keys of snapshot properties that say how a snapshot came to be, next to those of `lineage`."""
+
+# Version of the code that made the rows, and the Dagster partitions that they are for.
+CODE_PROPERTY = "snapline.code-version"
+PARTITIONS_PROPERTY = "snapline.partitions"
+BACKFILL_PROPERTY = "snapline.backfill"
+# The SQL statement that made the change, and the catalog and database that its names were completed with.
+STATEMENT_PROPERTY = "snapline.statement"
+PLACE_PROPERTY = "snapline.statement.place"

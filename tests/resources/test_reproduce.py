@@ -1,0 +1,119 @@
+"""Snapshots made again from what they were made from."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from resources import Session, table_asset
+from resources.reproduce import Reproducer, Reproduction
+from resources.table_asset import table_assets
+from storage import InvalidRequest, NotFound
+from tests.resources.test_table_asset import DAYS, counts, days, range_tags, words
+
+pytestmark = pytest.mark.dagster
+Sql = Callable[[str], Any]
+
+
+@pytest.fixture
+def reproduce(session: Session) -> Callable[..., Reproduction]:
+    def run(target: str, *assets: Any, **how: Any) -> Reproduction:
+        from resources.spark import start_spark
+
+        found = Reproducer(session, lambda: table_assets(assets), lambda: start_spark(session.settings)).reproduce(
+            session.ref(target), **how
+        )
+        table = session.table(target.partition("@")[0])
+        assert table.branches.names() == ([found.branch] if found.branch else [])
+        assert not [row for row in session.lineage_store.snapshots("sink") if row.branch.startswith("reproduce")]
+        assert not [row for row in session.lineage_store.tables("sink") if row.job.startswith("reproduce")]
+        return found
+
+    return run
+
+
+def test_what_an_asset_made_is_made_again_though_its_source_has_moved_on(
+    materialize: Callable[..., Any], session: Session, reproduce: Callable[..., Reproduction]
+) -> None:
+    materialize(words, counts)
+    materialize(words)
+    found = reproduce("core.counts@1", counts)
+    assert (found.comparison.identical, found.warnings) == (True, ())
+    assert found.comparison.rows_after == 2
+
+
+def test_rows_that_were_tampered_with_and_code_that_changed_are_shown(
+    materialize: Callable[..., Any], session: Session, reproduce: Callable[..., Reproduction]
+) -> None:
+    @table_asset("core.counts", inputs={"words": "raw.words"}, primary_key=["word"])
+    def other(words: DataFrame) -> DataFrame:
+        counted = words.where("word <> 'b'").union(words.limit(1)).groupBy("word").agg(F.count("*").alias("n"))
+        return counted.union(words.sparkSession.createDataFrame([("new", 7)], "word string, n bigint"))
+
+    materialize(words, counts)
+    found = reproduce("core.counts@1", other, keep=True)
+    assert "code of core.counts has changed" in found.warnings[0]
+    one = found.comparison
+    assert (one.added, one.removed, one.changed, dict(one.changed_columns)) == (1, 1, 1, {"n": 1})
+    assert one.describe() == "1 rows added, 1 rows removed, 1 rows changed (n: 1)"
+    assert one.examples is not None
+    assert one.examples.to_pylist()[0] == {"difference": "changed", "word": "a", "n before": 2, "n after": 3}
+    assert found.branch is not None
+    assert session.table("core.counts").on_branch(found.branch).count() == 2
+
+
+def test_partitions_and_appended_rows(
+    materialize: Callable[..., Any], session: Session, reproduce: Callable[..., Reproduction]
+) -> None:
+    materialize(words)
+    materialize(days, selection=[days], tags=range_tags("2024-01-01", "2024-01-02"))
+    materialize(words)
+    materialize(days, selection=[days], tags=range_tags("2024-01-02", "2024-01-03"))
+    for number in (1, 2):
+        assert reproduce(f"core.days@{number}", days).comparison.identical
+        # An append is made again as what it added.
+        assert reproduce(f"raw.words@{number}", words).comparison.rows_after == 3 * number
+    assert DAYS is days.partitions_def
+
+
+def test_statements_of_every_kind_are_made_again(
+    sql: Sql, session: Session, engine: str, reproduce: Callable[..., Reproduction]
+) -> None:
+    sql(
+        """
+        CREATE TABLE shop.orders (id BIGINT, day STRING, item STRING, PRIMARY KEY (day, id) NOT ENFORCED)
+            PARTITIONED BY (day);
+        INSERT INTO shop.orders VALUES (1, '2024-01-01', 'tea'), (2, '2024-01-02', 'cup');
+        CREATE TABLE shop.copies (id BIGINT, day STRING, item STRING, PRIMARY KEY (day, id) NOT ENFORCED)
+            PARTITIONED BY (day);
+        INSERT INTO shop.copies SELECT * FROM shop.orders;
+        INSERT OVERWRITE shop.copies PARTITION (day = '2024-01-02') SELECT id + 10, upper(item) FROM shop.orders;
+        UPDATE shop.copies SET item = 'pot' WHERE id = 11;
+        DELETE FROM shop.copies WHERE day = '2024-01-01';
+        MERGE INTO shop.copies AS t USING shop.orders AS s ON t.id = s.id AND t.day = s.day
+            WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *;
+        CREATE TABLE shop.items AS SELECT item, count(*) AS n FROM shop.orders VERSION AS OF 1 GROUP BY item;
+        """
+    )
+    sql("INSERT INTO shop.orders VALUES (3, '2024-01-01', 'jug')")
+    for target in [*(f"shop.copies@{number}" for number in range(1, 6)), "shop.items@1", "shop.orders@1"]:
+        found = reproduce(target, engine=engine)
+        assert found.comparison.identical, f"{target}: {found.comparison.describe()}"
+    upstream = session.lineage(session.ref("shop.copies@4"), "up").snapshots
+    assert [str(one) for one in upstream] == ["shop.copies@2", "shop.copies@3", "shop.orders@1"]
+
+
+def test_what_cannot_be_made_again_is_explained(
+    session: Session, reproduce: Callable[..., Reproduction], materialize: Callable[..., Any]
+) -> None:
+    session.catalog.create_table("raw.plain", pa.schema([("n", pa.int64())])).write(pa.table({"n": [1]}))
+    with pytest.raises(InvalidRequest, match="neither SQL nor a table asset"):
+        reproduce("raw.plain@1")
+    materialize(words, counts)
+    materialize(words)
+    session.table("raw.words").expire(retain_last=1)
+    with pytest.raises(NotFound, match=r"raw.words@1, which can no longer be read"):
+        reproduce("core.counts@1", counts)
