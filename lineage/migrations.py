@@ -27,6 +27,9 @@ def _add_columns_and_progress(connection: Connection) -> None:
             connection.execute(text(f"ALTER TABLE {name} ADD COLUMN snapshot_time {kind}"))
     connection.execute(text("UPDATE sink_snapshot_lineage SET snapshot_time = create_time"))
     _create(connection, schema.column_lineage, schema.reconciled)
+    known = {str(index["name"]) for index in inspect(connection).get_indexes("sink_snapshot_lineage")}
+    if schema.sink_by_time.name not in known:
+        schema.sink_by_time.create(connection)
 
 
 def _create(connection: Connection, *tables: Table) -> None:

@@ -52,6 +52,7 @@ source_job_lineage = _job_lineage("source_job_lineage")
 sink_job_lineage = _job_lineage("sink_job_lineage")
 source_snapshot_lineage = _snapshot_lineage("source_snapshot_lineage", snapshot_in_key=True)
 sink_snapshot_lineage = _snapshot_lineage("sink_snapshot_lineage", snapshot_in_key=False)
+sink_by_time = Index("sink_snapshot_lineage_by_time", sink_snapshot_lineage.c.create_time)
 job_startup = Table(
     "job_startup", metadata, _job(), *_place(), Column("snapshot_id", _LONG, autoincrement=False, nullable=False)
 )

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, Table, create_engine, delete, event, select, text, update
@@ -91,6 +92,13 @@ class SqlLineageStore(LineageStore):
         statement = select(table.c.snapshot_id).where(*_conditions(table, where)).limit(1)
         with self._engine.connect() as connection:
             return connection.execute(statement).first() is not None
+
+    def committed_since(self, moment: datetime) -> Sequence[SnapshotLineage]:
+        table = schema.sink_snapshot_lineage
+        columns = [table.c[field.name] for field in fields(SnapshotLineage)]
+        statement = select(*columns).where(table.c.create_time >= moment).order_by(table.c.create_time, *columns)
+        with self._engine.connect() as connection:
+            return [SnapshotLineage(*row) for row in connection.execute(statement)]
 
     def columns(self, **where: Any) -> Sequence[ColumnLineage]:
         return self._select(schema.column_lineage, ColumnLineage, where)

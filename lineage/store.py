@@ -6,6 +6,7 @@ among the entry points of the group `snapline.lineage_stores`: a function from o
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -51,6 +52,10 @@ class LineageStore(ABC):
     @abstractmethod
     def has_snapshots(self, side: Side, **where: Any) -> bool:
         """Whether `snapshots` would return any."""
+
+    @abstractmethod
+    def committed_since(self, moment: datetime) -> Sequence[SnapshotLineage]:
+        """The sink's rows with a create time at or after a moment, in order of time."""
 
     @abstractmethod
     def columns(self, **where: Any) -> Sequence[ColumnLineage]: ...

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .definition import TableDefinition
+    from .openlineage import openlineage_sensor
     from .session import Session
     from .settings import Settings
     from .spark import SparkResource
@@ -22,6 +23,7 @@ __all__ = [
     "SparkResource",
     "TableDefinition",
     "TablesResource",
+    "openlineage_sensor",
     "sql_check",
     "table_asset",
     "upkeep_schedule",
@@ -33,6 +35,7 @@ _MODULES = {
     "SparkResource": "spark",
     "TableDefinition": "definition",
     "TablesResource": "tables",
+    "openlineage_sensor": "openlineage",
     "sql_check": "sql_check",
     "table_asset": "table_asset",
     "upkeep_schedule": "upkeep",

@@ -615,6 +615,26 @@ def forget_lineage(session: Session, older_than: timedelta) -> None:
     click.echo(f"Deleted {session.forget_lineage(older_than)} rows of lineage.")
 
 
+@cli.command("export-openlineage")
+@click.option("--url", help="Send to an OpenLineage server.")
+@click.option("--file", "path", type=click.Path(dir_okay=False), help="Or: append to a file, an event a line.")
+@click.option("--since", type=Timestamp(), help="Only what was committed since then (UTC).")
+@click.option("--namespace", default="snapline", show_default=True, help="Of the jobs.")
+@click.pass_obj
+def export_openlineage(
+    session: Session, url: str | None, path: str | None, since: datetime | None, namespace: str
+) -> None:
+    """Send lineage as OpenLineage events. A period can be sent again: events of a commit always have the same run id."""
+    from .openlineage import client_of, export
+
+    client = client_of(url, path)
+    try:
+        done = export(session, client, since, namespace)
+    finally:
+        client.close()
+    click.echo(f"Sent {done.events} events" + (f", up to {done.until.isoformat(' ')} UTC." if done.until else "."))
+
+
 @cli.command()
 @click.argument("target", metavar="TABLE@SNAPSHOT|TABLE@TAG")
 @click.option("--engine", type=click.Choice(["spark", "duckdb"]), default="duckdb", show_default=True, help="For SQL.")

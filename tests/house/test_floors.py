@@ -33,9 +33,10 @@ FLOORS = [
 ONLY_IN = {
     "pyspark": {"storage/engines", "resources", "platform_assets"},
     "duckdb": {"storage/engines", "resources"},
-    "sqlalchemy": {"lineage/schema.py", "lineage/sql_store.py"},
+    "sqlalchemy": {"lineage/schema.py", "lineage/migrations.py", "lineage/database_url.py", "lineage/sql_store.py"},
     "dagster": {"resources", "platform_assets"},
     "fastavro": {"storage/format/avro.py"},
+    "openlineage": {"resources/openlineage.py"},
     "sqlglot": {"storage/sql", "resources/sql"},
 }
 

@@ -16,6 +16,7 @@ from lineage import ColumnLineage, JobStartup, LineageStore, SnapshotLineage, Ta
 from lineage.database_url import database_url
 from lineage.entities import Reconciled
 from lineage.migrations import CURRENT_VERSION
+from lineage.schema import sink_by_time
 from storage import InvalidRequest, Unsupported
 from tests.scale import amount
 
@@ -85,6 +86,13 @@ def test_rows_are_found_by_any_of_their_fields_and_deleted_by_job(store: Lineage
     assert store.delete_tables("j") == 0
     assert not store.columns()
     assert store.delete_startups("j") == 1
+
+
+def test_what_was_committed_since_a_moment_comes_in_order_of_time(store: LineageStore) -> None:
+    rows = [lineage("j", 1, 1, time=LATER), lineage("k", 1, 2), lineage("j", 2, 3, time=LATER + timedelta(hours=1))]
+    store.store_snapshots("sink", rows)
+    assert store.committed_since(MOMENT) == [rows[1], rows[0], rows[2]]
+    assert store.committed_since(LATER) == [rows[0], rows[2]]
 
 
 def test_how_far_a_branch_was_read_is_replaced(store: LineageStore) -> None:
@@ -204,6 +212,8 @@ def first_version(options: dict[str, str]) -> None:
             connection.execute(text(f"DROP TABLE {name}"))
         for name in ("source_snapshot_lineage", "sink_snapshot_lineage"):
             connection.execute(text(f"ALTER TABLE {name} DROP COLUMN snapshot_time"))
+            if name.startswith("sink"):
+                sink_by_time.drop(connection)
             quoted = ", ".join(map(engine.dialect.identifier_preparer.quote, ("database", "table")))
             connection.execute(
                 text(
