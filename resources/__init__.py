@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .definition import TableDefinition
     from .openlineage import openlineage_sensor
+    from .recovery.jobs import recovery_definitions
     from .session import Session
     from .settings import Settings
     from .spark import SparkResource
-    from .sql_check import sql_check
-    from .table_asset import table_asset
+    from .sql_checks import sql_check
+    from .table_assets import table_asset
     from .tables import TablesResource
     from .upkeep import upkeep_schedule
 
@@ -24,6 +25,7 @@ __all__ = [
     "TableDefinition",
     "TablesResource",
     "openlineage_sensor",
+    "recovery_definitions",
     "sql_check",
     "table_asset",
     "upkeep_schedule",
@@ -36,8 +38,9 @@ _MODULES = {
     "TableDefinition": "definition",
     "TablesResource": "tables",
     "openlineage_sensor": "openlineage",
-    "sql_check": "sql_check",
-    "table_asset": "table_asset",
+    "recovery_definitions": "recovery.jobs",
+    "sql_check": "sql_checks",
+    "table_asset": "table_assets",
     "upkeep_schedule": "upkeep",
 }
 
@@ -45,6 +48,5 @@ _MODULES = {
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # A submodule of the same name would otherwise take the place of the function in it.
     value = globals()[name] = getattr(import_module(f".{_MODULES[name]}", __name__), name)
     return value

@@ -22,7 +22,7 @@ from .rendering import FORMATS, console, print_rows, rendered_table, size_text
 from .session import Session
 
 if TYPE_CHECKING:
-    from .table_asset import TableAsset
+    from .table_assets import TableAsset
 
 _DEFINITIONS = "platform_assets.definitions"
 
@@ -666,7 +666,7 @@ def _table_assets() -> "dict[str, TableAsset]":
     """The table assets of the platform, by table."""
     from importlib import import_module
 
-    from .table_asset import table_assets
+    from .table_assets import table_assets
 
     definitions = import_module(_DEFINITIONS).defs
     return table_assets(list(definitions.assets or []))

@@ -19,7 +19,7 @@ from .sql import Statements
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from .table_asset import TableAsset
+    from .table_assets import TableAsset
 
 Sources = Mapping[tuple[str, str], SnapshotRef]
 

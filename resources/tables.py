@@ -11,7 +11,7 @@ provenance, and are the same in all three.
 """
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -37,6 +37,7 @@ from .ui_metadata import partition_metadata, table_metadata
 # A run with this tag starts at the versions that another run, or any job, started at.
 STARTUP_TAG = "snapline/startup-of"
 _BACKFILL_TAG = "dagster/backfill"
+_PARENT_BACKFILL_TAG = "dagster/parent_backfill_id"
 Rows: TypeAlias = "DataFrame | pa.Table"
 Context = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
 # A barrier is the run's creation time in milliseconds, then this many bits that tell its steps apart.
@@ -51,7 +52,7 @@ class TablesResource(dg.ConfigurableResource):
     lineage_url: str = ""
 
     _session: Session | None = PrivateAttr(default=None)
-    _reads: dict[tuple[str, str], dict[SnapshotRef, None]] = PrivateAttr(default_factory=dict)
+    _reads: dict[tuple[str, ...], dict[SnapshotRef, None]] = PrivateAttr(default_factory=dict)
 
     @property
     def session(self) -> Session:
@@ -129,9 +130,19 @@ class TablesResource(dg.ConfigurableResource):
         except NotFound as error:
             raise NotFound(f"{error} Materialize the asset {'/'.join(_key(name).path)} first.") from None
 
-    def read(self, context: Context, name: str, *, columns: Sequence[str] | None = None) -> DataFrame:
-        """The table at the run's snapshot, as a Spark DataFrame."""
-        table, ref = self._use(context, name)
+    def read(
+        self,
+        context: Context,
+        name: str,
+        *,
+        columns: Sequence[str] | None = None,
+        ref: SnapshotRef | None = None,
+        part: str = "",
+    ) -> DataFrame:
+        """The table at the run's snapshot, or at `ref`, as a Spark DataFrame. `name` may be that of a branch
+        (`db.t$branch_b`). A step that commits several times says by `part` which of its commits the read is for.
+        """
+        table, ref = self._use(context, name, ref, part)
         scan = table.scan(columns=columns, version=ref.snapshot_id)
         frame = spark_reader.read_scan(self.spark.spark_session, table, scan, self.session.settings.warehouse)
         return marked(frame, ref)
@@ -143,9 +154,11 @@ class TablesResource(dg.ConfigurableResource):
         *,
         columns: Sequence[str] | None = None,
         where: str | None = None,
+        ref: SnapshotRef | None = None,
+        part: str = "",
     ) -> pa.Table:
-        """The table at the run's snapshot, in memory."""
-        table, ref = self._use(context, name)
+        """The table at the run's snapshot, or at `ref`, in memory; else as `read`."""
+        table, ref = self._use(context, name, ref, part)
         return table.to_arrow(columns=columns, where=where, version=ref.snapshot_id)
 
     def query(self, context: Context, sql: str) -> pa.Table:
@@ -170,9 +183,11 @@ class TablesResource(dg.ConfigurableResource):
         assert result.frame is not None
         return result.frame
 
-    def _use(self, context: Context, name: str) -> tuple[Table, SnapshotRef]:
-        ref = self.pin(context, name)
-        self._reads.setdefault(_step(context), {})[ref] = None
+    def _use(
+        self, context: Context, name: str, ref: SnapshotRef | None = None, part: str = ""
+    ) -> tuple[Table, SnapshotRef]:
+        ref = ref or self.pin(context, name)
+        self._reads.setdefault((*_step(context), part), {})[ref] = None
         context.log.info(f"reading {ref}")
         return self.session.table(name), ref
 
@@ -189,33 +204,44 @@ class TablesResource(dg.ConfigurableResource):
         tag_partitions: bool = True,
         asset_key: dg.AssetKey | None = None,
         properties: Mapping[str, str] | None = None,
+        on: Callable[[Table], Table] | None = None,
+        part: str = "",
+        event_key: Callable[[str], str] = str,
+        source_key: Callable[[SnapshotRef], dg.AssetKey] | None = None,
     ) -> dg.MaterializeResult[Any]:
         """Commit rows as one snapshot and say so to Dagster.
 
         `mode`: append (an upsert with a primary key), overwrite, overwrite-partitions. `partitions` maps the Dagster
         partition keys of the step to values of partition columns: exactly these are replaced, rows of others are
-        refused, and each key becomes a tag. A step that is run again commits nothing twice.
+        refused, and each key becomes a tag. A step that is run again commits nothing twice, nor does a run that is
+        executed again after it died between its commit and Dagster's event.
+
+        `on` gives for the table its branch to write to. `part`: as in `read`. `event_key` gives for a key of `partitions` the
+        partition that Dagster's event is about, `source_key` for a snapshot that was read the asset it belongs to.
         """
         key = asset_key or context.asset_key
-        sources = list(self._reads.get(_step(context), {}))
+        step = (*_step(context), part)
+        sources = list(self._reads.get(step, {}))
         columns = rows.schema if isinstance(rows, pa.Table) else arrow_schema_of(rows.schema)
         table = definition.open_or_create(self.session.catalog, columns)
+        if on is not None:
+            table = on(table)
         job = "/".join(key.path)
         planned = SnapshotRef(self.session.catalog.name, *_place(table), 0)
         known = self._knows_job(job)
         self.session.recorder.record_job(job, sources, [planned])
         try:
-            snapshot = self._commit(
-                context, rows, table, mode, partitions, _commit_id(context, job), sources, properties
-            )
+            commit_id = _commit_id(context, job, table, key, part)
+            snapshot = self._commit(context, rows, table, mode, partitions, commit_id, sources, properties)
         except BaseException:
             if not known:
                 # A job that never committed has no lineage.
                 self.session.lineage_store.delete_tables(job)
             raise
         finally:
-            self._reads.pop(_step(context), None)
-        return self._result(context, key, table, snapshot, sources, partitions or {}, tag_partitions)
+            self._reads.pop(step, None)
+        tags = self._provenance(context, sources, source_key or _key_of)
+        return self._result(context, key, table, snapshot, sources, partitions or {}, tag_partitions, tags, event_key)
 
     def _knows_job(self, job: str) -> bool:
         return bool(self.session.lineage_store.tables("sink", job=job))
@@ -274,8 +300,9 @@ class TablesResource(dg.ConfigurableResource):
         sources: Sequence[SnapshotRef],
         partitions: Mapping[str, Mapping[str, Any]],
         tag_partitions: bool,
+        tags: Mapping[str, str],
+        event_key: Callable[[str], str],
     ) -> dg.MaterializeResult[Any]:
-        tags = self._provenance(context, sources)
         if snapshot is None:
             # Nothing was committed, so downstream must not take the table for changed.
             current = table.last_change()
@@ -290,7 +317,7 @@ class TablesResource(dg.ConfigurableResource):
                 name = tag_name(partition_key)
                 table.tags.create(name, snapshot_id=snapshot.id, replace=True)
             context.add_asset_metadata(
-                partition_metadata(table, snapshot, values), asset_key=key, partition_key=partition_key
+                partition_metadata(table, snapshot, values), asset_key=key, partition_key=event_key(partition_key)
             )
         if partitions and tag_partitions:
             metadata["tags"] = ", ".join(tag_name(one) for one in partitions)
@@ -299,13 +326,18 @@ class TablesResource(dg.ConfigurableResource):
             asset_key=key, metadata=metadata, data_version=dg.DataVersion(ref.data_version), tags=tags
         )
 
-    def _provenance(self, context: dg.AssetExecutionContext, sources: Sequence[SnapshotRef]) -> dict[str, str]:
+    def _provenance(
+        self,
+        context: dg.AssetExecutionContext,
+        sources: Sequence[SnapshotRef],
+        source_key: Callable[[SnapshotRef], dg.AssetKey],
+    ) -> dict[str, str]:
         """Tags that tell Dagster which versions were read. Its own are taken when the step starts and can be wrong."""
         tags = {}
         for ref in sources:
-            key = dg.AssetKey([ref.database, ref.table])
+            key = source_key(ref)
             tags[f"dagster/input_data_version/{key.to_user_string()}"] = ref.data_version
-            pointer = _event_of(context, key, ref)
+            pointer = event_of(context.instance, key, ref)
             if pointer is not None:
                 tags[f"dagster/input_event_pointer/{key.to_user_string()}"] = str(pointer)
         return tags
@@ -339,28 +371,77 @@ def _inputs_of_run(context: Context) -> list[str]:
     return sorted(".".join(key.path) for key in keys if len(key.path) == 2)
 
 
-def _commit_id(context: dg.AssetExecutionContext, job: str) -> CommitId:
-    """The barrier of a step: the same whenever the step is tried again, another for any other step."""
-    record = context.instance.get_run_record_by_id(context.run.run_id)
+def _key_of(ref: SnapshotRef) -> dg.AssetKey:
+    return dg.AssetKey([ref.database, ref.table])
+
+
+def _commit_id(context: dg.AssetExecutionContext, job: str, table: Table, key: dg.AssetKey, part: str) -> CommitId:
+    """The barrier of a step: the same whenever the step is tried again, another for any other step.
+
+    A run that was started because an earlier one died takes the barrier of that one, if it had committed and died before
+    Dagster heard of it: then nothing is committed twice.
+    """
+    for run in _earlier_runs(context):
+        earlier = _barrier(context, run, job, part)
+        made = table.new_commit(earlier).find_committed()
+        ref = None if made is None else table.ref(made.id)
+        if ref is not None and not _is_reported(context.instance, key, ref):
+            return earlier
+    return _barrier(context, context.run, job, part)
+
+
+def _barrier(context: dg.AssetExecutionContext, run: dg.DagsterRun, job: str, part: str) -> CommitId:
+    record = context.instance.get_run_record_by_id(run.run_id)
     created_ms = int(record.create_timestamp.timestamp() * 1000) if record else 0
-    step = f"{context.run.run_id}/{'/'.join(_step(context))}"
+    keys = ",".join(context.partition_keys) if context.has_partition_key or context.has_partition_key_range else ""
+    step = f"{run.run_id}/{context.op_execution_context.op_handle}/{keys}/{part}"
     identifier = (created_ms << _STEP_BITS) | (zlib.crc32(step.encode()) & ((1 << _STEP_BITS) - 1))
     return CommitId(job, identifier, exact=True, not_before_ms=created_ms or None)
 
 
-def _event_of(context: dg.AssetExecutionContext, key: dg.AssetKey, ref: SnapshotRef) -> int | None:
-    """The newest materialization of a table that is not newer than the snapshot read."""
+def _earlier_runs(context: dg.AssetExecutionContext) -> Iterator[dg.DagsterRun]:
+    """The runs that this one repeats: those it was re-executed from, and those of the backfills that its own repeats."""
+    run: dg.DagsterRun | None = context.run
+    while run is not None and run.parent_run_id:
+        run = context.instance.get_run_by_id(run.parent_run_id)
+        if run is not None:
+            yield run
+    backfill = context.run.tags.get(_BACKFILL_TAG)
+    while backfill:
+        found = context.instance.get_backfill(backfill)
+        backfill = found.tags.get(_PARENT_BACKFILL_TAG) if found and found.tags else None
+        if backfill:
+            yield from context.instance.get_runs(dg.RunsFilter(tags={_BACKFILL_TAG: backfill}))
+
+
+def _is_reported(instance: dg.DagsterInstance, key: dg.AssetKey, ref: SnapshotRef) -> bool:
+    """Whether Dagster has an event of a snapshot."""
+    for _, snapshot_id in _events(instance, key, ref.branch):
+        if snapshot_id <= ref.snapshot_id:
+            return snapshot_id == ref.snapshot_id
+    return False
+
+
+def event_of(instance: dg.DagsterInstance, key: dg.AssetKey, ref: SnapshotRef) -> int | None:
+    """The newest materialization of a table that is not newer than a snapshot."""
+    for storage_id, snapshot_id in _events(instance, key, ref.branch):
+        if snapshot_id <= ref.snapshot_id:
+            return storage_id
+    return None
+
+
+def _events(instance: dg.DagsterInstance, key: dg.AssetKey, branch: str) -> Iterator[tuple[int, int]]:
+    """Storage id and snapshot of the materializations of a branch of a table, newest first."""
     cursor = None
     while True:
-        page = context.instance.fetch_materializations(key, limit=100, cursor=cursor)
+        page = instance.fetch_materializations(key, limit=100, cursor=cursor)
         for record in page.records:
             event = record.asset_materialization
             if event is None:
                 continue
-            snapshot, branch = event.metadata.get("snapshot"), event.metadata.get("branch")
-            same_branch = branch is not None and branch.value == ref.branch
-            if snapshot is not None and same_branch and int(str(snapshot.value)) <= ref.snapshot_id:
-                return record.storage_id
+            snapshot, of_branch = event.metadata.get("snapshot"), event.metadata.get("branch")
+            if snapshot is not None and of_branch is not None and of_branch.value == branch:
+                yield record.storage_id, int(str(snapshot.value))
         if not page.has_more:
-            return None
+            return
         cursor = page.cursor

@@ -33,6 +33,7 @@ from .metadata.schema_change import (
     SetOptions,
 )
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from .notes import Notes
 from .options import TableOptions, check_table_options, parse_duration_ms
 from .read.predicate import Predicate
 from .read.scan import Scan
@@ -70,6 +71,7 @@ __all__ = [
     "MainReplaced",
     "MoveColumn",
     "NotFound",
+    "Notes",
     "Overwrite",
     "Predicate",
     "RenameColumn",

@@ -8,7 +8,7 @@ A crash in between leaves it open, and `recover` finishes it. Journals lie in `<
 import json
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .errors import AlreadyExists, CommitConflict, InvalidRequest, NotFound
 from .file_io import FileIO
@@ -27,7 +27,8 @@ OpenTable = Callable[[str], Table]
 class Publication:
     """A publication that was begun: the branch, and the snapshot that each table had before (None: it had none).
 
-    `replaces`: the branch becomes main itself, instead of being merged into it.
+    `replaces`: the branch becomes main itself, instead of being merged into it. `until`: tables whose main becomes what the
+    branch is, its own snapshots up to this one given up.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Publication:
     before: Mapping[str, int | None]
     discard_main: bool
     replaces: bool = False
+    until: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def pin(self) -> str:
@@ -44,14 +46,17 @@ class Publication:
     def to_json(self) -> str:
         value = {
             "branch": self.branch, "before": dict(self.before), "discardMain": self.discard_main,
-            "replaces": self.replaces,
+            "replaces": self.replaces, "until": dict(self.until),
         }  # fmt: skip
         return json.dumps(value, indent=2)
 
     @classmethod
     def from_json(cls, name: str, text: str) -> "Publication":
         value = json.loads(text)
-        return cls(name, value["branch"], value["before"], value["discardMain"], value.get("replaces", False))
+        return cls(
+            name, value["branch"], value["before"], value["discardMain"], value.get("replaces", False),
+            value.get("until", {}),
+        )  # fmt: skip
 
 
 class BranchSet:
@@ -104,23 +109,28 @@ class BranchSet:
         """Whether each main can take its branch over without losing anything."""
         return {name: self._table(name).branches.verdict(self.branch) for name in self.tables}
 
-    def publish(self, *, discard_main: bool = False) -> dict[str, Verdict]:
-        """Make every main take its branch over, all or none; returns the verdicts.
+    def publish(
+        self, *, discard_main: bool = False, discard_until: Mapping[str, int] | None = None
+    ) -> dict[str, Verdict]:
+        """Make every main take its branch over, all or none; returns the verdicts. For a table in `discard_until` main
+        becomes what the branch is: its own snapshots up to that one are given up.
 
         Raises CommitConflict, before anything is done, if a main has diverged, unless `discard_main`. If a writer comes
         in between, the publication stays open: nobody who asks for a consistent view sees half of it, and `recover` goes
         on with it, or undoes it.
         """
-        return self._publish(discard_main, replaces=False)
+        return self._publish(discard_main, replaces=False, until=discard_until or {})
 
     def replace_main(self, *, discard_main: bool = False) -> dict[str, Verdict]:
         """Make the branch the main of every table, all or none; else as `publish`. Cannot be undone once it has begun."""
-        return self._publish(discard_main, replaces=True)
+        return self._publish(discard_main, replaces=True, until={})
 
-    def _publish(self, discard_main: bool, *, replaces: bool) -> dict[str, Verdict]:
+    def _publish(self, discard_main: bool, *, replaces: bool, until: Mapping[str, int]) -> dict[str, Verdict]:
         self._journal.refuse_open(self.tables)
         verdicts = self.verdicts()
-        diverged = {name: verdict for name, verdict in verdicts.items() if verdict.kind == "diverged"}
+        diverged = {
+            name: verdict for name, verdict in verdicts.items() if verdict.kind == "diverged" and name not in until
+        }
         if diverged and not discard_main:
             told = "; ".join(f"{name} has {verdict.describe()}" for name, verdict in diverged.items())
             raise CommitConflict(
@@ -128,7 +138,7 @@ class BranchSet:
                 "changes to main again."
             )
         before = {name: _id(self._table(name).snapshot()) for name in self.tables}
-        publication = self._journal.open(self.branch, before, discard_main, replaces=replaces)
+        publication = self._journal.open(self.branch, before, discard_main, replaces=replaces, until=until)
         finish(self._table, self._journal, publication)
         return verdicts
 
@@ -148,7 +158,10 @@ def finish(open_table: OpenTable, journal: "Journal", publication: Publication) 
                 table.branches.replace_main(publication.branch, discard_main=publication.discard_main)
             else:
                 _pin(table, publication)
-                table.branches.merge(publication.branch, discard_main=publication.discard_main)
+                if name in publication.until:
+                    table.branches.fast_forward(publication.branch, discard_until=publication.until[name])
+                else:
+                    table.branches.merge(publication.branch, discard_main=publication.discard_main)
         except CommitConflict as error:
             raise CommitConflict(
                 f"The publication of branch {publication.branch!r} stays open, for {name} cannot take it over: {error} "
@@ -160,7 +173,8 @@ def finish(open_table: OpenTable, journal: "Journal", publication: Publication) 
 def _pin(table: Table, publication: Publication) -> None:
     """Keep what main is about to give up, on a branch, for those who read the state before, and for an undo."""
     verdict = table.branches.verdict(publication.branch)
-    if not verdict.lost or (verdict.kind == "disjoint" and not publication.replaces):
+    gives_up = publication.replaces or table.identifier.full_name in publication.until
+    if not verdict.lost or (verdict.kind == "disjoint" and not gives_up):
         return
     if publication.pin not in table.branches.names():
         table.branches.create(publication.pin)
@@ -224,12 +238,18 @@ class Journal:
         self._directory = posixpath.join(root, _DIRECTORY)
 
     def open(
-        self, branch: str, before: Mapping[str, int | None], discard_main: bool, *, replaces: bool = False
+        self,
+        branch: str,
+        before: Mapping[str, int | None],
+        discard_main: bool,
+        *,
+        replaces: bool = False,
+        until: Mapping[str, int] | None = None,
     ) -> Publication:
         """Write down what is about to happen."""
         number = max((int(name.split("-")[1]) for name in self._names()), default=0) + 1
         while True:
-            publication = Publication(f"{number:08d}", branch, dict(before), discard_main, replaces)
+            publication = Publication(f"{number:08d}", branch, dict(before), discard_main, replaces, dict(until or {}))
             path = f"{self._directory}/{_OPEN}{publication.name}"
             if self._file_io.create_exclusively(path, publication.to_json().encode()):
                 return publication

@@ -54,12 +54,15 @@ class Branches:
         """
         return merge_branch(*self._sides(name), discard_main=discard_main, listeners=self._listeners)
 
-    def fast_forward(self, name: str, *, discard_main: bool = False) -> Verdict:
+    def fast_forward(self, name: str, *, discard_main: bool = False, discard_until: int | None = None) -> Verdict:
         """Make main what a branch is; the branch stays. Can be called again after a crash.
 
-        Raises CommitConflict that names what would be lost if main has moved, unless `discard_main`.
+        Raises CommitConflict that names what would be lost if main has moved, unless `discard_main`; or, with
+        `discard_until`, if it has moved beyond that snapshot.
         """
-        return fast_forward(*self._sides(name), discard_main=discard_main, listeners=self._listeners)
+        return fast_forward(
+            *self._sides(name), discard_main=discard_main, discard_until=discard_until, listeners=self._listeners
+        )
 
     def replace_main(self, name: str, *, discard_main: bool = False) -> Verdict:
         """Make a branch the main of the table: jobs that write to it go on, what main was is dropped.

@@ -26,6 +26,7 @@ from .metadata.former_names import FormerName, former_names, write_former_names
 from .metadata.main_branch import find_main
 from .metadata.schema import SchemaFiles, new_schema
 from .metadata.table_store import TableStore
+from .notes import Notes
 from .paths import TablePaths
 from .table import Table
 from .write.commit import CommitListener
@@ -235,6 +236,10 @@ class Catalog:
             options={**model.options, **(options or {})}, comment=model.comment, if_not_exists=if_not_exists,
         )  # fmt: skip
 
+    def notes(self, kind: str) -> Notes:
+        """Documents of a kind that the warehouse keeps, in the directory `.<kind>`."""
+        return Notes(self._file_io, posixpath.join(self._root, f".{check_name(kind, 'kind of notes')}"))
+
     # --- several tables
 
     @property
@@ -249,15 +254,17 @@ class Catalog:
         """The tables, fixed at their latest snapshots of which no publication is half to be seen."""
         return consistent_view(self.table, self._journal, tables)
 
-    def recover(self, *, discard_main: bool = False, undo: bool = False) -> list[Publication]:
-        """Finish, or undo, the publications that a crash or a conflict left open; returns them.
+    def recover(
+        self, *, discard_main: bool = False, undo: bool = False, branch: str | None = None
+    ) -> list[Publication]:
+        """Finish, or undo, the publications that a crash or a conflict left open, all or those of a branch; returns them.
 
         Raises CommitConflict, leaving them open, for what would lose somebody's work.
         """
         journal = self._journal
         for done in journal.all_closing():
             close(self.table, journal, done)
-        found = journal.all_open()
+        found = [one for one in journal.all_open() if branch in (None, one.branch)]
         for publication in found:
             if undo:
                 undo_publication(self.table, journal, publication)

@@ -156,6 +156,22 @@ class Table:
             snapshot = earlier
         return None if snapshot is None else self._ref(store, snapshot)
 
+    def changed_partitions(self, after: Version = None, until: Version = None) -> list[dict[str, Any]]:
+        """The partitions in which snapshots after one version and up to another changed rows, by column, in order.
+
+        `after` None: since the table began. A table without partitions has the one partition `{}`.
+        """
+        first, last = None if after is None else self.snapshot(after), self.snapshot(until)
+        found: dict[bytes, None] = {}
+        for snapshot in self._store.snapshots.backwards():
+            if snapshot.id <= (first.id if first else 0):
+                break
+            if last is not None and snapshot.id <= last.id and snapshot.commit_kind not in (COMPACT, ANALYZE):
+                manifests = self._store.manifests
+                for manifest in manifests.read_list(snapshot.delta_manifest_list):
+                    found.update((entry.partition, None) for entry in manifests.read(manifest.name))
+        return sorted((self._store.partition_values(one) for one in found), key=lambda one: str(list(one.values())))
+
     def contributors(self, partition: Mapping[str, Any], version: Version = None) -> list[SnapshotRef]:
         """The snapshots that the rows of a partition come from at a version, newest first, as far as history goes back.
 

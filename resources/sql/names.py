@@ -89,13 +89,13 @@ class Names:
         settings: Settings,
         open_table: Callable[[str], Table] | None = None,
         opened: str = CATALOG_NAME,
-        target: Table | None = None,
+        change: Callable[[str], Table] | None = None,
     ) -> None:
         self._session = session
         self._settings = settings
         self._open = open_table
         self._opened = opened
-        self._target = target
+        self._change = change
 
     def place(self, node: exp.Table) -> Place:
         """Complete a name with what USE said. Raises InvalidRequest for what is no name of a table."""
@@ -119,8 +119,8 @@ class Names:
         place = self.place(node)
         try:
             self.refuse_read_only(place)
-            if self._target is not None:
-                return self._target
+            if self._change is not None:
+                return self._change(str(place.identifier))
             table = self.catalog(place).table(str(place.identifier))
             self._session.reconcile(table, place.catalog)
             return table

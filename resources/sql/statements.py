@@ -62,14 +62,16 @@ class Statements:
         *,
         opened: str = CATALOG_NAME,
         target: Table | None = None,
+        branched: Callable[[str], Table] | None = None,
     ) -> None:
         """`open_table` decides at which version a table of the catalog `opened` is read; by default the latest.
 
-        `target`: what is changed instead of the table that a statement names.
+        `target`: what is changed instead of the table that a statement names; `branched` gives it by the table's name.
         """
         self._session = session
         self.settings = Settings()
-        self._names = Names(session, self.settings, open_table, opened, target)
+        change = (lambda _: target) if target is not None else branched
+        self._names = Names(session, self.settings, open_table, opened, change)
         self._definitions = Definitions(session, self.settings, self._names)
         self._engines: dict[str, Engine] = {
             "duckdb": DuckDbEngine(), "spark": SparkEngine(start_spark or self._start_spark)

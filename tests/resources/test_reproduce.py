@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from resources import Session, table_asset
 from resources.reproduce import Reproducer, Reproduction
-from resources.table_asset import table_assets
+from resources.table_assets import table_assets
 from storage import InvalidRequest, NotFound
 from tests.resources.test_table_asset import DAYS, counts, days, range_tags, words
 

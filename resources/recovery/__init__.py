@@ -1,0 +1,7 @@
+"""A bad day, repaired: plan, branch, correct, backfill, compare, publish or drop."""
+
+from .plan import Mode, PlannedTable, RecoveryPlan, plan_recovery
+from .record import RecoveryRecord, TableRecord
+from .stages import Recovery
+
+__all__ = ["Mode", "PlannedTable", "Recovery", "RecoveryPlan", "RecoveryRecord", "TableRecord", "plan_recovery"]

@@ -1,0 +1,118 @@
+"""What a bad snapshot has spoilt, and where each table would be branched to put it right: printable before anything happens."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from storage import InvalidRequest, SnapshotRef, Table
+
+from ..session import CATALOG_NAME, Session
+
+# full: everything downstream is computed anew. incremental: downstream tables start at their last good snapshot, and only
+# what came after it is computed anew.
+Mode = Literal["full", "incremental"]
+_NO_CHANGE = ("COMPACT", "ANALYZE")
+
+
+@dataclass(frozen=True)
+class PlannedTable:
+    """What is to become of a table.
+
+    `bad`: its first snapshot that is spoilt. `branch_at`: the snapshot that its branch begins with, None for an empty one.
+    `head`: its newest change. `partitions`: those to compute anew, by column; None means the whole table. `corrected`: the
+    table that the recovery begins with.
+    """
+
+    name: str
+    bad: int
+    branch_at: int | None
+    head: int
+    partitions: tuple[Mapping[str, Any], ...] | None
+    corrected: bool = False
+
+    def describe(self) -> str:
+        """What happens to it, in a sentence."""
+        if self.corrected:
+            return "is corrected"
+        if self.partitions is None:
+            return "is computed anew"
+        shown = [", ".join(map(str, one.values())) for one in self.partitions]
+        listed = f"{shown[0]} … {shown[-1]}" if len(shown) > 3 else ", ".join(shown) or "none"
+        return f"{len(shown)} partitions are computed anew: {listed}"
+
+
+@dataclass(frozen=True)
+class RecoveryPlan:
+    """The tables in the order in which they were made from each other, the corrected one first."""
+
+    bad: SnapshotRef
+    mode: Mode
+    tables: tuple[PlannedTable, ...]
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Table, first bad snapshot, newest, where the branch begins, what happens."""
+        return [
+            (one.name, one.bad, one.head, "empty" if one.branch_at is None else one.branch_at, one.describe())
+            for one in self.tables
+        ]
+
+
+def plan_recovery(session: Session, bad: SnapshotRef, mode: Mode = "full") -> RecoveryPlan:
+    """What lineage says that a bad snapshot has spoilt. Nothing is changed.
+
+    Raises InvalidRequest for a snapshot off the main branch, or of another catalog.
+    """
+    if bad.catalog != CATALOG_NAME or bad.branch != "main":
+        raise InvalidRequest(f"A recovery begins with a snapshot of a main branch of this warehouse, not with {bad}.")
+    spoilt = {
+        ref.table_name: ref
+        for ref in session.impact(bad)
+        if ref.catalog == CATALOG_NAME and ref.branch == "main" and session.catalog.exists(ref.table_name)
+    }
+    tables = [_planned(session.table(name), ref, mode, corrected=ref == bad) for name, ref in spoilt.items()]
+    return RecoveryPlan(bad, mode, tuple(_in_order(session, tables)))
+
+
+def _planned(table: Table, ref: SnapshotRef, mode: Mode, *, corrected: bool) -> PlannedTable:
+    head = table.last_change()
+    assert head is not None
+    before = _change_before(table, ref.snapshot_id)
+    partitions: tuple[Mapping[str, Any], ...] | None = None
+    if table.schema.partition_keys and not corrected:
+        since = None if mode == "full" or before is None else before
+        partitions = tuple(table.changed_partitions(after=since))
+    # What is corrected holds what came after the bad snapshot as well; what is computed anew partition by partition keeps
+    # the others.
+    keeps = corrected or mode == "full"
+    return PlannedTable(
+        ref.table_name, ref.snapshot_id, head.snapshot_id if keeps else before, head.snapshot_id, partitions, corrected
+    )
+
+
+def _change_before(table: Table, snapshot_id: int) -> int | None:
+    """The snapshot before one, if it is still there."""
+    before = table.store.snapshots.find(snapshot_id - 1)
+    return None if before is None else before.id
+
+
+def _in_order(session: Session, tables: list[PlannedTable]) -> list[PlannedTable]:
+    """Each table after those that its newest snapshot was made from; the corrected one first."""
+    by_name = {one.name: one for one in tables}
+    found: dict[str, PlannedTable] = {}
+
+    def add(name: str, path: tuple[str, ...] = ()) -> None:
+        if name in found or name in path:
+            return
+        ref = session.table(name).ref(by_name[name].head)
+        assert ref is not None
+        for source in session.lineage(ref, "up", hops=1).snapshots:
+            if source.table_name in by_name:
+                add(source.table_name, (*path, name))
+        found[name] = by_name[name]
+
+    for one in sorted(tables, key=lambda one: (not one.corrected, one.name)):
+        if one.corrected:
+            found[one.name] = one
+        else:
+            add(one.name)
+    return list(found.values())

@@ -1,0 +1,112 @@
+"""What a publication tells Dagster: each partition of main that it replaced is materialized, with true provenance."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+
+from lineage import sources_of
+from storage import SnapshotRef, Table
+
+from ..properties import PARTITIONS_PROPERTY
+from ..session import Session
+from ..table_assets import TableAsset
+from ..tables import event_of, tag_name
+from ..ui_metadata import partition_metadata, table_metadata
+from .record import TableRecord
+from .stages import Published, Recovery
+
+Log = Callable[[dg.AssetMaterialization], None]
+
+
+def report(
+    session: Session, recovery: Recovery, published: list[Published], assets: Mapping[str, TableAsset],
+    instance: dg.DagsterInstance, log: Log,
+) -> int:  # fmt: skip
+    """Tell Dagster of every table that was published, sources before what was made from them; returns the number of events.
+
+    Partitions get their tags on main. Telling again what Dagster knows does nothing.
+    """
+    record = recovery.record
+    count = 0
+    refs = {one.name: one.ref for one in published}
+    for name in [one for one in table_order(assets) if one in refs]:
+        ref, asset = refs[name], assets[name]
+        table = session.table(name)
+        snapshot = table.snapshot(ref.snapshot_id)
+        assert snapshot is not None
+        tags = _tags(session, asset, ref, refs, record.base, instance)
+        metadata = table_metadata(table, snapshot, sources_of(snapshot)) | {"recovery": recovery.branch}
+        for key in _partitions(table, recovery, asset, record.tables[name]):
+            known = instance.fetch_materializations(
+                dg.AssetRecordsFilter(asset.key, asset_partitions=[key] if key is not None else None), limit=1
+            ).records
+            if known and (known[0].asset_materialization.metadata.get("snapshot") == metadata_value(ref.snapshot_id)):  # type: ignore[union-attr]
+                continue
+            own: dict[str, Any] = {}
+            if key is not None:
+                own = partition_metadata(table, snapshot, (asset.partitions([key]) or {})[key])
+                if asset.tag_partitions:
+                    table.tags.create(tag_name(key), snapshot_id=snapshot.id, replace=True)
+            log(dg.AssetMaterialization(asset.key, partition=key, metadata=metadata | own, tags=tags))
+            count += 1
+    return count
+
+
+def metadata_value(snapshot_id: int) -> dg.IntMetadataValue:
+    return dg.IntMetadataValue(snapshot_id)
+
+
+def _partitions(table: Table, recovery: Recovery, asset: TableAsset, record: TableRecord) -> Iterator[str | None]:
+    """The Dagster partitions of a table that the recovery has changed; None for a table without."""
+    if asset.partitions_def is None:
+        yield None
+        return
+    branch = table.on_branch(recovery.branch)
+    found: dict[str, None] = {}
+    for snapshot in branch.store.snapshots.all():
+        if snapshot.id > (record.branch_at or 0):
+            listed = (snapshot.properties or {}).get(PARTITIONS_PROPERTY)
+            found.update(dict.fromkeys(listed.split(",") if listed else []))
+    changed = branch.changed_partitions(after=record.branch_at)
+    found.update(dict.fromkeys(str(one[str(asset.partition_column)]) for one in changed))
+    known = set(asset.partitions_def.get_partition_keys())
+    yield from sorted(one for one in found if one in known)
+
+
+def _tags(
+    session: Session, asset: TableAsset, ref: SnapshotRef, published: Mapping[str, SnapshotRef], base: Mapping[str, int],
+    instance: dg.DagsterInstance,
+) -> dict[str, str]:  # fmt: skip
+    """The versions that main's rows were made from, as Dagster keeps them."""
+    tags = {
+        "dagster/data_version": ref.data_version,
+        "dagster/data_version_is_user_provided": "true",
+        "dagster/code_version": asset.code_version,
+    }
+    for name in dict.fromkeys(asset.inputs.values()):
+        source = published.get(name) or (session.table(name).ref(base[name]) if name in base else None)
+        if source is None:
+            continue
+        key = dg.AssetKey(name.split("."))
+        tags[f"dagster/input_data_version/{key.to_user_string()}"] = source.data_version
+        pointer = event_of(instance, key, source)
+        if pointer is not None:
+            tags[f"dagster/input_event_pointer/{key.to_user_string()}"] = str(pointer)
+    return tags
+
+
+def table_order(assets: Mapping[str, TableAsset]) -> list[str]:
+    """Names of tables, each after its inputs."""
+    found: dict[str, None] = {}
+
+    def add(name: str) -> None:
+        for source in assets[name].inputs.values():
+            if source in assets and source not in found:
+                add(source)
+        found[name] = None
+
+    for name in assets:
+        if name not in found:
+            add(name)
+    return list(found)

@@ -1,0 +1,305 @@
+"""The stages of a recovery. Each asks first what is done already, so that one that broke off is called again."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lineage import sources_of
+from storage import Clock, CommitConflict, CommitId, InvalidRequest, NotFound, Snapshot, SnapshotRef, Table
+from storage.engines.duckdb_compare import Comparison, compare
+
+from ..session import Session
+from .plan import RecoveryPlan
+from .record import (
+    PUBLISHED,
+    RecoveryRecord,
+    TableRecord,
+    create_record,
+    delete_record,
+    get_record,
+    read_record,
+    replace_record,
+)
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a table's main branch became: its newest change, and the verdict that it was taken over with."""
+
+    name: str
+    ref: SnapshotRef
+    verdict: str
+
+
+class Recovery:
+    """One recovery, known by the name of its branch."""
+
+    def __init__(self, session: Session, branch: str) -> None:
+        self._session = session
+        self._catalog = session.catalog
+        self.branch = branch
+
+    # --- begin
+
+    @classmethod
+    def start(cls, session: Session, branch: str, plan: RecoveryPlan) -> "Recovery":
+        """Branch all tables of a plan, at the snapshots that it names. Can be called again after a crash.
+
+        Raises AlreadyExists if there is another recovery, or another branch, of that name.
+        """
+        recovery = cls(session, branch)
+        tables = {
+            one.name: TableRecord(
+                one.head, one.branch_at, None if one.partitions is None else [dict(part) for part in one.partitions],
+                one.corrected,
+            )
+            for one in plan.tables
+        }  # fmt: skip
+        known = read_record(session.catalog, branch)
+        if known is None or known.tables != tables or known.bad != str(plan.bad):
+            create_record(
+                session.catalog,
+                RecoveryRecord(branch, Clock().now_ms(), recovery._heads(), tables, plan.mode, str(plan.bad)),
+            )
+        recovery._create_branches()
+        return recovery
+
+    @classmethod
+    def open(cls, session: Session, branch: str) -> "Recovery":
+        """A recovery that was begun; one that was not begins now, with no table branched yet."""
+        recovery = cls(session, branch)
+        if read_record(session.catalog, branch) is None:
+            create_record(session.catalog, RecoveryRecord(branch, Clock().now_ms(), recovery._heads()))
+        return recovery
+
+    @property
+    def record(self) -> RecoveryRecord:
+        """What is remembered of it. Raises NotFound."""
+        return get_record(self._catalog, self.branch)
+
+    def _heads(self) -> dict[str, int]:
+        """The newest change of every table, of which no publication is half to be seen."""
+        view = self._catalog.consistent(self._catalog.tables())
+        found = {name: table.last_change() for name, table in view.items()}
+        return {name: ref.snapshot_id for name, ref in found.items() if ref is not None}
+
+    def _create_branches(self) -> None:
+        missing = {name: one for name, one in self.record.tables.items() if not self._is_branched(name)}
+        for name, one in missing.items():
+            branches = self._catalog.table(name).branches
+            if one.branch_at is None:
+                branches.create(self.branch, empty=True)
+            else:
+                branches.create(self.branch, snapshot_id=one.branch_at)
+
+    def _is_branched(self, name: str) -> bool:
+        return self._catalog.exists(name) and self.branch in self._catalog.table(name).branches.names()
+
+    # --- read and write
+
+    def table(self, name: str) -> Table:
+        """A table as the recovery sees it: its branch, or what it was when the recovery began. Raises NotFound."""
+        if self._is_branched(name):
+            return self._session.table(name).on_branch(self.branch)
+        base = self.record.base.get(name)
+        if base is None:
+            raise NotFound(f"{name} had no snapshot when recovery {self.branch!r} began, and has no branch of it.")
+        return self._session.table(name).pinned(base)
+
+    def branched(self, name: str) -> Table:
+        """The branch of a table, made if it is not there: at the snapshot that the table had when the recovery began."""
+        if not self._is_branched(name):
+            record = self.record
+            base = record.base.get(name)
+            if name not in record.tables:
+                replace_record(self._catalog, record.with_table(name, TableRecord(base, base, [])))
+            branches = self._catalog.table(name).branches
+            if base is None:
+                branches.create(self.branch, empty=True)
+            else:
+                branches.create(self.branch, snapshot_id=base)
+        return self._session.table(name).on_branch(self.branch)
+
+    # --- correct
+
+    def correct(self, sql: str, engine: str = "duckdb") -> list[str]:
+        """Run statements in which the names of tables mean their branches; returns what each of them says."""
+        from ..sql import Statements
+
+        statements = Statements(self._session, None, self.table, branched=self.branched)
+        statements.settings.options["pipeline.name"] = f"recovery/{self.branch}"
+        return [result.message or f"{result.to_arrow().num_rows} rows" for result in statements.run(sql, engine)]
+
+    def undo_bad(self) -> str:
+        """Take the corrected table's branch back to before the bad snapshot: what came after it goes as well."""
+        record = self.record
+        for name, one in record.tables.items():
+            if one.corrected:
+                bad = int(record.bad.rpartition("@")[2])
+                # A branch begins with one snapshot: those before it are still main's.
+                self._catalog.table(name).branches.lengthen(self.branch, bad - 1)
+                self.branched(name).rollback_to(bad - 1)
+                return f"{name} on branch {self.branch} is at snapshot {bad - 1}."
+        raise InvalidRequest(
+            f"Recovery {self.branch!r} was not begun with a bad snapshot: there is nothing to go back from."
+        )
+
+    # --- what is left to do
+
+    def stale(self, order: Sequence[str], inputs: Mapping[str, Sequence[str]]) -> list[str]:
+        """The tables to be computed anew that have not been since one of their inputs changed, in `order`.
+
+        `inputs`: the tables that each is made from.
+        """
+        found: list[str] = []
+        record = self.record
+        for name in order:
+            one = record.tables.get(name)
+            if one is None or one.corrected:
+                continue
+            if any(other in found for other in inputs.get(name, ())) or not self._is_current(
+                name, one, inputs.get(name, ())
+            ):
+                found.append(name)
+        return found
+
+    def _is_current(self, name: str, one: TableRecord, inputs: Sequence[str]) -> bool:
+        table = self.branched(name)
+        made: set[str] = set()
+        read: dict[str, int] = {}
+        for snapshot in table.store.snapshots.backwards():
+            if snapshot.id <= (one.branch_at or 0):
+                break
+            if not snapshot.commit_user.startswith("recovery/"):
+                continue
+            keys = (snapshot.properties or {}).get("snapline.partitions")
+            made.update(keys.split(",") if keys else ["*"])
+            for source in sources_of(snapshot):
+                read.setdefault(source.table, source.snapshot_id)
+                read[source.table] = min(read[source.table], source.snapshot_id)
+        wanted = {"*"} if one.partitions is None else {_partition_key(part) for part in one.partitions}
+        if not wanted <= made:
+            return False
+        for other in inputs:
+            head = self.table(other).last_change()
+            if self._is_branched(other) and head is not None and read.get(other.split(".")[1], 0) < head.snapshot_id:
+                return False
+        return True
+
+    # --- compare
+
+    def compare(self, name: str) -> Comparison:
+        """How the branch of a table differs from main as it is seen now."""
+        main = self._catalog.consistent([name])[name]
+        return compare(main, self.table(name))
+
+    def changed(self) -> list[str]:
+        """The tables that have a branch of this recovery, in the order of the plan."""
+        return [name for name in self.record.tables if self._is_branched(name)]
+
+    # --- publish or drop
+
+    def moved(self) -> dict[str, list[str]]:
+        """What main got since the recovery began: for each table the commits, by job and number."""
+        found: dict[str, list[str]] = {}
+        for name, one in self.record.tables.items():
+            for snapshot in self._catalog.table(name).store.snapshots.all():
+                if snapshot.id > (one.main or 0) and _changes(snapshot):
+                    found.setdefault(name, []).append(f"{snapshot.id} by {snapshot.commit_user}")
+        return found
+
+    def replay(self) -> list[str]:
+        """Bring what main got since the recovery began to the branch; returns the tables that are to be computed anew.
+
+        The changes of the corrected table are applied to its branch. Of the others the partitions that main has changed
+        since are computed anew.
+        """
+        record = self.record
+        anew: list[str] = []
+        for name in self.moved():
+            one = record.tables[name]
+            main = self._catalog.table(name)
+            head = main.last_change()
+            assert head is not None
+            if one.corrected:
+                self._apply(main, one.main or 0, head.snapshot_id)
+                partitions = one.partitions
+            elif one.partitions is None:
+                partitions = None
+                anew.append(name)
+            else:
+                since = main.changed_partitions(after=one.main)
+                partitions = [*one.partitions, *(part for part in since if part not in one.partitions)]
+                anew.append(name)
+            record = record.with_table(name, replace(one, main=head.snapshot_id, partitions=partitions))
+            replace_record(self._catalog, record)
+        return anew
+
+    def _apply(self, main: Table, after: int, until: int) -> None:
+        """Commit the changes of main to its branch, once."""
+        rows = main.changes(after=after or None, until=until)
+        branch = self.branched(str(main.identifier))
+        identifier = CommitId(f"recovery/{self.branch}/replay", until, exact=True)
+        branch.write(rows.drop_columns(["snapshot_id"]), row_kind_column="rowkind", commit_id=identifier)
+
+    def publish(self, *, discard_main: bool = False) -> list[Published]:
+        """Make every branch main's, all or none. Can be called again after a crash.
+
+        What main had when the recovery began is replaced. What production has written since stays, if it lies in other
+        partitions or buckets and the branch began at main's head; else CommitConflict names it, and nothing is done, unless
+        `discard_main`.
+        """
+        tables = self.changed()
+        if not tables:
+            raise InvalidRequest(f"Recovery {self.branch!r} has changed no table: there is nothing to publish.")
+        self._finish_open()
+        record = self.record
+        branches = self._catalog.branch_set(self.branch, tables)
+        verdicts = branches.verdicts()
+        until: dict[str, int] = {}
+        refused: list[str] = []
+        for name, verdict in verdicts.items():
+            one = record.tables[name]
+            later = [f"{s.id} by {s.commit_user}" for s in verdict.lost if s.id > (one.main or 0) and _changes(s)]
+            if not later or discard_main:
+                until[name] = max([one.main or 0, *(s.id for s in verdict.lost if discard_main)])
+            elif verdict.kind != "disjoint" or one.branch_at != one.main:
+                refused.append(f"{name} has {', '.join(later)}")
+        if refused:
+            raise CommitConflict(
+                f"Recovery {self.branch!r} is not published, on no table: main has moved on since it began. "
+                f"{'; '.join(refused)}. Replay what main got (--replay), or give it up (--discard-main)."
+            )
+        branches.publish(discard_until=until)
+        replace_record(self._catalog, replace(record, status=PUBLISHED))
+        return self.published({name: verdict.describe() for name, verdict in verdicts.items()})
+
+    def published(self, verdicts: Mapping[str, str] | None = None) -> list[Published]:
+        """What the main branches are now."""
+        found = []
+        for name in self.changed():
+            ref = self._session.table(name).last_change()
+            if ref is not None:
+                found.append(Published(name, ref, (verdicts or {}).get(name, "")))
+        return found
+
+    def _finish_open(self) -> None:
+        """A publication of this branch that a crash left open is finished first."""
+        self._catalog.recover(branch=self.branch)
+
+    def drop(self) -> list[str]:
+        """Delete the branches of the recovery, and what is remembered of it; returns the tables."""
+        tables = self.changed()
+        if tables:
+            self._catalog.branch_set(self.branch, tables).delete()
+        delete_record(self._catalog, self.branch)
+        return tables
+
+
+def _partition_key(partition: Mapping[str, Any]) -> str:
+    return "|".join(str(value) for value in partition.values())
+
+
+def _changes(snapshot: Snapshot) -> bool:
+    """Whether a snapshot changes rows."""
+    return snapshot.commit_kind not in ("COMPACT", "ANALYZE")

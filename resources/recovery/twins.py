@@ -1,0 +1,206 @@
+"""The recovery graph: for each table asset a twin under `recovery/` that makes the same table on branches.
+
+A twin is partitioned by branch, and by the asset's own partitions where it has some of one dimension. To add a branch in the
+UI ("+ Add a partition") and materialize twins on it is to begin a recovery: tables that are written are branched, at what they
+were when the recovery began, and all others are read as they were then. Main's partitions, versions and automation know
+nothing of it until it is published.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from storage import SnapshotRef, Table
+from storage.engines.duckdb_compare import Comparison
+from storage.engines.spark_writer import APPEND, OVERWRITE_TABLE
+
+from ..partition_context import PartitionContext
+from ..table_assets import TableAsset, table_assets
+from ..tables import TablesResource
+from .stages import Recovery
+
+GROUP = "recovery"
+BRANCHES = dg.DynamicPartitionsDefinition(name="branch")
+_BRANCH, _PARTITION = "branch", "partition"
+CHECK = "compared_with_main"
+
+
+def twin_key(name: str) -> dg.AssetKey:
+    """The key of the twin of a table's asset."""
+    return dg.AssetKey([GROUP, *name.split(".")])
+
+
+def twins(assets: Sequence[Any]) -> list[dg.AssetsDefinition]:
+    """A twin for each table asset."""
+    known = table_assets(assets)
+    return [_twin(one, known) for one in known.values()]
+
+
+def checks(assets: Sequence[Any]) -> list[dg.AssetChecksDefinition]:
+    """For each twin a check that shows how its branch differs from main."""
+    return [_check(one) for one in table_assets(assets).values()]
+
+
+def event_partition(asset: TableAsset, branch: str, partition: str | None) -> str:
+    """The partition of a twin."""
+    if partition is None or not has_own_partitions(asset):
+        return branch
+    return dg.MultiPartitionKey({_BRANCH: branch, _PARTITION: partition})
+
+
+def has_own_partitions(asset: TableAsset) -> bool:
+    """Whether a twin is partitioned by the asset's partitions too: Dagster knows two dimensions at the most."""
+    return asset.partitions_def is not None and not isinstance(asset.partitions_def, dg.MultiPartitionsDefinition)
+
+
+def _twin(asset: TableAsset, known: Mapping[str, TableAsset]) -> dg.AssetsDefinition:
+    with warnings.catch_warnings():
+        # Backfill policies and mappings between dimensions work, and are called beta.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+
+        @dg.asset(
+            key=twin_key(asset.name),
+            deps=[_dependency(asset, known[one]) for one in dict.fromkeys(asset.inputs.values()) if one in known],
+            partitions_def=_partitions_def(asset),
+            backfill_policy=dg.BackfillPolicy.single_run(),
+            description=f"{asset.name} on the branch of a recovery.",
+            code_version=asset.code_version,
+            group_name=GROUP,
+            kinds={"paimon"},
+        )
+        def twin(context: dg.AssetExecutionContext, tables: TablesResource) -> dg.MaterializeResult[Any]:
+            results = [
+                _materialize(context, tables, asset, branch, keys)
+                for branch, keys in _by_branch(asset, context.partition_keys).items()
+            ]
+            versions = ",".join(one.data_version.value for one in results if one.data_version)
+            return results[-1]._replace(data_version=dg.DataVersion(versions))
+
+    return twin
+
+
+def _materialize(
+    context: dg.AssetExecutionContext, tables: TablesResource, asset: TableAsset, branch: str, keys: Sequence[str]
+) -> dg.MaterializeResult[Any]:
+    """Make the table of an asset on a branch, or some of its partitions."""
+    recovery = Recovery.open(tables.session, branch)
+    refs = {name: _read_at(context, tables, recovery, name) for name in asset.inputs.values()}
+
+    def read(name: str, in_arrow: bool) -> Any:
+        ref = refs[name]
+        how = tables.read_arrow if in_arrow else tables.read
+        return how(context, ref.table_name, ref=ref, part=branch)
+
+    own = PartitionContext(keys, asset.partitions_def, context)
+    rows = asset.rows(read, own, lambda: tables.spark.spark_session)
+    mode = asset.mode
+    if mode == APPEND and recovery.record.mode == "full":
+        # Computed anew, not once more.
+        mode = OVERWRITE_TABLE
+
+    def on_branch(table: Table) -> Table:
+        return recovery.branched(asset.name)
+
+    return tables.write(
+        context, rows, asset.definition, mode=mode, partitions=asset.partitions(keys), tag_partitions=asset.tag_partitions,
+        on=on_branch, part=branch, event_key=lambda key: event_partition(asset, branch, key),
+        source_key=lambda ref: twin_key(f"{ref.database}.{ref.table}"),
+    )  # fmt: skip
+
+
+def _read_at(context: dg.AssetExecutionContext, tables: TablesResource, recovery: Recovery, name: str) -> SnapshotRef:
+    """The snapshot of an input: the run's, of the branch, or else what the table was when the recovery began."""
+    table = recovery.table(name)
+    if table.identifier.branch == recovery.branch:
+        return tables.pin(context, str(table.identifier))
+    ref = table.last_change()
+    assert ref is not None
+    return ref
+
+
+def _partitions_def(asset: TableAsset) -> dg.PartitionsDefinition[Any]:
+    if not has_own_partitions(asset):
+        return BRANCHES
+    assert asset.partitions_def is not None
+    return dg.MultiPartitionsDefinition({_BRANCH: BRANCHES, _PARTITION: asset.partitions_def})
+
+
+def _dependency(asset: TableAsset, source: TableAsset) -> dg.AssetDep:
+    """A branch depends on the same branch; partitions as the asset says."""
+    mapping: dg.PartitionMapping
+    mine, other = has_own_partitions(asset), has_own_partitions(source)
+    if mine and other:
+        own = asset.partition_mappings.get(source.name) or dg.IdentityPartitionMapping()
+        mapping = dg.MultiPartitionMapping(
+            {
+                _BRANCH: dg.DimensionPartitionMapping(_BRANCH, dg.IdentityPartitionMapping()),
+                _PARTITION: dg.DimensionPartitionMapping(_PARTITION, own),
+            }
+        )
+    elif mine or other:
+        mapping = dg.MultiToSingleDimensionPartitionMapping(partition_dimension_name=_BRANCH)
+    else:
+        mapping = dg.IdentityPartitionMapping()
+    return dg.AssetDep(twin_key(source.name), partition_mapping=mapping)
+
+
+def _by_branch(asset: TableAsset, partition_keys: Sequence[str]) -> dict[str, list[str]]:
+    """The asset's own partition keys by branch. A run may span several branches."""
+    found: dict[str, list[str]] = {}
+    for key in partition_keys:
+        if has_own_partitions(asset):
+            assert isinstance(key, dg.MultiPartitionKey)
+            found.setdefault(key.keys_by_dimension[_BRANCH], []).append(key.keys_by_dimension[_PARTITION])
+        else:
+            every = [] if asset.partitions_def is None else list(asset.partitions_def.get_partition_keys())
+            found[str(key)] = every
+    return found
+
+
+def _check(asset: TableAsset) -> dg.AssetChecksDefinition:
+    @dg.asset_check(asset=twin_key(asset.name), name=CHECK, description="How the branch differs from main.")
+    def check(context: dg.AssetCheckExecutionContext, tables: TablesResource) -> dg.AssetCheckResult:
+        found = {
+            branch: Recovery.open(tables.session, branch).compare(asset.name)
+            for branch in _branches_of(context.run.tags)
+        }
+        return dg.AssetCheckResult(
+            passed=True,
+            description="; ".join(f"{branch}: {one.describe()}" for branch, one in found.items()),
+            metadata=comparison_metadata(found),
+        )
+
+    return check
+
+
+def _branches_of(tags: Mapping[str, str]) -> list[str]:
+    """The branches that a run is for."""
+    keys = [
+        tags[name]
+        for name in ("dagster/partition", "dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
+        if name in tags
+    ]
+    return list(dict.fromkeys(key.partition("|")[0] for key in keys))
+
+
+def comparison_metadata(found: Mapping[str, Comparison]) -> dict[str, Any]:
+    """Comparisons, by branch, as the UI shows them: numbers, columns, and the first rows that differ."""
+    metadata: dict[str, Any] = {}
+    for branch, one in found.items():
+        prefix = f"{branch}: " if len(found) > 1 else ""
+        metadata |= {
+            f"{prefix}rows on main": one.rows_before,
+            f"{prefix}rows on the branch": one.rows_after,
+            f"{prefix}rows added": one.added,
+            f"{prefix}rows removed": one.removed,
+            f"{prefix}rows changed": one.changed,
+        }
+        if one.changed_columns:
+            columns = [dg.TableRecord({"column": name, "rows": count}) for name, count in one.changed_columns.items()]
+            metadata[f"{prefix}columns that differ"] = dg.MetadataValue.table(columns)
+        if one.examples is not None and one.examples.num_rows:
+            rows = [{key: str(value) for key, value in row.items()} for row in one.examples.to_pylist()]
+            metadata[f"{prefix}first rows"] = dg.MetadataValue.table([dg.TableRecord(row) for row in rows])
+    return metadata

@@ -1,0 +1,221 @@
+"""A bad day, repaired: planned, branched, corrected, computed anew, compared, published or dropped."""
+
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from resources import Session
+from resources.recovery import Recovery, plan_recovery
+from storage import AlreadyExists, CommitConflict, NotFound
+from tests.resources import shop
+from tests.resources.shop import DAYS, rows
+from tests.resources.test_table_asset import range_tags
+
+pytestmark = pytest.mark.dagster
+Run = Callable[..., dg.ExecuteInProcessResult]
+KEYS = DAYS.get_partition_keys()
+CHANGED = ("core.days", "mart.totals", "raw.orders")
+
+
+@pytest.fixture
+def platform(session: Session, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a job of the shop, or materializes some of its assets."""
+    monkeypatch.setattr(shop, "INCOMING", [])
+
+    def run(
+        *names: str, job: str | None = None, config: dict[str, Any] | None = None, **how: Any
+    ) -> dg.ExecuteInProcessResult:
+        if job is not None:
+            (op,) = shop.defs.resolve_job_def(job).graph.node_dict
+            how["run_config"] = {"ops": {op: {"config": config}}}
+            return shop.defs.resolve_job_def(job).execute_in_process(instance=instance, **how)
+        chosen = dg.AssetSelection.assets(*(dg.AssetKey(name.split(".")) for name in names))
+        found = dg.define_asset_job("some", chosen)
+        some = dg.Definitions.merge(shop.defs, dg.Definitions(jobs=[found])).resolve_job_def("some")
+        return some.execute_in_process(instance=instance, **how)
+
+    return run
+
+
+def load(run: Run, *orders: tuple[int, str, float]) -> None:
+    shop.INCOMING[:] = [{"id": number, "day": day, "price": price} for number, day, price in orders]
+    assert run("raw.orders").success
+
+
+def produce(run: Run, first: str, last: str) -> None:
+    assert run("core.days", tags=range_tags(first, last)).success
+    assert run("mart.totals").success
+
+
+@pytest.fixture
+def bad_day(platform: Run, session: Session) -> Run:
+    """Two good days, then prices in the wrong currency from the third day on."""
+    platform("raw.rates")
+    load(platform, (1, KEYS[0], 1.0), (2, KEYS[1], 2.0))
+    produce(platform, KEYS[0], KEYS[1])
+    load(platform, (3, KEYS[2], 300.0))
+    produce(platform, KEYS[2], KEYS[2])
+    load(platform, (4, KEYS[3], 400.0), (2, KEYS[1], 200.0))
+    produce(platform, KEYS[1], KEYS[3])
+    return platform
+
+
+CORRECTION = "UPDATE raw.orders SET price = price / 100 WHERE price >= 100"
+RIGHT = [(KEYS[0], 1, 2.0), (KEYS[1], 2, 4.0), (KEYS[2], 3, 6.0), (KEYS[3], 4, 8.0)]
+
+
+def twin(run: Run, branch: str, first: str | None, last: str | None, table: str) -> dg.ExecuteInProcessResult:
+    name = f"recovery.{table}"
+    if first is None:
+        return run(name, partition_key=branch)
+    return run(name, tags=range_tags(f"{branch}|{first}", f"{branch}|{last}"))
+
+
+def recompute(run: Run, session: Session, branch: str) -> None:
+    """What a user does in the UI: pick the partitions that the plan names, and materialize."""
+    record = Recovery(session, branch).record
+    days = [one["day"] for one in record.tables["core.days"].partitions or []]
+    assert twin(run, branch, days[0], days[-1], "core.days").success
+    assert twin(run, branch, None, None, "mart.totals").success
+
+
+def from_scratch(session: Session) -> list[tuple[object, ...]]:
+    """What the pipeline gives for right prices, computed by hand."""
+    return [(day, price, 1) for day, _, price in RIGHT]
+
+
+def test_a_plan_names_every_table_that_is_spoilt_and_changes_nothing(bad_day: Run, session: Session) -> None:
+    before = {name: session.table(name).ref() for name in session.catalog.tables()}
+    plan = plan_recovery(session, session.ref("raw.orders@2"), "incremental")
+    assert [row[:4] for row in plan.rows()] == [
+        ("raw.orders", 2, 3, 3), ("core.days", 2, 3, 1), ("mart.totals", 2, 3, 1),
+    ]  # fmt: skip
+    assert [one.describe() for one in plan.tables] == [
+        "is corrected", "3 partitions are computed anew: 2024-01-02, 2024-01-03, 2024-01-04", "is computed anew",
+    ]  # fmt: skip
+    full = plan_recovery(session, session.ref("raw.orders@2"), "full")
+    assert [row[:4] for row in full.rows()] == [
+        ("raw.orders", 2, 3, 3), ("core.days", 2, 3, 3), ("mart.totals", 2, 3, 3),
+    ]  # fmt: skip
+    assert len(full.tables[1].partitions or ()) == 4
+    assert {name: session.table(name).ref() for name in session.catalog.tables()} == before
+
+
+@pytest.mark.parametrize("mode", ["full", "incremental"])
+def test_both_ways_end_with_the_rows_of_a_rebuild_from_scratch(
+    bad_day: Run, session: Session, instance: dg.DagsterInstance, mode: str
+) -> None:
+    main = {name: rows(session.table(name)) for name in CHANGED}
+    stale = instance.get_dynamic_partitions("branch")
+    assert bad_day(job="recovery_start", config={"bad": "raw.orders@2", "mode": mode, "branch": "fix"}).success
+    assert (stale, instance.get_dynamic_partitions("branch")) == ([], ["fix"])
+    assert bad_day(job="recovery_correct", config={"branch": "fix", "sql": CORRECTION}).success
+    recovery = Recovery(session, "fix")
+    assert recovery.stale(["core.days", "mart.totals"], {"core.days": ["raw.orders"], "mart.totals": ["core.days"]}) == [
+        "core.days", "mart.totals",
+    ]  # fmt: skip
+    recompute(bad_day, session, "fix")
+    assert (
+        recovery.stale(["core.days", "mart.totals"], {"core.days": ["raw.orders"], "mart.totals": ["core.days"]}) == []
+    )
+    # Until now main has seen nothing.
+    assert {name: rows(session.table(name)) for name in CHANGED} == main
+    compared = recovery.compare("mart.totals")
+    assert (compared.changed, dict(compared.changed_columns)) == (3, {"total": 3})
+    assert bad_day(job="recovery_publish", config={"branch": "fix"}).success
+    assert rows(session.table("core.days")) == RIGHT
+    assert rows(session.table("mart.totals")) == from_scratch(session)
+    assert rows(session.table("raw.orders")) == [(number, day, price / 2) for day, number, price in RIGHT]
+    # Dagster was told, with the versions that the rows were made from.
+    event = instance.get_latest_materialization_event(dg.AssetKey(["mart", "totals"])).asset_materialization  # type: ignore[union-attr]
+    assert event is not None and event.tags is not None
+    newest = session.ref("core.days")
+    assert event.tags["dagster/input_data_version/core/days"] == newest.data_version
+    assert event.metadata["recovery"].value == "fix"
+    told = instance.fetch_materializations(
+        dg.AssetRecordsFilter(dg.AssetKey(["core", "days"]), asset_partitions=[KEYS[2]]), limit=1
+    )
+    assert told.records[0].asset_materialization.metadata["snapshot"].value == newest.snapshot_id  # type: ignore[union-attr]
+    assert session.table("core.days").tags.get(KEYS[2]).snapshot.id == newest.snapshot_id
+    # And lineage tells the truth: back to the correction, and to the snapshot that it corrected.
+    upstream = [str(one) for one in session.lineage(session.ref("mart.totals"), "up").snapshots]
+    assert "raw.rates@1" in upstream and any(one.startswith("raw.orders") for one in upstream)
+    # Production goes on.
+    load(bad_day, (5, KEYS[4], 5.0))
+    produce(bad_day, KEYS[4], KEYS[4])
+    assert rows(session.table("mart.totals"))[-1] == (KEYS[4], 10.0, 1)
+    assert bad_day(job="recovery_drop", config={"branch": "fix"}).success
+    assert (session.table("core.days").branches.names(), instance.get_dynamic_partitions("branch")) == ([], [])
+    assert session.table("core.days").check() == []
+
+
+def test_a_branch_begins_by_materializing_a_twin_on_it(
+    bad_day: Run, session: Session, instance: dg.DagsterInstance
+) -> None:
+    instance.add_dynamic_partitions("branch", ["try"])
+    load(bad_day, (9, KEYS[0], 9.0))
+    before = session.ref("raw.orders")
+    done = twin(bad_day, "try", KEYS[0], KEYS[0], "core.days")
+    load(bad_day, (10, KEYS[0], 10.0))
+    assert twin(bad_day, "try", KEYS[0], KEYS[0], "core.days").success
+    # What is not branched is read as it was when the branch began.
+    assert rows(session.table("core.days$branch_try"))[:2] == [(KEYS[0], 1, 2.0), (KEYS[0], 9, 18.0)]
+    assert len(rows(session.table("core.days"))) == 4
+    tags = done.asset_materializations_for_node("recovery__core__days")[0].tags
+    assert tags is not None
+    assert tags["dagster/data_version"] == "try@4"
+    assert tags["dagster/input_data_version/recovery/raw/orders"] == before.data_version
+    checked = {one.asset_key.path[-1]: one for one in done.get_asset_check_evaluations()}
+    assert checked["days"].metadata["rows added"].value == 1
+    assert Recovery(session, "try").drop() == ["core.days"]
+
+
+def test_what_production_writes_meanwhile_is_refused_or_replayed_never_lost(bad_day: Run, session: Session) -> None:
+    assert bad_day(job="recovery_start", config={"bad": "raw.orders@2", "mode": "incremental", "branch": "fix"}).success
+    bad_day(job="recovery_correct", config={"branch": "fix", "sql": CORRECTION})
+    recompute(bad_day, session, "fix")
+    load(bad_day, (5, KEYS[4], 5.0))
+    produce(bad_day, KEYS[4], KEYS[4])
+    main = {name: rows(session.table(name)) for name in CHANGED}
+    recovery = Recovery(session, "fix")
+    with pytest.raises(
+        CommitConflict, match=r"on no table: main has moved on .*raw.orders has 4 by raw/orders.*--replay"
+    ):
+        recovery.publish()
+    assert {name: rows(session.table(name)) for name in CHANGED} == main
+    assert sorted(recovery.replay()) == ["core.days", "mart.totals"]
+    assert recovery.replay() == []
+    recompute(bad_day, session, "fix")
+    recovery.publish()
+    assert rows(session.table("core.days")) == [*RIGHT, (KEYS[4], 5, 10.0)]
+    assert rows(session.table("mart.totals")) == [*from_scratch(session), (KEYS[4], 10.0, 1)]
+    assert [row[0] for row in rows(session.table("raw.orders"))] == [1, 2, 3, 4, 5]
+
+
+def test_a_source_can_be_taken_back_instead_of_being_corrected(bad_day: Run, session: Session) -> None:
+    bad_day(job="recovery_start", config={"bad": "raw.orders@2", "mode": "full", "branch": "fix"})
+    assert bad_day(job="recovery_correct", config={"branch": "fix", "undo_bad": True}).success
+    recompute(bad_day, session, "fix")
+    assert bad_day(job="recovery_publish", config={"branch": "fix"}).success
+    assert rows(session.table("raw.orders")) == [(1, KEYS[0], 1.0), (2, KEYS[1], 2.0)]
+    assert rows(session.table("core.days")) == RIGHT[:2]
+
+
+def test_stages_can_be_repeated_and_wrong_ones_are_explained(bad_day: Run, session: Session) -> None:
+    plan = plan_recovery(session, session.ref("raw.orders@2"))
+    Recovery.start(session, "fix", plan)
+    Recovery.start(session, "fix", plan)
+    session.table("mart.totals").branches.delete("fix")
+    # A start that died half-way is started again.
+    assert Recovery.start(session, "fix", plan).changed() == ["raw.orders", "core.days", "mart.totals"]
+    other = plan_recovery(session, session.ref("raw.orders@3"))
+    with pytest.raises(AlreadyExists, match="Recovery 'fix' exists"):
+        Recovery.start(session, "fix", other)
+    with pytest.raises(NotFound, match="Recoveries: fix"):
+        Recovery(session, "none").drop()
+    assert session.table("raw.orders").to_arrow().num_rows == 4
+    session.table("raw.orders").write(pa.table({"id": [7], "day": [KEYS[0]], "price": [1.0]}))
+    assert Recovery(session, "fix").moved()["raw.orders"][0].startswith("4 by ")
