@@ -13,7 +13,7 @@ _spark = SparkResource()
 _pipeline = dg.Definitions(
     assets=dg.load_assets_from_modules([raw, flights, marts, word_count]),
     asset_checks=checks,
-    jobs=[jobs.demo],
+    jobs=[jobs.demo, jobs.refresh],
     resources={"tables": TablesResource(spark=_spark), "spark": _spark},
     # One process for a run, and so one Spark session for all of its assets.
     executor=dg.in_process_executor,

@@ -8,3 +8,8 @@ demo = dg.define_asset_job(
     dg.AssetSelection.all() - dg.AssetSelection.groups("recovery"),
     description="Load the raw files and materialize every table made from them.",
 )
+
+# Everything but the raw files again, when those have changed.
+refresh = dg.define_asset_job(
+    "refresh", dg.AssetSelection.groups("core", "marts"), description="Make the tables anew that the raw files feed."
+)

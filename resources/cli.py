@@ -18,6 +18,7 @@ from lineage import dot, mermaid, rebuild, rows, text_tree
 from storage import BATCH_COMMIT_IDENTIFIER, InvalidRequest, StorageError, Table, parse_duration_ms
 
 from .quick_reads import run_query
+from .recovery.commands import recovery
 from .rendering import FORMATS, console, print_rows, rendered_table, size_text
 from .session import Session
 
@@ -735,6 +736,9 @@ def _roles(table: Table, column: str) -> str:
 
 def _time(snapshot: Any) -> str | None:
     return None if snapshot is None else f"{datetime.fromtimestamp(snapshot.time_ms // 1000):%Y-%m-%d %H:%M:%S}"
+
+
+cli.add_command(recovery)
 
 
 def main() -> NoReturn:

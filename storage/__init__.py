@@ -20,6 +20,7 @@ from .errors import (
 )
 from .identifier import MAIN_BRANCH, Identifier, SnapshotRef
 from .lock import CatalogLock, FileLock
+from .maintain.verdict import Verdict
 from .metadata.derived_columns import ComputedColumn, Watermark
 from .metadata.schema_change import (
     AddColumn,
@@ -86,6 +87,7 @@ __all__ = [
     "Table",
     "TableOptions",
     "Unsupported",
+    "Verdict",
     "Version",
     "Watermark",
     "check_table_options",

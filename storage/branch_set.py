@@ -8,27 +8,30 @@ A crash in between leaves it open, and `recover` finishes it. Journals lie in `<
 import json
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .errors import AlreadyExists, CommitConflict, InvalidRequest, NotFound
 from .file_io import FileIO
 from .maintain.verdict import Verdict
 from .metadata.snapshot import Snapshot
 from .table import Table
+from .write.commit import CommitId
 
 _DIRECTORY = ".journal"
 _OPEN, _CLOSED = "open-", "closed-"
 _VIEW_TRIES = 20
 _CLOSED_KEPT = 100
 OpenTable = Callable[[str], Table]
+# The properties of the commit that a table gets.
+MadeFrom = Callable[[str], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
     """A publication that was begun: the branch, and the snapshot that each table had before (None: it had none).
 
-    `replaces`: the branch becomes main itself, instead of being merged into it. `until`: tables whose main becomes what the
-    branch is, its own snapshots up to this one given up.
+    `replaces`: the branch becomes main itself, instead of being merged into it. `adopted`: tables whose main gets the
+    branch's rows by one commit on top, in the place of what it did up to a snapshot; `properties` are those of the commits.
     """
 
     name: str
@@ -36,17 +39,24 @@ class Publication:
     before: Mapping[str, int | None]
     discard_main: bool
     replaces: bool = False
-    until: Mapping[str, int] = field(default_factory=dict)
+    adopted: Mapping[str, int] = field(default_factory=dict)
+    properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def pin(self) -> str:
         """The branch that keeps, while this is open, what a main gives up."""
         return f"publication-{self.name}"
 
+    @property
+    def user(self) -> str:
+        """Who commits to the mains that adopt the branch; the number is the publication's."""
+        return f"recovery/{self.branch}"
+
     def to_json(self) -> str:
         value = {
             "branch": self.branch, "before": dict(self.before), "discardMain": self.discard_main,
-            "replaces": self.replaces, "until": dict(self.until),
+            "replaces": self.replaces, "adopted": dict(self.adopted),
+            "properties": {name: dict(one) for name, one in self.properties.items()},
         }  # fmt: skip
         return json.dumps(value, indent=2)
 
@@ -55,7 +65,7 @@ class Publication:
         value = json.loads(text)
         return cls(
             name, value["branch"], value["before"], value["discardMain"], value.get("replaces", False),
-            value.get("until", {}),
+            value.get("adopted", {}), value.get("properties", {}),
         )  # fmt: skip
 
 
@@ -109,37 +119,52 @@ class BranchSet:
         """Whether each main can take its branch over without losing anything."""
         return {name: self._table(name).branches.verdict(self.branch) for name in self.tables}
 
-    def publish(
-        self, *, discard_main: bool = False, discard_until: Mapping[str, int] | None = None
-    ) -> dict[str, Verdict]:
-        """Make every main take its branch over, all or none; returns the verdicts. For a table in `discard_until` main
-        becomes what the branch is: its own snapshots up to that one are given up.
+    def publish(self, *, discard_main: bool = False) -> dict[str, Verdict]:
+        """Make every main take its branch over, all or none; returns the verdicts.
 
         Raises CommitConflict, before anything is done, if a main has diverged, unless `discard_main`. If a writer comes
         in between, the publication stays open: nobody who asks for a consistent view sees half of it, and `recover` goes
         on with it, or undoes it.
         """
-        return self._publish(discard_main, replaces=False, until=discard_until or {})
+        return self._publish(Publication("", self.branch, {}, discard_main))
+
+    def adopt(
+        self,
+        until: Mapping[str, int],
+        properties: Mapping[str, Mapping[str, str]],
+        made_from: "MadeFrom | None" = None,
+    ) -> dict[str, Verdict]:
+        """Make the rows of every main those of its branch, by one commit on top of each, all or none; returns the verdicts.
+
+        Only what each main did up to the snapshot in `until` is replaced; tables without one are merged as by `publish`.
+        `properties`: those of each commit; `made_from` may say better, once the tables before have their commits.
+        Raises CommitConflict, before anything is done, if a main has moved on. Its history stays.
+        """
+        return self._publish(
+            Publication("", self.branch, {}, False, adopted=dict(until), properties=dict(properties)), made_from
+        )
 
     def replace_main(self, *, discard_main: bool = False) -> dict[str, Verdict]:
         """Make the branch the main of every table, all or none; else as `publish`. Cannot be undone once it has begun."""
-        return self._publish(discard_main, replaces=True, until={})
+        return self._publish(Publication("", self.branch, {}, discard_main, replaces=True))
 
-    def _publish(self, discard_main: bool, *, replaces: bool, until: Mapping[str, int]) -> dict[str, Verdict]:
+    def _publish(self, wanted: Publication, made_from: "MadeFrom | None" = None) -> dict[str, Verdict]:
         self._journal.refuse_open(self.tables)
         verdicts = self.verdicts()
         diverged = {
-            name: verdict for name, verdict in verdicts.items() if verdict.kind == "diverged" and name not in until
+            name: verdict
+            for name, verdict in verdicts.items()
+            if verdict.kind == "diverged" and name not in wanted.adopted
         }
-        if diverged and not discard_main:
+        if diverged and not wanted.discard_main:
             told = "; ".join(f"{name} has {verdict.describe()}" for name, verdict in diverged.items())
             raise CommitConflict(
                 f"Branch {self.branch!r} is not published, on no table. {told}. Insist with discard-main, or apply the "
                 "changes to main again."
             )
         before = {name: _id(self._table(name).snapshot()) for name in self.tables}
-        publication = self._journal.open(self.branch, before, discard_main, replaces=replaces, until=until)
-        finish(self._table, self._journal, publication)
+        publication = self._journal.open(replace(wanted, before=before))
+        finish(self._table, self._journal, publication, made_from)
         return verdicts
 
 
@@ -147,21 +172,27 @@ def _id(snapshot: Snapshot | None) -> int | None:
     return snapshot.id if snapshot else None
 
 
-def finish(open_table: OpenTable, journal: "Journal", publication: Publication) -> None:
+def finish(
+    open_table: OpenTable, journal: "Journal", publication: Publication, made_from: "MadeFrom | None" = None
+) -> None:
     """Take over what is not taken over yet, and close the publication. Can be called again after a crash."""
     for name in publication.before:
         table = open_table(name)
         try:
-            if publication.replaces:
+            if name in publication.adopted:
+                properties = publication.properties.get(name) if made_from is None else made_from(name)
+                # Whoever takes up the publication after a crash commits under the same number.
+                commit_id = CommitId(publication.user, int(publication.name), exact=True)
+                table.branches.adopt(
+                    publication.branch, until=publication.adopted[name], commit_id=commit_id, properties=properties
+                )
+            elif publication.replaces:
                 if table.branches.has_other(publication.branch):
                     _pin(table, publication)
                 table.branches.replace_main(publication.branch, discard_main=publication.discard_main)
             else:
                 _pin(table, publication)
-                if name in publication.until:
-                    table.branches.fast_forward(publication.branch, discard_until=publication.until[name])
-                else:
-                    table.branches.merge(publication.branch, discard_main=publication.discard_main)
+                table.branches.merge(publication.branch, discard_main=publication.discard_main)
         except CommitConflict as error:
             raise CommitConflict(
                 f"The publication of branch {publication.branch!r} stays open, for {name} cannot take it over: {error} "
@@ -173,8 +204,7 @@ def finish(open_table: OpenTable, journal: "Journal", publication: Publication) 
 def _pin(table: Table, publication: Publication) -> None:
     """Keep what main is about to give up, on a branch, for those who read the state before, and for an undo."""
     verdict = table.branches.verdict(publication.branch)
-    gives_up = publication.replaces or table.identifier.full_name in publication.until
-    if not verdict.lost or (verdict.kind == "disjoint" and not gives_up):
+    if not verdict.lost or (verdict.kind == "disjoint" and not publication.replaces):
         return
     if publication.pin not in table.branches.names():
         table.branches.create(publication.pin)
@@ -196,7 +226,8 @@ def undo(open_table: OpenTable, journal: "Journal", publication: Publication) ->
             )
         kept = _pinned(table, publication)
         for snapshot in table.branches.verdict(publication.branch).lost:
-            if snapshot.uuid not in kept and (kept or snapshot.id > (before or 0)):
+            own = (snapshot.commit_user, snapshot.commit_identifier) == (publication.user, int(publication.name))
+            if not own and snapshot.uuid not in kept and (kept or snapshot.id > (before or 0)):
                 raise CommitConflict(
                     f"The publication of branch {publication.branch!r} cannot be undone: {snapshot.commit_user} has written "
                     f"snapshot {snapshot.id} of {name} since. Finish it instead."
@@ -237,19 +268,11 @@ class Journal:
         self._file_io = file_io
         self._directory = posixpath.join(root, _DIRECTORY)
 
-    def open(
-        self,
-        branch: str,
-        before: Mapping[str, int | None],
-        discard_main: bool,
-        *,
-        replaces: bool = False,
-        until: Mapping[str, int] | None = None,
-    ) -> Publication:
-        """Write down what is about to happen."""
+    def open(self, wanted: Publication) -> Publication:
+        """Write down what is about to happen; returns it with its name."""
         number = max((int(name.split("-")[1]) for name in self._names()), default=0) + 1
         while True:
-            publication = Publication(f"{number:08d}", branch, dict(before), discard_main, replaces, dict(until or {}))
+            publication = replace(wanted, name=f"{number:08d}")
             path = f"{self._directory}/{_OPEN}{publication.name}"
             if self._file_io.create_exclusively(path, publication.to_json().encode()):
                 return publication

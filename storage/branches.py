@@ -1,16 +1,18 @@
 """The branches of a table, for users."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .errors import InvalidRequest
 from .identifier import MAIN_BRANCH
+from .maintain.adopt import adopt
 from .maintain.branch import create_branch, delete_branch
 from .maintain.merge_branch import copy_tags, fast_forward, merge_branch, restore_earlier
 from .maintain.replace_main import replace_main
 from .maintain.verdict import Verdict, judge
+from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .read.version import branch_names, on_branch, resolve_version
-from .write.commit import CommitListener
+from .write.commit import CommitId, CommitListener
 
 
 class Branches:
@@ -54,15 +56,22 @@ class Branches:
         """
         return merge_branch(*self._sides(name), discard_main=discard_main, listeners=self._listeners)
 
-    def fast_forward(self, name: str, *, discard_main: bool = False, discard_until: int | None = None) -> Verdict:
+    def fast_forward(self, name: str, *, discard_main: bool = False) -> Verdict:
         """Make main what a branch is; the branch stays. Can be called again after a crash.
 
-        Raises CommitConflict that names what would be lost if main has moved, unless `discard_main`; or, with
-        `discard_until`, if it has moved beyond that snapshot.
+        Raises CommitConflict that names what would be lost if main has moved, unless `discard_main`.
         """
-        return fast_forward(
-            *self._sides(name), discard_main=discard_main, discard_until=discard_until, listeners=self._listeners
-        )
+        return fast_forward(*self._sides(name), discard_main=discard_main, listeners=self._listeners)
+
+    def adopt(
+        self, name: str, *, until: int, commit_id: CommitId, properties: Mapping[str, str] | None = None
+    ) -> Snapshot | None:
+        """Make main's rows those of a branch, by one commit on top; the branch stays, and so does main's history.
+
+        What main did up to the snapshot `until` is replaced. Raises CommitConflict if it has changed rows since.
+        """
+        main, branch = self._sides(name)
+        return adopt(main, branch, until=until, commit_id=commit_id, properties=properties, listeners=self._listeners)
 
     def replace_main(self, name: str, *, discard_main: bool = False) -> Verdict:
         """Make a branch the main of the table: jobs that write to it go on, what main was is dropped.

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .branch_set import BranchSet, Journal, Publication, close, consistent_view, finish
+from .branch_set import BranchSet, Journal, MadeFrom, Publication, close, consistent_view, finish
 from .branch_set import undo as undo_publication
 from .clock import Clock
 from .data_types import DataField
@@ -255,7 +255,12 @@ class Catalog:
         return consistent_view(self.table, self._journal, tables)
 
     def recover(
-        self, *, discard_main: bool = False, undo: bool = False, branch: str | None = None
+        self,
+        *,
+        discard_main: bool = False,
+        undo: bool = False,
+        branch: str | None = None,
+        made_from: MadeFrom | None = None,
     ) -> list[Publication]:
         """Finish, or undo, the publications that a crash or a conflict left open, all or those of a branch; returns them.
 
@@ -270,7 +275,7 @@ class Catalog:
                 undo_publication(self.table, journal, publication)
             else:
                 insists = publication.discard_main or discard_main
-                finish(self.table, journal, replace(publication, discard_main=insists))
+                finish(self.table, journal, replace(publication, discard_main=insists), made_from)
         return found
 
     def rename_table(self, name: str, new_name: str) -> Table:

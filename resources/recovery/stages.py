@@ -4,8 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lineage import sources_of
-from storage import Clock, CommitConflict, CommitId, InvalidRequest, NotFound, Snapshot, SnapshotRef, Table
+from lineage import sources_of, sources_property
+from storage import (
+    Clock,
+    CommitConflict,
+    CommitId,
+    InvalidRequest,
+    NotFound,
+    Snapshot,
+    SnapshotRef,
+    Table,
+    Verdict,
+)
 from storage.engines.duckdb_compare import Comparison, compare
 
 from ..session import Session
@@ -262,7 +272,7 @@ class Recovery:
             one = record.tables[name]
             later = [f"{s.id} by {s.commit_user}" for s in verdict.lost if s.id > (one.main or 0) and _changes(s)]
             if not later or discard_main:
-                until[name] = max([one.main or 0, *(s.id for s in verdict.lost if discard_main)])
+                until[name] = max([one.main or 0, *(s.id for s in verdict.lost)])
             elif verdict.kind != "disjoint" or one.branch_at != one.main:
                 refused.append(f"{name} has {', '.join(later)}")
         if refused:
@@ -270,9 +280,32 @@ class Recovery:
                 f"Recovery {self.branch!r} is not published, on no table: main has moved on since it began. "
                 f"{'; '.join(refused)}. Replay what main got (--replay), or give it up (--discard-main)."
             )
-        branches.publish(discard_until=until)
+        ordered = self._catalog.branch_set(self.branch, tables)
+        ordered.adopt(until, {name: self._made_from_branch(name) for name in until}, self._made_from)
         replace_record(self._catalog, replace(record, status=PUBLISHED))
-        return self.published({name: verdict.describe() for name, verdict in verdicts.items()})
+        return self.published({name: _described(verdict, name in until) for name, verdict in verdicts.items()})
+
+    def _made_from_branch(self, name: str) -> dict[str, str]:
+        ref = self.branched(name).last_change()
+        return sources_property([] if ref is None else [ref])
+
+    def _made_from(self, name: str) -> dict[str, str]:
+        """The sources of main's new snapshot: the branch, and what the branch's rows were made from, each as main has it
+        now, if it was published before.
+        """
+        branch = self.branched(name)
+        own = branch.last_change()
+        found: dict[str, SnapshotRef] = {}
+        for snapshot in branch.store.snapshots.all():
+            if snapshot.id > (self.record.tables[name].branch_at or 0):
+                for source in sources_of(snapshot):
+                    if source.table != branch.identifier.table or source.database != branch.identifier.database:
+                        found[f"{source.database}.{source.table}"] = source
+        listed = [] if own is None else [own]
+        for plain, source in found.items():
+            published = self._session.table(plain).last_change() if source.branch == self.branch else None
+            listed.append(published or source)
+        return sources_property(listed)
 
     def published(self, verdicts: Mapping[str, str] | None = None) -> list[Published]:
         """What the main branches are now."""
@@ -285,7 +318,7 @@ class Recovery:
 
     def _finish_open(self) -> None:
         """A publication of this branch that a crash left open is finished first."""
-        self._catalog.recover(branch=self.branch)
+        self._catalog.recover(branch=self.branch, made_from=self._made_from)
 
     def drop(self) -> list[str]:
         """Delete the branches of the recovery, and what is remembered of it; returns the tables."""
@@ -298,6 +331,13 @@ class Recovery:
 
 def _partition_key(partition: Mapping[str, Any]) -> str:
     return "|".join(str(value) for value in partition.values())
+
+
+def _described(verdict: Verdict, adopted: bool) -> str:
+    """How main took a branch over."""
+    if adopted and verdict.lost:
+        return f"replaced what main did since snapshot {verdict.common or 0}, by one commit on top"
+    return verdict.describe()
 
 
 def _changes(snapshot: Snapshot) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ..errors import CommitConflict, InvalidRequest
 from ..metadata.manifest import ADD, ManifestEntry
-from ..metadata.snapshot import ANALYZE, BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
+from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from ..metadata.table_store import TableStore
 from ..read.version import branch_names, on_branch
 from ..write.close import MERGE, ROLLBACK, close, closed_for, is_closed_for, own_files, refuse_closed
@@ -58,23 +58,15 @@ def merge_branch(
 
 
 def fast_forward(
-    main: TableStore,
-    branch: TableStore,
-    *,
-    discard_main: bool = False,
-    discard_until: int | None = None,
-    listeners: Sequence[CommitListener] = (),
+    main: TableStore, branch: TableStore, *, discard_main: bool = False, listeners: Sequence[CommitListener] = ()
 ) -> Verdict:
     """Make main what the branch is; returns the verdict.
 
-    Raises CommitConflict, naming what would be lost, if main has moved at all, unless `discard_main`; or, with
-    `discard_until`, if it has moved beyond that snapshot.
+    Raises CommitConflict, naming what would be lost, if main has moved at all, unless `discard_main`.
     """
     _mend(main, branch)
     verdict = judge(main, branch)
     refuse_if_expired(branch, verdict)
-    if discard_until is not None:
-        return _follow(main, branch, verdict, listeners, discard_main=True, discard_until=discard_until)
     if not discard_main:
         refuse_if_diverged(main, branch)
         if verdict.kind == "disjoint":
@@ -93,13 +85,9 @@ def _follow(
     listeners: Sequence[CommitListener],
     *,
     discard_main: bool,
-    discard_until: int | None = None,
 ) -> Verdict:
     """Take main's own snapshots away, if the verdict names any, and make the branch's its own."""
     latest = main.snapshots.latest()
-    if discard_until is not None:
-        # What comes after this look is seen when main is closed.
-        _refuse_later(main, branch, discard_until)
     # What a merge that died was about to take away goes now.
     if closed_for(latest) != f"{ROLLBACK} {verdict.common}" and not (discard_main and is_closed_for(latest, ROLLBACK)):
         refuse_closed(main, latest)
@@ -122,17 +110,6 @@ def _follow(
             TableCommit(main, CommitId(snapshot.commit_user), listeners).notify(snapshot)
     copy_tags(branch, main)
     return verdict
-
-
-def _refuse_later(main: TableStore, branch: TableStore, until: int) -> None:
-    """Raise CommitConflict if main has changed rows after a snapshot, in a way that the branch does not have."""
-    later = [one for one in judge(main, branch).lost if one.id > until and one.commit_kind not in (COMPACT, ANALYZE)]
-    if later:
-        told = ", ".join(f"{one.id} ({one.operation or one.commit_kind} by {one.commit_user})" for one in later)
-        raise CommitConflict(
-            f"Main of {main.identifier.full_name} has moved beyond snapshot {until}, up to which it may be given up for "
-            f"branch {branch.identifier.branch!r}: {told}."
-        )
 
 
 def _remembered(main: TableStore, snapshot_id: int) -> Snapshot:

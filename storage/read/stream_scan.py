@@ -35,7 +35,7 @@ class StartUp:
             raise InvalidRequest(f"Start-up mode {self.mode!r} is unknown. Use one of: {', '.join(START_UP_MODES)}.")
         if (self.snapshot_id is not None) != (self.mode in (FROM_SNAPSHOT, FROM_SNAPSHOT_FULL)):
             raise InvalidRequest(
-                "A snapshot id belongs to the start-up modes `from-snapshot` and `from-snapshot-full`, which need one."
+                "A snapshot id belongs to the start-up mode `from-snapshot`, or `from-snapshot-full`, which need one."
             )
         if (self.timestamp_ms is not None) != (self.mode == FROM_TIMESTAMP):
             raise InvalidRequest("A timestamp belongs to the start-up mode `from-timestamp`, which needs one.")

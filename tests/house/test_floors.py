@@ -26,7 +26,7 @@ FLOORS = [
     {"sql"},
     {"system_tables", "row_changes", "tags", "branches", "consumers", "description"},
     {"table"},
-    {"branch_set"},
+    {"branch_set", "notes"},
     {"catalog"},
     {"engines"},
 ]

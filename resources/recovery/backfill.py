@@ -1,0 +1,87 @@
+"""Compute anew, in this process, what a recovery has left to do: as runs of Dagster, one for each table."""
+
+import uuid
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from storage import StorageError
+
+from ..table_assets import TableAsset
+from .report import table_order
+from .stages import Recovery
+from .twins import BRANCHES, event_partition, has_own_partitions, twin_key
+
+
+class BackfillFailed(StorageError):
+    """A run failed; those before it are done, and the backfill goes on with this one when it is started again."""
+
+
+def left_to_do(recovery: Recovery, assets: Mapping[str, TableAsset]) -> list[str]:
+    """The tables of a recovery that are to be computed anew, sources before what is made from them."""
+    inputs = {name: list(one.inputs.values()) for name, one in assets.items()}
+    return recovery.stale(table_order(assets), inputs)
+
+
+def backfill(
+    recovery: Recovery,
+    definitions: dg.Definitions,
+    assets: Mapping[str, TableAsset],
+    instance: dg.DagsterInstance,
+    told: Callable[[str], None],
+) -> int:
+    """Run what is left to do; returns the number of runs. `told` hears of each. Raises BackfillFailed.
+
+    What was done before is not done again.
+    """
+    instance.add_dynamic_partitions(str(BRANCHES.name), [recovery.branch])
+    count = 0
+    for name in left_to_do(recovery, assets):
+        asset = assets[name]
+        for tags, what in _runs(asset, recovery.branch, recovery.record.tables[name].partitions):
+            told(f"{name}{what}")
+            _run(definitions, asset, instance, tags)
+            count += 1
+    return count
+
+
+def _runs(
+    asset: TableAsset, branch: str, partitions: Sequence[Mapping[str, Any]] | None
+) -> Iterator[tuple[dict[str, str], str]]:
+    """Run tags, and which partitions they ask for: a run for each range without a gap."""
+    if not has_own_partitions(asset) or asset.partitions_def is None:
+        yield {"dagster/partition": branch}, ""
+        return
+    every = list(asset.partitions_def.get_partition_keys())
+    wanted = set(every)
+    if partitions is not None:
+        wanted = {str(one[str(asset.partition_column)]) for one in partitions} & wanted
+    positions = [number for number, key in enumerate(every) if key in wanted]
+    start = 0
+    for index, position in enumerate(positions):
+        if index + 1 == len(positions) or positions[index + 1] != position + 1:
+            first, last = every[positions[start]], every[position]
+            yield (
+                {
+                    "dagster/asset_partition_range_start": event_partition(asset, branch, first),
+                    "dagster/asset_partition_range_end": event_partition(asset, branch, last),
+                },
+                f" {first}" if first == last else f" {first} to {last}",
+            )
+            start = index + 1
+
+
+def _run(definitions: dg.Definitions, asset: TableAsset, instance: dg.DagsterInstance, tags: dict[str, str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        job = definitions.resolve_implicit_global_asset_job_def()
+        result = job.execute_in_process(
+            run_id=str(uuid.uuid4()), instance=instance, tags=tags, asset_selection=[twin_key(asset.name)],
+            raise_on_error=False, run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+        )  # fmt: skip
+    if not result.success:
+        failures = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
+        told = "; ".join(" ".join(error.to_string().split())[-500:] for error in failures if error is not None)
+        raise BackfillFailed(f"Run {result.run_id} of {asset.name} failed: {told}")

@@ -1,0 +1,188 @@
+"""`snapline recovery …`: the stages of a recovery on the command line."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..rendering import console, print_rows, rendered_table
+from ..session import Session
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+    from .stages import Recovery
+
+branch_argument = click.argument("branch")
+DEFINITIONS = "platform_assets.definitions"
+
+
+class InOrder(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(cls=InOrder)
+def recovery() -> None:
+    """Repair a bad day: plan, start, correct, backfill, compare, publish or drop."""
+
+
+def _opened(session: Session, branch: str) -> "Recovery":
+    from .stages import Recovery
+
+    found = Recovery(session, branch)
+    # Raises NotFound that lists the recoveries.
+    _ = found.record
+    return found
+
+
+@recovery.command()
+@click.argument("bad", metavar="TABLE@SNAPSHOT|TABLE@TAG")
+@click.option("--mode", type=click.Choice(["full", "incremental"]), default="full", show_default=True)
+@click.pass_obj
+def plan(session: Session, bad: str, mode: Any) -> None:
+    """Show which tables and partitions a bad snapshot has spoilt, and what would be done. Nothing is changed."""
+    from .plan import plan_recovery
+
+    _print_plan(plan_recovery(session, session.ref(bad), mode).rows())
+
+
+def _print_plan(rows: list[tuple[Any, ...]]) -> None:
+    console().print(rendered_table(["table", "bad from", "newest", "branch at", "what happens"], rows))
+
+
+@recovery.command()
+@branch_argument
+@click.option("--bad", required=True, metavar="TABLE@SNAPSHOT|TABLE@TAG", help="The first bad snapshot.")
+@click.option("--mode", type=click.Choice(["full", "incremental"]), default="full", show_default=True)
+@click.pass_obj
+def start(session: Session, branch: str, bad: str, mode: Any) -> None:
+    """Branch every table that is spoilt. No data is copied; main and its readers notice nothing."""
+    from .plan import plan_recovery
+    from .stages import Recovery
+
+    planned = plan_recovery(session, session.ref(bad), mode)
+    Recovery.start(session, branch, planned)
+    with _instance(session) as instance:
+        instance.add_dynamic_partitions("branch", [branch])
+    _print_plan(planned.rows())
+    click.echo(f"Branch {branch} is there, on {len(planned.tables)} tables.")
+
+
+@recovery.command("list")
+@click.pass_obj
+def list_(session: Session) -> None:
+    """List the recoveries."""
+    from .record import get_record, names
+
+    found = [get_record(session.catalog, name) for name in names(session.catalog)]
+    rows = [(one.branch, one.bad, one.mode, one.status, ", ".join(one.tables)) for one in found]
+    console().print(rendered_table(["recovery", "bad", "mode", "status", "tables"], rows))
+
+
+@recovery.command()
+@branch_argument
+@click.option("--sql", help="Statements to run; tables mean their branches.")
+@click.option("--engine", type=click.Choice(["spark", "duckdb"]), default="duckdb", show_default=True)
+@click.option("--undo-bad", is_flag=True, help="Or: take the source back to before the bad snapshot.")
+@click.pass_obj
+def correct(session: Session, branch: str, sql: str | None, engine: str, undo_bad: bool) -> None:
+    """Correct the source on the branch."""
+    if (sql is None) != undo_bad:
+        raise click.UsageError("Say how: --sql or --undo-bad, one of them.")
+    found = _opened(session, branch)
+    for line in [found.undo_bad()] if sql is None else found.correct(sql, engine):
+        click.echo(line)
+
+
+@recovery.command()
+@branch_argument
+@click.pass_obj
+def backfill(session: Session, branch: str) -> None:
+    """Compute anew what was made from the source, on the branch, through Dagster. Goes on where it stopped."""
+    found = _opened(session, branch)
+    count = _backfill(session, found)
+    click.echo(
+        f"{count} runs on branch {branch}." if count else f"Everything on branch {branch} is computed anew already."
+    )
+
+
+def _backfill(session: Session, found: "Recovery") -> int:
+    from .backfill import backfill as run
+
+    definitions = import_module(DEFINITIONS).defs
+    assets = _assets(definitions)
+    out = console()
+    with _instance(session) as instance, out.status("running …"):
+        return run(found, definitions, assets, instance, lambda what: out.print(f"  {what}", highlight=False))
+
+
+@recovery.command()
+@branch_argument
+@click.argument("tables", nargs=-1, metavar="[TABLE …]")
+@click.pass_obj
+def compare(session: Session, branch: str, tables: tuple[str, ...]) -> None:
+    """Show how the branch of each table differs from main; for tables that are named, the first rows too."""
+    found = _opened(session, branch)
+    compared = {name: found.compare(name) for name in tables or found.changed()}
+    rows = [(name, one.rows_before, one.rows_after, one.describe()) for name, one in compared.items()]
+    console().print(rendered_table(["table", "rows on main", "on the branch", "difference"], rows))
+    for name in tables:
+        examples = compared[name].examples
+        if examples is not None and examples.num_rows:
+            print_rows(examples, "table")
+
+
+@recovery.command()
+@branch_argument
+@click.option("--replay", is_flag=True, help="First bring to the branch what main got since the recovery began.")
+@click.option("--discard-main", is_flag=True, help="Give up what main got since the recovery began.")
+@click.pass_obj
+def publish(session: Session, branch: str, replay: bool, discard_main: bool) -> None:
+    """Make the branch main's, on all tables or none, and tell Dagster. Can be repeated after a crash."""
+    from .report import report
+
+    found = _opened(session, branch)
+    if replay:
+        again = found.replay()
+        if again or found.changed():
+            _backfill(session, found)
+    done = found.publish(discard_main=discard_main)
+    with _instance(session) as instance:
+        assets = _assets(import_module(DEFINITIONS).defs)
+        count = report(session, found, done, assets, instance, instance.report_runless_asset_event)
+    rows = [(one.name, one.ref.snapshot_id, one.verdict) for one in done]
+    console().print(rendered_table(["table", "main is snapshot", "verdict"], rows))
+    click.echo(f"Published {branch}; Dagster was told of {count} materializations.")
+
+
+@recovery.command()
+@branch_argument
+@click.pass_obj
+def drop(session: Session, branch: str) -> None:
+    """Delete the branch of every table, published or not."""
+    tables = _opened(session, branch).drop()
+    with _instance(session) as instance:
+        if branch in instance.get_dynamic_partitions("branch"):
+            instance.delete_dynamic_partition("branch", branch)
+    click.echo(f"Dropped branch {branch} of {', '.join(tables) or 'no table'}.")
+
+
+@contextmanager
+def _instance(session: Session) -> "Iterator[dg.DagsterInstance]":
+    """The Dagster instance that the UI shows."""
+    import dagster
+
+    from ..dagster_home import prepare_dagster_home
+
+    prepare_dagster_home(session.settings)
+    with dagster.DagsterInstance.get() as instance:
+        yield instance
+
+
+def _assets(definitions: Any) -> Any:
+    from ..table_assets import table_assets
+
+    return table_assets(list(definitions.assets or []))
