@@ -72,13 +72,14 @@ discard_main_option = click.option(
 
 @cli.command()
 @click.option("--job", default="demo", show_default=True, help="The Dagster job to run.")
+@click.option("--partitions", nargs=2, metavar="FIRST LAST", help="Only these. Default: all.")
 @click.pass_obj
-def demo(session: Session, job: str) -> None:
+def demo(session: Session, job: str, partitions: tuple[str, str] | None) -> None:
     """Materialize the whole demo through Dagster."""
     # Dagster and Spark cost seconds to import: only the commands that need them pay.
     from .demo import run_demo
 
-    run_demo(session, _DEFINITIONS, job)
+    run_demo(session, _DEFINITIONS, job, partitions)
 
 
 @cli.command()

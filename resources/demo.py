@@ -13,7 +13,7 @@ import dagster as dg
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from storage import SnapshotRef, StorageError
+from storage import InvalidRequest, SnapshotRef, StorageError
 
 from .dagster_home import prepare_dagster_home
 from .rendering import console, rendered_table
@@ -27,8 +27,10 @@ class RunFailed(StorageError):
     """A Dagster run failed; the message names the steps and says where to look."""
 
 
-def run_demo(session: Session, definitions_module: str, job_name: str) -> None:
-    """Run a job over all partitions of its assets, and print what happened.
+def run_demo(
+    session: Session, definitions_module: str, job_name: str, partitions: tuple[str, str] | None = None
+) -> None:
+    """Run a job over all partitions of its assets, or those from a first to a last, and print what happened.
 
     `definitions_module` holds the `defs` of the code location. Raises RunFailed.
     """
@@ -36,29 +38,38 @@ def run_demo(session: Session, definitions_module: str, job_name: str) -> None:
     out = console()
     out.print(f"Materializing job [bold]{job_name}[/] into {session.settings.warehouse}", highlight=False)
     log = session.settings.home / "demo.log"
-    with _errors_into(log), dg.DagsterInstance.get() as instance:
+    with errors_into(log), dg.DagsterInstance.get() as instance:
         job = importlib.import_module(definitions_module).defs.resolve_job_def(job_name)
         run_id = str(uuid.uuid4())
         with _progress(out, instance, run_id, len(job.graph.nodes)):
             result = job.execute_in_process(
-                run_id=run_id, instance=instance, tags=_all_partitions(job), run_config=_QUIET, raise_on_error=False
+                run_id=run_id,
+                instance=instance,
+                tags=_partition_tags(job, partitions),
+                run_config=_QUIET,
+                raise_on_error=False,
             )
     if not result.success:
         raise RunFailed(f"Run {run_id} failed. {_failures(result)} The log is {log}; `snapline ui` shows the run.")
     _say_what_happened(out, session, result)
 
 
-def _all_partitions(job: dg.JobDefinition) -> dict[str, str]:
-    """Run tags that ask for every partition at once."""
+def _partition_tags(job: dg.JobDefinition, wanted: tuple[str, str] | None) -> dict[str, str]:
+    """Run tags that ask for partitions at once. Raises InvalidRequest for one that there is not."""
     partitions = job.partitions_def
     keys = [] if partitions is None else list(partitions.get_partition_keys())
+    first, last = wanted or (keys[0], keys[-1]) if keys else ("", "")
+    for key in wanted or ():
+        if key not in keys:
+            told = f"{keys[0]} to {keys[-1]}" if keys else "none"
+            raise InvalidRequest(f"Job {job.name} has no partition {key!r}. Partitions: {told}.")
     if not keys:
         return {}
-    return {"dagster/asset_partition_range_start": keys[0], "dagster/asset_partition_range_end": keys[-1]}
+    return {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
 
 
 @contextmanager
-def _errors_into(log: Path) -> Iterator[None]:
+def errors_into(log: Path) -> Iterator[None]:
     """Send standard error of this process and of the JVM that it starts into a file."""
     sys.stderr.flush()
     saved = os.dup(2)

@@ -47,10 +47,9 @@ class Publication:
         """The branch that keeps, while this is open, what a main gives up."""
         return f"publication-{self.name}"
 
-    @property
-    def user(self) -> str:
-        """Who commits to the mains that adopt the branch; the number is the publication's."""
-        return f"recovery/{self.branch}"
+    def user(self, name: str) -> str:
+        """Who commits to a main that adopts the branch; the number is the publication's."""
+        return f"recovery/{self.branch}/{name.replace('.', '/')}"
 
     def to_json(self) -> str:
         value = {
@@ -182,7 +181,7 @@ def finish(
             if name in publication.adopted:
                 properties = publication.properties.get(name) if made_from is None else made_from(name)
                 # Whoever takes up the publication after a crash commits under the same number.
-                commit_id = CommitId(publication.user, int(publication.name), exact=True)
+                commit_id = CommitId(publication.user(name), int(publication.name), exact=True)
                 table.branches.adopt(
                     publication.branch, until=publication.adopted[name], commit_id=commit_id, properties=properties
                 )
@@ -226,7 +225,7 @@ def undo(open_table: OpenTable, journal: "Journal", publication: Publication) ->
             )
         kept = _pinned(table, publication)
         for snapshot in table.branches.verdict(publication.branch).lost:
-            own = (snapshot.commit_user, snapshot.commit_identifier) == (publication.user, int(publication.name))
+            own = (snapshot.commit_user, snapshot.commit_identifier) == (publication.user(name), int(publication.name))
             if not own and snapshot.uuid not in kept and (kept or snapshot.id > (before or 0)):
                 raise CommitConflict(
                     f"The publication of branch {publication.branch!r} cannot be undone: {snapshot.commit_user} has written "

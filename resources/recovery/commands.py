@@ -110,12 +110,14 @@ def backfill(session: Session, branch: str) -> None:
 
 
 def _backfill(session: Session, found: "Recovery") -> int:
+    from ..demo import errors_into
     from .backfill import backfill as run
 
     definitions = import_module(DEFINITIONS).defs
     assets = _assets(definitions)
     out = console()
-    with _instance(session) as instance, out.status("running …"):
+    # Spark talks of itself while it starts.
+    with errors_into(session.settings.home / "recovery.log"), _instance(session) as instance, out.status("running …"):
         return run(found, definitions, assets, instance, lambda what: out.print(f"  {what}", highlight=False))
 
 
