@@ -1,5 +1,9 @@
 """A small platform for tests of recovery: orders as they come, cleaned by day, summed up."""
 
+import os
+import time
+from pathlib import Path
+
 import dagster as dg
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -9,8 +13,12 @@ from resources import SparkResource, TablesResource, recovery_definitions, table
 from storage import Table
 
 DAYS = dg.StaticPartitionsDefinition([f"2024-01-0{day}" for day in range(1, 7)])
-# What the next load of orders brings: set by tests.
+# What the next load of orders brings: set by tests. While the file `slow` lies in the home, days take their time.
 INCOMING: list[dict[str, object]] = []
+
+
+def _home() -> Path:
+    return Path(os.environ.get("SNAPLINE_HOME", "/none"))
 
 
 @table_asset("raw.orders", primary_key=["id"], mode="append")
@@ -33,6 +41,8 @@ def rates() -> pa.Table:
     partition_column="day",
 )
 def days(context: dg.AssetExecutionContext, orders: DataFrame, rates: DataFrame) -> DataFrame:
+    while (_home() / "slow").exists():
+        time.sleep(0.1)
     wanted = orders.where(F.col("day").isin(context.partition_keys))
     return wanted.join(rates, "day").select("day", "id", (F.col("price") * F.col("rate")).alias("price"))
 
