@@ -1,6 +1,7 @@
 """The demo, materialized twice by its command."""
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,10 +14,11 @@ ROOT = Path(__file__).parent.parent.parent
 
 @dataclass(frozen=True)
 class Demo:
-    """Where the demo's state lies, and what the command printed each time."""
+    """Where the demo's state lies, a copy of it after the first run, and what the command printed each time."""
 
     home: Path
     printed: list[str]
+    after_first: Path
 
     @property
     def warehouse(self) -> str:
@@ -26,6 +28,7 @@ class Demo:
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     home = tmp_path_factory.mktemp("demo")
+    copy = tmp_path_factory.mktemp("copy") / "home"
     printed = []
     for _ in range(2):
         done = subprocess.run(
@@ -35,4 +38,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         printed.append(done.stdout)
-    return Demo(home, printed)
+        if len(printed) == 1:
+            shutil.copytree(home, copy)
+    return Demo(home, printed, copy)

@@ -64,6 +64,18 @@ class DagsterServer:
         assert answer["__typename"] == "LaunchRunSuccess", answer
         return str(answer["run"]["runId"])
 
+    def materialize(self, asset: list[str], partition: str) -> str:
+        """Materialize a partition of an asset and wait for the end; returns the status."""
+        selector = {
+            "repositoryLocationName": self.location(), "repositoryName": "__repository__", "jobName": "__ASSET_JOB",
+            "assetSelection": [{"path": asset}],
+        }  # fmt: skip
+        metadata = {"tags": [{"key": "dagster/partition", "value": partition}]}
+        given = {"selector": selector, "runConfigData": {}, "mode": "default", "executionMetadata": metadata}
+        answer = self.ask(_LAUNCH_RUN, p=given)["launchRun"]
+        assert answer["__typename"] == "LaunchRunSuccess", answer
+        return self.wait_for_run(str(answer["run"]["runId"]))
+
     def run(self, job: str, config: dict[str, Any]) -> str:
         """Launch a job and wait for its end; returns the status."""
         return self.wait_for_run(self.launch(job, config))
