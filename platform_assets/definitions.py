@@ -2,21 +2,24 @@
 
 import dagster as dg
 
-from resources import SparkResource, TablesResource
+from resources import SparkResource, TablesResource, recovery_definitions
 
 from . import flights, jobs, marts, raw, word_count
 from .checks import checks
-from .recovery import recovery
 
 _spark = SparkResource()
+_assets = dg.load_assets_from_modules([raw, flights, marts, word_count])
 
-_pipeline = dg.Definitions(
-    assets=dg.load_assets_from_modules([raw, flights, marts, word_count]),
-    asset_checks=checks,
-    jobs=[jobs.demo, jobs.refresh],
-    resources={"tables": TablesResource(spark=_spark), "spark": _spark},
-    # One process for a run, and so one Spark session for all of its assets.
-    executor=dg.in_process_executor,
+# Dagster wants one object of this kind in the module.
+defs = dg.Definitions.merge(
+    dg.Definitions(
+        assets=_assets,
+        asset_checks=checks,
+        jobs=[jobs.demo, jobs.refresh],
+        resources={"tables": TablesResource(spark=_spark), "spark": _spark},
+        # One process for a run, and so one Spark session for all of its assets.
+        executor=dg.in_process_executor,
+    ),
+    # For each asset a twin on branches, and the jobs that begin and end a recovery: docs/recovery.md.
+    recovery_definitions(_assets),
 )
-
-defs = dg.Definitions.merge(_pipeline, recovery)

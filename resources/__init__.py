@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .definition import TableDefinition
+    from .external import external_table, external_table_sensor
+    from .lineage_checks import consistency_check, freshness_check
     from .openlineage import openlineage_sensor
     from .recovery.jobs import recovery_definitions
     from .session import Session
     from .settings import Settings
     from .spark import SparkResource
     from .sql_checks import sql_check
+    from .sweep import lineage_sweep_sensors
     from .table_assets import table_asset
     from .tables import TablesResource
     from .upkeep import upkeep_schedule
@@ -24,6 +27,11 @@ __all__ = [
     "SparkResource",
     "TableDefinition",
     "TablesResource",
+    "consistency_check",
+    "external_table",
+    "external_table_sensor",
+    "freshness_check",
+    "lineage_sweep_sensors",
     "openlineage_sensor",
     "recovery_definitions",
     "sql_check",
@@ -37,6 +45,11 @@ _MODULES = {
     "SparkResource": "spark",
     "TableDefinition": "definition",
     "TablesResource": "tables",
+    "consistency_check": "lineage_checks",
+    "external_table": "external",
+    "external_table_sensor": "external",
+    "freshness_check": "lineage_checks",
+    "lineage_sweep_sensors": "sweep",
     "openlineage_sensor": "openlineage",
     "recovery_definitions": "recovery.jobs",
     "sql_check": "sql_checks",

@@ -21,10 +21,10 @@ import dagster as dg
 import pyarrow as pa
 
 from storage import InvalidRequest, StorageError
-from storage.engines.spark_writer import OVERWRITE_TABLE, WRITE_MODES
+from storage.engines.spark_writer import APPEND, OVERWRITE_TABLE, WRITE_MODES
 
 from .definition import TableDefinition
-from .tables import TablesResource
+from .tables import TablesResource, tag_name
 
 _SPECIAL = ("context", "spark")
 Transform = Callable[..., Any]
@@ -41,8 +41,9 @@ class TableAsset:
     inputs: Mapping[str, str]
     mode: str
     code_version: str
+    incremental: str | None = None
     partitions_def: dg.PartitionsDefinition[Any] | None = None
-    partition_column: str | None = None
+    partition_column: str | Mapping[str, str] | None = None
     tag_partitions: bool = True
     partition_mappings: Mapping[str, dg.PartitionMapping] = field(default_factory=dict)
     asset_arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -69,8 +70,23 @@ class TableAsset:
         return self.transform(**arguments)
 
     def partitions(self, keys: Sequence[str]) -> dict[str, dict[str, str]] | None:
-        """The values of the partition column that Dagster's partition keys mean; None without partitions."""
-        return None if self.partitions_def is None else {key: {str(self.partition_column): key} for key in keys}
+        """The values of partition columns that Dagster's partition keys mean; None if the whole table is made."""
+        if self.partitions_def is None or self.partition_column is None:
+            return None
+        return {str(key): self._values(key) for key in keys}
+
+    def _values(self, key: str) -> dict[str, str]:
+        column = self.partition_column
+        if isinstance(column, Mapping):
+            # Read by the definition: a key that was stored is plain text, its dimensions in the order of their names.
+            values = zip(sorted(column), key.split("|"), strict=True)
+            return {column[dimension]: value for dimension, value in values}
+        return {str(column): key}
+
+    def tags_of(self, keys: Sequence[str]) -> list[str]:
+        """The tags that a run over some partitions sets: of a table whose snapshots are its partitions, that of the last."""
+        whole = self.partitions_def is not None and self.partition_column is None
+        return [tag_name(keys[-1])] if whole and self.tag_partitions and keys else []
 
     def asset(self) -> dg.AssetsDefinition:
         """The asset that materializes the table."""
@@ -85,7 +101,7 @@ class TableAsset:
                     for one in dict.fromkeys(self.inputs.values())
                 ],
                 partitions_def=self.partitions_def,
-                backfill_policy=dg.BackfillPolicy.single_run() if self.partitions_def else None,
+                backfill_policy=self._backfill_policy(),
                 description=self.definition.comment,
                 code_version=self.code_version,
                 **({"kinds": {"spark", "paimon"}, "group_name": self.key.path[0]} | dict(self.asset_arguments)),
@@ -95,18 +111,31 @@ class TableAsset:
                 for table in self.inputs.values():
                     tables.pin(context, table)
 
+                source = None if self.incremental is None else self.inputs[self.incremental]
+                increment = None if source is None else tables.increment(context, source, self.name, self.key)
+
                 def read(table: str, in_arrow: bool) -> Any:
+                    if increment is not None and table == source:
+                        return increment if in_arrow else tables.spark.spark_session.createDataFrame(increment)
                     return (tables.read_arrow if in_arrow else tables.read)(context, table)
 
                 rows = self.rows(read, context, lambda: tables.spark.spark_session)
-                partitions = None if self.partitions_def is None else self.partitions(context.partition_keys)
+                keys = [] if self.partitions_def is None else list(context.partition_keys)
+                # What comes on top is added; without it the table is made as a whole.
+                mode = self.mode if source is None else OVERWRITE_TABLE if increment is None else APPEND
                 return tables.write(
-                    context, rows, self.definition, mode=self.mode, partitions=partitions,
-                    tag_partitions=self.tag_partitions,
+                    context, rows, self.definition, mode=mode, partitions=self.partitions(keys),
+                    tag_partitions=self.tag_partitions, tags=self.tags_of(keys),
                 )  # fmt: skip
 
         _declared[asset.key] = self
         return asset
+
+    def _backfill_policy(self) -> dg.BackfillPolicy | None:
+        if self.partitions_def is None:
+            return None
+        # Where each partition is a snapshot of the whole table, each has a run of its own.
+        return dg.BackfillPolicy.single_run() if self.partition_column else dg.BackfillPolicy.multi_run(1)
 
 
 _declared: dict[dg.AssetKey, TableAsset] = {}
@@ -127,9 +156,10 @@ def table_asset(
     options: Mapping[str, Any] | None = None,
     mode: str = OVERWRITE_TABLE,
     partitions_def: dg.PartitionsDefinition[Any] | None = None,
-    partition_column: str | None = None,
+    partition_column: str | Mapping[str, str] | None = None,
     tag_partitions: bool = True,
     partition_mappings: Mapping[str, dg.PartitionMapping] | None = None,
+    incremental: str | None = None,
     column_descriptions: Mapping[str, str] | None = None,
     description: str | None = None,
     code_version: str | None = None,
@@ -137,8 +167,14 @@ def table_asset(
 ) -> Callable[[Transform], dg.AssetsDefinition]:
     """Turn a function into the asset that materializes table `name` (`database.table`).
 
-    With a `partitions_def`, `partition_column` names the column that holds the Dagster partition key: the partitions of
-    a run are replaced in one commit, and each becomes a tag. Further arguments go to `dagster.asset`.
+    With a `partitions_def`, `partition_column` names the column that holds the Dagster partition key, or for partitions of
+    several dimensions the column of each: the partitions of a run are replaced in one commit, and each becomes a tag. Without
+    a column each partition is the whole table: a snapshot, and a tag. Further arguments go to `dagster.asset`.
+
+    `incremental` names an input of which a run gets only the rows that came since the snapshot that the asset consumed last,
+    as lineage tells; what the function makes of them is appended, or upserted with a primary key. A full run, over the whole
+    input and in place of the whole table, is made the first time, when the code has changed, and when rows of the input were
+    deleted or overwritten.
 
     Raises DagsterInvalidDefinitionError, naming the asset, for a declaration that cannot work.
     """
@@ -155,10 +191,15 @@ def table_asset(
                 dict(column_descriptions or {}),
             )
             _check(definition, transform, inputs, mode, partitions_def, partition_column)
+            if incremental is not None and (incremental not in inputs or partitions_def is not None):
+                raise InvalidRequest(
+                    f"incremental={incremental!r} names one of the inputs ({', '.join(inputs) or 'none'}) of an asset without "
+                    "partitions."
+                )
         except StorageError as error:
             raise dg.DagsterInvalidDefinitionError(f"@table_asset({name!r}): {error}") from None
         return TableAsset(
-            definition, transform, inputs, mode, code_version or _source_version(transform), partitions_def,
+            definition, transform, inputs, mode, code_version or _source_version(transform), incremental, partitions_def,
             partition_column, tag_partitions, dict(partition_mappings or {}), asset_arguments,
         ).asset()  # fmt: skip
 
@@ -171,7 +212,7 @@ def _check(
     inputs: Mapping[str, str],
     mode: str,
     partitions_def: dg.PartitionsDefinition[Any] | None,
-    partition_column: str | None,
+    partition_column: str | Mapping[str, str] | None,
 ) -> None:
     parameters = list(inspect.signature(transform).parameters)
     unknown = [one for one in parameters if one not in inputs and one not in _SPECIAL]
@@ -186,11 +227,23 @@ def _check(
         )
     if mode not in WRITE_MODES:
         raise InvalidRequest(f"mode {mode!r} is unknown. Use one of: {', '.join(WRITE_MODES)}.")
-    if (partitions_def is None) != (partition_column is None):
-        raise InvalidRequest("partitions_def and partition_column go together: the column holds the partition key.")
-    if partition_column is not None and partition_column not in definition.partition_by:
+    if partitions_def is None and partition_column is not None:
+        raise InvalidRequest("partition_column holds Dagster's partition key: it needs a partitions_def.")
+    if isinstance(partitions_def, dg.MultiPartitionsDefinition) and partition_column is not None:
+        names = sorted(partitions_def.partition_dimension_names)
+        if not isinstance(partition_column, Mapping) or sorted(partition_column) != names:
+            raise InvalidRequest(f"partition_column must give a column for each of the dimensions {', '.join(names)}.")
+    elif isinstance(partition_column, Mapping):
+        raise InvalidRequest("partition_column is one column: only partitions of several dimensions have several.")
+    columns = partition_column.values() if isinstance(partition_column, Mapping) else [partition_column]
+    for column in columns:
+        if column is not None and column not in definition.partition_by:
+            raise InvalidRequest(
+                f"partition_column {column!r} must be one of partition_by ({', '.join(definition.partition_by) or 'none'})."
+            )
+    if partitions_def is not None and partition_column is None and definition.partition_by:
         raise InvalidRequest(
-            f"partition_column {partition_column!r} must be one of partition_by ({', '.join(definition.partition_by)})."
+            "A table that is partitioned needs a partition_column: the column that holds the partition key."
         )
 
 

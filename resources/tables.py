@@ -17,10 +17,11 @@ from typing import Any, TypeAlias
 
 import dagster as dg
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import PrivateAttr
 from pyspark.sql import DataFrame
 
-from lineage import RUN_PROPERTY, JobStartup, columns_property, sources_property
+from lineage import RUN_PROPERTY, JobStartup, columns_property, sources_of, sources_property
 from storage import CommitId, NotFound, Overwrite, Snapshot, SnapshotRef, Table
 from storage.engines import spark_reader, spark_writer
 from storage.engines.spark_types import arrow_schema_of
@@ -161,6 +162,56 @@ class TablesResource(dg.ConfigurableResource):
         table, ref = self._use(context, name, ref, part)
         return table.to_arrow(columns=columns, where=where, version=ref.snapshot_id)
 
+    def increment(self, context: Context, name: str, sink: str, asset_key: dg.AssetKey) -> pa.Table | None:
+        """What has come to a table between the snapshot that an asset consumed last and the run's: rows with their latest
+        values, in memory. None if all of the table has to be read.
+
+        That is so the first time; when the code has changed since, or somebody else has written to `sink`; and when rows were
+        deleted, overwritten, or have expired, which an increment cannot tell; nor can it replace rows of a sink without a key.
+        """
+        table, ref = self._existing(name), self.pin(context, name)
+        consumed = self._consumed(context, sink, "/".join(asset_key.path), ref)
+        if consumed is None or (table.schema.primary_keys and not self.session.table(sink).schema.primary_keys):
+            return None
+        known = table.store.snapshots.find(consumed.snapshot_id)
+        if known is None or known.time_ms != consumed.time_ms:
+            return None
+        later = [table.store.snapshots.find(number) for number in range(known.id + 1, ref.snapshot_id + 1)]
+        if any(one is None or one.commit_kind == "OVERWRITE" for one in later):
+            return None
+        changes = table.changes(after=known.id, until=ref.snapshot_id)
+        if pc.any(pc.is_in(changes["rowkind"], pa.array(["-D"]))).as_py():
+            return None
+        self._reads.setdefault((*_step(context), ""), {})[ref] = None
+        context.log.info(f"reading what came to {name} after snapshot {known.id}, up to {ref}")
+        rows = changes.filter(pc.is_in(changes["rowkind"], pa.array(["+I", "+U"])))
+        return rows.drop_columns(["rowkind", "snapshot_id"])
+
+    def _consumed(self, context: Context, sink: str, job: str, ref: SnapshotRef) -> SnapshotRef | None:
+        """The snapshot of a source that the newest rows of an asset's table were made from; None if that is not the whole
+        story of these rows.
+        """
+        made = self.session.table(sink).last_change() if self.session.catalog.exists(sink) else None
+        snapshot = None if made is None else self.session.table(sink).snapshot(made.snapshot_id)
+        if snapshot is None or snapshot.commit_user != job:
+            return None
+        if (snapshot.properties or {}).get(CODE_PROPERTY) != (_code_version(context) or ""):  # type: ignore[arg-type]
+            return None
+        for source in sources_of(snapshot):
+            if (source.database, source.table, source.branch) == (ref.database, ref.table, ref.branch):
+                return source
+        return None
+
+    def as_of(self, context: Context, name: str, partition: str) -> DataFrame:
+        """The table as it was when a partition was made: at the tag that the partition became, as a Spark DataFrame.
+
+        Raises NotFound that lists the tags.
+        """
+        table = self._existing(name)
+        ref = table.last_change(tag_name(partition))
+        assert ref is not None
+        return self.read(context, name, ref=ref)
+
     def query(self, context: Context, sql: str) -> pa.Table:
         """The rows of a SELECT, run by DuckDB over tables at the run's snapshots."""
 
@@ -202,6 +253,7 @@ class TablesResource(dg.ConfigurableResource):
         mode: str = spark_writer.OVERWRITE_TABLE,
         partitions: Mapping[str, Mapping[str, Any]] | None = None,
         tag_partitions: bool = True,
+        tags: Sequence[str] = (),
         asset_key: dg.AssetKey | None = None,
         properties: Mapping[str, str] | None = None,
         on: Callable[[Table], Table] | None = None,
@@ -213,7 +265,8 @@ class TablesResource(dg.ConfigurableResource):
 
         `mode`: append (an upsert with a primary key), overwrite, overwrite-partitions. `partitions` maps the Dagster
         partition keys of the step to values of partition columns: exactly these are replaced, rows of others are
-        refused, and each key becomes a tag. A step that is run again commits nothing twice, nor does a run that is
+        refused, and each key becomes a tag. `tags` are set besides.
+        A step that is run again commits nothing twice, nor does a run that is
         executed again after it died between its commit and Dagster's event.
 
         `on` gives for the table its branch to write to. `part`: as in `read`. `event_key` gives for a key of `partitions` the
@@ -240,8 +293,12 @@ class TablesResource(dg.ConfigurableResource):
             raise
         finally:
             self._reads.pop(step, None)
-        tags = self._provenance(context, sources, source_key or _key_of)
-        return self._result(context, key, table, snapshot, sources, partitions or {}, tag_partitions, tags, event_key)
+        for name in tags if snapshot is not None else ():
+            table.tags.create(name, snapshot_id=snapshot.id if snapshot else None, replace=True)
+        provenance = self._provenance(context, sources, source_key or _key_of)
+        return self._result(
+            context, key, table, snapshot, sources, partitions or {}, tag_partitions, provenance, event_key
+        )
 
     def _knows_job(self, job: str) -> bool:
         return bool(self.session.lineage_store.tables("sink", job=job))

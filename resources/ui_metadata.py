@@ -12,7 +12,8 @@ from lineage import columns_of
 from storage import DataType, Snapshot, SnapshotRef, Table
 
 _ROW_HEIGHT = 24
-_WIDTH = 460
+_CHARACTER_WIDTH = 8
+_LEAST_WIDTH = 200
 
 
 def table_metadata(table: Table, snapshot: Snapshot, sources: Sequence[SnapshotRef]) -> dict[str, Any]:
@@ -56,7 +57,8 @@ def source_metadata(ref: SnapshotRef, sources: Sequence[SnapshotRef]) -> dict[st
     if not sources:
         return {}
     records = [
-        dg.TableRecord({"table": one.table_name, "branch": one.branch, "snapshot": one.snapshot_id}) for one in sources
+        dg.TableRecord({"table": f"{one.database}.{one.table}", "branch": one.branch, "snapshot": one.snapshot_id})
+        for one in sources
     ]
     return {
         "sources": dg.MetadataValue.table(records),
@@ -99,15 +101,17 @@ def _picture(ref: SnapshotRef, sources: Sequence[SnapshotRef]) -> str:
     """
     height = _ROW_HEIGHT * len(sources) + 8
     middle = _ROW_HEIGHT * (len(sources) - 1) // 2 + 14
+    left = max(_CHARACTER_WIDTH * max(len(str(one)) for one in sources), _LEAST_WIDTH)
+    width = left + 60 + max(_CHARACTER_WIDTH * len(str(ref)), _LEAST_WIDTH)
     parts = [
-        f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='{height}' font-family='monospace' "
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' font-family='monospace' "
         "font-size='12' fill='#667'>"
     ]
     for index, one in enumerate(sources):
         y = _ROW_HEIGHT * index + 18
-        parts.append(f"<text x='204' y='{y}' text-anchor='end'>{escape(str(one))}</text>")
-        parts.append(f"<path d='M210 {y - 4}L250 {middle}' stroke='#66c'/>")
-    parts.append(f"<text x='256' y='{middle + 4}'>{escape(str(ref))}</text></svg>")
+        parts.append(f"<text x='{left}' y='{y}' text-anchor='end'>{escape(str(one))}</text>")
+        parts.append(f"<path d='M{left + 6} {y - 4}L{left + 46} {middle}' stroke='#66c'/>")
+    parts.append(f"<text x='{left + 52}' y='{middle + 4}'>{escape(str(ref))}</text></svg>")
     return "data:image/svg+xml," + quote("".join(parts), safe="/'=:;,!()*")
 
 

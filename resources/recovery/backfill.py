@@ -10,7 +10,7 @@ import dagster as dg
 from storage import StorageError
 
 from ..table_assets import TableAsset
-from .report import table_order
+from .report import partition_key_of, table_order
 from .stages import Recovery
 from .twins import BRANCHES, event_partition, has_own_partitions, twin_key
 
@@ -57,7 +57,7 @@ def _runs(
     every = list(asset.partitions_def.get_partition_keys())
     wanted = set(every)
     if partitions is not None:
-        wanted = {str(one[str(asset.partition_column)]) for one in partitions} & wanted
+        wanted = {partition_key_of(asset, one) for one in partitions} & wanted
     positions = [number for number, key in enumerate(every) if key in wanted]
     start = 0
     for index, position in enumerate(positions):

@@ -59,7 +59,7 @@ def metadata_value(snapshot_id: int) -> dg.IntMetadataValue:
 
 def _partitions(table: Table, recovery: Recovery, asset: TableAsset, record: TableRecord) -> Iterator[str | None]:
     """The Dagster partitions of a table that the recovery has changed; None for a table without."""
-    if asset.partitions_def is None:
+    if asset.partitions_def is None or asset.partition_column is None:
         yield None
         return
     branch = table.on_branch(recovery.branch)
@@ -69,7 +69,7 @@ def _partitions(table: Table, recovery: Recovery, asset: TableAsset, record: Tab
             listed = (snapshot.properties or {}).get(PARTITIONS_PROPERTY)
             found.update(dict.fromkeys(listed.split(",") if listed else []))
     changed = branch.changed_partitions(after=record.branch_at)
-    found.update(dict.fromkeys(str(one[str(asset.partition_column)]) for one in changed))
+    found.update(dict.fromkeys(partition_key_of(asset, one) for one in changed))
     known = set(asset.partitions_def.get_partition_keys())
     yield from sorted(one for one in found if one in known)
 
@@ -110,3 +110,11 @@ def table_order(assets: Mapping[str, TableAsset]) -> list[str]:
         if name not in found:
             add(name)
     return list(found)
+
+
+def partition_key_of(asset: TableAsset, partition: Mapping[str, Any]) -> str:
+    """Dagster's partition key of a partition of the table, given by column."""
+    column = asset.partition_column
+    if isinstance(column, Mapping):
+        return "|".join(str(partition[column[dimension]]) for dimension in sorted(column))
+    return str(partition[str(column)])

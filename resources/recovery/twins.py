@@ -52,7 +52,8 @@ def event_partition(asset: TableAsset, branch: str, partition: str | None) -> st
 
 def has_own_partitions(asset: TableAsset) -> bool:
     """Whether a twin is partitioned by the asset's partitions too: Dagster knows two dimensions at the most."""
-    return asset.partitions_def is not None and not isinstance(asset.partitions_def, dg.MultiPartitionsDefinition)
+    several = isinstance(asset.partitions_def, dg.MultiPartitionsDefinition)
+    return asset.partition_column is not None and not several
 
 
 def _twin(asset: TableAsset, known: Mapping[str, TableAsset]) -> dg.AssetsDefinition:
@@ -198,9 +199,13 @@ def comparison_metadata(found: Mapping[str, Comparison]) -> dict[str, Any]:
             f"{prefix}rows changed": one.changed,
         }
         if one.changed_columns:
-            columns = [dg.TableRecord({"column": name, "rows": count}) for name, count in one.changed_columns.items()]
-            metadata[f"{prefix}columns that differ"] = dg.MetadataValue.table(columns)
+            listed = [f"{name} in {count} rows" for name, count in one.changed_columns.items()]
+            metadata[f"{prefix}columns that differ"] = ", ".join(listed)
         if one.examples is not None and one.examples.num_rows:
-            rows = [{key: str(value) for key, value in row.items()} for row in one.examples.to_pylist()]
+            rows = [{key: _shown(value) for key, value in row.items()} for row in one.examples.to_pylist()]
             metadata[f"{prefix}first rows"] = dg.MetadataValue.table([dg.TableRecord(row) for row in rows])
     return metadata
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

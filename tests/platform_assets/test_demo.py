@@ -42,6 +42,17 @@ def test_every_table_is_there_and_a_second_run_adds_snapshots_and_keeps_the_rows
     assert all("6 of 6 asset checks passed" in printed for printed in demo.printed)
 
 
+def test_dagster_loads_the_code_location(tmp_path: Path) -> None:
+    """As the webserver does, which is stricter than an import."""
+    env = os.environ | {"DAGSTER_HOME": str(tmp_path)}
+    (tmp_path / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("dagster")), "definitions", "validate", "-w", "workspace.yaml"],
+        capture_output=True, text=True, check=False, env=env, cwd=Path(__file__).parent.parent.parent,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_query_of_the_readme_counts_all_flights(demo: "Demo") -> None:
     shown = snapline(demo, "query", "--format", "json", "SELECT count(*) AS n FROM core.flights")
     assert json.loads(shown) == [{"n": FLIGHTS}]

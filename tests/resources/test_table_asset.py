@@ -283,7 +283,8 @@ def test_a_sql_check_reads_the_snapshot_of_the_run_and_shows_what_is_wrong(
         ({"options": {"merge-engine": "magic"}}, "merge-engine"),
         ({"options": {"file.compresion": "zstd"}}, "Did you mean 'file.compression'"),
         ({"mode": "upsert"}, "append, overwrite, overwrite-partitions"),
-        ({"partitions_def": DAYS}, "go together"),
+        ({"partition_column": "day"}, "needs a partitions_def"),
+        ({"partitions_def": DAYS, "partition_by": ["day"]}, "needs a partition_column"),
         ({"partitions_def": DAYS, "partition_column": "day"}, "must be one of partition_by"),
     ],
 )
@@ -302,3 +303,142 @@ def test_a_table_that_exists_with_another_key_is_not_written(materialize: Callab
 
     with pytest.raises(Exception, match="Keep the declaration, or drop the table"):
         materialize(keyed)
+
+
+# --- partitions of other kinds
+
+
+@pytest.mark.parametrize(
+    ("definition", "key"),
+    [
+        (dg.HourlyPartitionsDefinition("2024-01-01-00:00"), "2024-01-01-05:00"),
+        (dg.MonthlyPartitionsDefinition("2024-01-01"), "2024-02-01"),
+        (dg.StaticPartitionsDefinition(["north", "7"]), "7"),
+        (dg.DynamicPartitionsDefinition(name="customers"), "ada"),
+    ],
+)
+def test_partitions_of_every_kind_become_partitions_and_tags(
+    materialize: Callable[..., Any], session: Session, instance: dg.DagsterInstance, definition: Any, key: str
+) -> None:
+    instance.add_dynamic_partitions("customers", ["ada"])
+
+    @table_asset("core.parts", partition_by=["part"], partitions_def=definition, partition_column="part")
+    def parts(context: dg.AssetExecutionContext) -> pa.Table:
+        return pa.table({"part": [context.partition_key], "n": [1]})
+
+    for _ in range(2):
+        assert materialize(parts, partition_key=key).success
+    assert rows(session, "core.parts") == [(key, 1)]
+    tag = f"p-{key}" if key.isdigit() else key
+    assert [(one.name, one.snapshot.id) for one in session.table("core.parts").tags.list()] == [(tag, 2)]
+
+
+def test_partitions_of_two_dimensions_are_two_columns(materialize: Callable[..., Any], session: Session) -> None:
+    both = dg.MultiPartitionsDefinition({"region": dg.StaticPartitionsDefinition(["n", "s"]), "day": DAYS})
+
+    @table_asset(
+        "core.both",
+        partition_by=["day", "area"],
+        partitions_def=both,
+        partition_column={"region": "area", "day": "day"},
+    )
+    def parts(context: dg.AssetExecutionContext) -> pa.Table:
+        keys = [key.keys_by_dimension for key in context.partition_keys]
+        return pa.table(
+            {"day": [key["day"] for key in keys], "area": [key["region"] for key in keys], "n": [len(keys)] * len(keys)}
+        )
+
+    for day, region in (("2024-01-01", "n"), ("2024-01-01", "s"), ("2024-01-01", "n")):
+        assert materialize(parts, partition_key=dg.MultiPartitionKey({"region": region, "day": day})).success
+    assert rows(session, "core.both") == [("2024-01-01", "n", 1), ("2024-01-01", "s", 1)]
+    assert [tag.name for tag in session.table("core.both").tags.list()] == ["2024-01-01|s", "2024-01-01|n"]
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="a column for each of the dimensions day, region"):
+        table_asset("core.wrong", partition_by=["day"], partitions_def=both, partition_column="day")(lambda: None)
+
+
+def test_each_partition_of_a_table_without_partitions_is_the_whole_table_and_a_tag(
+    materialize: Callable[..., Any], session: Session
+) -> None:
+    @table_asset("core.whole", primary_key=["n"], partitions_def=DAYS)
+    def whole(context: dg.AssetExecutionContext) -> pa.Table:
+        return pa.table({"n": list(range(int(context.partition_key[-1])))})
+
+    @dg.asset(key=["core", "diff"], deps=[whole], code_version="1")
+    def diff(context: dg.AssetExecutionContext, tables: TablesResource) -> dg.MaterializeResult[Any]:
+        before = tables.as_of(context, "core.whole", "2024-01-01")
+        return tables.write(context, tables.read(context, "core.whole").exceptAll(before), TableDefinition("core.diff"))
+
+    for day in ("2024-01-01", "2024-01-03"):
+        assert materialize(whole, partition_key=day).success
+    table = session.table("core.whole")
+    assert [(tag.name, table.count(version=tag.name)) for tag in table.tags.list()] == [
+        ("2024-01-01", 1),
+        ("2024-01-03", 3),
+    ]
+    assert materialize(diff, selection=[diff]).success
+    assert rows(session, "core.diff") == [(1,), (2,)]
+    assert [str(ref) for ref in session.lineage(session.ref("core.diff"), "up").snapshots] == [
+        "core.whole@1",
+        "core.whole@2",
+    ]
+
+
+# --- incremental assets
+
+
+def test_an_incremental_asset_reads_what_has_come_and_everything_when_it_must(
+    materialize: Callable[..., Any], session: Session
+) -> None:
+    seen: list[list[int]] = []
+    schema = pa.schema([("id", pa.int64()), ("price", pa.int64())])
+    source = session.catalog.create_table("raw.sales", schema, primary_key=["id"], options={"bucket": 1})
+
+    def asset(version: str) -> Any:
+        def body(sales: DataFrame, words: pa.Table) -> DataFrame:
+            seen.append(sorted(row.id for row in sales.collect()))
+            return sales.withColumn("double", sales.price * 2).select("id", "double")
+
+        return table_asset(
+            "core.doubled", inputs={"sales": "raw.sales", "words": "raw.words"}, primary_key=["id"], incremental="sales",
+            code_version=version, description="Doubled.",
+        )(body)  # fmt: skip
+
+    def sell(*rows: tuple[int, int]) -> None:
+        session.catalog.table("raw.sales").write(
+            pa.table({"id": [row[0] for row in rows], "price": [row[1] for row in rows]})
+        )
+
+    def run(version: str = "1") -> list[tuple[Any, ...]]:
+        one = asset(version)
+        assert materialize(one, selection=[one]).success
+        return rows(session, "core.doubled")
+
+    materialize(words)
+    sell((1, 1), (2, 2))
+    assert run() == [(1, 2), (2, 4)]
+    sell((3, 3))
+    sell((2, 20))
+    assert run() == [(1, 2), (2, 40), (3, 6)]
+    assert run() == [(1, 2), (2, 40), (3, 6)]
+    assert seen == [[1, 2], [2, 3], []]
+    upstream = session.lineage(session.ref("core.doubled"), "up", hops=1).snapshots
+    assert [str(ref) for ref in upstream] == ["raw.sales@3", "raw.words@1"]
+    # The source is compacted, and written to by name of nobody: still an increment.
+    source.compact(full=True)
+    sell((4, 4))
+    assert run()[-1] == (4, 8)
+    assert seen[-1] == [4]
+    # New code, a deleted row, a rewritten source and a foreign hand in the sink: everything.
+    for change in (
+        lambda: None,
+        lambda: source.delete("id = 1"),
+        lambda: source.rollback_to(3),
+        lambda: session.catalog.table("core.doubled").write(pa.table({"id": [9], "double": [9]})),
+    ):
+        sell((5, 5))
+        change()
+        expected = sorted((row["id"], row["price"] * 2) for row in source.to_arrow().to_pylist())
+        assert run("2") == expected
+        assert seen[-1] == [row[0] for row in expected]
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="names one of the inputs"):
+        table_asset("core.wrong", inputs={"words": "raw.words"}, incremental="other")(lambda words: words)

@@ -1,0 +1,71 @@
+"""Asset checks that lineage answers: is a table up to date with its sources, and do tables belong together."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import dagster as dg
+
+from storage import Identifier, NotFound
+
+from .tables import TablesResource
+
+
+def freshness_check(table: str, *, at_most: timedelta, blocking: bool = False) -> dg.AssetChecksDefinition:
+    """A check that passes if a table is no more than so much behind any table that it was made from, over any number of
+    hops: behind by the time between the change that it was made from and the newest one.
+    """
+    identifier = Identifier.parse(table)
+
+    @dg.asset_check(
+        asset=dg.AssetKey([identifier.database, identifier.table]), name="is_fresh", blocking=blocking,
+        description=f"At most {at_most} behind its sources",
+    )  # fmt: skip
+    def check(context: dg.AssetCheckExecutionContext, tables: TablesResource) -> dg.AssetCheckResult:
+        lags = tables.session.freshness(table)
+        late = [one for one in lags if one.behind_ms > at_most / timedelta(milliseconds=1)]
+        rows = [
+            dg.TableRecord(
+                {
+                    "source": one.source.table_name, "made from": one.source.snapshot_id,
+                    "newest": one.newest.snapshot_id, "behind": str(timedelta(milliseconds=one.behind_ms)),
+                }
+            )
+            for one in lags
+        ]  # fmt: skip
+        told = ", ".join(f"{one.source.table_name} by {timedelta(milliseconds=one.behind_ms)}" for one in late)
+        return dg.AssetCheckResult(
+            passed=not late, description=f"Behind {told}" if late else "Up to date",
+            metadata={"sources": dg.MetadataValue.table(rows)} if rows else {},
+        )  # fmt: skip
+
+    return check
+
+
+def consistency_check(
+    table: str, others: Sequence[str], *, on: str, blocking: bool = False
+) -> dg.AssetChecksDefinition:
+    """A check that passes if the newest snapshots of a table and of others were made from the same snapshot of a source."""
+    identifier = Identifier.parse(table)
+    names = [table, *others]
+
+    @dg.asset_check(
+        asset=dg.AssetKey([identifier.database, identifier.table]), name=f"belongs_together_on_{on.replace('.', '_')}",
+        blocking=blocking, description=f"Made from the same {on} as {', '.join(others)}",
+    )  # fmt: skip
+    def check(context: dg.AssetCheckExecutionContext, tables: TablesResource) -> dg.AssetCheckResult:
+        session = tables.session
+        newest = {name: session.ref(name).snapshot_id for name in names}
+        try:
+            found = {name: one.snapshot() for name, one in session.aligned(names, on=on).items()}
+        except NotFound as error:
+            return dg.AssetCheckResult(passed=False, description=str(error))
+        together = {name: snapshot.id for name, snapshot in found.items() if snapshot is not None}
+        behind = [name for name in names if together.get(name) != newest[name]]
+        return dg.AssetCheckResult(
+            passed=not behind,
+            description=f"{', '.join(behind)} have moved on: together they were last at "
+            f"{', '.join(f'{name}@{number}' for name, number in together.items())}" if behind else "All belong together",
+            metadata={name: f"{number}, together {together.get(name)}" for name, number in newest.items()},
+        )  # fmt: skip
+
+    return check
