@@ -40,7 +40,7 @@ def backfill(
     count = 0
     for name in left_to_do(recovery, assets):
         asset = assets[name]
-        for tags, what in _runs(asset, recovery.branch, recovery.record.tables[name].partitions):
+        for tags, what in _runs(asset, recovery.branch, recovery.tables[name].partitions):
             told(f"{name}{what}")
             _run(definitions, asset, instance, tags)
             count += 1

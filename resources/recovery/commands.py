@@ -1,7 +1,8 @@
 """`snapline recovery …`: the stages of a recovery on the command line."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from ..session import Session
 if TYPE_CHECKING:
     import dagster as dg
 
+    from .plan import RecoveryPlan
     from .stages import Recovery
 
 branch_argument = click.argument("branch")
@@ -38,15 +40,34 @@ def _opened(session: Session, branch: str) -> "Recovery":
     return found
 
 
-@recovery.command()
-@click.argument("bad", metavar="TABLE@SNAPSHOT|TABLE@TAG")
-@click.option("--mode", type=click.Choice(["full", "incremental"]), default="full", show_default=True)
-@click.pass_obj
-def plan(session: Session, bad: str, mode: Any) -> None:
-    """Show which tables and partitions a bad snapshot has spoilt, and what would be done. Nothing is changed."""
-    from .plan import plan_recovery
+def which_bad(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say what is bad, and how it is put right."""
+    for option in (
+        click.option("--mode", type=click.Choice(["full", "incremental"]), default="full", show_default=True),
+        click.option("--partition", multiple=True, metavar="COLUMN=VALUE", help="Or: the newest snapshot of its rows."),
+        click.option(
+            "--since", type=click.DateTime(), help="Or: the table's first change at or after this local time."
+        ),
+    ):
+        command = option(command)
+    return command
 
-    _print_plan(plan_recovery(session, session.ref(bad), mode).rows())
+
+def _plan(session: Session, bad: str, mode: Any, since: datetime | None, partition: tuple[str, ...]) -> "RecoveryPlan":
+    from .plan import bad_snapshot, plan_recovery
+
+    pairs = [text.partition("=") for text in partition]
+    ref = bad_snapshot(session, bad, since=since, partition={name: value for name, _, value in pairs})
+    return plan_recovery(session, ref, mode)
+
+
+@recovery.command()
+@click.argument("bad", metavar="TABLE[@SNAPSHOT|@TAG]")
+@which_bad
+@click.pass_obj
+def plan(session: Session, bad: str, mode: Any, since: datetime | None, partition: tuple[str, ...]) -> None:
+    """Show which tables and partitions a bad snapshot has spoilt, and what would be done. Nothing is changed."""
+    _print_plan(_plan(session, bad, mode, since, partition).rows())
 
 
 def _print_plan(rows: list[tuple[Any, ...]]) -> None:
@@ -55,15 +76,16 @@ def _print_plan(rows: list[tuple[Any, ...]]) -> None:
 
 @recovery.command()
 @branch_argument
-@click.option("--bad", required=True, metavar="TABLE@SNAPSHOT|TABLE@TAG", help="The first bad snapshot.")
-@click.option("--mode", type=click.Choice(["full", "incremental"]), default="full", show_default=True)
+@click.option("--bad", required=True, metavar="TABLE[@SNAPSHOT|@TAG]", help="The first bad snapshot.")
+@which_bad
 @click.pass_obj
-def start(session: Session, branch: str, bad: str, mode: Any) -> None:
+def start(
+    session: Session, branch: str, bad: str, mode: Any, since: datetime | None, partition: tuple[str, ...]
+) -> None:
     """Branch every table that is spoilt. No data is copied; main and its readers notice nothing."""
-    from .plan import plan_recovery
     from .stages import Recovery
 
-    planned = plan_recovery(session, session.ref(bad), mode)
+    planned = _plan(session, bad, mode, since, partition)
     Recovery.start(session, branch, planned)
     with _instance(session) as instance:
         instance.add_dynamic_partitions("branch", [branch])

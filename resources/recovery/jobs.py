@@ -1,23 +1,33 @@
 """The stages of a recovery as Dagster jobs, to be launched from the UI; and the whole as definitions."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 import dagster as dg
 
+from ..session import Session
 from ..table_assets import table_assets
 from ..tables import TablesResource
-from .plan import RecoveryPlan, plan_recovery
+from .plan import RecoveryPlan, bad_snapshot, plan_recovery
 from .report import report
 from .stages import Recovery
 from .twins import BRANCHES, checks, comparison_metadata, twins
 
 
 class PlanConfig(dg.Config):
-    """`bad`: the bad snapshot, as `raw.flights@2` or `raw.flights@tag`."""
+    """`bad`: the bad snapshot, as `raw.flights@2` or `raw.flights@tag`; or a table, with `since` (a local time, for its first
+    change from then on) or `partition` (values by column, for the newest snapshot that its rows come from).
+    """
 
     bad: str
+    since: str = ""
+    partition: dict[str, str] = {}  # noqa: RUF012
     mode: Literal["full", "incremental"] = "full"
+
+    def plan(self, session: Session) -> RecoveryPlan:
+        since = datetime.fromisoformat(self.since) if self.since else None
+        return plan_recovery(session, bad_snapshot(session, self.bad, since=since, partition=self.partition), self.mode)
 
 
 class StartConfig(PlanConfig):
@@ -50,15 +60,12 @@ def recovery_definitions(assets: Sequence[Any]) -> dg.Definitions:
 
     @dg.op
     def plan_the_recovery(context: dg.OpExecutionContext, config: PlanConfig, tables: TablesResource) -> None:
-        session = tables.session
-        plan = plan_recovery(session, session.ref(config.bad), config.mode)
-        context.add_output_metadata(_plan_metadata(plan))
+        context.add_output_metadata(_plan_metadata(config.plan(tables.session)))
 
     @dg.op
     def start_the_recovery(context: dg.OpExecutionContext, config: StartConfig, tables: TablesResource) -> None:
-        session = tables.session
-        plan = plan_recovery(session, session.ref(config.bad), config.mode)
-        Recovery.start(session, config.branch, plan)
+        plan = config.plan(tables.session)
+        Recovery.start(tables.session, config.branch, plan)
         context.instance.add_dynamic_partitions(str(BRANCHES.name), [config.branch])
         context.add_output_metadata(_plan_metadata(plan))
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
-from storage import InvalidRequest, SnapshotRef, Table
+from storage import InvalidRequest, NotFound, SnapshotRef, Table
 
 from ..session import CATALOG_NAME, Session
 
@@ -55,6 +56,33 @@ class RecoveryPlan:
             (one.name, one.bad, one.head, "empty" if one.branch_at is None else one.branch_at, one.describe())
             for one in self.tables
         ]
+
+
+def bad_snapshot(
+    session: Session, target: str, *, since: datetime | None = None, partition: Mapping[str, Any] | None = None
+) -> SnapshotRef:
+    """What a recovery begins with: `t@5`, `t@tag`; or of a table the first change at or after a local time, or the newest that
+    a partition's rows come from. Raises InvalidRequest, NotFound.
+    """
+    if since is None and not partition:
+        return session.ref(target)
+    name, _, version = target.partition("@")
+    if version or (since is not None and partition):
+        raise InvalidRequest("Say one thing of what is bad: a version (table@5), a time, or a partition.")
+    table = session.table(name)
+    if partition:
+        found = table.contributors(partition)
+        if not found:
+            raise NotFound(f"{name} has no rows in that partition.")
+        return found[0]
+    assert since is not None
+    start_ms = round(since.timestamp() * 1000)
+    for snapshot in table.store.snapshots.all():
+        if snapshot.time_ms >= start_ms and snapshot.commit_kind not in _NO_CHANGE:
+            ref = table.ref(snapshot.id)
+            assert ref is not None
+            return ref
+    raise NotFound(f"{name} has not changed since {since}.")
 
 
 def plan_recovery(session: Session, bad: SnapshotRef, mode: Mode = "full") -> RecoveryPlan:

@@ -27,7 +27,7 @@ def report(
 
     Partitions get their tags on main. Telling again what Dagster knows does nothing.
     """
-    record = recovery.record
+    record, tables = recovery.record, recovery.tables
     count = 0
     refs = {one.name: one.ref for one in published}
     for name in [one for one in table_order(assets) if one in refs]:
@@ -37,7 +37,7 @@ def report(
         assert snapshot is not None
         tags = _tags(session, asset, ref, refs, record.base, instance)
         metadata = table_metadata(table, snapshot, sources_of(snapshot)) | {"recovery": recovery.branch}
-        for key in _partitions(table, recovery, asset, record.tables[name]):
+        for key in _partitions(table, recovery, asset, tables[name]):
             known = instance.fetch_materializations(
                 dg.AssetRecordsFilter(asset.key, asset_partitions=[key] if key is not None else None), limit=1
             ).records

@@ -1,11 +1,13 @@
 """The stages of a recovery. Each asks first what is done already, so that one that broke off is called again."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lineage import sources_of, sources_property
 from storage import (
+    AlreadyExists,
     Clock,
     CommitConflict,
     CommitId,
@@ -87,6 +89,17 @@ class Recovery:
         """What is remembered of it. Raises NotFound."""
         return get_record(self._catalog, self.branch)
 
+    @property
+    def tables(self) -> dict[str, TableRecord]:
+        """The tables of the plan, and those that were branched since, when they were first written."""
+        record = self.record
+        found = dict(record.tables)
+        for name in self._catalog.tables():
+            if name not in found and self._is_branched(name):
+                base = record.base.get(name)
+                found[name] = TableRecord(base, base, [])
+        return found
+
     def _heads(self) -> dict[str, int]:
         """The newest change of every table, of which no publication is half to be seen."""
         view = self._catalog.consistent(self._catalog.tables())
@@ -119,15 +132,14 @@ class Recovery:
     def branched(self, name: str) -> Table:
         """The branch of a table, made if it is not there: at the snapshot that the table had when the recovery began."""
         if not self._is_branched(name):
-            record = self.record
-            base = record.base.get(name)
-            if name not in record.tables:
-                replace_record(self._catalog, record.with_table(name, TableRecord(base, base, [])))
+            base = self.record.base.get(name)
             branches = self._catalog.table(name).branches
-            if base is None:
-                branches.create(self.branch, empty=True)
-            else:
-                branches.create(self.branch, snapshot_id=base)
+            # Another run may make it at the same moment.
+            with suppress(AlreadyExists):
+                if base is None:
+                    branches.create(self.branch, empty=True)
+                else:
+                    branches.create(self.branch, snapshot_id=base)
         return self._session.table(name).on_branch(self.branch)
 
     # --- correct
@@ -162,9 +174,9 @@ class Recovery:
         `inputs`: the tables that each is made from.
         """
         found: list[str] = []
-        record = self.record
+        tables = self.tables
         for name in order:
-            one = record.tables.get(name)
+            one = tables.get(name)
             if one is None or one.corrected:
                 continue
             if any(other in found for other in inputs.get(name, ())) or not self._is_current(
@@ -176,7 +188,7 @@ class Recovery:
     def _is_current(self, name: str, one: TableRecord, inputs: Sequence[str]) -> bool:
         table = self.branched(name)
         made: set[str] = set()
-        read: dict[str, int] = {}
+        read: dict[tuple[str, str], int] = {}
         for snapshot in table.store.snapshots.backwards():
             if snapshot.id <= (one.branch_at or 0):
                 break
@@ -185,14 +197,18 @@ class Recovery:
             keys = (snapshot.properties or {}).get("snapline.partitions")
             made.update(keys.split(",") if keys else ["*"])
             for source in sources_of(snapshot):
-                read.setdefault(source.table, source.snapshot_id)
-                read[source.table] = min(read[source.table], source.snapshot_id)
+                place = (source.database, source.table)
+                read[place] = min(read.get(place, source.snapshot_id), source.snapshot_id)
         wanted = {"*"} if one.partitions is None else {_partition_key(part) for part in one.partitions}
         if not wanted <= made:
             return False
         for other in inputs:
             head = self.table(other).last_change()
-            if self._is_branched(other) and head is not None and read.get(other.split(".")[1], 0) < head.snapshot_id:
+            if (
+                self._is_branched(other)
+                and head is not None
+                and read.get((head.database, head.table), 0) < head.snapshot_id
+            ):
                 return False
         return True
 
@@ -205,14 +221,14 @@ class Recovery:
 
     def changed(self) -> list[str]:
         """The tables that have a branch of this recovery, in the order of the plan."""
-        return [name for name in self.record.tables if self._is_branched(name)]
+        return [name for name in self.tables if self._is_branched(name)]
 
     # --- publish or drop
 
     def moved(self) -> dict[str, list[str]]:
         """What main got since the recovery began: for each table the commits, by job and number."""
         found: dict[str, list[str]] = {}
-        for name, one in self.record.tables.items():
+        for name, one in self.tables.items():
             for snapshot in self._catalog.table(name).store.snapshots.all():
                 if snapshot.id > (one.main or 0) and _changes(snapshot):
                     found.setdefault(name, []).append(f"{snapshot.id} by {snapshot.commit_user}")
@@ -226,8 +242,9 @@ class Recovery:
         """
         record = self.record
         anew: list[str] = []
+        tables = self.tables
         for name in self.moved():
-            one = record.tables[name]
+            one = tables[name]
             main = self._catalog.table(name)
             head = main.last_change()
             assert head is not None
@@ -268,8 +285,9 @@ class Recovery:
         verdicts = branches.verdicts()
         until: dict[str, int] = {}
         refused: list[str] = []
+        known = self.tables
         for name, verdict in verdicts.items():
-            one = record.tables[name]
+            one = known[name]
             later = [f"{s.id} by {s.commit_user}" for s in verdict.lost if s.id > (one.main or 0) and _changes(s)]
             if not later or discard_main:
                 until[name] = max([one.main or 0, *(s.id for s in verdict.lost)])
@@ -297,7 +315,7 @@ class Recovery:
         own = branch.last_change()
         found: dict[str, SnapshotRef] = {}
         for snapshot in branch.store.snapshots.all():
-            if snapshot.id > (self.record.tables[name].branch_at or 0):
+            if snapshot.id > (self.tables[name].branch_at or 0):
                 for source in sources_of(snapshot):
                     if source.table != branch.identifier.table or source.database != branch.identifier.database:
                         found[f"{source.database}.{source.table}"] = source

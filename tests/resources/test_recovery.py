@@ -1,6 +1,7 @@
 """A bad day, repaired: planned, branched, corrected, computed anew, compared, published or dropped."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import dagster as dg
@@ -8,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from resources import Session
-from resources.recovery import Recovery, plan_recovery
-from storage import AlreadyExists, CommitConflict, NotFound
+from resources.recovery import Recovery, bad_snapshot, plan_recovery
+from storage import AlreadyExists, CommitConflict, InvalidRequest, NotFound
 from tests.resources import shop
 from tests.resources.shop import DAYS, rows
 from tests.resources.test_table_asset import range_tags
@@ -102,6 +103,24 @@ def test_a_plan_names_every_table_that_is_spoilt_and_changes_nothing(bad_day: Ru
     ]  # fmt: skip
     assert len(full.tables[1].partitions or ()) == 4
     assert {name: session.table(name).ref() for name in session.catalog.tables()} == before
+
+
+def test_what_is_bad_is_a_version_a_time_or_a_partition(bad_day: Run, session: Session) -> None:
+    table = session.table("raw.orders")
+    second = table.snapshot(2)
+    assert second is not None
+    since = datetime.fromtimestamp(second.time_ms / 1000)
+    assert bad_snapshot(session, "raw.orders@2") == bad_snapshot(session, "raw.orders", since=since) == table.ref(2)
+    assert bad_snapshot(session, "core.days", partition={"day": KEYS[2]}) == session.table("core.days").ref(3)
+    assert bad_snapshot(session, "core.days", partition={"day": KEYS[0]}) == session.table("core.days").ref(1)
+    plan = plan_recovery(session, bad_snapshot(session, "core.days", partition={"day": KEYS[0]}))
+    assert [one.name for one in plan.tables] == ["core.days", "mart.totals"]
+    with pytest.raises(NotFound, match="has not changed since"):
+        bad_snapshot(session, "raw.orders", since=datetime(2100, 1, 1))
+    with pytest.raises(NotFound, match="no rows in that partition"):
+        bad_snapshot(session, "core.days", partition={"day": "2030-01-01"})
+    with pytest.raises(InvalidRequest, match="Say one thing"):
+        bad_snapshot(session, "raw.orders@2", since=since)
 
 
 @pytest.mark.parametrize("mode", ["full", "incremental"])
