@@ -230,9 +230,14 @@ class Recovery:
         found: dict[str, list[str]] = {}
         for name, one in self.tables.items():
             for snapshot in self._catalog.table(name).store.snapshots.all():
-                if snapshot.id > (one.main or 0) and _changes(snapshot):
+                if snapshot.id > (one.main or 0) and self._is_productions(snapshot):
                     found.setdefault(name, []).append(f"{snapshot.id} by {snapshot.commit_user}")
         return found
+
+    def _is_productions(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot of main changes rows, and was not published by this recovery itself."""
+        own = snapshot.commit_user.startswith(f"recovery/{self.branch}/")
+        return snapshot.commit_kind not in ("COMPACT", "ANALYZE") and not own
 
     def replay(self) -> list[str]:
         """Bring what main got since the recovery began to the branch; returns the tables that are to be computed anew.
@@ -288,9 +293,10 @@ class Recovery:
         known = self.tables
         for name, verdict in verdicts.items():
             one = known[name]
-            later = [f"{s.id} by {s.commit_user}" for s in verdict.lost if s.id > (one.main or 0) and _changes(s)]
+            lost = [snapshot for snapshot in verdict.lost if snapshot.id > (one.main or 0)]
+            later = [f"{snapshot.id} by {snapshot.commit_user}" for snapshot in lost if self._is_productions(snapshot)]
             if not later or discard_main:
-                until[name] = max([one.main or 0, *(s.id for s in verdict.lost)])
+                until[name] = max([one.main or 0, *(snapshot.id for snapshot in lost)])
             elif verdict.kind != "disjoint" or one.branch_at != one.main:
                 refused.append(f"{name} has {', '.join(later)}")
         if refused:
@@ -356,8 +362,3 @@ def _described(verdict: Verdict, adopted: bool) -> str:
     if adopted and verdict.lost:
         return f"replaced what main did since snapshot {verdict.common or 0}, by one commit on top"
     return verdict.describe()
-
-
-def _changes(snapshot: Snapshot) -> bool:
-    """Whether a snapshot changes rows."""
-    return snapshot.commit_kind not in ("COMPACT", "ANALYZE")

@@ -145,6 +145,10 @@ def test_both_ways_end_with_the_rows_of_a_rebuild_from_scratch(
     compared = recovery.compare("mart.totals")
     assert (compared.changed, dict(compared.changed_columns)) == (3, {"total": 3})
     assert bad_day(job="recovery_publish", config={"branch": "fix"}).success
+    # To publish again is to do nothing.
+    heads = {name: session.table(name).ref() for name in CHANGED}
+    assert bad_day(job="recovery_publish", config={"branch": "fix"}).success
+    assert {name: session.table(name).ref() for name in CHANGED} == heads
     assert rows(session.table("core.days")) == RIGHT
     assert rows(session.table("mart.totals")) == from_scratch(session)
     assert rows(session.table("raw.orders")) == [(number, day, price / 2) for day, number, price in RIGHT]

@@ -113,6 +113,39 @@ def test_appends_on_both_sides_stand_side_by_side(catalog: Catalog, tables: list
     assert sorted(row[1] for row in held(table)) == [1, 2, 10, 11]
 
 
+def test_a_main_adopts_what_a_branch_holds_and_keeps_its_history(catalog: Catalog, forked: list[Table]) -> None:
+    for table in forked:
+        table.write(rows(2, 9, v="bad"))
+    forked[0].compact(full=True)
+    before = {str(table.identifier): [one.id for one in table.store.snapshots.all()] for table in forked}
+    until = {name: ids[-1] for name, ids in before.items()}
+    catalog.branch_set("fix", NAMES).adopt(until, {"a.one": {"why": "fix"}})
+    assert [held(table) for table in forked] == [FIXED] * 3
+    for table in forked:
+        ids = [one.id for one in table.store.snapshots.all()]
+        assert ids == [*before[str(table.identifier)], ids[-1]]
+        assert held(table.at(ids[-2])) != FIXED
+        assert table.check(deep=True) == []
+    last = forked[0].snapshot()
+    assert last is not None
+    assert (last.operation, last.commit_user, (last.properties or {})["why"]) == ("ADOPT", "recovery/fix/a/one", "fix")
+    # What comes now is on top, and stays when the branch goes.
+    forked[0].write(rows(4))
+    catalog.branch_set("fix", NAMES).delete()
+    assert held(forked[0]) == [*FIXED, ("x", 4, "main")]
+    assert [table.check(deep=True) for table in forked] == [[]] * 3
+
+
+def test_a_main_that_moved_beyond_what_it_may_give_up_adopts_nothing(catalog: Catalog, forked: list[Table]) -> None:
+    heads = {name: catalog.table(name).snapshot() for name in NAMES}
+    forked[1].write(rows(7))
+    with pytest.raises(CommitConflict, match=r"a.two has moved beyond snapshot 2.*3 \("):
+        catalog.branch_set("fix", NAMES).adopt({name: head.id if head else 0 for name, head in heads.items()}, {})
+    assert [held(table) for table in catalog.consistent(NAMES).values()] == [OLD, [*OLD, ("x", 7, "main")], OLD]
+    catalog.recover(undo=True)
+    assert [held(table) for table in forked] == [OLD, [*OLD, ("x", 7, "main")], OLD]
+
+
 def test_a_writer_who_comes_in_between_is_not_lost(
     catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,7 +180,17 @@ def snapshot_of(directory: Path) -> list[str]:
 
 @pytest.mark.parametrize("way", ["finish", "undo"])
 @pytest.mark.parametrize(
-    "case", ["clean", "compacted", "disjoint", "discarding", "replacing", "replacing a main that moved"]
+    "case",
+    [
+        "clean",
+        "compacted",
+        "disjoint",
+        "discarding",
+        "replacing",
+        "replacing a main that moved",
+        "adopting",
+        "adopting over what main did",
+    ],
 )
 def test_a_publication_that_dies_anywhere_is_seen_all_or_none_and_recovered(
     catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch, way: str, case: str, tmp_path: Path
@@ -161,7 +204,7 @@ def test_a_publication_that_dies_anywhere_is_seen_all_or_none_and_recovered(
     if case == "compacted":
         for one in forked:
             assert one.compact() is not None or one is forked[2]
-    if case == "discarding":
+    if case in ("discarding", "adopting over what main did"):
         forked[1].write(rows(2, v="nightly"), commit_id=CommitId("nightly", 4))
         old[1] = [("x", 1, "main"), ("x", 2, "nightly")]
 
@@ -169,6 +212,9 @@ def test_a_publication_that_dies_anywhere_is_seen_all_or_none_and_recovered(
         branches = catalog.branch_set("fix", NAMES)
         if case.startswith("replacing"):
             return branches.replace_main()
+        if case.startswith("adopting"):
+            heads = {name: catalog.table(name).snapshot() for name in NAMES}
+            return branches.adopt({name: head.id if head else 0 for name, head in heads.items()}, {})
         return branches.publish(discard_main=case == "discarding")
 
     source = Path(catalog.warehouse)
