@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from resources import SparkResource, TablesResource, recovery_definitions
+from resources import SparkResource, TablesResource, lineage_sweep_sensors, recovery_definitions
 
 from . import flights, jobs, marts, raw, word_count
 from .checks import checks
@@ -16,6 +16,7 @@ defs = dg.Definitions.merge(
         assets=_assets,
         asset_checks=checks,
         jobs=[jobs.demo, jobs.refresh],
+        sensors=lineage_sweep_sensors(),
         resources={"tables": TablesResource(spark=_spark), "spark": _spark},
         # One process for a run, and so one Spark session for all of its assets.
         executor=dg.in_process_executor,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 from rich.progress import Progress
 
-from lineage import dot, mermaid, rebuild, rows, text_tree
+from lineage import dot, mermaid, rebuild, rows, text_tree, trace
 from storage import BATCH_COMMIT_IDENTIFIER, InvalidRequest, StorageError, Table, parse_duration_ms
 
 from .quick_reads import run_query
@@ -175,12 +175,13 @@ def describe(session: Session, table: str, partition: Sequence[str]) -> None:
 def snapshots(session: Session, table: str) -> None:
     """List the snapshots of a table, newest first, with the job and barrier that made them."""
     one = session.table(table)
+    session.reconcile_all()
     found = []
     for snapshot in one.store.snapshots.backwards():
         barrier = "" if snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER else str(snapshot.commit_identifier)
         ref = one.ref(snapshot.id)
         assert ref is not None
-        sources = ", ".join(str(source) for source in session.lineage(ref, "up", hops=1).snapshots)
+        sources = ", ".join(map(str, trace(session.lineage_stores, ref, "up", hops=1).snapshots))
         found.append(
             (snapshot.id, _time(snapshot), snapshot.commit_kind, snapshot.delta_record_count,
              snapshot.total_record_count, snapshot.commit_user, barrier, sources)

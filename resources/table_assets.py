@@ -3,9 +3,9 @@
     @table_asset("marts.daily_delays", inputs={"flights": "core.flights"}, primary_key=["day", "origin"])
     def daily_delays(flights: DataFrame) -> DataFrame: ...
 
-A parameter named in `inputs` gets that table at the run's snapshot: a Spark DataFrame, or an Arrow table where the
-parameter is annotated `pa.Table`. `context` and `spark` are passed where the function asks for them. The function
-returns a Spark DataFrame or an Arrow table.
+A parameter named in `inputs` gets that table at the run's snapshot: a Spark DataFrame, or an Arrow table or a relation of
+DuckDB where the parameter is annotated `pa.Table` or `duckdb.DuckDBPyRelation`. `context` and `spark` are passed where the
+function asks for them. The function returns any of the three.
 """
 
 import ast
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
 import dagster as dg
+import duckdb
 import pyarrow as pa
 
 from storage import InvalidRequest, StorageError
@@ -59,15 +60,18 @@ class TableAsset:
     def rows(self, read: Read, context: Any, spark: Callable[[], Any]) -> Any:
         """What the function makes of its inputs: a Spark DataFrame or an Arrow table."""
         hints = get_type_hints(self.transform)
-        arguments = {
-            parameter: read(table, hints.get(parameter) is pa.Table) for parameter, table in self.inputs.items()
-        }
+        arguments: dict[str, Any] = {}
+        for parameter, table in self.inputs.items():
+            kind = hints.get(parameter)
+            rows = read(table, kind in (pa.Table, duckdb.DuckDBPyRelation))
+            arguments[parameter] = duckdb.from_arrow(rows) if kind is duckdb.DuckDBPyRelation else rows
         wanted = inspect.signature(self.transform).parameters
         if "context" in wanted:
             arguments["context"] = context
         if "spark" in wanted:
             arguments["spark"] = spark()
-        return self.transform(**arguments)
+        made = self.transform(**arguments)
+        return made.to_arrow_table() if isinstance(made, duckdb.DuckDBPyRelation) else made
 
     def partitions(self, keys: Sequence[str]) -> dict[str, dict[str, str]] | None:
         """The values of partition columns that Dagster's partition keys mean; None if the whole table is made."""

@@ -35,9 +35,17 @@ def table_metadata(table: Table, snapshot: Snapshot, sources: Sequence[SnapshotR
         "files_added": changes.files_added,
         "files_removed": changes.files_deleted,
         "bytes_added": changes.bytes_added,
+        "compaction": _compaction(table, snapshot),
         **source_metadata(ref, sources),
         **column_metadata(snapshot),
     }
+
+
+def _compaction(table: Table, snapshot: Snapshot) -> str:
+    """How far a table is compacted: what reading it has to merge."""
+    splits = table.scan(columns=[], version=snapshot.id).splits
+    files, merged = sum(len(split.file_paths) for split in splits), sum(split.needs_merge for split in splits)
+    return f"{files} files; {merged or 'none'} of {len(splits)} buckets {'need' if merged > 1 else 'needs'} a merge"
 
 
 def column_metadata(snapshot: Snapshot) -> dict[str, Any]:
@@ -60,8 +68,10 @@ def source_metadata(ref: SnapshotRef, sources: Sequence[SnapshotRef]) -> dict[st
         dg.TableRecord({"table": f"{one.database}.{one.table}", "branch": one.branch, "snapshot": one.snapshot_id})
         for one in sources
     ]
+    assets = {f"made_from_{one.database}.{one.table}": dg.AssetKey([one.database, one.table]) for one in sources}
     return {
         "sources": dg.MetadataValue.table(records),
+        **{name: dg.MetadataValue.asset(key) for name, key in assets.items()},
         "lineage": dg.MetadataValue.md(f"![lineage]({_picture(ref, sources)})"),
     }
 

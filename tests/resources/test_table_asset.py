@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import dagster as dg
+import duckdb
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
@@ -66,6 +67,8 @@ def test_a_materialization_shows_what_was_made_and_from_what(materialize: Callab
     assert [column.name for column in shown["dagster/column_schema"].value.columns] == ["word", "n"]
     assert (shown["snapshot"].value, shown["branch"].value, shown["rows_added"].value) == (1, "main", 2)
     assert [record.data["table"] for record in shown["sources"].records] == ["raw.words"]
+    assert shown["made_from_raw.words"].value == dg.AssetKey(["raw", "words"])
+    assert shown["compaction"].value == "1 files; none of 1 buckets needs a merge"
     assert shown["lineage"].value.startswith("![lineage](data:image/svg+xml,")
     # Longer text is folded away by the UI.
     assert len(shown["lineage"].value) < 1000
@@ -381,6 +384,15 @@ def test_each_partition_of_a_table_without_partitions_is_the_whole_table_and_a_t
         "core.whole@1",
         "core.whole@2",
     ]
+
+
+def test_a_function_may_work_on_relations_of_duckdb(materialize: Callable[..., Any], session: Session) -> None:
+    @table_asset("core.related", inputs={"words": "raw.words"}, primary_key=["word"])
+    def related(words: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+        return words.aggregate("word, count(*) AS n", "word").order("word")
+
+    materialize(words, related)
+    assert rows(session, "core.related") == [("a", 2), ("b", 1)]
 
 
 # --- incremental assets
