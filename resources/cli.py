@@ -578,17 +578,26 @@ def why_kept(session: Session, table: str, what: str) -> None:
 
 
 @cli.command()
-@click.argument("target", metavar="TABLE[@SNAPSHOT|@TAG] | rebuild")
+@click.argument("target", metavar="[CATALOG.]TABLE[@SNAPSHOT|@TAG] | rebuild")
 @click.option("--up", "direction", flag_value="up", default="up", help="What it was made from (default).")
 @click.option("--down", "direction", flag_value="down", help="What was made from it.")
 @click.option("--hops", type=click.IntRange(min=1), help="How far to go. Default: as far as there is.")
 @click.option("--partition", multiple=True, metavar="COLUMN=VALUE", help="Of the snapshots that its rows come from.")
+@click.option("--tables", "of_tables", is_flag=True, help="Which tables jobs make from which, without snapshots.")
+@click.option("--against", metavar="TABLE@SNAPSHOT", help="Only what one of both was made from, and the other was not.")
 @click.option(
     "--format", "form", type=click.Choice(["tree", "json", "mermaid", "dot"]), default="tree", show_default=True
 )
 @click.pass_obj
 def lineage(
-    session: Session, target: str, direction: Any, hops: int | None, partition: Sequence[str], form: str
+    session: Session,
+    target: str,
+    direction: Any,
+    hops: int | None,
+    partition: Sequence[str],
+    of_tables: bool,
+    against: str | None,
+    form: str,
 ) -> None:
     """Show which snapshots a snapshot was made from, or which it fed; `rebuild` reads all lineage off the tables.
 
@@ -598,6 +607,15 @@ def lineage(
         names = session.catalog_names()
         count = sum(rebuild(session.catalog_of(one), session.recorder_of(one)) for one in names)
         click.echo(f"Read the lineage of {count} snapshots off the tables.")
+        return
+    if of_tables:
+        _print(["table"], [(name,) for name in session.neighbour_tables(target, direction)])
+        return
+    if against is not None:
+        one, other = session.ref(target), session.ref(against)
+        difference = session.ancestry_difference(one, other)
+        rows_ = [(str(ref), str(one)) for ref in difference.only_first]
+        _print(["made from", "only"], [*rows_, *((str(ref), str(other)) for ref in difference.only_second)])
         return
     if partition:
         graphs = session.partition_lineage(target, _assignments(partition), direction, hops)

@@ -7,15 +7,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lineage import (
+    AncestryDifference,
     Direction,
     Lag,
     LineageGraph,
     LineageRecorder,
     LineageStore,
     aligned,
+    ancestry_difference,
     forget,
     freshness,
     impact,
+    neighbour_tables,
     open_lineage_store,
     reconcile,
     trace,
@@ -131,9 +134,14 @@ class Session:
         return count
 
     def ref(self, text: str) -> SnapshotRef:
-        """The snapshot that `db.t`, `db.t@5` or `db.t@tag` names. Raises NotFound, listing what there is."""
+        """The snapshot that `[catalog.]db.t`, `db.t@5` or `db.t@tag` names. Raises NotFound, listing what there is."""
         name, _, version = text.partition("@")
-        table = self.table(name)
+        catalog, _, rest = name.partition(".")
+        if rest.partition("$")[0].count(".") == 1:
+            table = self.catalog_of(catalog).table(rest)
+            self.reconcile(table, catalog)
+        else:
+            table = self.table(name)
         # A compaction has no lineage of its own: the rows are those of the change before it.
         ref = table.last_change(version or None)
         if ref is None:
@@ -187,6 +195,19 @@ class Session:
             count += store.delete_tables(job) if tables else 0
             count += store.delete_snapshots(job) if snapshots else 0
         return count
+
+    def ancestry_difference(self, first: SnapshotRef, second: SnapshotRef) -> AncestryDifference:
+        """The snapshots that only one of two versions was made from, over any number of hops."""
+        self.reconcile_all()
+        return ancestry_difference(self.lineage_stores, first, second)
+
+    def neighbour_tables(self, name: str, direction: Direction) -> list[str]:
+        """The tables that jobs read to write a table (up), or write having read it (down)."""
+        one = self.table(name).identifier
+        found: set[str] = set()
+        for store in self.lineage_stores.values():
+            found.update(".".join(row) for row in neighbour_tables(store, one.database, one.table, direction))
+        return sorted(found)
 
     def impact(self, ref: SnapshotRef) -> list[SnapshotRef]:
         """The first snapshot of each table downstream that a bad snapshot, or anything after it, went into."""

@@ -297,3 +297,18 @@ def test_questions_about_lineage_are_answered(run: Run, shop: Session) -> None:
     assert "changes behind" in run("freshness", "shop.totals")[1]
     assert run("aligned", "shop.totals", "--on", "shop.orders")[0] == 0
     assert run("lineage", "shop.totals", "--format", "dot")[1].startswith("digraph lineage {")
+
+
+def test_lineage_of_tables_and_differences_between_versions(run: Run) -> None:
+    session = Session()
+    run(
+        "sql", "--engine", "duckdb", "SET 'pipeline.name' = 'copy'; CREATE TABLE shop.copy AS SELECT * FROM shop.orders"
+    )
+    run("sql", "--engine", "duckdb", "SET 'pipeline.name' = 'copy'; INSERT INTO shop.copy SELECT * FROM shop.orders")
+    assert "shop.orders" in run("lineage", "shop.copy", "--tables")[1]
+    assert "shop.copy" in run("lineage", "shop.orders", "--tables", "--down")[1]
+    assert session.catalog.exists("shop.copy")
+    shown = run("lineage", "shop.copy@2", "--against", "shop.totals@1")[1]
+    assert "made from" in shown
+    assert run("lineage", "snapline.shop.copy@2")[1] == run("lineage", "shop.copy@2")[1]
+    assert run("lineage", "nowhere.shop.copy")[0] == 2
