@@ -1,4 +1,4 @@
-"""A small platform for tests of recovery: orders as they come, cleaned by day, summed up."""
+"""A small platform for tests of recovery: orders as they come, cleaned by month, summed up."""
 
 import os
 import time
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from resources import SparkResource, TablesResource, recovery_definitions, table_asset
 from storage import Table
 
-DAYS = dg.StaticPartitionsDefinition([f"2024-01-0{day}" for day in range(1, 7)])
+MONTHS = dg.MonthlyPartitionsDefinition("2024-01", end_date="2025-01", fmt="%Y-%m")
 # What the next load of orders brings: set by tests. While the file `slow` lies in the home, days take their time.
 INCOMING: list[dict[str, object]] = []
 
@@ -29,7 +29,7 @@ def orders() -> pa.Table:
 
 @table_asset("raw.rates")
 def rates() -> pa.Table:
-    return pa.table({"day": DAYS.get_partition_keys(), "rate": [2.0] * 6})
+    return pa.table({"day": MONTHS.get_partition_keys(), "rate": [2.0] * 12})
 
 
 @table_asset(
@@ -37,7 +37,7 @@ def rates() -> pa.Table:
     inputs={"orders": "raw.orders", "rates": "raw.rates"},
     primary_key=["day", "id"],
     partition_by=["day"],
-    partitions_def=DAYS,
+    partitions_def=MONTHS,
     partition_column="day",
 )
 def days(context: dg.AssetExecutionContext, orders: DataFrame, rates: DataFrame) -> DataFrame:

@@ -12,12 +12,12 @@ from resources import Session
 from resources.recovery import Recovery, bad_snapshot, plan_recovery
 from storage import AlreadyExists, CommitConflict, InvalidRequest, NotFound
 from tests.resources import shop
-from tests.resources.shop import DAYS, rows
+from tests.resources.shop import MONTHS, rows
 from tests.resources.test_table_asset import range_tags
 
 pytestmark = pytest.mark.dagster
 Run = Callable[..., dg.ExecuteInProcessResult]
-KEYS = DAYS.get_partition_keys()
+KEYS = MONTHS.get_partition_keys()
 CHANGED = ("core.days", "mart.totals", "raw.orders")
 
 
@@ -95,7 +95,7 @@ def test_a_plan_names_every_table_that_is_spoilt_and_changes_nothing(bad_day: Ru
         ("raw.orders", 2, 3, 3), ("core.days", 2, 3, 1), ("mart.totals", 2, 3, 1),
     ]  # fmt: skip
     assert [one.describe() for one in plan.tables] == [
-        "is corrected", "3 partitions are computed anew: 2024-01-02, 2024-01-03, 2024-01-04", "is computed anew",
+        "is corrected", "3 partitions are computed anew: 2024-02, 2024-03, 2024-04", "is computed anew",
     ]  # fmt: skip
     full = plan_recovery(session, session.ref("raw.orders@2"), "full")
     assert [row[:4] for row in full.rows()] == [
@@ -194,6 +194,21 @@ def test_a_branch_begins_by_materializing_a_twin_on_it(
     checked = {one.asset_key.path[-1]: one for one in done.get_asset_check_evaluations()}
     assert checked["days"].metadata["rows added"].value == 1
     assert Recovery(session, "try").drop() == ["core.days"]
+
+
+def test_a_run_over_several_branches_makes_each_on_its_own(
+    bad_day: Run, session: Session, instance: dg.DagsterInstance
+) -> None:
+    instance.add_dynamic_partitions("branch", ["one", "two"])
+    Recovery.open(session, "one").correct("DELETE FROM core.days WHERE id = 1")
+    Recovery.open(session, "two").correct("DELETE FROM core.days WHERE id = 4")
+    assert bad_day("recovery.mart.totals", tags=range_tags("one", "two")).success
+    days = {name: [row[0] for row in rows(session.table(f"mart.totals$branch_{name}"))] for name in ("one", "two")}
+    assert days == {"one": KEYS[1:4], "two": KEYS[:3]}
+    for name in days:
+        sources = session.lineage(session.ref(f"mart.totals$branch_{name}"), "up", hops=1).snapshots
+        assert [str(ref) for ref in sources] == [f"core.days$branch_{name}@4"]
+    assert len(rows(session.table("mart.totals"))) == 4
 
 
 def test_what_production_writes_meanwhile_is_refused_or_replayed_never_lost(bad_day: Run, session: Session) -> None:

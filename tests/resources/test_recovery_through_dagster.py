@@ -141,7 +141,7 @@ def test_a_backfill_that_dies_between_commit_and_event_commits_each_partition_on
     """The commit is there, Dagster has not heard of it: what is run again takes the commit for its own."""
     from resources.tables import TablesResource
 
-    tags = {"dagster/asset_partition_range_start": KEYS[0], "dagster/asset_partition_range_end": KEYS[3]}
+    tags = {"dagster/asset_partition_range_start": KEYS[0], "dagster/asset_partition_range_end": KEYS[11]}
     result = TablesResource._result
 
     def dying(*_: Any, **__: Any) -> None:
