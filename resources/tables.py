@@ -23,8 +23,8 @@ from pyspark.sql import DataFrame
 
 from lineage import RUN_PROPERTY, JobStartup, columns_property, sources_of, sources_property
 from storage import CommitId, NotFound, Overwrite, Snapshot, SnapshotRef, Table
-from storage.engines import spark_reader, spark_writer
-from storage.engines.spark_types import arrow_schema_of
+from storage.engines import spark_reader, spark_stream, spark_writer
+from storage.engines.spark_types import FORMAT, arrow_schema_of
 
 from .column_lineage import column_sources, marked
 from .definition import TableDefinition
@@ -242,6 +242,19 @@ class TablesResource(dg.ConfigurableResource):
         context.log.info(f"reading {ref}")
         return self.session.table(name), ref
 
+    def read_stream(self, context: Context, name: str, *, row_kinds: bool = False) -> DataFrame:
+        """The changes of a table as a streaming DataFrame, one snapshot in each micro-batch; the first is the whole table.
+
+        `row_kinds`: with the column `rowkind` first, and with rows that were deleted.
+        """
+        table = self._existing(name)
+        options = {
+            "warehouse": self.session.settings.warehouse, "catalog": self.session.catalog.name,
+            "branch": table.identifier.branch, "read.changelog": str(row_kinds).lower(),
+            **{f"storage.{key}": str(value) for key, value in table.store.file_io.storage_options.items()},
+        }  # fmt: skip
+        return self.spark.spark_session.readStream.format(FORMAT).options(**options).load(table.identifier.full_name)
+
     # --- writing
 
     def write(
@@ -299,6 +312,46 @@ class TablesResource(dg.ConfigurableResource):
         return self._result(
             context, key, table, snapshot, sources, partitions or {}, tag_partitions, provenance, event_key
         )
+
+    def write_stream(
+        self,
+        context: dg.AssetExecutionContext,
+        rows: DataFrame,
+        definition: TableDefinition,
+        *,
+        row_kind_column: str | None = None,
+        output_mode: str = "append",
+    ) -> dg.MaterializeResult[Any]:
+        """Commit what a streaming DataFrame has that is new, then stop: a snapshot for each micro-batch, its barrier the
+        batch's number. A run that is started again goes on from the checkpoint, and commits no batch twice.
+        """
+        key = context.asset_key
+        job = "/".join(key.path)
+        static = list(self._reads.pop((*_step(context), ""), {}))
+        table = definition.open_or_create(self.session.catalog, arrow_schema_of(rows.schema))
+        recorder = self.session.recorder
+        made: list[SnapshotRef] = []
+
+        def properties(refs: list[SnapshotRef]) -> dict[str, str]:
+            sources = [self.session.table(one.table_name).last_change(one.snapshot_id) or one for one in refs] + static
+            recorder.record_startup(job, sources)
+            made[:] = sources
+            return {
+                RUN_PROPERTY: context.run.run_id, CODE_PROPERTY: _code_version(context) or "", **sources_property(sources)
+            }  # fmt: skip
+
+        before = table.snapshot()
+        query = spark_stream.write_stream(
+            rows, table, self.session.settings.warehouse, commit_user=job, row_kind_column=row_kind_column,
+            checkpoint=str(self.session.settings.home / "checkpoints" / job), trigger={"availableNow": True},
+            output_mode=output_mode, properties=properties,
+        )  # fmt: skip
+        query.awaitTermination()
+        newest = table.last_change()
+        grown = newest is not None and (before is None or newest.snapshot_id > before.id)
+        snapshot = table.snapshot(newest.snapshot_id) if newest is not None and grown else None
+        provenance = self._provenance(context, made, _key_of)
+        return self._result(context, key, table, snapshot, made, {}, False, provenance, str)
 
     def _knows_job(self, job: str) -> bool:
         return bool(self.session.lineage_store.tables("sink", job=job))

@@ -454,3 +454,46 @@ def test_an_incremental_asset_reads_what_has_come_and_everything_when_it_must(
         assert seen[-1] == [row[0] for row in expected]
     with pytest.raises(dg.DagsterInvalidDefinitionError, match="names one of the inputs"):
         table_asset("core.wrong", inputs={"words": "raw.words"}, incremental="other")(lambda words: words)
+
+
+# --- streaming assets
+
+
+def test_a_streaming_asset_commits_each_snapshot_of_its_source_once(
+    materialize: Callable[..., Any], session: Session
+) -> None:
+    schema = pa.schema([("id", pa.int64()), ("word", pa.string())])
+    source = session.catalog.create_table("raw.events", schema, primary_key=["id"], options={"bucket": 1})
+
+    @dg.asset(key=["core", "loud"], deps=[["raw", "events"]], code_version="1")
+    def loud(context: dg.AssetExecutionContext, tables: TablesResource) -> dg.MaterializeResult[Any]:
+        known = tables.read(context, "raw.words").distinct()
+        changes = (
+            tables.read_stream(context, "raw.events").join(known, "word").select("id", F.upper("word").alias("word"))
+        )
+        return tables.write_stream(context, changes, TableDefinition("core.loud", primary_key=["id"]))
+
+    materialize(words)
+    source.write(pa.table({"id": [1], "word": ["a"]}))
+    source.write(pa.table({"id": [2], "word": ["b"]}))
+    assert materialize(loud, selection=[loud]).success
+    assert rows(session, "core.loud") == [(1, "A"), (2, "B")]
+    for number, word in ((3, "a"), (1, "b")):
+        source.write(pa.table({"id": [number], "word": [word]}))
+    event = materialization(materialize(loud, selection=[loud]), "core", "loud")
+    assert rows(session, "core.loud") == [(1, "B"), (2, "B"), (3, "A")]
+    # One commit for each snapshot, each knows the one that it has come to; what is joined is one version.
+    upstream = {
+        number: [str(ref) for ref in session.lineage(session.ref(f"core.loud@{number}"), "up", hops=1).snapshots]
+        for number in (1, 2, 3)
+    }
+    assert upstream == {number: [f"raw.events@{number + 1}", "raw.words@1"] for number in (1, 2, 3)}
+    assert event.tags is not None
+    assert (event.tags["dagster/data_version"], event.tags["dagster/input_data_version/raw/events"]) == (
+        "main@3",
+        "main@4",
+    )
+    again = materialization(materialize(loud, selection=[loud]), "core", "loud")
+    assert again.tags is not None
+    assert again.tags["dagster/data_version"] == "main@3"
+    assert session.ref("core.loud").snapshot_id == 3
