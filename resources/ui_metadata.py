@@ -10,8 +10,10 @@ import dagster as dg
 
 from lineage import columns_of
 from storage import DataType, Snapshot, SnapshotRef, Table
+from storage.engines.duckdb_compare import count_changes
 
 _ROW_HEIGHT = 24
+_COMPARED_ROWS = 200_000
 _CHARACTER_WIDTH = 8
 _LEAST_WIDTH = 200
 
@@ -21,8 +23,9 @@ def table_metadata(table: Table, snapshot: Snapshot, sources: Sequence[SnapshotR
     ref = table.ref(snapshot.id)
     assert ref is not None
     changes = table.changes_of(snapshot)
+    count = table.count(version=snapshot.id)
     return {
-        "dagster/row_count": table.count(version=snapshot.id),
+        "dagster/row_count": count,
         "dagster/column_schema": column_schema(table),
         "dagster/table_name": f"{ref.catalog}.{table.identifier.full_name}",
         "dagster/uri": table.location,
@@ -32,6 +35,7 @@ def table_metadata(table: Table, snapshot: Snapshot, sources: Sequence[SnapshotR
         "committed_at": dg.MetadataValue.timestamp(datetime.fromtimestamp(snapshot.time_ms / 1000, UTC)),
         "rows_added": changes.rows_added,
         "rows_removed": changes.rows_deleted,
+        **_row_changes(table, snapshot, count),
         "files_added": changes.files_added,
         "files_removed": changes.files_deleted,
         "bytes_added": changes.bytes_added,
@@ -39,6 +43,21 @@ def table_metadata(table: Table, snapshot: Snapshot, sources: Sequence[SnapshotR
         **source_metadata(ref, sources),
         **column_metadata(snapshot),
     }
+
+
+def _row_changes(table: Table, snapshot: Snapshot, count: int) -> dict[str, int]:
+    """How many rows a commit to a table with a key has inserted, updated and deleted, compared by key; nothing for tables
+    that are so large that comparing takes time, and without a key, where rows added and removed say it all.
+    """
+    if not table.schema.primary_keys:
+        return {}
+    before = table.store.snapshots.find(snapshot.id - 1)
+    if before is None:
+        return {"rows_inserted": count, "rows_updated": 0, "rows_deleted": 0} if snapshot.id == 1 else {}
+    if max(count, before.total_record_count) > _COMPARED_ROWS:
+        return {}
+    inserted, updated, deleted = count_changes(table.at(before.id), table.at(snapshot.id))
+    return {"rows_inserted": inserted, "rows_updated": updated, "rows_deleted": deleted}
 
 
 def _compaction(table: Table, snapshot: Snapshot) -> str:

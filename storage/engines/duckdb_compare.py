@@ -84,6 +84,28 @@ def compare(before: Table, after: Table, *, where: str | None = None, tolerance:
         connection.close()
 
 
+def count_changes(before: Table, after: Table) -> tuple[int, int, int]:
+    """How many rows of two versions of a table with a primary key were added, changed and removed: a quick `compare`."""
+    left, right = before.scan(), after.scan()
+    key = list(right.store.schema.primary_keys)
+    values = [name for name in right.schema.names if name in left.schema.names and name not in key]
+    connection = duckdb.connect(config={"threads": 1})
+    try:
+        add_scan(connection, "main", _LEFT, left)
+        add_scan(connection, "main", _RIGHT, right)
+        differs = " OR ".join(f"l.{_q(name)} IS DISTINCT FROM r.{_q(name)}" for name in values) or "FALSE"
+        gone, come = f"r.{_q(key[0])} IS NULL", f"l.{_q(key[0])} IS NULL"
+        found = connection.execute(
+            f"SELECT count(*) FILTER ({come}), count(*) FILTER (NOT {gone} AND NOT {come} AND ({differs})), "
+            f"count(*) FILTER ({gone}) FROM {_LEFT} l FULL OUTER JOIN {_RIGHT} r "
+            f"ON {' AND '.join(f'l.{_q(name)} = r.{_q(name)}' for name in key)}"
+        ).fetchall()
+    finally:
+        connection.close()
+    added, changed, removed = found[0]
+    return int(added), int(changed), int(removed)
+
+
 @dataclass
 class _Compared:
     connection: duckdb.DuckDBPyConnection

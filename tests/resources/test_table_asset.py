@@ -386,6 +386,21 @@ def test_each_partition_of_a_table_without_partitions_is_the_whole_table_and_a_t
     ]
 
 
+def test_what_a_commit_did_to_rows_is_shown(materialize: Callable[..., Any], session: Session) -> None:
+    given = [[(1, "a"), (2, "b"), (3, "c")], [(1, "a"), (2, "x"), (4, "d"), (5, "e")]]
+
+    @table_asset("core.kept", primary_key=["id"])
+    def kept() -> pa.Table:
+        made = given[session.catalog.exists("core.kept") and session.table("core.kept").snapshot() is not None]
+        return pa.table({"id": [row[0] for row in made], "v": [row[1] for row in made]})
+
+    found = []
+    for _ in range(2):
+        shown = materialization(materialize(kept), "core", "kept").metadata
+        found.append([shown[f"rows_{what}"].value for what in ("inserted", "updated", "deleted")])
+    assert found == [[3, 0, 0], [2, 1, 1]]
+
+
 def test_a_function_may_work_on_relations_of_duckdb(materialize: Callable[..., Any], session: Session) -> None:
     @table_asset("core.related", inputs={"words": "raw.words"}, primary_key=["word"])
     def related(words: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
