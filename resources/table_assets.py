@@ -132,7 +132,8 @@ class TableAsset:
                     tag_partitions=self.tag_partitions, tags=self.tags_of(keys),
                 )  # fmt: skip
 
-        _declared[asset.key] = self
+        # By the operation, which stays the same where Dagster makes copies of an asset: keys may be declared twice.
+        _declared[id(asset.op)] = (asset.op, self)
         return asset
 
     def _backfill_policy(self) -> dg.BackfillPolicy | None:
@@ -142,13 +143,17 @@ class TableAsset:
         return dg.BackfillPolicy.single_run() if self.partition_column else dg.BackfillPolicy.multi_run(1)
 
 
-_declared: dict[dg.AssetKey, TableAsset] = {}
+_declared: dict[int, tuple[dg.OpDefinition, TableAsset]] = {}
 
 
 def table_assets(assets: Sequence[Any]) -> dict[str, TableAsset]:
     """The table assets among some assets, by the name of their table."""
-    keys = [one.key for one in assets if isinstance(one, dg.AssetsDefinition) and len(one.keys) == 1]
-    return {_declared[key].name: _declared[key] for key in keys if key in _declared}
+    found = {}
+    for one in assets:
+        if isinstance(one, dg.AssetsDefinition) and one.is_executable and id(one.node_def) in _declared:
+            declared = _declared[id(one.node_def)][1]
+            found[declared.name] = declared
+    return found
 
 
 def table_asset(
