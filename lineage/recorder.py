@@ -21,7 +21,6 @@ from .entities import (
 )
 from .store import LineageStore
 
-_NOT_MADE_BY_A_JOB = ("COMPACT", "ANALYZE")
 # The property that names the Dagster run of a commit; what a run read first is what it began with.
 RUN_PROPERTY = "snapline.run"
 
@@ -70,7 +69,7 @@ class LineageRecorder:
 
     def notify_commit_complete(self, identifier: Identifier, snapshot: Snapshot) -> None:
         """Record a visible commit. Compactions change no rows and have no lineage."""
-        self.record([self.commit_of(identifier, snapshot)] if snapshot.commit_kind not in _NOT_MADE_BY_A_JOB else [])
+        self.record([self.commit_of(identifier, snapshot)] if snapshot.changes_rows else [])
 
     def notify_table_renamed(self, identifier: Identifier, new: Identifier) -> None:
         """What was recorded about a table is about the same table under its new name."""
@@ -234,7 +233,7 @@ def reconcile(table: Table, recorder: LineageRecorder, catalog: Catalog) -> int:
 def _commits(table: Table, snapshots: Iterable[Snapshot], recorder: LineageRecorder, names: "_Names") -> list[Commit]:
     found = []
     for snapshot in snapshots:
-        if snapshot.commit_kind not in _NOT_MADE_BY_A_JOB:
+        if snapshot.changes_rows:
             commit = recorder.commit_of(table.identifier, snapshot)
             found.append(Commit(commit.sink, tuple(names.of(one, snapshot) for one in commit.sources), snapshot))
     return found

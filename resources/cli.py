@@ -9,59 +9,27 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 from rich.progress import Progress
 
 from lineage import dot, mermaid, rebuild, rows, text_tree, trace
-from storage import BATCH_COMMIT_IDENTIFIER, InvalidRequest, StorageError, Table, parse_duration_ms
+from storage import BATCH_COMMIT_IDENTIFIER, InvalidRequest, StorageError, Table
 
+from .parameters import Duration, OrderedGroup, Timestamp, partition_values
 from .quick_reads import run_query
 from .recovery.commands import recovery
 from .rendering import FORMATS, console, print_rows, rendered_table, size_text
 from .session import Session
 
-if TYPE_CHECKING:
-    from .table_assets import TableAsset
 
-_DEFINITIONS = "platform_assets.definitions"
-
-
-class Commands(click.Group):
-    """Lists its commands in the order in which they are written down."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=OrderedGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="snapline")
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Tables, their snapshots, and the lineage between them. State lives under SNAPLINE_HOME (default ./.snapline)."""
     context.obj = Session()
-
-
-class Duration(click.ParamType):
-    """A length of time: `1 d`, `12 h`, `30 min`."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> timedelta:
-        return value if isinstance(value, timedelta) else timedelta(milliseconds=parse_duration_ms(value))
-
-
-class Timestamp(click.ParamType):
-    """A local date and time: `2024-05-01`, `2024-05-01T12:30`, `2024-05-01 12:30:15.250`."""
-
-    name = "timestamp"
-
-    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> datetime:
-        try:
-            return value if isinstance(value, datetime) else datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r} is no date and time, such as 2024-05-01 12:30.", param, context)
 
 
 table_argument = click.argument("table")
@@ -79,7 +47,7 @@ def demo(session: Session, job: str, partitions: tuple[str, str] | None) -> None
     # Dagster and Spark cost seconds to import: only the commands that need them pay.
     from .demo import run_demo
 
-    run_demo(session, _DEFINITIONS, job, partitions)
+    run_demo(session, job, partitions)
 
 
 @cli.command()
@@ -158,7 +126,7 @@ def tables(session: Session, database: str | None) -> None:
 def describe(session: Session, table: str, partition: Sequence[str]) -> None:
     """Show columns, keys, options, and what there is on disk."""
     one = session.table(table)
-    facts = one.describe(_assignments(partition) or None)
+    facts = one.describe(partition_values(partition) or None)
     if not partition:
         columns = [
             (field.name, str(field.type), _roles(one, field.name), field.description or "")
@@ -268,21 +236,13 @@ def compact(session: Session, table: str, partition: Sequence[str], triggers: bo
         task = bar.add_task("buckets")
         snapshot = one.compact(
             full=not triggers,
-            partition=_assignments(partition) or None,
+            partition=partition_values(partition) or None,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
     if snapshot is None:
         click.echo(f"{table} needs no compaction.")
     else:
         click.echo(f"Snapshot {snapshot.id} of {table}: {before} files became {one.system_table('files').num_rows}.")
-
-
-def _assignments(texts: Sequence[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts]
-    for text, (name, equals, _) in zip(texts, pairs, strict=True):
-        if not name or not equals:
-            raise InvalidRequest(f"{text!r} is no partition: write column=value, as in --partition month=2013-01.")
-    return {name: value for name, _, value in pairs}
 
 
 @cli.command()
@@ -383,7 +343,7 @@ def fast_forward(session: Session, table: str, name: str, discard_main: bool) ->
     click.echo(f"{table} has taken {len(verdict.new)} snapshots over from branch {name}.")
 
 
-@cli.group(cls=Commands)
+@cli.group(cls=OrderedGroup)
 def branch() -> None:
     """Branches of several tables at once: created, judged, published and deleted together."""
 
@@ -458,7 +418,7 @@ def recover(session: Session, undo: bool, discard_main: bool) -> None:
 @click.pass_obj
 def rescale(session: Session, table: str, buckets: int, partition: Sequence[str]) -> None:
     """Change the number of buckets and hash the rows anew. Older snapshots stay readable."""
-    snapshot = session.table(table).rescale(buckets, partition=_assignments(partition) or None)
+    snapshot = session.table(table).rescale(buckets, partition=partition_values(partition) or None)
     click.echo(
         f"{table} has {buckets} buckets" + (f" as of snapshot {snapshot.id}." if snapshot else "; no row moved.")
     )
@@ -519,7 +479,7 @@ def expire_snapshots(
 @click.pass_obj
 def drop_partition(session: Session, table: str, partition: Sequence[str]) -> None:
     """Delete all rows of a partition. Older snapshots and tags still have them."""
-    snapshot = session.table(table).drop_partition(_assignments(partition))
+    snapshot = session.table(table).drop_partition(partition_values(partition))
     where = "/".join(partition)
     click.echo(f"{where} of {table} is gone as of snapshot {snapshot.id}." if snapshot else f"{table} has no {where}.")
 
@@ -618,7 +578,7 @@ def lineage(
         _print(["made from", "only"], [*rows_, *((str(ref), str(other)) for ref in difference.only_second)])
         return
     if partition:
-        graphs = session.partition_lineage(target, _assignments(partition), direction, hops)
+        graphs = session.partition_lineage(target, partition_values(partition), direction, hops)
     else:
         graphs = [session.lineage(session.ref(target), direction, hops)]
     if form == "json":
@@ -666,10 +626,11 @@ def reproduce(session: Session, target: str, engine: str, keep: bool) -> None:
 
     Works for what a table asset or an SQL statement made. Exit code 1 if there are differences.
     """
+    from .code_location import platform_table_assets
     from .reproduce import Reproducer
     from .spark import start_spark
 
-    found = Reproducer(session, _table_assets, lambda: start_spark(session.settings)).reproduce(
+    found = Reproducer(session, platform_table_assets, lambda: start_spark(session.settings)).reproduce(
         session.ref(target), engine=engine, keep=keep
     )
     for warning in found.warnings:
@@ -681,16 +642,6 @@ def reproduce(session: Session, target: str, engine: str, keep: bool) -> None:
         click.echo(f"The rows are on the branch {found.branch}.")
     if not found.comparison.identical:
         raise SystemExit(1)
-
-
-def _table_assets() -> "dict[str, TableAsset]":
-    """The table assets of the platform, by table."""
-    from importlib import import_module
-
-    from .table_assets import table_assets
-
-    definitions = import_module(_DEFINITIONS).defs
-    return table_assets(list(definitions.assets or []))
 
 
 @cli.command()

@@ -1,6 +1,5 @@
 """Materialize a whole job in one Dagster run, show how it goes, and say what came of it."""
 
-import importlib
 import os
 import sys
 import threading
@@ -15,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from storage import InvalidRequest, SnapshotRef, StorageError
 
+from .code_location import platform_definitions
 from .dagster_home import prepare_dagster_home
 from .rendering import console, rendered_table
 from .session import Session
@@ -27,19 +27,17 @@ class RunFailed(StorageError):
     """A Dagster run failed; the message names the steps and says where to look."""
 
 
-def run_demo(
-    session: Session, definitions_module: str, job_name: str, partitions: tuple[str, str] | None = None
-) -> None:
+def run_demo(session: Session, job_name: str, partitions: tuple[str, str] | None = None) -> None:
     """Run a job over all partitions of its assets, or those from a first to a last, and print what happened.
 
-    `definitions_module` holds the `defs` of the code location. Raises RunFailed.
+    Raises RunFailed.
     """
     prepare_dagster_home(session.settings)
     out = console()
     out.print(f"Materializing job [bold]{job_name}[/] into {session.settings.warehouse}", highlight=False)
     log = session.settings.home / "demo.log"
     with errors_into(log), dg.DagsterInstance.get() as instance:
-        job = importlib.import_module(definitions_module).defs.resolve_job_def(job_name)
+        job = platform_definitions().resolve_job_def(job_name)
         run_id = str(uuid.uuid4())
         with _progress(out, instance, run_id, len(job.graph.nodes)):
             result = job.execute_in_process(

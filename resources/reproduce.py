@@ -6,10 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from lineage import sources_of
-from storage import CommitId, InvalidRequest, NotFound, Overwrite, Snapshot, SnapshotRef, Table
+from storage import CommitId, InvalidRequest, NotFound, Snapshot, SnapshotRef, Table
 from storage.engines.duckdb_compare import Comparison, compare
 
 from .properties import CODE_PROPERTY, PARTITIONS_PROPERTY, PLACE_PROPERTY, STATEMENT_PROPERTY
@@ -95,6 +93,7 @@ class Reproducer:
     ) -> list[str]:
         from storage.engines.spark_reader import read_scan
 
+        from .commit_rows import commit_rows
         from .partition_context import PartitionContext
 
         name = f"{ref.database}.{ref.table}"
@@ -113,7 +112,9 @@ class Reproducer:
         properties = snapshot.properties or {}
         keys = [one for one in properties.get(PARTITIONS_PROPERTY, "").split(",") if one]
         rows = asset.rows(read, PartitionContext(keys, asset.partitions_def), self._spark)
-        _write(scratch, rows, asset.mode, list((asset.partitions(keys) or {}).values()), warehouse)
+        partitions = asset.partitions(keys)
+        listed = None if partitions is None else list(partitions.values())
+        commit_rows(rows, scratch, warehouse, asset.mode, listed, CommitId(scratch.identifier.branch), {})
         then = properties.get(CODE_PROPERTY, "")
         if then and then != asset.code_version:
             return [f"The code of {name} has changed since: version {asset.code_version} now, {then} then."]
@@ -142,25 +143,3 @@ class Reproducer:
                 store.delete_snapshots(name)
             if not keep:
                 table.branches.delete(name)
-
-
-def _write(scratch: Table, rows: Any, mode: str, partitions: list[dict[str, str]], warehouse: str) -> None:
-    """Commit rows the way that an asset does."""
-    from storage.engines import spark_writer
-
-    commit_id = CommitId(scratch.identifier.branch)
-    if not isinstance(rows, pa.Table):
-        spark_writer.write_frame(
-            rows, scratch, warehouse, mode=spark_writer.OVERWRITE_PARTITIONS if partitions else mode,
-            partitions=partitions or None, commit_id=commit_id,
-        )  # fmt: skip
-    elif mode == spark_writer.APPEND and not partitions:
-        scratch.write(rows, commit_id=commit_id)
-    else:
-        with scratch.new_write(replaces=True) as writer:
-            writer.write(rows)
-            message = writer.prepare_commit()
-        overwrite = Overwrite(dynamic=mode == spark_writer.OVERWRITE_PARTITIONS)
-        if partitions:
-            overwrite = Overwrite(matching=tuple(scratch.partition_values(one) for one in partitions))
-        scratch.commit_messages([message], overwrite, commit_id, {}, "OVERWRITE")

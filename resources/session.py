@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from .sql import Result, Statements
 
 CATALOG_NAME = "snapline"
-_NO_CHANGE = ("COMPACT", "ANALYZE")
 _log = logging.getLogger(__name__)
 
 
@@ -241,7 +240,7 @@ class Session:
                 table = self.catalog_of(read.catalog).table(read.table_name)
             except NotFound:
                 return None
-            changes = [one for one in table.store.snapshots.all() if one.commit_kind not in _NO_CHANGE]
+            changes = [one for one in table.store.snapshots.all() if one.changes_rows]
             later = [one for one in changes if one.id > read.snapshot_id]
             if not later:
                 return read, 0, 0
@@ -274,7 +273,7 @@ class Session:
 
 def _history(table: Table) -> list[SnapshotRef]:
     """The snapshots that changed rows, newest first."""
-    refs = (table.ref(one.id) for one in table.store.snapshots.backwards() if one.commit_kind not in _NO_CHANGE)
+    refs = (table.ref(one.id) for one in table.store.snapshots.backwards() if one.changes_rows)
     return [ref for ref in refs if ref is not None]
 
 

@@ -13,7 +13,7 @@ provenance, and are the same in all three.
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import dagster as dg
 import pyarrow as pa
@@ -22,11 +22,12 @@ from pydantic import PrivateAttr
 from pyspark.sql import DataFrame
 
 from lineage import RUN_PROPERTY, JobStartup, columns_property, sources_of, sources_property
-from storage import CommitId, NotFound, Overwrite, Snapshot, SnapshotRef, Table
+from storage import CommitId, NotFound, Snapshot, SnapshotRef, Table
 from storage.engines import spark_reader, spark_stream, spark_writer
-from storage.engines.spark_types import FORMAT, arrow_schema_of
+from storage.engines.spark_types import arrow_schema_of
 
 from .column_lineage import column_sources, marked
+from .commit_rows import Rows, commit_rows
 from .definition import TableDefinition
 from .properties import BACKFILL_PROPERTY, CODE_PROPERTY, PARTITIONS_PROPERTY
 from .quick_reads import run_query
@@ -39,7 +40,6 @@ from .ui_metadata import partition_metadata, table_metadata
 STARTUP_TAG = "snapline/startup-of"
 _BACKFILL_TAG = "dagster/backfill"
 _PARENT_BACKFILL_TAG = "dagster/parent_backfill_id"
-Rows: TypeAlias = "DataFrame | pa.Table"
 Context = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
 # A barrier is the run's creation time in milliseconds, then this many bits that tell its steps apart.
 _STEP_BITS = 20
@@ -248,12 +248,10 @@ class TablesResource(dg.ConfigurableResource):
         `row_kinds`: with the column `rowkind` first, and with rows that were deleted.
         """
         table = self._existing(name)
-        options = {
-            "warehouse": self.session.settings.warehouse, "catalog": self.session.catalog.name,
-            "branch": table.identifier.branch, "read.changelog": str(row_kinds).lower(),
-            **{f"storage.{key}": str(value) for key, value in table.store.file_io.storage_options.items()},
-        }  # fmt: skip
-        return self.spark.spark_session.readStream.format(FORMAT).options(**options).load(table.identifier.full_name)
+        return spark_stream.read_stream(
+            self.spark.spark_session, table, self.session.settings.warehouse, self.session.catalog.name,
+            {"read.changelog": str(row_kinds).lower()},
+        )  # fmt: skip
 
     # --- writing
 
@@ -278,9 +276,8 @@ class TablesResource(dg.ConfigurableResource):
 
         `mode`: append (an upsert with a primary key), overwrite, overwrite-partitions. `partitions` maps the Dagster
         partition keys of the step to values of partition columns: exactly these are replaced, rows of others are
-        refused, and each key becomes a tag. `tags` are set besides.
-        A step that is run again commits nothing twice, nor does a run that is
-        executed again after it died between its commit and Dagster's event.
+        refused, and each key becomes a tag. `tags` are set besides. A step that is run again commits nothing twice, nor does a
+        run that is executed again after it died between its commit and Dagster's event.
 
         `on` gives for the table its branch to write to. `part`: as in `read`. `event_key` gives for a key of `partitions` the
         partition that Dagster's event is about, `source_key` for a snapshot that was read the asset it belongs to.
@@ -306,9 +303,10 @@ class TablesResource(dg.ConfigurableResource):
             raise
         finally:
             self._reads.pop(step, None)
-        for name in tags if snapshot is not None else ():
-            table.tags.create(name, snapshot_id=snapshot.id if snapshot else None, replace=True)
-        provenance = self._provenance(context, sources, source_key or _key_of)
+        if snapshot is not None:
+            for name in tags:
+                table.tags.create(name, snapshot_id=snapshot.id, replace=True)
+        provenance = provenance_tags(context.instance, {(source_key or _key_of)(ref): ref for ref in sources})
         return self._result(
             context, key, table, snapshot, sources, partitions or {}, tag_partitions, provenance, event_key
         )
@@ -350,7 +348,7 @@ class TablesResource(dg.ConfigurableResource):
         newest = table.last_change()
         grown = newest is not None and (before is None or newest.snapshot_id > before.id)
         snapshot = table.snapshot(newest.snapshot_id) if newest is not None and grown else None
-        provenance = self._provenance(context, made, _key_of)
+        provenance = provenance_tags(context.instance, {_key_of(ref): ref for ref in made})
         return self._result(context, key, table, snapshot, made, {}, False, provenance, str)
 
     def _knows_job(self, job: str) -> bool:
@@ -377,29 +375,7 @@ class TablesResource(dg.ConfigurableResource):
             **(properties or {}),
         }
         listed = None if partitions is None else list(partitions.values())
-        if isinstance(rows, DataFrame):
-            return spark_writer.write_frame(
-                rows,
-                table,
-                self.session.settings.warehouse,
-                mode=spark_writer.OVERWRITE_PARTITIONS if listed is not None else mode,
-                commit_id=commit_id,
-                properties=recorded,
-                partitions=listed,
-            )
-        if mode == spark_writer.APPEND and listed is None:
-            return table.write(rows, commit_id=commit_id, properties=recorded)
-        writer = table.new_write(replaces=True)
-        try:
-            writer.write(rows)
-            message = writer.prepare_commit()
-        except BaseException:
-            writer.abort()
-            raise
-        overwrite = Overwrite(dynamic=mode == spark_writer.OVERWRITE_PARTITIONS)
-        if listed is not None:
-            overwrite = Overwrite(matching=tuple(table.partition_values(one) for one in listed))
-        return table.commit_messages([message], overwrite, commit_id, recorded, "OVERWRITE")
+        return commit_rows(rows, table, self.session.settings.warehouse, mode, listed, commit_id, recorded)
 
     def _result(
         self,
@@ -435,22 +411,6 @@ class TablesResource(dg.ConfigurableResource):
         return dg.MaterializeResult(
             asset_key=key, metadata=metadata, data_version=dg.DataVersion(ref.data_version), tags=tags
         )
-
-    def _provenance(
-        self,
-        context: dg.AssetExecutionContext,
-        sources: Sequence[SnapshotRef],
-        source_key: Callable[[SnapshotRef], dg.AssetKey],
-    ) -> dict[str, str]:
-        """Tags that tell Dagster which versions were read. Its own are taken when the step starts and can be wrong."""
-        tags = {}
-        for ref in sources:
-            key = source_key(ref)
-            tags[f"dagster/input_data_version/{key.to_user_string()}"] = ref.data_version
-            pointer = event_of(context.instance, key, ref)
-            if pointer is not None:
-                tags[f"dagster/input_event_pointer/{key.to_user_string()}"] = str(pointer)
-        return tags
 
 
 def tag_name(partition_key: str) -> str:
@@ -530,6 +490,17 @@ def _is_reported(instance: dg.DagsterInstance, key: dg.AssetKey, ref: SnapshotRe
         if snapshot_id <= ref.snapshot_id:
             return snapshot_id == ref.snapshot_id
     return False
+
+
+def provenance_tags(instance: dg.DagsterInstance, sources: Mapping[dg.AssetKey, SnapshotRef]) -> dict[str, str]:
+    """Tags that tell Dagster which versions of which assets were read. Its own, taken as a step starts, can be wrong."""
+    tags = {}
+    for key, ref in sources.items():
+        tags[f"dagster/input_data_version/{key.to_user_string()}"] = ref.data_version
+        pointer = event_of(instance, key, ref)
+        if pointer is not None:
+            tags[f"dagster/input_event_pointer/{key.to_user_string()}"] = str(pointer)
+    return tags
 
 
 def event_of(instance: dg.DagsterInstance, key: dg.AssetKey, ref: SnapshotRef) -> int | None:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import dagster as dg
 
 from lineage import columns_of
-from storage import DataType, Snapshot, SnapshotRef, Table
+from storage import DataType, Snapshot, SnapshotRef, Split, Table
 from storage.engines.duckdb_compare import count_changes
 
 _ROW_HEIGHT = 24
@@ -23,7 +23,8 @@ def table_metadata(table: Table, snapshot: Snapshot, sources: Sequence[SnapshotR
     ref = table.ref(snapshot.id)
     assert ref is not None
     changes = table.changes_of(snapshot)
-    count = table.count(version=snapshot.id)
+    scan = table.scan(columns=[], version=snapshot.id)
+    count = scan.count()
     return {
         "dagster/row_count": count,
         "dagster/column_schema": column_schema(table),
@@ -39,7 +40,7 @@ def table_metadata(table: Table, snapshot: Snapshot, sources: Sequence[SnapshotR
         "files_added": changes.files_added,
         "files_removed": changes.files_deleted,
         "bytes_added": changes.bytes_added,
-        "compaction": _compaction(table, snapshot),
+        "compaction": _compaction(scan.splits),
         **source_metadata(ref, sources),
         **column_metadata(snapshot),
     }
@@ -60,9 +61,8 @@ def _row_changes(table: Table, snapshot: Snapshot, count: int) -> dict[str, int]
     return {"rows_inserted": inserted, "rows_updated": updated, "rows_deleted": deleted}
 
 
-def _compaction(table: Table, snapshot: Snapshot) -> str:
+def _compaction(splits: Sequence[Split]) -> str:
     """How far a table is compacted: what reading it has to merge."""
-    splits = table.scan(columns=[], version=snapshot.id).splits
     files, merged = sum(len(split.file_paths) for split in splits), sum(split.needs_merge for split in splits)
     return f"{files} files; {merged or 'none'} of {len(splits)} buckets {'need' if merged > 1 else 'needs'} a merge"
 

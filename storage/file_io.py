@@ -10,7 +10,6 @@ import os
 import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -71,7 +70,7 @@ class FileIO:
         """The whole file. Raises NotFound if there is none."""
         try:
             if self._local:
-                with open(path, "rb") as file:
+                with open(path, "rb", buffering=0) as file:
                     return file.read()
             return bytes(self._fs.cat_file(path))
         except FileNotFoundError:
@@ -150,12 +149,32 @@ class FileIO:
         else:
             self.write_bytes(path, data)
 
+    def write_in_place(self, path: str, data: bytes) -> None:
+        """Write over a small file, or create it: readers may see a mixture of old and new, for an instant.
+
+        On local disks this is many times faster than to create a file.
+        """
+        if not self._local:
+            self.write_bytes(path, data)
+            return
+        file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+        try:
+            if os.fstat(file).st_size > len(data):
+                os.ftruncate(file, len(data))
+            os.pwrite(file, data, 0)
+        finally:
+            os.close(file)
+
     def _write_local(self, path: str, data: bytes) -> None:
         try:
-            Path(path).write_bytes(data)
+            file = open(path, "wb", buffering=0)  # noqa: SIM115
         except FileNotFoundError:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            Path(path).write_bytes(data)
+            file = open(path, "wb", buffering=0)  # noqa: SIM115
+        with file:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[file.write(rest) :]
 
     def _make_parent(self, path: str) -> None:
         # Object stores have no directories, and asking for one would create a bucket; the memory file system needs them.
@@ -234,8 +253,11 @@ class FileIO:
     def open_output(self, path: str) -> pa.NativeFile:
         """A stream that writes a new file under a name nobody else uses."""
         if self._local:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            return pa.OSFile(path, "wb")
+            try:
+                return pa.OSFile(path, "wb")
+            except FileNotFoundError:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                return pa.OSFile(path, "wb")
         self._make_parent(path)
         return pa.PythonFile(self._fs.open(path, "wb"), mode="w")
 

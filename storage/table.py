@@ -26,7 +26,7 @@ from .metadata.derived_columns import ComputedColumn, computed_columns
 from .metadata.manifest import ADD, ManifestEntry, Place
 from .metadata.schema import TableSchema
 from .metadata.schema_change import SchemaChange, SetOptions, next_schema
-from .metadata.snapshot import ANALYZE, BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
+from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from .metadata.table_store import TableStore
 from .read.changes import changes_schema, latest_schema, plan_changes
 from .read.contributors import contributors
@@ -130,12 +130,7 @@ class Table:
 
     def changes_of(self, snapshot: Snapshot) -> "CommitSummary":
         """What a snapshot added and took away, from its manifests alone."""
-        manifests = self._store.manifests
-        entries = [
-            entry
-            for manifest in manifests.read_list(snapshot.delta_manifest_list)
-            for entry in manifests.read(manifest.name)
-        ]
+        entries = self._store.delta_of(snapshot)
         added = [entry.file for entry in entries if entry.kind == ADD]
         deleted = [entry.file for entry in entries if entry.kind != ADD]
         return CommitSummary(
@@ -149,7 +144,7 @@ class Table:
     def last_change(self, version: Version = None) -> SnapshotRef | None:
         """The snapshot that made the rows of a version: compactions came after it and changed none."""
         store, snapshot = resolve_version(self._store, self._version if version is None else version)
-        while snapshot is not None and snapshot.commit_kind in (COMPACT, ANALYZE):
+        while snapshot is not None and not snapshot.changes_rows:
             earlier = store.snapshots.find(snapshot.id - 1)
             if earlier is None:
                 break
@@ -166,10 +161,8 @@ class Table:
         for snapshot in self._store.snapshots.backwards():
             if snapshot.id <= (first.id if first else 0):
                 break
-            if last is not None and snapshot.id <= last.id and snapshot.commit_kind not in (COMPACT, ANALYZE):
-                manifests = self._store.manifests
-                for manifest in manifests.read_list(snapshot.delta_manifest_list):
-                    found.update((entry.partition, None) for entry in manifests.read(manifest.name))
+            if last is not None and snapshot.id <= last.id and snapshot.changes_rows:
+                found.update((entry.partition, None) for entry in self._store.delta_of(snapshot))
         return sorted((self._store.partition_values(one) for one in found), key=lambda one: str(list(one.values())))
 
     def contributors(self, partition: Mapping[str, Any], version: Version = None) -> list[SnapshotRef]:

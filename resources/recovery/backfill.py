@@ -10,19 +10,13 @@ import dagster as dg
 from storage import StorageError
 
 from ..table_assets import TableAsset
-from .report import partition_key_of, table_order
+from .left_to_do import left_to_do, wanted_keys
 from .stages import Recovery
 from .twins import BRANCHES, event_partition, has_own_partitions, twin_key
 
 
 class BackfillFailed(StorageError):
     """A run failed; those before it are done, and the backfill goes on with this one when it is started again."""
-
-
-def left_to_do(recovery: Recovery, assets: Mapping[str, TableAsset]) -> list[str]:
-    """The tables of a recovery that are to be computed anew, sources before what is made from them."""
-    inputs = {name: list(one.inputs.values()) for name, one in assets.items()}
-    return recovery.stale(table_order(assets), inputs)
 
 
 def backfill(
@@ -55,9 +49,7 @@ def _runs(
         yield {"dagster/partition": branch}, ""
         return
     every = list(asset.partitions_def.get_partition_keys())
-    wanted = set(every)
-    if partitions is not None:
-        wanted = {partition_key_of(asset, one) for one in partitions} & wanted
+    wanted = wanted_keys(asset, partitions)
     positions = [number for number, key in enumerate(every) if key in wanted]
     start = 0
     for index, position in enumerate(positions):

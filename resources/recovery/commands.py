@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..code_location import platform_definitions, platform_table_assets
+from ..parameters import OrderedGroup, Timestamp, partition_values
 from ..rendering import console, print_rows, rendered_table
 from ..session import Session
 
@@ -18,15 +19,9 @@ if TYPE_CHECKING:
     from .stages import Recovery
 
 branch_argument = click.argument("branch")
-DEFINITIONS = "platform_assets.definitions"
 
 
-class InOrder(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-
-@click.group(cls=InOrder)
+@click.group(cls=OrderedGroup)
 def recovery() -> None:
     """Repair a bad day: plan, start, correct, backfill, compare, publish or drop."""
 
@@ -45,9 +40,7 @@ def which_bad(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--mode", type=click.Choice(["full", "incremental"]), default="full", show_default=True),
         click.option("--partition", multiple=True, metavar="COLUMN=VALUE", help="Or: the newest snapshot of its rows."),
-        click.option(
-            "--since", type=click.DateTime(), help="Or: the table's first change at or after this local time."
-        ),
+        click.option("--since", type=Timestamp(), help="Or: the table's first change at or after this local time."),
     ):
         command = option(command)
     return command
@@ -56,8 +49,7 @@ def which_bad(command: Callable[..., None]) -> Callable[..., None]:
 def _plan(session: Session, bad: str, mode: Any, since: datetime | None, partition: tuple[str, ...]) -> "RecoveryPlan":
     from .plan import bad_snapshot, plan_recovery
 
-    pairs = [text.partition("=") for text in partition]
-    ref = bad_snapshot(session, bad, since=since, partition={name: value for name, _, value in pairs})
+    ref = bad_snapshot(session, bad, since=since, partition=partition_values(partition))
     return plan_recovery(session, ref, mode)
 
 
@@ -135,8 +127,7 @@ def _backfill(session: Session, found: "Recovery") -> int:
     from ..demo import errors_into
     from .backfill import backfill as run
 
-    definitions = import_module(DEFINITIONS).defs
-    assets = _assets(definitions)
+    definitions, assets = platform_definitions(), platform_table_assets()
     out = console()
     # Spark talks of itself while it starts.
     with errors_into(session.settings.home / "recovery.log"), _instance(session) as instance, out.status("running …"):
@@ -170,13 +161,11 @@ def publish(session: Session, branch: str, replay: bool, discard_main: bool) -> 
 
     found = _opened(session, branch)
     if replay:
-        again = found.replay()
-        if again or found.changed():
-            _backfill(session, found)
+        found.replay()
+        _backfill(session, found)
     done = found.publish(discard_main=discard_main)
     with _instance(session) as instance:
-        assets = _assets(import_module(DEFINITIONS).defs)
-        count = report(session, found, done, assets, instance, instance.report_runless_asset_event)
+        count = report(session, found, done, platform_table_assets(), instance, instance.report_runless_asset_event)
     rows = [(one.name, one.ref.snapshot_id, one.verdict) for one in done]
     console().print(rendered_table(["table", "main is snapshot", "verdict"], rows))
     click.echo(f"Published {branch}; Dagster was told of {count} materializations.")
@@ -204,9 +193,3 @@ def _instance(session: Session) -> "Iterator[dg.DagsterInstance]":
     prepare_dagster_home(session.settings)
     with dagster.DagsterInstance.get() as instance:
         yield instance
-
-
-def _assets(definitions: Any) -> Any:
-    from ..table_assets import table_assets
-
-    return table_assets(list(definitions.assets or []))

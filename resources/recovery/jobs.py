@@ -9,6 +9,7 @@ import dagster as dg
 from ..session import Session
 from ..table_assets import table_assets
 from ..tables import TablesResource
+from .left_to_do import left_to_do
 from .plan import RecoveryPlan, bad_snapshot, plan_recovery
 from .report import report
 from .stages import Recovery
@@ -80,8 +81,7 @@ def recovery_definitions(assets: Sequence[Any]) -> dg.Definitions:
         recovery = Recovery(tables.session, config.branch)
         if config.replay:
             anew = recovery.replay()
-            inputs = {name: list(one.inputs.values()) for name, one in known.items()}
-            left = recovery.stale(list(known), inputs)
+            left = left_to_do(recovery, known)
             if left:
                 raise dg.Failure(
                     f"Main's changes are on the branch now ({', '.join(anew) or 'sources alone'}). Materialize on it again: "

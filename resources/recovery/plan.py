@@ -12,7 +12,6 @@ from ..session import CATALOG_NAME, Session
 # full: everything downstream is computed anew. incremental: downstream tables start at their last good snapshot, and only
 # what came after it is computed anew.
 Mode = Literal["full", "incremental"]
-_NO_CHANGE = ("COMPACT", "ANALYZE")
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ def bad_snapshot(
     assert since is not None
     start_ms = round(since.timestamp() * 1000)
     for snapshot in table.store.snapshots.all():
-        if snapshot.time_ms >= start_ms and snapshot.commit_kind not in _NO_CHANGE:
+        if snapshot.time_ms >= start_ms and snapshot.changes_rows:
             ref = table.ref(snapshot.id)
             assert ref is not None
             return ref

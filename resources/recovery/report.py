@@ -11,8 +11,9 @@ from storage import SnapshotRef, Table
 from ..properties import PARTITIONS_PROPERTY
 from ..session import Session
 from ..table_assets import TableAsset
-from ..tables import event_of, tag_name
+from ..tables import provenance_tags, tag_name
 from ..ui_metadata import partition_metadata, table_metadata
+from .left_to_do import table_order, wanted_keys
 from .record import TableRecord
 from .stages import Published, Recovery
 
@@ -41,7 +42,8 @@ def report(
             known = instance.fetch_materializations(
                 dg.AssetRecordsFilter(asset.key, asset_partitions=[key] if key is not None else None), limit=1
             ).records
-            if known and (known[0].asset_materialization.metadata.get("snapshot") == metadata_value(ref.snapshot_id)):  # type: ignore[union-attr]
+            event = known[0].asset_materialization if known else None
+            if event is not None and event.metadata.get("snapshot") == dg.IntMetadataValue(ref.snapshot_id):
                 continue
             own: dict[str, Any] = {}
             if key is not None:
@@ -53,25 +55,18 @@ def report(
     return count
 
 
-def metadata_value(snapshot_id: int) -> dg.IntMetadataValue:
-    return dg.IntMetadataValue(snapshot_id)
-
-
 def _partitions(table: Table, recovery: Recovery, asset: TableAsset, record: TableRecord) -> Iterator[str | None]:
     """The Dagster partitions of a table that the recovery has changed; None for a table without."""
     if asset.partitions_def is None or asset.partition_column is None:
         yield None
         return
     branch = table.on_branch(recovery.branch)
-    found: dict[str, None] = {}
+    found = wanted_keys(asset, branch.changed_partitions(after=record.branch_at))
     for snapshot in branch.store.snapshots.all():
         if snapshot.id > (record.branch_at or 0):
             listed = (snapshot.properties or {}).get(PARTITIONS_PROPERTY)
-            found.update(dict.fromkeys(listed.split(",") if listed else []))
-    changed = branch.changed_partitions(after=record.branch_at)
-    found.update(dict.fromkeys(partition_key_of(asset, one) for one in changed))
-    known = set(asset.partitions_def.get_partition_keys())
-    yield from sorted(one for one in found if one in known)
+            found.update(listed.split(",") if listed else [])
+    yield from sorted(found & set(asset.partitions_def.get_partition_keys()))
 
 
 def _tags(
@@ -79,42 +74,14 @@ def _tags(
     instance: dg.DagsterInstance,
 ) -> dict[str, str]:  # fmt: skip
     """The versions that main's rows were made from, as Dagster keeps them."""
-    tags = {
+    sources = {}
+    for name in asset.inputs.values():
+        source = published.get(name) or (session.table(name).ref(base[name]) if name in base else None)
+        if source is not None:
+            sources[dg.AssetKey(name.split("."))] = source
+    return {
         "dagster/data_version": ref.data_version,
         "dagster/data_version_is_user_provided": "true",
         "dagster/code_version": asset.code_version,
+        **provenance_tags(instance, sources),
     }
-    for name in dict.fromkeys(asset.inputs.values()):
-        source = published.get(name) or (session.table(name).ref(base[name]) if name in base else None)
-        if source is None:
-            continue
-        key = dg.AssetKey(name.split("."))
-        tags[f"dagster/input_data_version/{key.to_user_string()}"] = source.data_version
-        pointer = event_of(instance, key, source)
-        if pointer is not None:
-            tags[f"dagster/input_event_pointer/{key.to_user_string()}"] = str(pointer)
-    return tags
-
-
-def table_order(assets: Mapping[str, TableAsset]) -> list[str]:
-    """Names of tables, each after its inputs."""
-    found: dict[str, None] = {}
-
-    def add(name: str) -> None:
-        for source in assets[name].inputs.values():
-            if source in assets and source not in found:
-                add(source)
-        found[name] = None
-
-    for name in assets:
-        if name not in found:
-            add(name)
-    return list(found)
-
-
-def partition_key_of(asset: TableAsset, partition: Mapping[str, Any]) -> str:
-    """Dagster's partition key of a partition of the table, given by column."""
-    column = asset.partition_column
-    if isinstance(column, Mapping):
-        return "|".join(str(partition[column[dimension]]) for dimension in sorted(column))
-    return str(partition[str(column)])

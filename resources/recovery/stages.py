@@ -1,9 +1,8 @@
 """The stages of a recovery. Each asks first what is done already, so that one that broke off is called again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from lineage import sources_of, sources_property
 from storage import (
@@ -95,7 +94,7 @@ class Recovery:
         record = self.record
         found = dict(record.tables)
         for name in self._catalog.tables():
-            if name not in found and self._is_branched(name):
+            if name not in found and self.is_branched(name):
                 base = record.base.get(name)
                 found[name] = TableRecord(base, base, [])
         return found
@@ -107,7 +106,7 @@ class Recovery:
         return {name: ref.snapshot_id for name, ref in found.items() if ref is not None}
 
     def _create_branches(self) -> None:
-        missing = {name: one for name, one in self.record.tables.items() if not self._is_branched(name)}
+        missing = {name: one for name, one in self.record.tables.items() if not self.is_branched(name)}
         for name, one in missing.items():
             branches = self._catalog.table(name).branches
             if one.branch_at is None:
@@ -115,14 +114,15 @@ class Recovery:
             else:
                 branches.create(self.branch, snapshot_id=one.branch_at)
 
-    def _is_branched(self, name: str) -> bool:
+    def is_branched(self, name: str) -> bool:
+        """Whether a table has the branch of this recovery."""
         return self._catalog.exists(name) and self.branch in self._catalog.table(name).branches.names()
 
     # --- read and write
 
     def table(self, name: str) -> Table:
         """A table as the recovery sees it: its branch, or what it was when the recovery began. Raises NotFound."""
-        if self._is_branched(name):
+        if self.is_branched(name):
             return self._session.table(name).on_branch(self.branch)
         base = self.record.base.get(name)
         if base is None:
@@ -131,7 +131,7 @@ class Recovery:
 
     def branched(self, name: str) -> Table:
         """The branch of a table, made if it is not there: at the snapshot that the table had when the recovery began."""
-        if not self._is_branched(name):
+        if not self.is_branched(name):
             base = self.record.base.get(name)
             branches = self._catalog.table(name).branches
             # Another run may make it at the same moment.
@@ -166,52 +166,6 @@ class Recovery:
             f"Recovery {self.branch!r} was not begun with a bad snapshot: there is nothing to go back from."
         )
 
-    # --- what is left to do
-
-    def stale(self, order: Sequence[str], inputs: Mapping[str, Sequence[str]]) -> list[str]:
-        """The tables to be computed anew that have not been since one of their inputs changed, in `order`.
-
-        `inputs`: the tables that each is made from.
-        """
-        found: list[str] = []
-        tables = self.tables
-        for name in order:
-            one = tables.get(name)
-            if one is None or one.corrected:
-                continue
-            if any(other in found for other in inputs.get(name, ())) or not self._is_current(
-                name, one, inputs.get(name, ())
-            ):
-                found.append(name)
-        return found
-
-    def _is_current(self, name: str, one: TableRecord, inputs: Sequence[str]) -> bool:
-        table = self.branched(name)
-        made: set[str] = set()
-        read: dict[tuple[str, str], int] = {}
-        for snapshot in table.store.snapshots.backwards():
-            if snapshot.id <= (one.branch_at or 0):
-                break
-            if not snapshot.commit_user.startswith("recovery/"):
-                continue
-            keys = (snapshot.properties or {}).get("snapline.partitions")
-            made.update(keys.split(",") if keys else ["*"])
-            for source in sources_of(snapshot):
-                place = (source.database, source.table)
-                read[place] = min(read.get(place, source.snapshot_id), source.snapshot_id)
-        wanted = {"*"} if one.partitions is None else {_partition_key(part) for part in one.partitions}
-        if not wanted <= made:
-            return False
-        for other in inputs:
-            head = self.table(other).last_change()
-            if (
-                self._is_branched(other)
-                and head is not None
-                and read.get((head.database, head.table), 0) < head.snapshot_id
-            ):
-                return False
-        return True
-
     # --- compare
 
     def compare(self, name: str) -> Comparison:
@@ -221,7 +175,7 @@ class Recovery:
 
     def changed(self) -> list[str]:
         """The tables that have a branch of this recovery, in the order of the plan."""
-        return [name for name in self.tables if self._is_branched(name)]
+        return [name for name in self.tables if self.is_branched(name)]
 
     # --- publish or drop
 
@@ -237,7 +191,7 @@ class Recovery:
     def _is_productions(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot of main changes rows, and was not published by this recovery itself."""
         own = snapshot.commit_user.startswith(f"recovery/{self.branch}/")
-        return snapshot.commit_kind not in ("COMPACT", "ANALYZE") and not own
+        return snapshot.changes_rows and not own
 
     def replay(self) -> list[str]:
         """Bring what main got since the recovery began to the branch; returns the tables that are to be computed anew.
@@ -304,8 +258,7 @@ class Recovery:
                 f"Recovery {self.branch!r} is not published, on no table: main has moved on since it began. "
                 f"{'; '.join(refused)}. Replay what main got (--replay), or give it up (--discard-main)."
             )
-        ordered = self._catalog.branch_set(self.branch, tables)
-        ordered.adopt(until, {name: self._made_from_branch(name) for name in until}, self._made_from)
+        branches.adopt(until, {name: self._made_from_branch(name) for name in until}, self._made_from)
         replace_record(self._catalog, replace(record, status=PUBLISHED))
         return self.published({name: _described(verdict, name in until) for name, verdict in verdicts.items()})
 
@@ -351,10 +304,6 @@ class Recovery:
             self._catalog.branch_set(self.branch, tables).delete()
         delete_record(self._catalog, self.branch)
         return tables
-
-
-def _partition_key(partition: Mapping[str, Any]) -> str:
-    return "|".join(str(value) for value in partition.values())
 
 
 def _described(verdict: Verdict, adopted: bool) -> str:

@@ -74,18 +74,15 @@ def insert_stream(
 
 
 def _frame(engine: SparkEngine, one: Input) -> "DataFrame":
-    from storage.engines.spark_types import FORMAT
+    from storage.engines.spark_stream import read_stream
 
     table = one.source.table
     if table is None:
         return engine.frame(one)
-    reader = engine.session.readStream.format(FORMAT).option("warehouse", one.source.warehouse)
-    reader = reader.option("branch", table.identifier.branch).option("catalog", one.source.catalog)
     given: dict[str, str] = {key: value for key, value in one.source.options.items() if key in _STREAM_OPTIONS}
-    given.update({f"storage.{key}": str(value) for key, value in table.store.file_io.storage_options.items()})
     if one.columns is not None and "read.changelog" not in given:
         given["columns"] = ",".join(one.columns)
-    return reader.options(**given).load(table.identifier.full_name)
+    return read_stream(engine.session, table, one.source.warehouse, one.source.catalog, given)
 
 
 def _planned(source: Source) -> SnapshotRef:

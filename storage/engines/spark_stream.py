@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     DataSourceStreamReader,
@@ -45,7 +45,7 @@ from ..read.stream_scan import (
 from ..table import Table
 from ..write.commit import CommitId
 from .spark_task import FilesWritten, write_rows
-from .spark_types import as_spark_expects, spark_schema
+from .spark_types import FORMAT, as_spark_expects, spark_schema
 from .spark_writer import write_frame
 
 _POSITION = "snapshot"
@@ -210,6 +210,19 @@ def batch_sources(checkpoint: str, batch_id: int) -> list[SnapshotRef]:
 def _ref(table: Sequence[str], snapshot_id: int) -> SnapshotRef:
     catalog, database, name, branch = table
     return SnapshotRef(catalog, database, name, branch, snapshot_id)
+
+
+def read_stream(
+    session: SparkSession, table: Table, warehouse: str, catalog: str, options: Mapping[str, str]
+) -> DataFrame:
+    """The changes of a branch of a table as a streaming DataFrame. `options`: `scan.mode` and the like."""
+    place = {
+        "warehouse": warehouse,
+        "catalog": catalog,
+        "branch": table.identifier.branch,
+        **{f"storage.{key}": str(value) for key, value in table.store.file_io.storage_options.items()},
+    }
+    return session.readStream.format(FORMAT).options(**place, **options).load(table.identifier.full_name)
 
 
 def write_stream(

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from ..errors import CommitConflict
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ManifestEntry, Place
-from ..metadata.snapshot import ANALYZE, COMPACT, Snapshot
+from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..write.commit import CommitId, CommitListener, TableCommit
 from ..write.table_write import CommitMessage
 from .merge_branch import copy_schemas, refuse_other_schemas
-from .verdict import delta_of, judge
+from .verdict import judge
 
 
 def adopt(
@@ -36,7 +36,7 @@ def adopt(
         return earlier
 
     def refuse_later() -> None:
-        later = [one for one in main.snapshots.all() if one.id > until and one.commit_kind not in (COMPACT, ANALYZE)]
+        later = [one for one in main.snapshots.all() if one.id > until and one.changes_rows]
         if later:
             told = ", ".join(f"{one.id} ({one.operation or one.commit_kind} by {one.commit_user})" for one in later)
             raise CommitConflict(
@@ -77,6 +77,6 @@ def _touched(main: TableStore, branch: TableStore, live: Sequence[ManifestEntry]
         if common is None or (snapshots and min(one.id for one in snapshots) > common + 1):
             return {entry.place for entry in live}
         for snapshot in snapshots:
-            if snapshot.commit_kind not in (COMPACT, ANALYZE):
-                places |= {entry.place for entry in delta_of(store, snapshot)}
+            if snapshot.changes_rows:
+                places |= {entry.place for entry in store.delta_of(snapshot)}
     return places

@@ -24,7 +24,6 @@ from .rollback import rollback_to
 from .verdict import (
     TAKEN_OVER_PROPERTY,
     Verdict,
-    delta_of,
     judge,
     mark,
     refuse_if_diverged,
@@ -225,7 +224,7 @@ def put_on_top(
 
 
 def _put_on_top(store: TableStore, other: TableStore, snapshot: Snapshot, listeners: Sequence[CommitListener]) -> None:
-    delta = delta_of(other, snapshot)
+    delta = other.delta_of(snapshot)
     changelog: list[ManifestEntry] = []
     if snapshot.changelog_manifest_list is not None:
         listed = other.manifests.read_list(snapshot.changelog_manifest_list)

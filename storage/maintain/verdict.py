@@ -9,7 +9,7 @@ from typing import Literal
 
 from ..errors import CommitConflict, InvalidRequest
 from ..metadata.manifest import ADD, ManifestEntry, Place
-from ..metadata.snapshot import ANALYZE, COMPACT, Snapshot
+from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..write.close import closed_for
 
@@ -58,7 +58,7 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
     lost, new = _only_here(main, apart, branch, later), _only_here(branch, later, main, apart)
     if not apart:
         return Verdict("clean", common, new, lost)
-    if common in ours and len(lost) == len(apart) and all(one.commit_kind in (COMPACT, ANALYZE) for one in lost):
+    if common in ours and len(lost) == len(apart) and not any(one.changes_rows for one in lost):
         return Verdict("clean", common, new, lost)
     same_schemas = all(
         schema_id in main.schemas.ids() and main.schemas.get(schema_id) == branch.schemas.get(schema_id)
@@ -130,16 +130,10 @@ def refuse_if_expired(branch: TableStore, verdict: Verdict) -> None:
         )
 
 
-def delta_of(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
-    """What a snapshot added and took away."""
-    listed = store.manifests.read_list(snapshot.delta_manifest_list)
-    return [entry for one in listed for entry in store.manifests.read(one.name)]
-
-
 def _meet(main: TableStore, ours: Sequence[Snapshot], branch: TableStore, theirs: Sequence[Snapshot]) -> bool:
     """Whether both sides did something to one bucket that cannot stand side by side."""
-    mine = [entry for snapshot in ours for entry in delta_of(main, snapshot)]
-    others = [entry for snapshot in theirs for entry in delta_of(branch, snapshot)]
+    mine = [entry for snapshot in ours for entry in main.delta_of(snapshot)]
+    others = [entry for snapshot in theirs for entry in branch.delta_of(snapshot)]
     if main.schema.primary_keys:
         return bool(_places(mine) & _places(others))
     # Without a key, rows that were added by both are all there; only files that one side took away are in the way.

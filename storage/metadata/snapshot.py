@@ -82,6 +82,11 @@ class Snapshot:
                 value[one.metadata["key"]] = content
         return json.dumps(value | dict(self.others), indent=2, ensure_ascii=False)
 
+    @property
+    def changes_rows(self) -> bool:
+        """Whether rows are other ones than before: a compaction only moves them, and statistics are not rows."""
+        return self.commit_kind not in (COMPACT, ANALYZE)
+
     def with_others(self, others: Mapping[str, Any]) -> "Snapshot":
         """The snapshot with what a tag adds to it."""
         return replace(self, others=others)
@@ -218,7 +223,7 @@ class SnapshotFiles:
     def write_hint(self, name: str, snapshot_id: int) -> None:
         """Write LATEST or EARLIEST; a failure is ignored, since a hint is no truth."""
         try:
-            self._file_io.overwrite(f"{self._paths.snapshot_directory}/{name}", str(snapshot_id).encode())
+            self._file_io.write_in_place(f"{self._paths.snapshot_directory}/{name}", str(snapshot_id).encode())
         except OSError:
             return
 

@@ -16,7 +16,7 @@ from ..paths import TablePaths, partition_path
 from .changelog_files import ChangelogFiles
 from .consumer import ConsumerFiles
 from .main_branch import find_main
-from .manifest import DataFile, ManifestFile, ManifestFiles, Place
+from .manifest import DataFile, ManifestEntry, ManifestFile, ManifestFiles, Place
 from .schema import SchemaFiles, TableSchema
 from .snapshot import Snapshot, SnapshotFiles
 from .tag import TagFiles
@@ -113,6 +113,11 @@ class TableStore:
     def at_schema(self, schema: TableSchema) -> "TableStore":
         """The same branch under another version of its schema."""
         return TableStore(self.file_io, self.paths.root, self.identifier, schema, self.clock, self.paths)
+
+    def delta_of(self, snapshot: Snapshot) -> list[ManifestEntry]:
+        """What a snapshot added and took away."""
+        listed = self.manifests.read_list(snapshot.delta_manifest_list)
+        return [entry for one in listed for entry in self.manifests.read(one.name)]
 
     def manifests_of(self, snapshot: Snapshot) -> list[ManifestFile]:
         """The manifests that together describe the table at a snapshot, in order of commit."""

@@ -22,7 +22,7 @@ from ..lsm.system_columns import DELETE, INSERT, VALUE_KIND
 from ..metadata.change_tracking import tracks
 from ..metadata.manifest import ADD, ManifestEntry
 from ..metadata.schema import KEY_PREFIX
-from ..metadata.snapshot import ANALYZE, COMPACT, OVERWRITE, Snapshot
+from ..metadata.snapshot import OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..options import refuse_unsupported
 from .scan import Scan
@@ -159,7 +159,7 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
         entries = [entry for one in listed for entry in manifests.read(one.name)]
         yield from _plan(request, snapshot, entries, [])
         return
-    if snapshot.commit_kind in (COMPACT, ANALYZE):
+    if not snapshot.changes_rows:
         return
     if snapshot.commit_kind == OVERWRITE and not store.options.streaming_read_overwrite:
         return

@@ -24,12 +24,7 @@ def contributors(store: TableStore, snapshot: Snapshot, partition: Mapping[str, 
     found: list[Snapshot] = []
     one: Snapshot | None = snapshot
     while one is not None and open_files:
-        entries = [
-            entry
-            for manifest in store.manifests.read_list(one.delta_manifest_list)
-            for entry in store.manifests.read(manifest.name)
-            if inside(entry)
-        ]
+        entries = [entry for entry in store.delta_of(one) if inside(entry)]
         added = {entry.file.name for entry in entries if entry.kind == ADD} & open_files
         if added:
             open_files -= added

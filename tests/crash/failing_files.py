@@ -62,6 +62,10 @@ class FailingFileIO(FileIO):
         replace = super().overwrite
         self._call("replace", path, lambda: replace(path, data))
 
+    def write_in_place(self, path: str, data: bytes) -> None:
+        write = super().write_in_place
+        self._call("write", path, lambda: write(path, data), lambda: write(path, data[: len(data) // 2]))
+
     def delete(self, path: str) -> None:
         delete = super().delete
         self._call("delete", path, lambda: delete(path))

@@ -6,13 +6,17 @@ from typing import Any
 
 import dagster as dg
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from resources import Session
+from resources import Session, SparkResource, TablesResource, recovery_definitions, table_asset
 from resources.recovery import Recovery, bad_snapshot, plan_recovery
+from resources.recovery.backfill import backfill
+from resources.recovery.left_to_do import left_to_do
+from resources.table_assets import table_assets
 from storage import AlreadyExists, CommitConflict, InvalidRequest, NotFound
 from tests.resources import shop
-from tests.resources.shop import MONTHS, rows
+from tests.resources.shop import ASSETS, MONTHS, rows
 from tests.resources.test_table_asset import range_tags
 
 pytestmark = pytest.mark.dagster
@@ -133,13 +137,9 @@ def test_both_ways_end_with_the_rows_of_a_rebuild_from_scratch(
     assert (stale, instance.get_dynamic_partitions("branch")) == ([], ["fix"])
     assert bad_day(job="recovery_correct", config={"branch": "fix", "sql": CORRECTION}).success
     recovery = Recovery(session, "fix")
-    assert recovery.stale(["core.days", "mart.totals"], {"core.days": ["raw.orders"], "mart.totals": ["core.days"]}) == [
-        "core.days", "mart.totals",
-    ]  # fmt: skip
+    assert left_to_do(recovery, table_assets(ASSETS)) == ["core.days", "mart.totals"]
     recompute(bad_day, session, "fix")
-    assert (
-        recovery.stale(["core.days", "mart.totals"], {"core.days": ["raw.orders"], "mart.totals": ["core.days"]}) == []
-    )
+    assert left_to_do(recovery, table_assets(ASSETS)) == []
     # Until now main has seen nothing.
     assert {name: rows(session.table(name)) for name in CHANGED} == main
     compared = recovery.compare("mart.totals")
@@ -257,3 +257,45 @@ def test_stages_can_be_repeated_and_wrong_ones_are_explained(bad_day: Run, sessi
     assert session.table("raw.orders").to_arrow().num_rows == 4
     session.table("raw.orders").write(pa.table({"id": [7], "day": [KEYS[0]], "price": [1.0]}))
     assert Recovery(session, "fix").moved()["raw.orders"][0].startswith("4 by ")
+
+
+def test_partitions_of_more_columns_than_dagster_knows_are_computed_anew_once(
+    session: Session, instance: dg.DagsterInstance
+) -> None:
+    """A table partitioned by day and shop of which Dagster knows the days, and one of which it knows no partitions."""
+
+    @table_asset("raw.sales", primary_key=["id"])
+    def sales() -> pa.Table:
+        return pa.table({"id": [1, 2, 3], "day": ["a", "a", "b"], "shop": ["x", "y", "x"]})
+
+    @table_asset(
+        "core.sales", inputs={"sales": "raw.sales"}, primary_key=["day", "shop", "id"], partition_by=["day", "shop"],
+        partitions_def=dg.StaticPartitionsDefinition(["a", "b"]), partition_column="day",
+    )  # fmt: skip
+    def by_day(context: dg.AssetExecutionContext, sales: pa.Table) -> pa.Table:
+        return sales.filter(pc.is_in(sales["day"], pa.array(context.partition_keys)))
+
+    @table_asset("mart.sales", inputs={"sales": "core.sales"}, primary_key=["shop", "id"], partition_by=["shop"])
+    def by_shop(sales: pa.Table) -> pa.Table:
+        return sales.select(["id", "shop"])
+
+    assets = [sales, by_day, by_shop]
+    spark = SparkResource()
+    defs = dg.Definitions.merge(
+        dg.Definitions(assets=assets, resources={"tables": TablesResource(spark=spark), "spark": spark}),
+        recovery_definitions(assets),
+    )
+    job = defs.resolve_implicit_global_asset_job_def()
+    for one, tags in ((sales, {}), (by_day, range_tags("a", "b")), (by_shop, {})):
+        assert job.execute_in_process(instance=instance, asset_selection=[one.key], tags=tags).success
+    recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref("raw.sales@1")))
+    known = table_assets(assets)
+    assert recovery.record.tables["core.sales"].partitions is not None
+    assert left_to_do(recovery, known) == ["core.sales", "mart.sales"]
+    said: list[str] = []
+    recovery.correct("DELETE FROM raw.sales WHERE id = 3")
+    assert backfill(recovery, defs, known, instance, said.append) == 2
+    assert said == ["core.sales a to b", "mart.sales"]
+    assert left_to_do(recovery, known) == []
+    assert backfill(recovery, defs, known, instance, said.append) == 0
+    assert sorted(recovery.table("mart.sales").to_arrow()["id"].to_pylist()) == [1, 2]

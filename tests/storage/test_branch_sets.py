@@ -218,7 +218,7 @@ def test_a_publication_that_dies_anywhere_is_seen_all_or_none_and_recovered(
         return branches.publish(discard_main=case == "discarding")
 
     source = Path(catalog.warehouse)
-    changes = ("create_exclusively", "write_bytes", "overwrite", "delete")
+    changes = ("create_exclusively", "write_bytes", "write_in_place", "overwrite", "delete")
 
     def dying(allowed: int) -> Callable[[str], Callable[..., Any]]:
         left = [allowed]

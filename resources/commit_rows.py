@@ -1,0 +1,42 @@
+"""Commit the rows that an asset has made, the way that its declaration says."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from storage import CommitId, Overwrite, Snapshot, Table
+from storage.engines import spark_writer
+
+Rows: TypeAlias = "DataFrame | pa.Table"
+
+
+def commit_rows(
+    rows: Rows,
+    table: Table,
+    warehouse: str,
+    mode: str,
+    partitions: Sequence[Mapping[str, Any]] | None,
+    commit_id: CommitId,
+    properties: Mapping[str, str],
+) -> Snapshot | None:
+    """Commit rows as one snapshot; None if there was nothing to commit.
+
+    `mode`: append (an upsert with a primary key), overwrite, overwrite-partitions. With `partitions`, exactly these are
+    replaced, whatever the mode, and rows of others are refused.
+    """
+    if isinstance(rows, DataFrame):
+        return spark_writer.write_frame(
+            rows, table, warehouse, mode=spark_writer.OVERWRITE_PARTITIONS if partitions is not None else mode,
+            commit_id=commit_id, properties=properties, partitions=partitions,
+        )  # fmt: skip
+    if mode == spark_writer.APPEND and partitions is None:
+        return table.write(rows, commit_id=commit_id, properties=properties)
+    with table.new_write(replaces=True) as writer:
+        writer.write(rows)
+        message = writer.prepare_commit()
+    overwrite = Overwrite(dynamic=mode == spark_writer.OVERWRITE_PARTITIONS)
+    if partitions is not None:
+        overwrite = Overwrite(matching=tuple(table.partition_values(one) for one in partitions))
+    return table.commit_messages([message], overwrite, commit_id, properties, "OVERWRITE")

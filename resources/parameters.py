@@ -1,0 +1,46 @@
+"""What parameters of the command line mean: times, lengths of time, partitions; and groups that keep their order."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+
+from storage import InvalidRequest, parse_duration_ms
+
+
+class OrderedGroup(click.Group):
+    """Lists its commands in the order in which they are written down."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+class Duration(click.ParamType):
+    """A length of time: `1 d`, `12 h`, `30 min`."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> timedelta:
+        return value if isinstance(value, timedelta) else timedelta(milliseconds=parse_duration_ms(value))
+
+
+class Timestamp(click.ParamType):
+    """A local date and time: `2024-05-01`, `2024-05-01T12:30`, `2024-05-01 12:30:15.250`."""
+
+    name = "timestamp"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> datetime:
+        try:
+            return value if isinstance(value, datetime) else datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is no date and time, such as 2024-05-01 12:30.", param, context)
+
+
+def partition_values(texts: Sequence[str]) -> dict[str, str]:
+    """A partition, from texts such as `month=2013-01`: values by column. Raises InvalidRequest."""
+    pairs = [text.partition("=") for text in texts]
+    for text, (name, equals, _) in zip(texts, pairs, strict=True):
+        if not name or not equals:
+            raise InvalidRequest(f"{text!r} is no partition: write column=value, as in --partition month=2013-01.")
+    return {name: value for name, _, value in pairs}
