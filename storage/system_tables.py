@@ -2,13 +2,14 @@
 
 import datetime as dt
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from .data_types import DataType
 from .errors import InvalidRequest
-from .format.binary_row import EMPTY_ROW, decode
+from .format.binary_row import EMPTY_ROW, decoder
 from .format.column_stats import SerializedStats, deserialize
 from .metadata.branch_origin import read_origin
 from .metadata.manifest import ManifestEntry
@@ -16,7 +17,7 @@ from .metadata.table_store import TableStore
 from .read.changes import KINDS, ROW_KIND
 from .read.scan import FileStatistics, Scan
 from .read.version import branch_names, on_branch
-from .values import cast_text
+from .values import text_caster
 
 _TIME = pa.timestamp("ms")
 
@@ -177,23 +178,25 @@ def _live(store: TableStore) -> list[ManifestEntry]:
 def _files(store: TableStore) -> Rows:
     entries = _live(store)
     statistics = FileStatistics(store)
-    names = store.schema.column_names
+    names = set(store.schema.column_names)
+    texts = [(field.name, _shower(field.type)) for field in store.schema.fields]
+    show_partition, show_key = _row_shower(store.partition_types), _row_shower(store.key_types)
     rows = []
     for entry in entries:
         file = entry.file
-        stats = statistics.of(file, set(names))
-        types = {field.name: field.type for field in store.schema.fields}
+        stats = statistics.of(file, names)
+        known = [(name, text, stats[name]) for name, text in texts if name in stats]
         directory = store.bucket_directory(entry.place)
-        lows = {name: stats[name].minimum for name in names if name in stats}
-        highs = {name: stats[name].maximum for name in names if name in stats}
+        has_keys = file.min_key != EMPTY_ROW
         rows.append(
             (
-                _partition_values(store, entry.partition), entry.bucket, file.external_path or f"{directory}/{file.name}",
-                file.format, file.schema_id, file.level, file.row_count, file.size_bytes, _key(store, file.min_key),
-                _key(store, file.max_key),
-                _braces({name: stats[name].null_count for name in names if name in stats}),
-                _braces({name: _shown(types[name], value) for name, value in lows.items()}),
-                _braces({name: _shown(types[name], value) for name, value in highs.items()}),
+                f"{{{show_partition(entry.partition)}}}", entry.bucket, file.external_path or f"{directory}/{file.name}",
+                file.format, file.schema_id, file.level, file.row_count, file.size_bytes,
+                f"[{show_key(file.min_key)}]" if has_keys else None,
+                f"[{show_key(file.max_key)}]" if has_keys else None,
+                _braces(f"{name}={'null' if one.null_count is None else one.null_count}" for name, _, one in known),
+                _braces(f"{name}={text(one.minimum)}" for name, text, one in known),
+                _braces(f"{name}={text(one.maximum)}" for name, text, one in known),
                 file.min_sequence_number, file.max_sequence_number, _created(file.creation_time_local_ms),
                 file.delete_row_count, {0: "APPEND", 1: "COMPACT"}.get(file.file_source or 0), file.first_row_id,
                 None if file.write_columns is None else list(file.write_columns),
@@ -216,11 +219,9 @@ def _manifests(store: TableStore) -> Rows:
 
 
 def _partition_range(store: TableStore, stats: SerializedStats) -> tuple[str, str]:
-    decoded = deserialize(stats, store.partition_types)
-    types = store.partition_types
-    lows = ", ".join(_shown(kind, one.minimum) for kind, one in zip(types, decoded, strict=True))
-    highs = ", ".join(_shown(kind, one.maximum) for kind, one in zip(types, decoded, strict=True))
-    return f"{{{lows}}}", f"{{{highs}}}"
+    shown = [_shower(one) for one in store.partition_types]
+    decoded = list(zip(shown, deserialize(stats, store.partition_types), strict=True))
+    return _braces(show(one.minimum) for show, one in decoded), _braces(show(one.maximum) for show, one in decoded)
 
 
 def _grouped(store: TableStore, key: Callable[[ManifestEntry], Any]) -> dict[Any, list[ManifestEntry]]:
@@ -252,10 +253,11 @@ def _partitions(store: TableStore) -> Rows:
 
 def _buckets(store: TableStore) -> Rows:
     rows = []
+    show_partition = _row_shower(store.partition_types)
     for (partition, bucket), entries in sorted(_grouped(store, lambda one: one.place).items()):
         known = [one.file.creation_time_local_ms for one in entries if one.file.creation_time_local_ms is not None]
         updated = _created(max(known, default=None))
-        rows.append((_partition_values(store, partition), bucket, *_totals(entries), updated))
+        rows.append((f"{{{show_partition(partition)}}}", bucket, *_totals(entries), updated))
     return rows
 
 
@@ -275,26 +277,17 @@ def _created(local_ms: int | None) -> dt.datetime | None:
     return None if local_ms is None else dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=local_ms)
 
 
-def _shown(data_type: Any, value: Any) -> str:
-    return "null" if value is None else cast_text(data_type, value)
+def _shower(data_type: DataType) -> Callable[[Any], str]:
+    """What shows the values of a column."""
+    cast = text_caster(data_type)
+    return lambda value: "null" if value is None else cast(value)
 
 
-def _braces(values: dict[str, Any]) -> str:
-    return "{" + ", ".join(f"{name}={'null' if value is None else value}" for name, value in values.items()) + "}"
+def _row_shower(types: Sequence[DataType]) -> Callable[[bytes], str]:
+    """What shows serialized rows."""
+    decode, shower = decoder(types), [_shower(one) for one in types]
+    return lambda row: ", ".join(show(value) for show, value in zip(shower, decode(row), strict=True))
 
 
-def _partition_values(store: TableStore, partition: bytes) -> str:
-    values = zip(store.partition_types, decode(partition, store.partition_types), strict=True)
-    return "{" + ", ".join(_shown(kind, value) for kind, value in values) + "}"
-
-
-def _key(store: TableStore, key: bytes) -> str | None:
-    if key == EMPTY_ROW:
-        return None
-    return (
-        "["
-        + ", ".join(
-            _shown(kind, value) for kind, value in zip(store.key_types, decode(key, store.key_types), strict=True)
-        )
-        + "]"
-    )
+def _braces(values: Iterable[str]) -> str:
+    return "{" + ", ".join(values) + "}"

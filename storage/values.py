@@ -9,7 +9,8 @@ A value is held so that comparing and hashing it is plain Python:
 
 import datetime as dt
 import decimal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from .errors import InvalidRequest
 
 _NANOS_PER = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _EPOCH = dt.datetime(1970, 1, 1)
+_EPOCH_DAY = _EPOCH.toordinal()
 
 
 def from_arrow(array: pa.Array | pa.ChunkedArray, data_type: DataType) -> list[Any]:
@@ -32,6 +34,13 @@ def from_arrow(array: pa.Array | pa.ChunkedArray, data_type: DataType) -> list[A
         factor = _NANOS_PER[array.type.unit]
         return [None if value is None else value * factor for value in array.cast(pa.int64()).to_pylist()]
     return array.to_pylist()
+
+
+def from_scalar(scalar: pa.Scalar, data_type: DataType) -> Any:
+    """The value of a cell that is not null."""
+    if data_type.is_timestamp:
+        return scalar.value * _NANOS_PER[scalar.type.unit]
+    return scalar.value if data_type.root in ("DATE", "TIME") else scalar.as_py()
 
 
 def to_arrow(values: Sequence[Any], data_type: DataType) -> pa.Array:
@@ -131,15 +140,24 @@ def java_text(data_type: DataType, value: Any) -> str:
 
 def cast_text(data_type: DataType, value: Any) -> str:
     """A value cast to text as SQL does it."""
+    return text_caster(data_type)(value)
+
+
+def text_caster(data_type: DataType) -> Callable[[Any], str]:
+    """What casts values of a type to text as SQL does it; for those who have many."""
     if data_type.root == "DATE":
-        return (_EPOCH.date() + dt.timedelta(days=value)).isoformat()
+        return lambda value: dt.date.fromordinal(_EPOCH_DAY + value).isoformat()
+    precision = data_type.precision
     if data_type.root == "TIME":
-        moment = _EPOCH + dt.timedelta(milliseconds=value)
-        return moment.strftime("%H:%M:%S") + _fraction(value % 1000 * 10**6, data_type.precision)
+        return lambda value: (
+            (_EPOCH + dt.timedelta(milliseconds=value)).strftime("%H:%M:%S")
+            + _fraction(value % 1000 * 10**6, precision)
+        )
     if data_type.is_timestamp:
-        moment, nanos = _datetime(value)
-        return moment.strftime("%Y-%m-%d %H:%M:%S") + _fraction(nanos, data_type.precision)
-    return java_text(data_type, value)
+        return lambda value: _datetime(value)[0].isoformat(" ", "seconds") + _fraction(value % 10**9, precision)
+    if data_type.is_integer or data_type.is_text:
+        return str
+    return partial(java_text, data_type)
 
 
 def _datetime(nanos: int) -> tuple[dt.datetime, int]:
@@ -162,6 +180,9 @@ def _java_float_text(value: float, *, single: bool) -> str:
     """Shortest digits that give the value back; scientific outside of 10^-3 … 10^7, as Java prints it."""
     if value != value or value in (float("inf"), float("-inf")):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    if not single and 1e-3 <= abs(value) < 1e7:
+        # Here Python writes the same.
+        return repr(value)
     shortest = str(pc.cast(pa.scalar(value, pa.float32()), pa.string())) if single else repr(value)
     sign, digits, exponent = decimal.Decimal(shortest).as_tuple()
     text = "".join(map(str, digits)).rstrip("0") or "0"

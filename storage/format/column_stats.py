@@ -7,22 +7,21 @@ minimum with fewer nulls than rows means "unknown", and nothing may be skipped b
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..data_types import DataField, DataType
 from ..errors import InvalidRequest
-from ..values import from_arrow
+from ..values import from_scalar
 from . import binary_row
 
 KEY_STATS_MODE = "truncate(128)"
 _TRUNCATE = re.compile(r"truncate\((\d+)\)")
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnStats:
+class ColumnStats(NamedTuple):
     """Values as in `storage.values`; None where unknown."""
 
     minimum: Any = None
@@ -52,19 +51,12 @@ def collect(column: pa.Array | pa.ChunkedArray, data_type: DataType, mode: str) 
         # Engines disagree on where NaN sorts.
         return ColumnStats(null_count=column.null_count)
     extremes = pc.min_max(column)
-    low, high = (_value(extremes[end], data_type) for end in ("min", "max"))
+    low, high = (from_scalar(extremes[end], data_type) for end in ("min", "max"))
     if length := _truncation(mode, data_type):
         low, high = low[:length], truncate_up(high, length)
         if high is None:
             low = None
     return ColumnStats(low, high, column.null_count)
-
-
-def _value(scalar: pa.Scalar, data_type: DataType) -> Any:
-    if data_type.is_timestamp:
-        # A nanosecond timestamp does not survive the way through a Python datetime.
-        return from_arrow(pa.array([scalar.value], pa.int64()).cast(scalar.type), data_type)[0]
-    return from_arrow(pa.array([scalar.as_py()], scalar.type), data_type)[0]
 
 
 def _truncation(mode: str, data_type: DataType) -> int | None:

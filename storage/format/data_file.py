@@ -13,6 +13,9 @@ import pyarrow as pa
 from ..errors import InvalidRequest
 
 BATCH_ROWS = 131_072
+# Where rows are narrow a batch holds more of them: as many as make up so many bytes.
+MOST_BATCH_ROWS = 4 * BATCH_ROWS
+BATCH_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ class DataFileReader(ABC):
     def read_batches(
         self, columns: Sequence[str], row_groups: Sequence[int], *, use_threads: bool = True
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of the given row groups, of at most BATCH_ROWS rows, in file order.
+        """Batches of the given row groups, of at most MOST_BATCH_ROWS rows, in file order.
 
         `use_threads` decodes columns in parallel, which only disturbs a caller that reads several files at once.
         """

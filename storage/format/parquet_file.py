@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from ..errors import CorruptData
 from ..file_io import FileIO
 from ..options import TableOptions
-from .data_file import BATCH_ROWS, DataFileReader, RowRange, StreamWriter, codec
+from .data_file import BATCH_BYTES, BATCH_ROWS, MOST_BATCH_ROWS, DataFileReader, RowRange, StreamWriter, codec
 
 _COMPRESSIONS = {
     "zstd": "zstd",
@@ -21,26 +21,38 @@ _COMPRESSIONS = {
 }
 
 
+# How many rows are looked at to tell whether the values of a column repeat, and how few of them must differ.
+_LEAST_SAMPLE, _MOST_SAMPLE = 256, 4096
+_REPEATING = 0.7
+# What a text and the like is taken for.
+_VARYING_BYTES = 40
+
+
 class ParquetWriter(StreamWriter):
     """Writes one Parquet file."""
 
     def __init__(self, file_io: FileIO, path: str, schema: pa.Schema, options: TableOptions, compression: str) -> None:
-        known = codec(compression, _COMPRESSIONS, "Parquet")
+        self._schema = schema
         self._row_group_rows = options.parquet_row_group_rows
-        stream = file_io.open_output(path)
-        writer = pq.ParquetWriter(
-            stream,
-            schema,
-            compression=known,
-            compression_level=options.file_compression_zstd_level if compression == "zstd" else None,
-            store_schema=False,
-            # Sequence numbers do not repeat, so a dictionary of them is only in the way.
-            use_dictionary=[field.name for field in schema if field.name != "_SEQUENCE_NUMBER"],
-        )
-        super().__init__(stream, writer)
+        self._how = {
+            "compression": codec(compression, _COMPRESSIONS, "Parquet"),
+            "compression_level": options.file_compression_zstd_level if compression == "zstd" else None,
+            "store_schema": False,
+        }
+        super().__init__(file_io.open_output(path), None)
 
     def write(self, table: pa.Table) -> None:
+        self._begin(_repeating(table))
         self._writer.write_table(table, row_group_size=self._row_group_rows)
+
+    def close(self) -> int:
+        self._begin([])
+        return super().close()
+
+    def _begin(self, dictionaries: list[str]) -> None:
+        """Open the file, if it is not yet: with its first rows it is known which columns gain by a dictionary."""
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._stream, self._schema, use_dictionary=dictionaries, **self._how)
 
 
 class ParquetReader(DataFileReader):
@@ -91,20 +103,37 @@ class ParquetReader(DataFileReader):
     def read_batches(
         self, columns: Sequence[str], row_groups: Sequence[int], *, use_threads: bool = True
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of the given row groups, of at most BATCH_ROWS rows, in file order.
+        """Batches of the given row groups, of at most MOST_BATCH_ROWS rows, in file order.
 
         `use_threads` decodes columns in parallel, which only disturbs a caller that reads several files at once.
         """
         try:
             if columns:
                 groups, names = list(row_groups), list(columns)
-                yield from self._file.iter_batches(BATCH_ROWS, groups, names, use_threads=use_threads)
+                rows = min(max(BATCH_BYTES // self._row_bytes(columns), BATCH_ROWS), MOST_BATCH_ROWS)
+                yield from self._file.iter_batches(rows, groups, names, use_threads=use_threads)
                 return
             for group in row_groups:
                 row_count = self._file.metadata.row_group(group).num_rows
                 yield pa.record_batch([pa.nulls(row_count)], ["_rows"]).select([])
         except (pa.ArrowException, OSError) as error:
             raise CorruptData(f"Data file {self._path} cannot be read: {error}") from None
+
+    def _row_bytes(self, columns: Sequence[str]) -> int:
+        """About how many bytes a row of some columns takes in memory."""
+        fields = [self._file.schema_arrow.field(name).type for name in columns]
+        return sum(one.bit_width // 8 if pa.types.is_primitive(one) else _VARYING_BYTES for one in fields) or 1
+
+
+def _repeating(table: pa.Table) -> list[str]:
+    """The columns that a sample says repeat their values. A dictionary of others costs time and space for nothing."""
+    count = min(max(table.num_rows // 16, _LEAST_SAMPLE), _MOST_SAMPLE)
+    sample = table.slice(max(table.num_rows - count, 0) // 2, count)
+    return [
+        field.name
+        for field, column in zip(sample.schema, sample.columns, strict=True)
+        if not pa.types.is_nested(field.type) and len(column.unique()) < _REPEATING * sample.num_rows
+    ]
 
 
 def _overlaps(chunk: Any, wanted: RowRange) -> bool:

@@ -55,22 +55,25 @@ def merge_sorted_runs(
     key_count: int,
     engine: MergeEngine = _LAST_ROW_WINS,
     *,
+    columns: Sequence[str] | None = None,
     keep_deletes: bool = False,
     sort: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield one row of each key, made by the engine; deletes are left out unless `keep_deletes`.
 
-    The batches rise by key; rows within a batch do so only if `sort`, which readers have no need of.
+    The batches rise by key; rows within a batch do so only if `sort`, which readers have no need of and which takes whole
+    rows. `columns`: all that is wanted of a row; None is everything.
 
     The first `key_count` columns of every batch are the key, without nulls; each run is ordered by it and has no key
     twice. All batches have the same columns. A column `_SEQUENCE_NUMBER` decides who wins, and if there is none the
     rank of the run; a column `_VALUE_KIND` tells deletes, and if there is none there are none.
     """
     for slices in advance_together(runs, key_count):
-        for rows in _merge_slices(slices, key_count, engine, sort=sort):
+        kept = None if columns is None else [*columns, *({VALUE_KIND} & set(slices[0][0].schema.names) - set(columns))]
+        for rows in _merge_slices(slices, key_count, engine, kept, sort=sort):
             rows = rows if keep_deletes else without_deletes(rows)
             if rows.num_rows:
-                yield rows
+                yield rows if columns is None else rows.select(columns)
 
 
 def advance_together(runs: Sequence[RunCursor], key_count: int) -> Iterator[list[tuple[pa.RecordBatch, int]]]:
@@ -144,21 +147,27 @@ def _numbers_in_place(column: pa.Array) -> np.ndarray | None:
 
 
 def _merge_slices(
-    slices: Sequence[tuple[pa.RecordBatch, int]], key_count: int, engine: MergeEngine, *, sort: bool
+    slices: Sequence[tuple[pa.RecordBatch, int]],
+    key_count: int,
+    engine: MergeEngine,
+    columns: list[str] | None,
+    *,
+    sort: bool,
 ) -> Sequence[pa.RecordBatch]:
     """One row for each key of the slices, each of which has a key once."""
     if len(slices) == 1:
-        return [slices[0][0]]
+        return [_only(slices[0][0], columns)]
     base_index = max(range(len(slices)), key=lambda index: slices[index][0].num_rows)
     base, base_rank = slices[base_index]
     others = [one for index, one in enumerate(slices) if index != base_index]
     small = pa.Table.from_batches([rows for rows, _ in others]).combine_chunks().to_batches()[0]
     small_ranks = np.concatenate([np.full(rows.num_rows, rank, np.int64) for rows, rank in others])
-    parts = (_keep_last if engine.last_row_wins else _merge_by_engine)(
-        base, base_rank, small, small_ranks, key_count, engine
+    untouched, made = (_keep_last if engine.last_row_wins else _merge_by_engine)(
+        base, base_rank, small, small_ranks, key_count, engine, columns
     )
-    parts = [rows for rows in parts if rows.num_rows]
-    return [_sorted_by_key(parts, key_count)] if sort and len(parts) > 1 else parts
+    parts = [rows for rows in (untouched, made) if rows.num_rows]
+    # What was made of several rows is in no order, even where nothing of the base is left.
+    return [_sorted_by_key(parts, key_count)] if sort and made.num_rows else parts
 
 
 def _merge_by_engine(
@@ -168,7 +177,8 @@ def _merge_by_engine(
     small_ranks: np.ndarray,
     key_count: int,
     engine: MergeEngine,
-) -> list[pa.RecordBatch]:
+    columns: list[str] | None,
+) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Rows of the base that no other row has to do with, and the merged others."""
     small_codes, base_codes = _codes(small, base, key_count)
     wanted = np.unique(small_codes)
@@ -185,12 +195,18 @@ def _merge_by_engine(
     merged = merge_groups(together.take(pa.array(order)), starts, engine)
     untouched = np.ones(base.num_rows, bool)
     untouched[rivals] = False
-    return [base.filter(pa.array(untouched)), merged]
+    return _only(base, columns).filter(pa.array(untouched)), _only(merged, columns)
 
 
 def _keep_last(
-    base: pa.RecordBatch, base_rank: int, small: pa.RecordBatch, small_ranks: np.ndarray, key_count: int, _: MergeEngine
-) -> list[pa.RecordBatch]:
+    base: pa.RecordBatch,
+    base_rank: int,
+    small: pa.RecordBatch,
+    small_ranks: np.ndarray,
+    key_count: int,
+    _: MergeEngine,
+    columns: list[str] | None,
+) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Rows of the base that no newer row replaces, and the newer ones."""
     small_ages, base_ages = _ages(small), _ages(base)
     small_codes, base_codes = _codes(small, base, key_count)
@@ -206,6 +222,8 @@ def _keep_last(
         ours, theirs = small_ages[winners[hits]], base_ages[rivals]
         # Writers that did not see each other may give the same number: then the rank decides, always alike.
         newer = (ours > theirs) | ((ours == theirs) & newer)
+    # What only told who wins need not be copied.
+    base, small = _only(base, columns), _only(small, columns)
     if newer.any():
         kept = np.ones(base.num_rows, bool)
         kept[rivals[newer]] = False
@@ -214,7 +232,11 @@ def _keep_last(
         keep_winner = np.ones(len(winners), bool)
         keep_winner[hits[~newer]] = False
         winners = winners[keep_winner]
-    return [base, small.take(pa.array(winners))]
+    return base, small.take(pa.array(winners))
+
+
+def _only(rows: pa.RecordBatch, columns: list[str] | None) -> pa.RecordBatch:
+    return rows if columns is None else rows.select(columns)
 
 
 def _sorted_by_key(parts: Sequence[pa.RecordBatch], key_count: int) -> pa.RecordBatch:

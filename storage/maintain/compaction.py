@@ -8,6 +8,7 @@ nothing is committed and the new files are deleted. Follows `docs/format.md`, "C
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from operator import attrgetter
@@ -32,6 +33,7 @@ from ..write.data_file_sink import Bucket, DataFileSink
 from ..write.table_write import CommitMessage
 
 _THREADS = max(2, min(4, os.cpu_count() or 2))
+_ROWS_WORTH_THREADS = 20_000
 # A file of this share of the target size is large enough to be left as it is.
 _LARGE_SHARE = 0.7
 Progress = Callable[[int, int], None]
@@ -171,9 +173,11 @@ def _plan_plain(entries: Sequence[ManifestEntry], options: TableOptions, *, full
 
 def _run_all(store: TableStore, plans: Sequence[BucketCompaction], progress: Progress | None) -> list[BucketResult]:
     results: list[BucketResult] = []
+    row_count = sum(entry.file.row_count for plan in plans for entry in plan.entries)
+    is_small = len(plans) < 2 or (row_count < _ROWS_WORTH_THREADS and store.file_io.is_local)
     try:
-        with ThreadPoolExecutor(_THREADS) as pool:
-            for result in pool.map(lambda plan: compact_bucket(store, plan), plans):
+        with nullcontext() if is_small else ThreadPoolExecutor(_THREADS) as pool:
+            for result in (pool.map if pool else map)(lambda plan: compact_bucket(store, plan), plans):
                 results.append(result)
                 if progress is not None:
                     progress(len(results), len(plans))

@@ -7,7 +7,7 @@ decoded is kept in memory and shared by all tables of the process.
 import gc
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -230,6 +230,9 @@ class _DecodedFiles:
                 self._size -= len(self._files.popitem(last=False)[1]) + 1
         return loaded
 
+    def put(self, key: tuple[str, str], decoded: tuple[Any, ...]) -> None:
+        self.get(key, lambda: decoded)
+
 
 _decoded = _DecodedFiles(capacity=200_000)
 
@@ -265,7 +268,7 @@ class ManifestFiles:
     ) -> ManifestFile:
         """Write a manifest and return what a list says of it."""
         data = avro.write_records(_MANIFEST_SCHEMA, map(_entry_record, entries), self._codec)
-        self._file_io.write_bytes(self._paths.manifest(name), data)
+        self._write(name, data, entries)
         deleted = sum(entry.kind == DELETE for entry in entries)
         partitions = [
             decode(row, partition_types) for row in {entry.partition for entry in entries} if row != EMPTY_ROW
@@ -277,7 +280,7 @@ class ManifestFiles:
             min(buckets), max(buckets), min(levels), max(levels),
         )  # fmt: skip
 
-    def write_list(self, name: str, manifests: Iterable[ManifestFile]) -> int:
+    def write_list(self, name: str, manifests: Sequence[ManifestFile]) -> int:
         """Write a manifest list; returns its size in bytes."""
         records = [
             {
@@ -290,8 +293,14 @@ class ManifestFiles:
             for one in manifests
         ]  # fmt: skip
         data = avro.write_records(_LIST_SCHEMA, records, self._codec)
-        self._file_io.write_bytes(self._paths.manifest(name), data)
+        self._write(name, data, manifests)
         return len(data)
+
+    def _write(self, name: str, data: bytes, decoded: Sequence[Any]) -> None:
+        path = self._paths.manifest(name)
+        self._file_io.write_bytes(path, data)
+        # The next commit reads it.
+        _decoded.put((self._file_io.protocol, path), tuple(decoded))
 
 
 def _checked_entry(record: dict[str, Any]) -> ManifestEntry:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -30,6 +30,9 @@ from .split import Split
 from .split_read import ReadRequest
 
 _READ_AHEAD = max(2, os.cpu_count() or 2)
+# Fewer rows than these are read before threads have begun.
+_ROWS_WORTH_THREADS = 50_000
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -195,21 +198,33 @@ class Scan:
 
     def to_arrow(self) -> pa.Table:
         """All rows in memory; splits are read in parallel."""
-        splits = self.splits
-        if len(splits) < 2 or self.limit is not None:
+        if self.limit is not None:
             return pa.Table.from_batches(list(self.to_batches()), self.schema)
+        parts = self._of_each_split(lambda split, use_threads: list(split.read(use_threads=use_threads)))
+        return pa.Table.from_batches([batch for part in parts for batch in part], self.schema)
+
+    def _of_each_split(self, read: Callable[[Split, bool], _T]) -> list[_T]:
+        """What a function makes of each split, in parallel where that pays; it is told whether it may use threads itself."""
+        splits = self.splits
+        is_small = sum(split.row_count_unmerged for split in splits) < _ROWS_WORTH_THREADS
+        if len(splits) < 2 or (is_small and self.store.file_io.is_local):
+            return [read(split, not is_small) for split in splits]
         with ThreadPoolExecutor(min(_READ_AHEAD, len(splits))) as pool:
-            batches = [
-                batch for part in pool.map(lambda split: list(split.read(use_threads=False)), splits) for batch in part
-            ]
-        return pa.Table.from_batches(batches, self.schema)
+            return list(pool.map(lambda split: read(split, True), splits))
 
     def count(self) -> int:
         """The number of rows: from metadata where nothing has to be merged or filtered."""
         if self.predicate is None and all(split.row_count_is_exact for split in self.splits):
             count = sum(split.row_count_unmerged for split in self.splits)
             return count if self.limit is None else min(count, self.limit)
-        return sum(batch.num_rows for batch in replace(self, columns=()).to_batches())
+        counted = replace(self, columns=())
+        if self.limit is not None:
+            return sum(batch.num_rows for batch in counted.to_batches())
+        return sum(
+            counted._of_each_split(
+                lambda split, use_threads: sum(batch.num_rows for batch in split.read(use_threads=use_threads))
+            )
+        )
 
 
 def _deletion_vectors(store: TableStore, index_manifest: str) -> dict[str, DeletionVector]:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..data_types import DataField, arrow_schema
-from ..format.data_file import BATCH_ROWS, DataFileReader, RowRange
+from ..format.data_file import MOST_BATCH_ROWS, DataFileReader, RowRange
 from ..format.deletion_vector import DeletionVector
 from ..format.open_data_file import open_reader
 from ..lsm.merge import RunCursor, comparable_key, merge_sorted_runs, within_keys, without_deletes
@@ -28,7 +28,7 @@ from .evolution import evolve
 from .predicate import Predicate, restricted_to, value_ranges
 
 # Row kinds of a batch in which every row was added (+I is 0).
-_ZEROS = pa.py_buffer(bytes(BATCH_ROWS))
+_ZEROS = pa.py_buffer(bytes(MOST_BATCH_ROWS))
 _NONE: Mapping[str, DeletionVector] = MappingProxyType({})
 
 
@@ -122,14 +122,17 @@ class _SectionReader:
     def _merge(self, section: Section) -> Iterator[pa.RecordBatch]:
         runs = _oldest_first(section.runs)
         with_sequence = not (self._engine.last_row_wins and _ranks_decide(runs))
-        for batch in self.merged(runs, with_sequence=with_sequence, piece=section):
-            yield self._rename_keys(batch)
+        keys = {field.name for field in self._key_fields}
+        stored = [f"{KEY_PREFIX}{field.name}" if field.name in keys else field.name for field in self._fields]
+        for batch in self.merged(runs, with_sequence=with_sequence, columns=stored, piece=section):
+            yield batch.rename_columns([field.name for field in self._fields])
 
     def merged(
         self,
         runs: Sequence[SortedRun],
         *,
         with_sequence: bool,
+        columns: Sequence[str] | None = None,
         keep_deletes: bool = False,
         sort: bool = False,
         piece: Section | None = None,
@@ -144,7 +147,9 @@ class _SectionReader:
             low, high = self._comparable(piece.low), self._comparable(piece.high)
             read = [within_keys(batches, low, high, len(self._key_fields)) for batches in read]
         cursors = [RunCursor(batches, rank) for rank, batches in enumerate(read)]
-        return merge_sorted_runs(cursors, len(self._key_fields), self._engine, keep_deletes=keep_deletes, sort=sort)
+        return merge_sorted_runs(
+            cursors, len(self._key_fields), self._engine, columns=columns, keep_deletes=keep_deletes, sort=sort
+        )
 
     def _comparable(self, key: Key | None) -> tuple[object, ...] | None:
         if key is None:
@@ -156,9 +161,6 @@ class _SectionReader:
         """Batches of `_KEY_*`, sequence number, row kind, and the value columns outside the key; deletes are kept."""
         keys = {field.name for field in self._key_fields}
         return self._read_keyed(file, [field for field in self._fields if field.name not in keys], None, True)
-
-    def _rename_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return batch.rename_columns([name.removeprefix(KEY_PREFIX) for name in batch.schema.names])
 
     def _read_run(
         self, run: SortedRun, values: Sequence[DataField], row_filter: Predicate | None, with_sequence: bool

@@ -84,6 +84,17 @@ def keyed(one: Measurement, base: int) -> None:
         assert one.timed("scan_after", side.scan, 3).num_rows == expected
 
 
+def text_keyed(one: Measurement, base: int) -> None:
+    """W3 with a key of two texts, on a fifth of the rows."""
+    side, base = one.side, base // 5
+    count = base // UPSERT_SHARE
+    side.load_text_keyed(workload.text_keyed(workload.base(base)))
+    for number in range(UPSERTS):
+        side.upsert_text_keyed(workload.text_keyed(workload.upsert(number, base, count)))
+    found = one.timed("scan_text", side.scan_text_keyed, 3)
+    assert found.num_rows == base + UPSERTS * (count - count // 2)
+
+
 def history(one: Measurement) -> None:
     """W6, W8 and W9: many small commits, and what there is to ask of them."""
     side = one.side
@@ -150,6 +161,8 @@ def main(name: str, directory: str, base: int) -> None:
     one = Measurement(side)
     with one.may_be_missing():
         keyed(one, base)
+    with one.may_be_missing():
+        text_keyed(one, base)
     with one.may_be_missing():
         changes = [workload.upsert(number, base, base // UPSERT_SHARE) for number in range(UPSERTS)]
         one.found.update(side.upsert_compacting(workload.base(base), changes))

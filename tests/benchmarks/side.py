@@ -35,6 +35,16 @@ class Side:
     def compact(self) -> None:
         raise CannotDo
 
+    def load_text_keyed(self, rows: pa.Table) -> None:
+        """Make the table `text` with the key (`region`, `code`) and its first rows."""
+        raise CannotDo
+
+    def upsert_text_keyed(self, rows: pa.Table) -> None:
+        raise CannotDo
+
+    def scan_text_keyed(self) -> pa.Table:
+        raise CannotDo
+
     def upsert_compacting(self, base: pa.Table, changes: list[pa.Table]) -> dict[str, float]:
         """Load and upsert with a writer that compacts: seconds of the upserts, and bytes written and kept for each byte."""
         raise CannotDo

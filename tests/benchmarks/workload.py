@@ -9,9 +9,12 @@ COLUMNS = pa.schema(
         ("at", pa.timestamp("us")), ("kind", pa.string()), ("name", pa.string()), ("day", pa.date32()),
     ]
 )  # fmt: skip
+# The same with a key of two texts, `region` and `code`, in place of the number.
+TEXT_KEYED = pa.schema([("region", pa.string()), ("code", pa.string()), *list(COLUMNS)[1:]])
 # With a column to partition by.
 PARTED = pa.schema([pa.field("part", pa.int32()), *COLUMNS])
 BUCKETS = 4
+_REGIONS = pa.array([f"region {number:02d}" for number in range(40)])
 _KINDS = pa.array([f"kind {number:02d}" for number in range(20)])
 
 
@@ -44,6 +47,14 @@ def upsert(number: int, base_count: int, count: int) -> pa.Table:
     first = base_count + number * (count - count // 2)
     new = np.arange(first, first + count - count // 2)
     return rows(random.permutation(np.concatenate([old, new])), 1000 + number)
+
+
+def text_keyed(table: pa.Table) -> pa.Table:
+    """The rows of `base` and `upsert` with a key of two texts."""
+    keys = table["id"].to_numpy()
+    region = _REGIONS.take(pa.array(keys % len(_REGIONS)))
+    code = pa.array(np.char.add("C-", np.char.zfill(keys.astype(str), 10)))
+    return pa.Table.from_arrays([region, code, *table.columns[1:]], schema=TEXT_KEYED)
 
 
 def small_commit(number: int, count: int, parts: int) -> pa.Table:

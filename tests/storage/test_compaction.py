@@ -215,6 +215,23 @@ def test_composite_text_keys_are_merged_in_order(catalog: Catalog) -> None:
     assert written.equals(written.sort_by([("_KEY_a", "ascending"), ("_KEY_b", "ascending")]))
 
 
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
+def test_a_run_of_which_every_row_was_replaced_is_in_order_too(catalog: Catalog, engine: str) -> None:
+    """The second columns of the keys come in another order than that of their values."""
+    schema = pa.schema([("day", pa.string()), ("id", pa.int64()), ("item", pa.string())])
+    table = catalog.create_table(
+        "shop.t", schema, primary_key=["day", "id"], options={"bucket": 1, "write-only": True, "merge-engine": engine}
+    )
+    keys = {"day": ["a", "b", "b"], "id": [9, 1, 9]}
+    for item in ("old", "new"):
+        table.write(pa.table({**keys, "item": [item] * 3}))
+    table.compact(full=True)
+    assert table.check(deep=True) == []
+    assert table.system_table("files")["max_key"].to_pylist() == ["[b, 9]"]
+    table.write(pa.table({"day": ["b"], "id": [9], "item": ["newest"]}))
+    assert rows(table) == [("a", 9, "new"), ("b", 1, "new"), ("b", 9, "newest")]
+
+
 def test_writers_that_did_not_see_each_other_are_decided_once_and_for_all(catalog: Catalog) -> None:
     table = keyed(catalog, bucket=1, write_only=True)
     writers = [table.new_write() for _ in range(6)]

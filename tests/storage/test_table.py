@@ -276,6 +276,7 @@ def test_split_reads_travel_between_processes(orders: Table) -> None:
     assert sorted(found, key=lambda row: row["id"]) == [{"id": 2, "item": "b"}, {"id": 3, "item": "C"}]
 
 
+@pytest.mark.pypaimon_differs("it believes the count of deletes in the manifest: decision 0004")
 def test_a_cancelled_delete_count_of_another_writer_hides_no_delete(orders: Table) -> None:
     """pypaimon writes 0 as the number of deletes of every file."""
     from dataclasses import replace

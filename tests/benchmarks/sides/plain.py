@@ -35,11 +35,14 @@ class Plain(Side):
             return pa.concat_tables(pool.map(lambda path: pq.ParquetFile(path).read(columns), paths))
 
     def load(self, rows: pa.Table) -> None:
-        # One file for each bucket, as a table has them.
         self._rows = rows.num_rows
+        self._load("main", rows)
+
+    def _load(self, name: str, rows: pa.Table) -> None:
+        # One file for each bucket, as a table has them.
         step = -(-rows.num_rows // workload.BUCKETS)
         with ThreadPoolExecutor(workload.BUCKETS) as pool:
-            list(pool.map(lambda start: self._write("main", rows.slice(start, step)), range(0, rows.num_rows, step)))
+            list(pool.map(lambda start: self._write(name, rows.slice(start, step)), range(0, rows.num_rows, step)))
 
     def upsert(self, rows: pa.Table) -> None:
         self._rows += rows.num_rows - rows.num_rows // 2
@@ -58,6 +61,17 @@ class Plain(Side):
         for path in glob.glob(f"{self.directory}/main/*.parquet"):
             os.remove(path)
         self._write("main", rows)
+
+    def load_text_keyed(self, rows: pa.Table) -> None:
+        self._rows = rows.num_rows
+        self._load("text", rows)
+
+    def upsert_text_keyed(self, rows: pa.Table) -> None:
+        self._rows += rows.num_rows - rows.num_rows // 2
+        self._write("text", rows)
+
+    def scan_text_keyed(self) -> pa.Table:
+        return self._read("text").slice(0, self._rows)
 
     def make_small(self) -> None:
         """Files need no making."""

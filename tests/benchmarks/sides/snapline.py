@@ -43,6 +43,17 @@ class Snapline(Side):
     def compact(self) -> None:
         self._open("main").compact()
 
+    def load_text_keyed(self, rows: pa.Table) -> None:
+        options = {"bucket": workload.BUCKETS, "write-only": True}
+        self._make("text", workload.TEXT_KEYED, primary_key=["region", "code"], options=options)
+        self.upsert_text_keyed(rows)
+
+    def upsert_text_keyed(self, rows: pa.Table) -> None:
+        self._tables["text"].write(rows)
+
+    def scan_text_keyed(self) -> pa.Table:
+        return self._open("text").to_arrow()
+
     def upsert_compacting(self, base: pa.Table, changes: list[pa.Table]) -> dict[str, float]:
         self._make("compacting", workload.COLUMNS, primary_key=["id"], options={"bucket": workload.BUCKETS})
         table = self._tables["compacting"]
