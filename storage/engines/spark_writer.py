@@ -7,18 +7,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType
 
 from ..errors import InvalidRequest
-from ..format.binary_row import buckets_of, hash_rows
 from ..lock import FileLock
 from ..metadata.snapshot import Snapshot
 from ..table import Table
 from ..write.commit import CommitId
+from .spark_bucket import bucket_of
 from .spark_errors import own_error
 from .spark_types import FORMAT
 
@@ -114,26 +112,14 @@ def _distributed(frame: DataFrame, table: Table) -> DataFrame:
         return frame.repartitionById(1, F.lit(0)).sortWithinPartitions(*keys) if keys else frame
     place: Column = F.lit(0)
     if buckets > 1:
-        frame = frame.withColumn(_BUCKET, _bucket_of(table))
+        frame = frame.withColumn(_BUCKET, bucket_of(frame, table))
         place = F.col(_BUCKET)
+    order = keys
     if partitions:
         task_count = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or "200")
         place = F.pmod(F.hash(*partitions, place), F.lit(task_count))
+        order = [*partitions, *([F.col(_BUCKET)] if buckets > 1 else []), *keys]
     else:
+        # A task has one bucket. To sort by its number first would keep Spark from sorting by prefixes of the key.
         task_count = buckets
-    order = [*partitions, *([F.col(_BUCKET)] if buckets > 1 else []), *keys]
     return frame.repartitionById(task_count, place.cast("int")).sortWithinPartitions(*order).select(*columns)
-
-
-def _bucket_of(table: Table) -> Column:
-    fields = table.schema.fields_named(table.schema.bucket_keys)
-    types = [field.type for field in fields]
-    targets = [data_type.to_arrow() for data_type in types]
-    bucket_count = table.schema.table_options.bucket
-
-    @F.arrow_udf(returnType=IntegerType())  # type: ignore[call-overload]
-    def bucket(*columns: pa.Array) -> pa.Array:
-        arrays = [column.cast(target) for column, target in zip(columns, targets, strict=True)]
-        return pa.array(buckets_of(hash_rows(arrays, types), bucket_count), pa.int32())
-
-    return bucket(*[F.col(f"`{field.name}`") for field in fields])

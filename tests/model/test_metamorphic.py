@@ -100,12 +100,9 @@ def perform(catalog: Catalog, name: str, table: Table, operation: tuple[str, Any
 def run(seed: int, directory: Path) -> None:
     chosen = random.Random(seed)
     catalog = Catalog(str(directory))
-    names = ["m.one", "m.two"]
     tables = {
-        name: catalog.create_table(
-            name, SCHEMA, primary_key=["day", "id"], partition_by=["day"], options=random_options(chosen)
-        )
-        for name in names
+        name: catalog.create_table(name, SCHEMA, primary_key=["day", "id"], partition_by=["day"], options=options)
+        for name, options in {"m.plain": {"bucket": 1}, "m.random": random_options(chosen)}.items()
     }
     for step in range(amount(1000, 5000)):
         operation = random_operation(chosen)
