@@ -15,7 +15,7 @@ from ..errors import InvalidRequest
 BATCH_ROWS = 131_072
 # Where rows are narrow a batch holds more of them: as many as make up so many bytes.
 MOST_BATCH_ROWS = 4 * BATCH_ROWS
-BATCH_BYTES = 8 << 20
+BATCH_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,19 +19,22 @@ from .merge_engines import Deduplicate, MergeEngine, merge_groups
 from .system_columns import INSERT, SEQUENCE_NUMBER, UPDATE_AFTER, VALUE_KIND
 
 _LAST_ROW_WINS = Deduplicate()
+_ROWS_AT_ONCE = 1 << 20
 
 
 @dataclass(slots=True)
 class RunCursor:
     """A run being read: batches in key order, and how far the current one is used up.
 
-    `rank` orders runs by age where sequence numbers are equal or not read: the higher is the newer.
+    `rank` orders runs by age where sequence numbers are equal or not read: the higher is the newer. `row_count`: how many rows
+    are still to come in batches after the current one, if that is known.
     """
 
     batches: Iterator[pa.RecordBatch]
     rank: int
     batch: pa.RecordBatch | None = None
     start: int = 0
+    row_count: int | None = None
 
     def advance(self) -> bool:
         """Make sure that there are rows; False at the end of the run."""
@@ -39,12 +42,14 @@ class RunCursor:
             self.batch, self.start = next(self.batches, None), 0
             if self.batch is None:
                 return False
+            if self.row_count is not None:
+                self.row_count -= self.batch.num_rows
         return True
 
-    def take_until(self, frontier: tuple[Any, ...], key_count: int) -> pa.RecordBatch:
-        """The rows with keys up to and including the frontier, which are used up."""
+    def take_until(self, frontier: tuple[Any, ...] | None, key_count: int) -> pa.RecordBatch:
+        """The rows with keys up to and including the frontier (None: all), which are used up."""
         assert self.batch is not None
-        end = _end_of(self.batch, self.start, frontier, key_count)
+        end = self.batch.num_rows if frontier is None else _end_of(self.batch, self.start, frontier, key_count)
         rows = self.batch.slice(self.start, end - self.start)
         self.start = end
         return rows
@@ -82,7 +87,12 @@ def advance_together(runs: Sequence[RunCursor], key_count: int) -> Iterator[list
     """
     active = [run for run in runs if run.advance()]
     while active:
-        frontier = min(_key_at(run.batch, run.batch.num_rows - 1, key_count) for run in active if run.batch is not None)
+        waiting = sum(run.batch.num_rows - run.start for run in active if run.batch is not None)
+        # As long as there are few rows, a batch that is the last of its run holds nobody back.
+        bounds = [
+            run.batch for run in active if run.batch is not None and (run.row_count != 0 or waiting > _ROWS_AT_ONCE)
+        ]
+        frontier = min((_key_at(batch, batch.num_rows - 1, key_count) for batch in bounds), default=None)
         yield [(rows, run.rank) for run in active if (rows := run.take_until(frontier, key_count)).num_rows]
         active = [run for run in active if run.advance()]
 

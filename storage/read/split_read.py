@@ -146,7 +146,14 @@ class _SectionReader:
         if piece is not None and piece.is_cut:
             low, high = self._comparable(piece.low), self._comparable(piece.high)
             read = [within_keys(batches, low, high, len(self._key_fields)) for batches in read]
-        cursors = [RunCursor(batches, rank) for rank, batches in enumerate(read)]
+        is_whole = (
+            row_filter is None and not (piece is not None and piece.is_cut) and not self._store.options.ignore_delete
+        )
+        counts = [sum(file.row_count for file in run.files) if is_whole else None for run in runs]
+        cursors = [
+            RunCursor(batches, rank, row_count=count)
+            for rank, (batches, count) in enumerate(zip(read, counts, strict=True))
+        ]
         return merge_sorted_runs(
             cursors, len(self._key_fields), self._engine, columns=columns, keep_deletes=keep_deletes, sort=sort
         )

@@ -195,3 +195,20 @@ def test_several_partitions_can_be_overwritten_by_one_commit(events: Table) -> N
     events.commit_messages([writer.prepare_commit()], overwrite)
     found = sorted((row["day"], row["what"]) for row in events.to_arrow().to_pylist())
     assert found == [("a", "new"), ("c", "old")]
+
+
+@pytest.mark.parametrize("text", ["", "x", "1", "9", "999", "2\x00"])
+def test_a_hint_that_is_half_written_or_old_is_searched_past(orders: Table, catalog: Catalog, text: str) -> None:
+    """Hints are written in place, so that a reader may find anything there."""
+    for number in range(1, 21):
+        orders.write(batch(number))
+    hint = Path(catalog.warehouse) / "shop.db" / "orders" / "snapshot" / "LATEST"
+    newest = orders.snapshot()
+    assert newest is not None
+    assert int(hint.read_text()) == newest.id > 16
+    hint.write_text(text)
+    assert catalog.table("shop.orders").snapshot() == newest
+    # A shorter number takes the place of a longer one.
+    orders.rollback_to(9)
+    assert int(hint.read_text()) == 9
+    assert catalog.table("shop.orders").snapshot() == orders.snapshot(9)
