@@ -56,7 +56,8 @@ def tables_under(directory: Path) -> list[tuple[str, str, Table]]:
     """
     found = []
     for database in sorted(directory.glob("**/*.db")):
-        for root in sorted(database.iterdir()):
+        # A lineage database has such a name too.
+        for root in sorted(database.iterdir()) if database.is_dir() else ():
             if not (root / "snapshot").is_dir() or (root / "MAIN-BRANCH").exists():
                 continue
             warehouse, name = str(database.parent), f"{database.name.removesuffix('.db')}.{root.name}"
