@@ -233,8 +233,18 @@ class _DecodedFiles:
     def put(self, key: tuple[str, str], decoded: tuple[Any, ...]) -> None:
         self.get(key, lambda: decoded)
 
+    def clear(self) -> None:
+        with self._lock:
+            self._files.clear()
+            self._size = 0
+
 
 _decoded = _DecodedFiles(capacity=200_000)
+
+
+def forget() -> None:
+    """Know no more than a process that has just started."""
+    _decoded.clear()
 
 
 class ManifestFiles:

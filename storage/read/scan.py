@@ -210,7 +210,7 @@ class Scan:
         if len(splits) < 2 or (is_small and self.store.file_io.is_local):
             return [read(split, not is_small) for split in splits]
         with ThreadPoolExecutor(min(_READ_AHEAD, len(splits))) as pool:
-            return list(pool.map(lambda split: read(split, True), splits))
+            return list(pool.map(lambda split: read(split, False), splits))
 
     def count(self) -> int:
         """The number of rows: from metadata where nothing has to be merged or filtered."""

@@ -40,11 +40,6 @@ def rows(number: int) -> pa.Table:
     return pa.table([part, key, pa.array(["x"])], schema=SCHEMA)
 
 
-def forget() -> None:
-    """What a process that has just started knows: nothing."""
-    manifest._decoded = manifest._DecodedFiles(capacity=200_000)
-
-
 def ms(act: Callable[[], object], times: int = 5) -> float:
     found = []
     for _ in range(times):
@@ -56,7 +51,7 @@ def ms(act: Callable[[], object], times: int = 5) -> float:
 
 def cold_ms(act: Callable[[], object]) -> float:
     def from_nothing() -> object:
-        forget()
+        manifest.forget()
         return act()
 
     return ms(from_nothing)
