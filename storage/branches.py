@@ -93,7 +93,13 @@ class Branches:
         """
         main, branch = self._sides(name)
         return adopt(
-            main, branch, until=until, commit_id=commit_id, properties=properties, guard=guard, listeners=self._listeners
+            main,
+            branch,
+            until=until,
+            commit_id=commit_id,
+            properties=properties,
+            guard=guard,
+            listeners=self._listeners,
         )
 
     def replace_main(self, name: str, *, discard_main: bool = False, guard: Guard | None = None) -> Verdict:
@@ -103,9 +109,7 @@ class Branches:
         opened before have to be opened again. Raises CommitConflict that names what would be lost if main has diverged,
         unless `discard_main`. `guard` is asked with main's newest snapshot before main is closed.
         """
-        return replace_main(
-            self._store, name, discard_main=discard_main, guard=guard, listeners=self._listeners
-        )
+        return replace_main(self._store, name, discard_main=discard_main, guard=guard, listeners=self._listeners)
 
     def has_other(self, name: str) -> bool:
         """Whether there is a branch of that name, and it is not the main one. Raises NotFound if there is none."""

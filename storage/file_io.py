@@ -170,26 +170,28 @@ class FileIO:
             return None
         return int(text) if text.strip().isdigit() and len(text) < 20 else None
 
-    def raise_number(self, path: str, number: int) -> None:
-        """Write a number into a small file, or leave it if it holds a higher one.
+    def raise_number(self, path: str, number: int) -> int:
+        """Write a number into a small file, or leave it if it holds a higher one; returns what it holds then.
 
         On local disks this is one step, and many times faster than to create a file. On object stores somebody else may
         write between the look and the write.
         """
         if not self._local:
-            if (self.read_number(path) or 0) < number:
+            held = self.read_number(path) or 0
+            if held < number:
                 self.write_bytes(path, str(number).encode())
-            return
+            return max(held, number)
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             with _locked(file, fcntl.LOCK_EX):
                 text = os.pread(file, 32, 0)
                 known = text.strip().isdigit() and len(text) < 20
                 if known and int(text) >= number:
-                    return
+                    return int(text)
                 if not known or len(text) > len(str(number)):
                     os.ftruncate(file, 0)
                 os.pwrite(file, str(number).encode(), 0)
+                return number
         finally:
             os.close(file)
 

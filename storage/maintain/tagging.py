@@ -168,13 +168,13 @@ def _only_tagged(store: TableStore, tag: Tag) -> set[str]:
     return files_of(store, tag.snapshot)
 
 
-def expire_tags(store: TableStore) -> list[str]:
-    """Delete the tags whose retention is over; returns their names."""
+def expire_tags(store: TableStore, *, prefix: str = "") -> list[str]:
+    """Delete the tags, of names with a prefix, whose retention is over; returns their names."""
     now = dt.datetime.fromtimestamp(store.clock.now_ms() / 1000)
     gone = []
     for tag in store.tags.all():
         created, retained = tag.create_time, tag.time_retained_seconds
         is_over = created is not None and retained is not None and created + dt.timedelta(seconds=retained) < now
-        if is_over and _delete(store, tag) is not None:
+        if is_over and tag.name.startswith(prefix) and _delete(store, tag) is not None:
             gone.append(tag.name)
     return gone

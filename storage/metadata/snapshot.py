@@ -280,8 +280,12 @@ class SnapshotFiles:
 
     def raise_hint(self, name: str, snapshot_id: int) -> None:
         """Write LATEST or EARLIEST unless it is higher; a failure is ignored, since a hint is no truth."""
+        path = f"{self._paths.snapshot_directory}/{name}"
         with suppress(OSError, StorageError):
-            self._file_io.raise_number(f"{self._paths.snapshot_directory}/{name}", snapshot_id)
+            held = self._file_io.raise_number(path, snapshot_id)
+            if held > snapshot_id and held > max(self.listed_ids(), default=held):
+                # Nobody but a defect can have written it: the newest snapshot never goes.
+                self._file_io.replace_if(path, str(held).encode(), str(snapshot_id).encode())
 
     def _hint(self, name: str) -> int | None:
         return self._file_io.read_number(f"{self._paths.snapshot_directory}/{name}")

@@ -68,7 +68,8 @@ def _put_on_top(
         commit_user=name, commit_identifier=BATCH_COMMIT_IDENTIFIER, commit_kind=COMPACT,
         time_ms=max(store.clock.now_ms(), latest.time_ms if latest else 0),
         total_record_count=shows.total_record_count if shows else 0,
-        delta_record_count=0, index_manifest=shows.index_manifest if shows else None,
+        delta_record_count=(shows.total_record_count if shows else 0) - (latest.total_record_count if latest else 0),
+        index_manifest=shows.index_manifest if shows else None,
         watermark=shows.watermark if shows else None, next_row_id=latest.next_row_id if latest else 0,
         operation=operation, properties={**properties, **follows} or None,
     )  # fmt: skip

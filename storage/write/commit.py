@@ -15,7 +15,7 @@ from ..errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest, Stora
 from ..identifier import Identifier
 from ..metadata.change_tracking import untracked_property
 from ..metadata.live_files import live_files
-from ..metadata.manifest import ManifestEntry, ManifestFile
+from ..metadata.manifest import ADD, ManifestEntry, ManifestFile
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from .close import refuse_closed, take_back
@@ -110,13 +110,15 @@ class TableCommit:
         watermark: int | None = None,
         change_tracking: bool = True,
         guard: Guard | None = None,
+        adds_again: bool = False,
     ) -> Snapshot | None:
         """Commit added files, and what they replace. Returns the snapshot, an earlier one if this id landed before,
         or None if there is nothing to commit.
 
         `guard` is asked again before each try, with the newest snapshot as that try finds it, and raises if the change must
-        not be put on top of it. Raises CommitConflict if another commit made this one impossible (its files are deleted), and
-        CommitOutcomeUnknown if the store gave no answer.
+        not be put on top of it. `adds_again`: files may be added that the table has had before. Raises CommitConflict if
+        another commit made this one impossible (its files are deleted), and CommitOutcomeUnknown if the store gave no
+        answer.
         """
         added = [entry for message in messages for entry in message.added]
         if overwrite is not None:
@@ -130,7 +132,7 @@ class TableCommit:
             properties = {**(properties or {}), **untracked}
         change = _Change(
             added, list(deleted), [entry for message in messages for entry in message.changelog], overwrite, kind,
-            operation, dict(properties or {}), watermark, guard,
+            operation, dict(properties or {}), watermark, guard, adds_again,
         )  # fmt: skip
         try:
             snapshot, is_own = self._commit(change)
@@ -252,6 +254,7 @@ class _Change:
     properties: dict[str, str]
     watermark: int | None
     guard: Guard | None
+    adds_again: bool
 
 
 class _Attempt:
@@ -283,7 +286,9 @@ class _Attempt:
             check_conflicts(self._live(), delta, store.key_types, rescales=change.overwrite is not None)
         base: list[ManifestFile] = []
         if latest is not None:
-            base = merge_manifests(store, store.manifests_of(latest), latest.schema_id, self._next_manifest)
+            manifests = store.manifests_of(latest)
+            write_anew = change.adds_again and self._has_deleted(manifests, {entry.identity for entry in change.added})
+            base = merge_manifests(store, manifests, latest.schema_id, self._next_manifest, everything=write_anew)
         base_name, base_size = self._write_list(base)
         schema_id = store.schema.id if latest is None else max(store.schema.id, latest.schema_id)
         delta_name, delta_size = self._write_list([self._write_manifest(delta, schema_id)] if delta else [])
@@ -325,7 +330,9 @@ class _Attempt:
         store, entries = self._store, self._change.added
         if store.clock.now_ms() - self._begun_ms < _SAFE_MS:
             return
-        paths = [f"{store.bucket_directory(one.place)}/{one.file.name}" for one in entries if not one.file.external_path]
+        paths = [
+            f"{store.bucket_directory(one.place)}/{one.file.name}" for one in entries if not one.file.external_path
+        ]
         paths += [store.paths.manifest(name) for name in self._list_names + self._manifest_names]
         lost = [path for path in paths if not store.file_io.exists(path)]
         if lost:
@@ -355,6 +362,13 @@ class _Attempt:
                 f"{store.identifier} has {count} buckets since its schema {newest.id}, the rows were written for "
                 f"{store.options.bucket}. Open the table again and repeat the write."
             )
+
+    def _has_deleted(self, manifests: Sequence[ManifestFile], added: set[tuple[object, ...]]) -> bool:
+        """Whether manifests say of files to be added that they were deleted: other readers do not ask which came last."""
+        read = self._store.manifests.read
+        return any(
+            entry.kind != ADD and entry.identity in added for manifest in manifests for entry in read(manifest.name)
+        )
 
     def _live(self) -> list[ManifestEntry]:
         if self._latest is None:

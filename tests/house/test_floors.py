@@ -18,7 +18,7 @@ FLOORS = [
     {"data_types"},
     {"values"},
     {"paths", "file_io"},
-    {"format"},
+    {"format", "journal"},
     {"metadata"},
     {"lsm"},
     {"read", "write"},
