@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import click
 from rich.progress import Progress
 
-from lineage import dot, mermaid, rebuild, rows, text_tree, trace
+from lineage import dot, mermaid, rows, text_tree, trace
 from storage import BATCH_COMMIT_IDENTIFIER, InvalidRequest, StorageError, Table
 
 from .parameters import Duration, OrderedGroup, Timestamp, partition_values
@@ -143,13 +143,13 @@ def describe(session: Session, table: str, partition: Sequence[str]) -> None:
 def snapshots(session: Session, table: str) -> None:
     """List the snapshots of a table, newest first, with the job and barrier that made them."""
     one = session.table(table)
-    session.reconcile_all()
+    stores = _stores_if_any(session)
     found = []
     for snapshot in one.store.snapshots.backwards():
         barrier = "" if snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER else str(snapshot.commit_identifier)
         ref = one.ref(snapshot.id)
         assert ref is not None
-        sources = ", ".join(map(str, trace(session.lineage_stores, ref, "up", hops=1).snapshots))
+        sources = ", ".join(map(str, trace(stores, ref, "up", hops=1).snapshots))
         found.append(
             (snapshot.id, _time(snapshot), snapshot.commit_kind, snapshot.delta_record_count,
              snapshot.total_record_count, snapshot.commit_user, barrier, sources)
@@ -564,8 +564,7 @@ def lineage(
     Snapshots that cannot be read any more are marked: expired, taken back, replaced, dropped.
     """
     if target == "rebuild":
-        names = session.catalog_names()
-        count = sum(rebuild(session.catalog_of(one), session.recorder_of(one)) for one in names)
+        count, _ = session.rebuild_lineage()
         click.echo(f"Read the lineage of {count} snapshots off the tables.")
         return
     if of_tables:

@@ -291,16 +291,10 @@ class TablesResource(dg.ConfigurableResource):
             table = on(table)
         job = "/".join(key.path)
         planned = SnapshotRef(self.session.catalog.name, *_place(table), 0)
-        known = self._knows_job(job)
-        self.session.recorder.record_job(job, sources, [planned])
         try:
-            commit_id = _commit_id(context, job, table, key, part)
-            snapshot = self._commit(context, rows, table, mode, partitions, commit_id, sources, properties)
-        except BaseException:
-            if not known:
-                # A job that never committed has no lineage.
-                self.session.lineage_store.delete_tables(job)
-            raise
+            with self.session.recorder.job(job, sources, [planned]):
+                commit_id = _commit_id(context, job, table, key, part)
+                snapshot = self._commit(context, rows, table, mode, partitions, commit_id, sources, properties)
         finally:
             self._reads.pop(step, None)
         if snapshot is not None:
@@ -350,9 +344,6 @@ class TablesResource(dg.ConfigurableResource):
         snapshot = table.snapshot(newest.snapshot_id) if newest is not None and grown else None
         provenance = provenance_tags(context.instance, {_key_of(ref): ref for ref in made})
         return self._result(context, key, table, snapshot, made, {}, False, provenance, str)
-
-    def _knows_job(self, job: str) -> bool:
-        return bool(self.session.lineage_store.tables("sink", job=job))
 
     def _commit(
         self,

@@ -204,16 +204,9 @@ class Statements:
     ) -> Iterator[dict[str, Any]]:
         """What a change's commit carries. The tables of its job are recorded; forgotten if a new job never commits."""
         job = changes.Job(changes.job_name(self.settings.options), self._session.recorder_of(catalog))
-        store = self._session.lineage_stores[catalog]
-        known = bool(store.tables("sink", job=job.name))
         one = table.identifier
-        job.recorder.record_job(job.name, sources, [SnapshotRef(catalog, one.database, one.table, one.branch, 0)])
-        try:
+        with job.recorder.job(job.name, sources, [SnapshotRef(catalog, one.database, one.table, one.branch, 0)]):
             yield job.how(sources, properties or {})
-        except BaseException:
-            if not known:
-                store.delete_tables(job.name)
-            raise
 
     def _change_rows(self, tree: exp.Delete | exp.Update, engine: Engine) -> Result:
         node = tree.this
