@@ -38,6 +38,12 @@ class LineageUnavailable(StorageError):
         self.catalog = catalog
         self.store = store
 
+    def say_once(self) -> None:
+        """Warn, once in a process of each store."""
+        if (self.catalog, self.store) not in _warned:
+            _warned.add((self.catalog, self.store))
+            _log.warning("%s", self)
+
 
 @contextmanager
 def stopping_nobody() -> Iterator[None]:
@@ -45,9 +51,7 @@ def stopping_nobody() -> Iterator[None]:
     try:
         yield
     except LineageUnavailable as error:
-        if (error.catalog, error.store) not in _warned:
-            _warned.add((error.catalog, error.store))
-            _log.warning("%s", error)
+        error.say_once()
 
 
 class GuardedStore:

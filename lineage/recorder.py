@@ -242,7 +242,8 @@ def _sides(commit: Commit) -> Iterator[tuple[Side, Sequence[SnapshotRef]]]:
 def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
     """Record every snapshot of every table and branch again; returns how many were looked at.
 
-    What is there already stays as it is, so this both recreates a lost database and fills in what a crash left out.
+    What is there already stays as it is, so this both recreates a lost database and fills in what a crash left out. Raises
+    LineageUnavailable, having told all other stores, if one cannot be told.
     Sources that have been renamed since are recorded under the names that they have now.
     """
     names = _Names(catalog)
@@ -254,8 +255,12 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
             snapshots = list(one.store.snapshots.all())
             commits += _commits(one, snapshots, recorder, names)
             read.append((one, snapshots))
-    recorder.record(commits)
-    _record_startups(commits, recorder)
+    told = _Told()
+    with told.apart():
+        recorder.record(commits)
+    with told.apart():
+        _record_startups(commits, recorder)
+    told.raise_failure()
     for one, snapshots in read:
         _remember(one, snapshots, recorder)
     return sum(len(snapshots) for _, snapshots in read)
@@ -299,8 +304,8 @@ def _tell_renamed(identifier: Identifier, recorder: LineageRecorder, catalog: Ca
     for former in catalog.former_names(identifier.full_name):
         old, until = Identifier.parse(former.name), moment_of_ms(former.until_ms)
         place = {"database": old.database, "table": old.table}
-        rows = [*store.tables("sink", **place), *store.snapshots("sink", **place)]
-        if rows and all(row.create_time <= until for row in rows) and not catalog.exists(former.name):
+        times = [row.create_time for row in (*store.tables("sink", **place), *store.snapshots("sink", **place))]
+        if times and max(times) <= until and not catalog.exists(former.name):
             store.rename_table((old.database, old.table), (identifier.database, identifier.table))
 
 

@@ -118,7 +118,7 @@ class Session:
 
         Raises LineageUnavailable if one of `catalogs` is among the others, or if none answers.
         """
-        self.reconcile_all()
+        _, warnings = self._reconcile_all()
         found: dict[str, LineageStore] = {}
         failures: dict[str, LineageUnavailable] = {}
         for name, store in self.lineage_stores.items():
@@ -127,9 +127,11 @@ class Session:
                 found[name] = store
             except LineageUnavailable as error:
                 failures[name] = error
+                warnings[name] = f"This answer leaves out a catalog. {error}"
         for name in catalogs if found else failures:
             if name in failures:
                 raise failures[name]
+        _warn(warnings)
         return found
 
     @cached_property
@@ -162,6 +164,11 @@ class Session:
 
         A warning names each catalog whose lineage is not complete now.
         """
+        count, warnings = self._reconcile_all()
+        _warn(warnings)
+        return count
+
+    def _reconcile_all(self) -> tuple[int, dict[str, str]]:
         count = 0
         warnings: dict[str, str] = {}
         for name in self.catalog_names():
@@ -172,9 +179,7 @@ class Session:
                 warnings[error.catalog] = str(error)
             except Exception as error:
                 warnings[name] = f"The lineage of catalog {name!r} could not be brought up to date: {error}"
-        for warning in warnings.values():
-            _log.warning("%s", warning)
-        return count
+        return count, warnings
 
     def _reconcile_branches(self, catalog: str, name: str, warnings: dict[str, str]) -> int:
         """Reconcile a table and its branches. Raises LineageUnavailable if the store of the catalog itself is away: then
@@ -204,31 +209,25 @@ class Session:
         Raises LineageUnavailable, having done all others, if a store is away.
         """
         count, replaced = 0, []
-        failures: list[LineageUnavailable] = []
+        failures: dict[str, LineageUnavailable] = {}
         for name in catalogs or self.catalog_names():
             try:
                 file = self._stores.guarded(name).replace_unreadable()
                 if file is not None:
                     replaced.append(file)
-                    _log.warning("The lineage database of catalog %r could not be read. It lies in %s now.", name, file)
                 count += rebuild(self.catalog_of(name), self.recorder_of(name))
             except LineageUnavailable as error:
-                failures.append(error)
-        for error in failures[1:]:
-            _log.warning("%s", error)
-        if failures:
-            raise failures[0]
+                failures[error.catalog] = error
+        for failure in failures.values():
+            raise failure
         return count, replaced
 
     def ref(self, text: str) -> SnapshotRef:
         """The snapshot that `[catalog.]db.t`, `db.t@5` or `db.t@tag` names. Raises NotFound, listing what there is."""
         name, _, version = text.partition("@")
         catalog, _, rest = name.partition(".")
-        if rest.partition("$")[0].count(".") == 1:
-            table = self.catalog_of(catalog).table(rest)
-            self.reconcile(table, catalog)
-        else:
-            table = self.table(name)
+        elsewhere = rest.partition("$")[0].count(".") == 1
+        table = self.catalog_of(catalog).table(rest) if elsewhere else self.catalog.table(name)
         # A compaction has no lineage of its own: the rows are those of the change before it.
         ref = table.last_change(version or None)
         if ref is None:
@@ -287,7 +286,7 @@ class Session:
 
     def neighbour_tables(self, name: str, direction: Direction) -> list[str]:
         """The tables that jobs read to write a table (up), or write having read it (down)."""
-        one = self.table(name).identifier
+        one = self.catalog.table(name).identifier
         found: set[str] = set()
         for store in self.stores_to_ask(CATALOG_NAME).values():
             found.update(".".join(row) for row in neighbour_tables(store, one.database, one.table, direction))
@@ -351,6 +350,11 @@ class Session:
 
     def close(self) -> None:
         self._stores.close()
+
+
+def _warn(warnings: Mapping[str, str]) -> None:
+    for one in warnings.values():
+        _log.warning("%s", " ".join(one.split()))
 
 
 def _history(table: Table) -> list[SnapshotRef]:

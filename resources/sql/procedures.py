@@ -335,5 +335,6 @@ def delete_data_lineage(context: Context, job: str) -> Result:
 @procedure
 def rebuild_lineage(context: Context) -> Result:
     """Read all lineage off the tables again."""
-    count, _ = context.session.rebuild_lineage(context.catalog)
-    return Result(f"Read the lineage of {count} snapshots off the tables.")
+    count, replaced = context.session.rebuild_lineage(context.catalog)
+    aside = "".join(f" The database could not be read; it lies in {one} now." for one in replaced)
+    return Result(f"Read the lineage of {count} snapshots off the tables.{aside}")

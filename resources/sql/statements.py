@@ -150,7 +150,10 @@ class Statements:
     # --- reading
 
     def prepare(self, tree: exp.Expr) -> Query:
-        """A query with its tables found and pinned, ready for an engine."""
+        """A query with its tables found and pinned, ready for an engine. Lineage that it reads is brought up to date."""
+        catalogs = self._names.lineage_catalogs(tree)
+        if catalogs:
+            self._session.stores_to_ask(*catalogs)
         return prepare(tree, self._names.source, f"__snapline_{next(_views)}")
 
     def _explain(self, tree: exp.Expr, engine: Engine) -> Result:
