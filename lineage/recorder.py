@@ -304,7 +304,8 @@ def _tell_renamed(identifier: Identifier, recorder: LineageRecorder, catalog: Ca
     for former in catalog.former_names(identifier.full_name):
         old, until = Identifier.parse(former.name), moment_of_ms(former.until_ms)
         place = {"database": old.database, "table": old.table}
-        times = [row.create_time for row in (*store.tables("sink", **place), *store.snapshots("sink", **place))]
+        times = [row.create_time for row in store.tables("sink", **place)]
+        times += [row.create_time for row in store.snapshots("sink", **place)]
         if times and max(times) <= until and not catalog.exists(former.name):
             store.rename_table((old.database, old.table), (identifier.database, identifier.table))
 
