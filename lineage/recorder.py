@@ -1,11 +1,12 @@
 """What writes lineage down: a listener of commits, and the reading of tables for what no listener was there to hear."""
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from storage import Catalog, Identifier, Snapshot, SnapshotRef, Table
+from storage import Catalog, Identifier, Snapshot, SnapshotRef, StorageError, Table
 
 from .entities import (
     ColumnLineage,
@@ -23,6 +24,7 @@ from .entities import (
 from .guarded_store import LineageUnavailable, stopping_nobody
 from .store import LineageStore
 
+_log = logging.getLogger(__name__)
 # The property that names the Dagster run of a commit; what a run read first is what it began with.
 RUN_PROPERTY = "snapline.run"
 
@@ -74,9 +76,13 @@ class LineageRecorder:
 
     def notify_commit_complete(self, identifier: Identifier, snapshot: Snapshot) -> None:
         """Record a visible commit. Compactions change no rows and have no lineage."""
-        if snapshot.changes_rows:
+        if not snapshot.changes_rows:
+            return
+        try:
             with stopping_nobody():
                 self.record([self.commit_of(identifier, snapshot)])
+        except StorageError as error:
+            _log.warning("The lineage of snapshot %s of %s cannot be kept: %s", snapshot.id, identifier, error)
 
     def notify_table_renamed(self, identifier: Identifier, new: Identifier) -> None:
         """What was recorded about a table is about the same table under its new name."""

@@ -294,6 +294,25 @@ def test_that_lineage_is_unavailable_survives_pickling() -> None:
     assert (str(error), error.catalog, error.store) == ("gone", "c", "jdbc:sqlite:x")
 
 
+def test_what_lineage_cannot_keep_is_committed_all_the_same(opened: Open, warned: Warned) -> None:
+    session = opened()
+    table = session.catalog.create_table("raw.a", pa.schema([("id", pa.int64())]))
+    assert table.write(pa.table({"id": [1]}), commit_id=CommitId("x" * 300, 1)) is not None
+    [warning] = warned()
+    assert "Choose a shorter name" in warning
+
+
+def test_streams_and_renames_are_not_stopped(opened: Open, home: Path) -> None:
+    chain(opened())
+    garbage(home / "lineage.db")
+    session = opened()
+    ref = session.ref("raw.a")
+    session.recorder.record_job("stream", [ref], [session.ref("core.b")])
+    session.recorder.record_startup("stream", [ref], anew=True)
+    session.catalog.rename_table("raw.a", "raw.first")
+    assert session.catalog.tables("raw") == ["raw.first"]
+
+
 # --- servers
 
 
