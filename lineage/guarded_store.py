@@ -14,8 +14,9 @@ from typing import Any
 
 from storage import Clock, StorageError
 
+from .entities import moment_of_ms
 from .jdbc_url import named
-from .store import LineageStore, UnreadableStore, check_lineage_options, open_lineage_store
+from .store import LineageStore, UnreachableStore, UnreadableStore, check_lineage_options, open_lineage_store
 
 _log = logging.getLogger(__name__)
 _WRITING = ("store_", "delete_", "rename_", "set_")
@@ -24,8 +25,7 @@ _PAUSE_RATIO = 2
 # Files that belong to an SQLite database.
 _BESIDE = ("", "-wal", "-shm", "-journal")
 _ADVICE = (
-    "Tables are written without it, and it catches up when it is back; `snapline lineage rebuild` makes it anew "
-    "from the tables."
+    "Tables are written without it, and it catches up when the store is back; `snapline lineage rebuild` makes it anew."
 )
 _warned: set[tuple[str, str]] = set()
 
@@ -118,7 +118,8 @@ class GuardedStore:
 
     def _set_aside(self, file: Path) -> Path:
         # The database goes first: what lies beside a database that is not there is deleted by SQLite itself.
-        aside = file.with_name(f"{file.name}.unreadable-{self._clock.now_ms()}")
+        moment = moment_of_ms(self._clock.now_ms())
+        aside = file.with_name(f"{file.name}.unreadable-{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03d}")
         for end in _BESIDE:
             one = file.with_name(file.name + end)
             if one.exists():
@@ -141,8 +142,7 @@ class GuardedStore:
         reason = " ".join(str(getattr(error, "orig", None) or error).split()) or type(error).__name__
         kind = self._options.get("lineage-meta", "jdbc")
         store = named(self._options.get("jdbc.url", "")) if kind == "jdbc" else kind
-        return LineageUnavailable(
-            f"The lineage of catalog {self._catalog!r} is out of reach ({store}): {reason.rstrip('.')}. {_ADVICE}",
-            self._catalog,
-            store,
-        )
+        # What could not be opened says itself what it is.
+        where = "" if isinstance(error, UnreachableStore) else f" ({store})"
+        message = f"The lineage of catalog {self._catalog!r} is out of reach{where}: {reason.rstrip('.')}. {_ADVICE}"
+        return LineageUnavailable(message, self._catalog, store)

@@ -256,7 +256,7 @@ def _failure(url: URL, error: Exception, unreadable: Sequence[int] = _UNREADABLE
         return UnreachableStore(f"{said} Check 'jdbc.url', and that the server runs.")
     # The lowest byte is the kind of the error.
     if getattr(cause, "sqlite_errorcode", 0) & 0xFF in unreadable:
-        return UnreadableStore(f"{said} `snapline lineage rebuild` replaces it.", _file(url))
+        return UnreadableStore(said, _file(url))
     return UnreachableStore(f"{said} Check 'jdbc.url', and that the directory exists and may be written.")
 
 
