@@ -21,8 +21,10 @@ from storage import (
     StorageError,
     Table,
 )
+from storage.identifier import RESERVED_TAGS
 from storage.maintain.references import needed_files
 from storage.metadata.table_store import TableStore
+from storage.metadata.tag import Tag
 from tests.crash.failing_files import BEFORE, MODES, TORN, FailingFileIO
 from tests.scale import LONG
 
