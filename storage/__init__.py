@@ -16,6 +16,7 @@ from .errors import (
     MainReplaced,
     NotFound,
     StorageError,
+    StoreUnavailable,
     Unsupported,
 )
 from .identifier import MAIN_BRANCH, Identifier, SnapshotRef
@@ -84,6 +85,7 @@ __all__ = [
     "SnapshotRef",
     "Split",
     "StorageError",
+    "StoreUnavailable",
     "Table",
     "TableOptions",
     "Unsupported",

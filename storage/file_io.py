@@ -21,6 +21,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from .clock import Clock
 from .errors import NotFound, StorageError, Unsupported
 from .lock import CatalogLock
+from .store_errors import NO_HARD_LINKS, is_missing_bucket, store_call
 
 # File systems that create a file on condition that there is none, as one step.
 _CONDITIONAL_PUT = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
@@ -66,6 +67,7 @@ class FileIO:
         """The path as other engines take it."""
         return f"file://{path}" if self._local else str(self._fs.unstrip_protocol(path))
 
+    @store_call("read")
     def read_bytes(self, path: str) -> bytes:
         """The whole file. Raises NotFound if there is none."""
         try:
@@ -73,7 +75,9 @@ class FileIO:
                 with open(path, "rb", buffering=0) as file:
                     return file.read()
             return bytes(self._fs.cat_file(path))
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if is_missing_bucket(error):
+                raise
             raise NotFound(f"File {path} does not exist.") from None
 
     def read_text_or_none(self, path: str) -> str | None:
@@ -83,6 +87,7 @@ class FileIO:
         except NotFound:
             return None
 
+    @store_call("create")
     def create_exclusively(self, path: str, data: bytes) -> bool:
         """Create a file that does not exist yet; return False if it does. Readers see all of it or nothing."""
         if self._local:
@@ -128,10 +133,19 @@ class FileIO:
             os.link(temporary, path)
         except FileExistsError:
             return False
+        except OSError as error:
+            if self.lock is None or error.errno not in NO_HARD_LINKS:
+                raise
+            with self.lock.hold(path):
+                if os.path.exists(path):
+                    return False
+                os.replace(temporary, path)
         finally:
-            os.unlink(temporary)
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
         return True
 
+    @store_call("write")
     def write_bytes(self, path: str, data: bytes) -> None:
         """Write a new file under a name nobody else uses."""
         if self._local:
@@ -140,15 +154,21 @@ class FileIO:
             self._make_parent(path)
             self._fs.pipe_file(path, data)
 
+    @store_call("replace")
     def overwrite(self, path: str, data: bytes) -> None:
         """Replace a file; readers see the old or the new content."""
         if self._local:
             temporary = f"{posixpath.dirname(path)}/.{posixpath.basename(path)}.{self._clock.unique_name()}.tmp"
             self._write_local(temporary, data)
-            os.replace(temporary, path)
+            try:
+                os.replace(temporary, path)
+            except OSError:
+                self.delete_quietly([temporary])
+                raise
         else:
             self.write_bytes(path, data)
 
+    @store_call("write")
     def write_in_place(self, path: str, data: bytes) -> None:
         """Write over a small file, or create it: readers may see a mixture of old and new, for an instant.
 
@@ -171,26 +191,35 @@ class FileIO:
         except FileNotFoundError:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             file = open(path, "wb", buffering=0)  # noqa: SIM115
-        with file:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[file.write(rest) :]
+        try:
+            with file:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[file.write(rest) :]
+        except OSError:
+            # Half a file is of no use, and a full disk is when every byte counts.
+            self.delete_quietly([path])
+            raise
 
     def _make_parent(self, path: str) -> None:
         # Object stores have no directories, and asking for one would create a bucket; the memory file system needs them.
         if isinstance(self._fs, MemoryFileSystem):
             self._fs.makedirs(posixpath.dirname(path), exist_ok=True)
 
+    @store_call("create the directory")
     def make_directory(self, path: str) -> None:
         self._fs.makedirs(path, exist_ok=True)
 
+    @store_call("look for")
     def exists(self, path: str) -> bool:
         return os.path.exists(path) if self._local else bool(self._fs.exists(path))
 
+    @store_call("list")
     def list_files(self, path: str) -> list[FileInfo]:
         """Files directly in a directory, unordered; none if it does not exist."""
         return [FileInfo(name, size, time_ms) for name, size, kind, time_ms in self._list(path) if kind == "file"]
 
+    @store_call("list")
     def list_directories(self, path: str) -> list[str]:
         """Names of the directories directly in a directory, unordered; none if it does not exist."""
         return [name for name, _, kind, _ in self._list(path) if kind == "directory"]
@@ -210,9 +239,11 @@ class FileIO:
                 name = posixpath.basename(str(info["name"]).rstrip("/"))
                 if name and str(info["name"]).rstrip("/").lstrip("/") != path.strip("/"):
                     yield name, info.get("size") or 0, info["type"], _modified_ms(info)
-        except FileNotFoundError:
-            return
+        except FileNotFoundError as error:
+            if is_missing_bucket(error):
+                raise
 
+    @store_call("delete")
     def delete(self, path: str) -> None:
         """Delete a file; no error if it is gone already."""
         with contextlib.suppress(FileNotFoundError):
@@ -221,11 +252,13 @@ class FileIO:
             else:
                 self._fs.rm_file(path)
 
+    @store_call("delete the directory")
     def delete_directory(self, path: str) -> None:
         """Delete a directory and all that is in it; no error if it is gone already."""
         with contextlib.suppress(FileNotFoundError):
             self._fs.rm(path, recursive=True)
 
+    @store_call("move the directory")
     def move_directory(self, path: str, target: str) -> None:
         """Give a directory another name; the target must not be there."""
         if self._local:
@@ -239,17 +272,21 @@ class FileIO:
             with contextlib.suppress(OSError, StorageError):
                 self.delete(path)
 
+    @store_call("open")
     def open_input(self, path: str) -> pa.NativeFile:
         """A random-access file for pyarrow. Raises NotFound if there is none."""
         try:
             if self._local:
                 return pa.memory_map(path)
             return pa.PythonFile(self._fs.open(path, "rb"), mode="r")
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if is_missing_bucket(error):
+                raise
             raise NotFound(
                 f"Data file {path} does not exist. The snapshot that names it may have expired: read a newer one."
             ) from None
 
+    @store_call("write")
     def open_output(self, path: str) -> pa.NativeFile:
         """A stream that writes a new file under a name nobody else uses."""
         if self._local:

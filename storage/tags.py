@@ -6,6 +6,10 @@ from .errors import InvalidRequest
 from .maintain.tagging import create_due_tag, delete_tag, expire_tags
 from .metadata.table_store import TableStore
 from .metadata.tag import Tag
+from .metadata.trouble import TAG_CREATION
+from .store_errors import outcome
+
+_REPEAT = "What was done before stays done. Mend the store, then repeat the call."
 
 
 class Tags:
@@ -14,6 +18,7 @@ class Tags:
     def __init__(self, store: TableStore) -> None:
         self._store = store
 
+    @outcome(_REPEAT)
     def create(
         self,
         name: str,
@@ -38,25 +43,33 @@ class Tags:
         now_ms = self._store.clock.now_ms()
         return self._store.tags.create(name, snapshot, replace=replace, retained_ms=retained_ms, now_ms=now_ms)
 
+    @outcome(_REPEAT)
     def create_due(self) -> Tag | None:
         """Create the tag of the last period that is over, if the options ask for it and it is not there."""
-        return create_due_tag(self._store)
+        tag = create_due_tag(self._store)
+        self._store.troubles.clear(TAG_CREATION)
+        return tag
 
+    @outcome(_REPEAT)
     def rename(self, name: str, new_name: str) -> Tag:
         """Give a tag another name. Raises NotFound, or AlreadyExists if that name is taken."""
         return self._store.tags.rename(name, new_name)
 
+    @outcome(_REPEAT)
     def delete(self, name: str) -> list[str]:
         """Forget a name, and delete the files that nobody needs then; returns those. Raises NotFound, listing the tags."""
         return delete_tag(self._store, name)
 
+    @outcome(_REPEAT)
     def expire(self) -> list[str]:
         """Delete the tags whose retention is over; returns their names."""
         return expire_tags(self._store)
 
+    @outcome(_REPEAT)
     def get(self, name: str) -> Tag:
         return self._store.tags.get(name)
 
+    @outcome(_REPEAT)
     def list(self) -> list[Tag]:
         """All tags, by snapshot id."""
         return self._store.tags.all()

@@ -6,11 +6,13 @@ between leaves files that nobody needs, which `orphan_files` finds. Follows `doc
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from ..errors import InvalidRequest
 from ..metadata.consumer import Consumer
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.trouble import FILE_DELETION, afterwards
 from ..options import TableOptions
 from .references import Holder, ReferenceReader, changelog_files_of, delete_unneeded, last_needed, needed_files
 
@@ -34,11 +36,26 @@ class Retention:
         most = max(0, len(snapshots) - self.at_least)
         if self.limit is not None:
             most = min(most, self.limit)
+        times = _believable_times(snapshots, now_ms)
         count = min(most, 0 if self.at_most is None else max(0, len(snapshots) - self.at_most))
         offset = int(self.successor_tells)
-        while count < most and (self.age_ms is None or snapshots[count + offset].time_ms < now_ms - self.age_ms):
+        while count < most and (self.age_ms is None or times[count + offset] < now_ms - self.age_ms):
             count += 1
         return list(snapshots[:count])
+
+
+def _believable_times(snapshots: Sequence[Snapshot], now_ms: int) -> list[int]:
+    """The times of snapshots, in order, by which their age is told, whatever clocks of writers did.
+
+    One from the future is as old as the one after it, the last of them as now: it keeps nothing for years. And none is
+    older than one before it: a clock far back lets nothing go early.
+    """
+    times: list[int] = []
+    later_ms = now_ms
+    for snapshot in reversed(snapshots):
+        later_ms = snapshot.time_ms if snapshot.time_ms <= now_ms else later_ms
+        times.append(later_ms)
+    return list(accumulate(reversed(times), max))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +118,7 @@ def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool =
         if changelogs is not None:
             kept |= changelog_files_of(store, expired)
         return _removal(ids, candidates, candidates.keys() - kept)
+    store.committed.remember(expired)
     remaining = [one for one in store.snapshots.ids() if one not in ids]
     if ids and remaining:
         store.snapshots.write_hint("EARLIEST", remaining[0])
@@ -115,7 +133,8 @@ def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool =
             store.changelogs.delete(snapshot.id)
         store.changelogs.write_hints()
     # Asked again now: a tag may have been made of one of them until it was gone.
-    return _removal(ids, candidates, delete_unneeded(store, candidates, reader))
+    gone_files = afterwards(store, FILE_DELETION, lambda: delete_unneeded(store, candidates, reader), [])
+    return _removal(ids, candidates, gone_files)
 
 
 def _removal(ids: tuple[int, ...], candidates: dict[str, int], gone: Iterable[str]) -> Removal:

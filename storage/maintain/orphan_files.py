@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ..metadata.table_store import TableStore
 from .references import needed_files
 
-_METADATA_DIRECTORIES = ("schema", "snapshot", "tag", "branch", "consumer", "changelog", "service")
+_METADATA_DIRECTORIES = ("schema", "snapshot", "tag", "branch", "consumer", "changelog", "service", "trouble", "committed")
 _TEMPORARY = re.compile(r"\..+\.tmp")
 
 

@@ -67,6 +67,7 @@ def _complete(main: TableStore, branch: TableStore, verdict: Verdict, listeners:
     for changelog in main.changelogs.all():
         if verdict.common is not None and changelog.id < (earliest or 0):
             branch.changelogs.keep(changelog)
+    branch.committed.take_over(main.committed)
     known = {one.name for one in branch.consumers.all()}
     for consumer in main.consumers.all():
         if consumer.name not in known:
@@ -83,7 +84,10 @@ def _drop_old(main: TableStore) -> None:
         # Without its first schema it is no branch any more.
         for schema_id in old.schemas.ids():
             old.file_io.delete(old.paths.schema(schema_id))
-        for directory in (old.paths.tag_directory, old.paths.consumer_directory, old.paths.changelog_directory):
+        for directory in (
+            old.paths.tag_directory, old.paths.consumer_directory, old.paths.changelog_directory,
+            old.paths.trouble_directory, old.paths.committed_directory,
+        ):  # fmt: skip
             old.file_io.delete_directory(directory)
         for snapshot in snapshots[:-1]:
             old.snapshots.delete(snapshot.id)

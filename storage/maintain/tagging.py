@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ..errors import InvalidRequest
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
+from ..metadata.trouble import FILE_DELETION, TAG_DELETION, afterwards
 from ..options import TableOptions
 from .references import delete_unneeded, files_of
 
@@ -92,23 +93,33 @@ def create_due_tag(store: TableStore) -> Tag | None:
     tag = store.tags.create(period.name, snapshot, retained_ms=retained, now_ms=store.clock.now_ms())
     most = store.options.tag_num_retained_max
     if most is not None:
-        for old in sorted(_automatic(store), key=lambda one: one.snapshot.id)[:-most]:
-            delete_tag(store, old.name)
+        afterwards(store, TAG_DELETION, lambda: _delete_oldest(store, most, period.end), [])
     return tag
 
 
-def _automatic(store: TableStore) -> Iterator[Tag]:
-    """Tags whose names are those of periods."""
+def _delete_oldest(store: TableStore, most: int, until: dt.datetime) -> list[str]:
+    """Delete the oldest tags of periods beyond a number; returns their names. Those of periods after `until`, which a
+    clock that was ahead has made, do not count: they would displace others.
+    """
+    tags = [tag for tag, begin in _automatic(store) if begin <= until]
+    gone = [tag.name for tag in sorted(tags, key=lambda one: one.snapshot.id)[:-most]]
+    for name in gone:
+        delete_tag(store, name)
+    return gone
+
+
+def _automatic(store: TableStore) -> Iterator[tuple[Tag, dt.datetime]]:
+    """Tags whose names are those of periods, with the moment that the name tells."""
     daily = store.options.tag_create_interval_ms is not None or store.options.tag_creation_period == "daily"
     name_format = (
         "%Y-%m-%d" if store.options.tag_create_interval_ms is not None else _format(store.options, daily=daily)
     )
     for tag in store.tags.all():
         try:
-            dt.datetime.strptime(tag.name, name_format)
+            begin = dt.datetime.strptime(tag.name, name_format)
         except ValueError:
             continue
-        yield tag
+        yield tag, begin
 
 
 def delete_tag(store: TableStore, name: str) -> list[str]:
@@ -120,7 +131,7 @@ def delete_tag(store: TableStore, name: str) -> list[str]:
         return []
     candidates = files_of(store, tag.snapshot)
     store.tags.delete(name)
-    return delete_unneeded(store, candidates)
+    return afterwards(store, FILE_DELETION, lambda: delete_unneeded(store, candidates), [])
 
 
 def expire_tags(store: TableStore) -> list[str]:
@@ -129,7 +140,13 @@ def expire_tags(store: TableStore) -> list[str]:
     gone = []
     for tag in store.tags.all():
         created, retained = tag.create_time, tag.time_retained_seconds
-        if created is not None and retained is not None and created + dt.timedelta(seconds=retained) < now:
+        if created is None or retained is None:
+            continue
+        # A clock that was back when the tag was made would let it go early: it is no older than its snapshot.
+        snapshot_time = dt.datetime.fromtimestamp(tag.snapshot.time_ms / 1000)
+        if snapshot_time < now:
+            created = max(created, snapshot_time)
+        if created + dt.timedelta(seconds=retained) < now:
             delete_tag(store, tag.name)
             gone.append(tag.name)
     return gone

@@ -7,6 +7,7 @@ closed. Until it is taken away again, readers see what it shows.
 from ..errors import CommitConflict
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
+from .commit_time import commit_time
 
 _CLOSED_PROPERTY = "snapline.closed"
 # What a branch is closed for.
@@ -50,16 +51,17 @@ def close(
         store.manifests.write_list(lists[0], [] if shows is None else store.manifests_of(shows)),
         store.manifests.write_list(lists[1], []),
     ]
+    time = commit_time(store.clock.now_ms(), latest, None)
     total = 0 if shows is None else shows.total_record_count
     snapshot = Snapshot(
         id=snapshot_id or (latest.id + 1 if latest else 1), uuid=store.clock.unique_name(),
         schema_id=shows.schema_id if shows else store.schema.id, base_manifest_list=lists[0],
         base_manifest_list_size=sizes[0], delta_manifest_list=lists[1], delta_manifest_list_size=sizes[1],
         commit_user=name, commit_identifier=BATCH_COMMIT_IDENTIFIER, commit_kind=COMPACT,
-        time_ms=max(store.clock.now_ms(), latest.time_ms if latest else 0), total_record_count=total,
+        time_ms=time.time_ms, total_record_count=total,
         delta_record_count=0, index_manifest=shows.index_manifest if shows else None,
         watermark=shows.watermark if shows else None, next_row_id=latest.next_row_id if latest else 0,
-        operation="CLOSE", properties={_CLOSED_PROPERTY: reason},
+        operation="CLOSE", properties=time.with_properties({_CLOSED_PROPERTY: reason}),
     )  # fmt: skip
     if store.snapshots.create(snapshot):
         return snapshot

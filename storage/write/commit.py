@@ -11,23 +11,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest, StorageError
+from ..errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest, StorageError, StoreUnavailable
 from ..identifier import Identifier
 from ..metadata.change_tracking import untracked_property
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ManifestEntry, ManifestFile
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.trouble import LISTENERS, afterwards
+from ..store_errors import outcome
 from .close import refuse_closed
+from .commit_time import commit_time
 from .conflicts import check_conflicts
+from .find_commit import find_commit, made_by
 from .lift import lift_to_top
 from .manifest_merge import merge_manifests
 from .table_write import CommitMessage
 
 _log = logging.getLogger(__name__)
 WRITER_VERSION = "snapline-0.1.0"
-# How far clocks of writers may differ when an earlier commit is looked for.
-_CLOCK_SKEW_MS = 3_600_000
 
 
 class CommitListener(Protocol):
@@ -93,6 +95,7 @@ class TableCommit:
         self._id = commit_id
         self._listeners = listeners
 
+    @outcome("Nothing was committed by this call. Mend the store, then repeat it.", landed=False)
     def commit(
         self,
         messages: Sequence[CommitMessage],
@@ -107,11 +110,12 @@ class TableCommit:
         guard: Callable[[], None] | None = None,
     ) -> Snapshot | None:
         """Commit added files, and what they replace. Returns the snapshot, an earlier one if this id landed before,
-        or None if there is nothing to commit.
+        or None if there is nothing to commit. If the earlier one has expired, the earliest snapshot that there is.
 
         `guard` is asked again before each try, with the table as that try finds it, and raises if the change must not be
         put on top. Raises CommitConflict if another commit made this one impossible (its files are deleted), and
-        CommitOutcomeUnknown if the store gave no answer.
+        CommitOutcomeUnknown if the store gave no answer. Raises StoreUnavailable if it failed before: then nothing is
+        committed, and the files of the messages are kept for another try.
         """
         added = [entry for message in messages for entry in message.added]
         if overwrite is not None:
@@ -133,7 +137,7 @@ class TableCommit:
             return earlier
         try:
             snapshot = self._commit(change)
-        except CommitOutcomeUnknown:
+        except (CommitOutcomeUnknown, StoreUnavailable):
             raise
         except StorageError:
             self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
@@ -155,28 +159,14 @@ class TableCommit:
                 )
 
     def find_committed(self) -> Snapshot | None:
-        """The snapshot that this user and identifier made, if they did."""
-        if self._id.identifier == BATCH_COMMIT_IDENTIFIER:
-            return None
-        bound = self._id.not_before_ms
-        newest_of_user: Snapshot | None = None
-        for snapshot in self._store.snapshots.backwards():
-            if bound is not None and snapshot.time_ms < bound - _CLOCK_SKEW_MS:
-                break
-            if snapshot.commit_user != self._id.user:
-                continue
-            if snapshot.commit_identifier == self._id.identifier:
-                return snapshot
-            if not self._id.exact:
-                newest_of_user = newest_of_user or snapshot
-                if snapshot.commit_identifier < self._id.identifier:
-                    break
-        if newest_of_user is not None and newest_of_user.commit_identifier > self._id.identifier:
-            return newest_of_user
-        return None
+        """The snapshot that this user and identifier made, if they did. If it has expired: the earliest that there is."""
+        return find_commit(self._store, self._id)
 
     def _forget(self, messages: Sequence[CommitMessage], earlier: Snapshot) -> None:
         """Delete the files of a repeated commit, unless they are the very files that were committed."""
+        if not made_by(self._id, earlier):
+            # What that commit added cannot be looked up any more.
+            return
         manifests = self._store.manifests
         lists = [earlier.delta_manifest_list, earlier.changelog_manifest_list]
         kept = {
@@ -190,12 +180,14 @@ class TableCommit:
         self._store.file_io.delete_quietly([path for path in paths if path.rsplit("/", 1)[-1] not in kept])
 
     def notify(self, snapshot: Snapshot) -> None:
-        """Tell the listeners. What they raise is logged: the commit stands."""
-        for listener in self._listeners:
-            try:
+        """Tell the listeners. What they raise is logged and kept as a trouble: the commit stands."""
+
+        def tell() -> bool:
+            for listener in self._listeners:
                 listener.notify_commit_complete(self._store.identifier, snapshot)
-            except Exception:
-                _log.exception("%s: snapshot %s is committed, a listener failed", self._store.identifier, snapshot.id)
+            return bool(self._listeners)
+
+        afterwards(self._store, LISTENERS, tell, False, snapshot.id)
 
     def _commit(self, change: "_Change") -> Snapshot | None:
         options = self._store.options
@@ -318,6 +310,9 @@ class _Attempt:
             changelog_name, changelog_size = self._write_list([self._write_manifest(change.changelog, schema_id)])
         added_rows = sum(entry.file.row_count for entry in change.added)
         delta_rows = added_rows - sum(entry.file.row_count for entry in deletes)
+        time = commit_time(store.clock.now_ms(), latest, self._id.not_before_ms)
+        if time.behind_ms:
+            _log.info("%s: this clock is %s ms behind, the commit gets a later time", store.identifier, time.behind_ms)
         watermarks = [one for one in (change.watermark, latest.watermark if latest else None) if one is not None]
         keeps_statistics = latest is not None and latest.schema_id == schema_id
         return Snapshot(
@@ -335,13 +330,13 @@ class _Attempt:
             writer_version=WRITER_VERSION,
             commit_identifier=self._id.identifier,
             commit_kind=change.kind or (OVERWRITE if change.overwrite is not None or deletes else APPEND),
-            time_ms=max(store.clock.now_ms(), latest.time_ms if latest else 0),
+            time_ms=time.time_ms,
             total_record_count=(latest.total_record_count if latest else 0) + delta_rows,
             delta_record_count=delta_rows,
             changelog_record_count=sum(one.file.row_count for one in change.changelog) if change.changelog else None,
             watermark=max(watermarks) if watermarks else None,
             statistics=latest.statistics if latest and keeps_statistics else None,
-            properties=change.properties or None,
+            properties=time.with_properties(change.properties) or None,
             next_row_id=latest.next_row_id if latest else 0,
             operation=change.operation,
         )
