@@ -21,6 +21,7 @@ from .errors import (
 )
 from .identifier import MAIN_BRANCH, Identifier, SnapshotRef
 from .lock import CatalogLock, FileLock
+from .maintain.check import FailedWork
 from .maintain.verdict import Verdict
 from .metadata.derived_columns import ComputedColumn, Watermark
 from .metadata.schema_change import (
@@ -66,6 +67,7 @@ __all__ = [
     "DataType",
     "DropColumn",
     "DropNotNull",
+    "FailedWork",
     "FileLock",
     "FixedClock",
     "Identifier",

@@ -629,7 +629,7 @@ class Table:
                 written = {one.place for message in messages for one in message.added}
                 afterwards(store, COMPACTION, lambda: self._compact_after_write(written), None, snapshot.id)
             if not store.options.write_only and _EXPIRES_BY_ITSELF & self.schema.options.keys():
-                afterwards(store, EXPIRY, self._expire_after_write, (), snapshot.id)
+                afterwards(store, EXPIRY, self._expire_after_write, tuple[int, ...](), snapshot.id)
         return snapshot
 
     def _compact_after_write(self, written: set[Place]) -> Snapshot | None:

@@ -133,7 +133,7 @@ def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool =
             store.changelogs.delete(snapshot.id)
         store.changelogs.write_hints()
     # Asked again now: a tag may have been made of one of them until it was gone.
-    gone_files = afterwards(store, FILE_DELETION, lambda: delete_unneeded(store, candidates, reader), [])
+    gone_files = afterwards(store, FILE_DELETION, lambda: delete_unneeded(store, candidates, reader), list[str]())
     return _removal(ids, candidates, gone_files)
 
 

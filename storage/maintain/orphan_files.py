@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from ..metadata.table_store import TableStore
 from .references import needed_files
 
-_METADATA_DIRECTORIES = ("schema", "snapshot", "tag", "branch", "consumer", "changelog", "service", "trouble", "committed")
+_OWN_DIRECTORIES = ("trouble", "committed")
+_METADATA_DIRECTORIES = ("schema", "snapshot", "tag", "branch", "consumer", "changelog", "service", *_OWN_DIRECTORIES)
 _TEMPORARY = re.compile(r"\..+\.tmp")
 
 

@@ -93,7 +93,7 @@ def create_due_tag(store: TableStore) -> Tag | None:
     tag = store.tags.create(period.name, snapshot, retained_ms=retained, now_ms=store.clock.now_ms())
     most = store.options.tag_num_retained_max
     if most is not None:
-        afterwards(store, TAG_DELETION, lambda: _delete_oldest(store, most, period.end), [])
+        afterwards(store, TAG_DELETION, lambda: _delete_oldest(store, most, period.end), list[str]())
     return tag
 
 
@@ -131,7 +131,7 @@ def delete_tag(store: TableStore, name: str) -> list[str]:
         return []
     candidates = files_of(store, tag.snapshot)
     store.tags.delete(name)
-    return afterwards(store, FILE_DELETION, lambda: delete_unneeded(store, candidates), [])
+    return afterwards(store, FILE_DELETION, lambda: delete_unneeded(store, candidates), list[str]())
 
 
 def expire_tags(store: TableStore) -> list[str]:
@@ -144,7 +144,7 @@ def expire_tags(store: TableStore) -> list[str]:
             continue
         # A clock that was back when the tag was made would let it go early: it is no older than its snapshot.
         snapshot_time = dt.datetime.fromtimestamp(tag.snapshot.time_ms / 1000)
-        if snapshot_time < now:
+        if snapshot_time <= now:
             created = max(created, snapshot_time)
         if created + dt.timedelta(seconds=retained) < now:
             delete_tag(store, tag.name)

@@ -86,9 +86,7 @@ class TroubleFiles:
         return f"{self._directory}/{kind.replace(' ', '-')}{_SUFFIX}"
 
 
-def afterwards(
-    store: "TableStore", kind: str, act: Callable[[], T], default: T, snapshot_id: int | None = None
-) -> T:
+def afterwards(store: "TableStore", kind: str, act: Callable[[], T], default: T, snapshot_id: int | None = None) -> T:
     """What some work returns that follows what has landed already. If it fails, that is logged and kept, and `default`
     comes back: the call that it follows has succeeded. Once it has done something, its trouble is over.
     """

@@ -23,7 +23,7 @@ from ..store_errors import outcome
 from .close import refuse_closed
 from .commit_time import commit_time
 from .conflicts import check_conflicts
-from .find_commit import find_commit, made_by
+from .find_commit import find_commit
 from .lift import lift_to_top
 from .manifest_merge import merge_manifests
 from .table_write import CommitMessage
@@ -54,6 +54,10 @@ class CommitId:
     identifier: int = BATCH_COMMIT_IDENTIFIER
     exact: bool = False
     not_before_ms: int | None = None
+
+    def made(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot is the one that this id made."""
+        return (snapshot.commit_user, snapshot.commit_identifier) == (self.user, self.identifier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +168,7 @@ class TableCommit:
 
     def _forget(self, messages: Sequence[CommitMessage], earlier: Snapshot) -> None:
         """Delete the files of a repeated commit, unless they are the very files that were committed."""
-        if not made_by(self._id, earlier):
+        if not self._id.made(earlier):
             # What that commit added cannot be looked up any more.
             return
         manifests = self._store.manifests

@@ -16,11 +16,6 @@ _log = logging.getLogger(__name__)
 CLOCK_SKEW_MS = 3_600_000
 
 
-def made_by(commit_id: "CommitId", snapshot: Snapshot) -> bool:
-    """Whether a snapshot is the one that an id made."""
-    return (snapshot.commit_user, snapshot.commit_identifier) == (commit_id.user, commit_id.identifier)
-
-
 def search_bound(commit_id: "CommitId", now_ms: int) -> int | None:
     """The time before which an id cannot have committed; None: it is not known, and all of the history is searched.
 
