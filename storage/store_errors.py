@@ -4,7 +4,6 @@
 """
 
 import errno
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -30,7 +29,7 @@ _LOCAL_ADVICE = {
 }  # fmt: skip
 _LINK_ADVICE = (
     "The file system has no hard links, by which a file is created only if it is not there: put the warehouse on another "
-    "file system, or give the catalog a lock: Catalog(…, lock=FileLock(directory))."
+    "file system, or give the catalog a lock: SNAPLINE_LOCK_DIRECTORY, or Catalog(…, lock=FileLock(directory))."
 )
 _CREDENTIALS = "Look at 'key', 'secret' and 'token' of the storage options, and at what that user may do in the bucket."
 _ENDPOINT = "Look at 'endpoint_url' of the storage options, and whether the server can be reached from here."
@@ -41,7 +40,7 @@ _REMOTE_ADVICE = {
     "SignatureDoesNotMatch": _CREDENTIALS, "ExpiredToken": _CREDENTIALS, "InvalidToken": _CREDENTIALS,
     "AuthorizationHeaderMalformed": _REGION, "PermanentRedirect": _REGION, "IllegalLocationConstraintException": _REGION,
     "InvalidLocationConstraint": _REGION,
-    "SlowDown": "The store asks for fewer requests: repeat later.",
+    "400": _REGION, "SlowDown": "The store asks for fewer requests: repeat later.",
     "503": "The store is overloaded: repeat later.",
     "NoCredentialsError": _CREDENTIALS, "PartialCredentialsError": _CREDENTIALS,
     "NoRegionError": _REGION, "InvalidRegionError": _REGION,
@@ -89,13 +88,8 @@ def store_call(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
 def store_error(error: BaseException, doing: str, where: str) -> StoreUnavailable:
     """The error that says what could not be done, why, and what to look at."""
-    reason = os.strerror(error.errno) if _is_local(error) and error.errno else str(error)  # type: ignore[attr-defined]
-    text = f"Could not {doing} {where}: {(reason or type(error).__name__).rstrip('.')}."
-    return StoreUnavailable(f"{text} {_advice(error, doing)}".rstrip())
-
-
-def _is_local(error: BaseException) -> bool:
-    return isinstance(error, OSError) and not isinstance(error, TimeoutError) and not _codes(error)
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return StoreUnavailable(f"Could not {doing} {where}: {reason.rstrip('.')}. {_advice(error, doing)}".rstrip())
 
 
 def _advice(error: BaseException, doing: str) -> str:

@@ -254,10 +254,14 @@ class TableCommit:
         except OSError as error:
             try:
                 found = self._store.snapshots.find(snapshot.id)
+                is_certain = self._store.file_io.is_local
             except OSError:
-                found = None
+                found, is_certain = None, False
             if found is not None:
                 return found.uuid == snapshot.uuid
+            if is_certain:
+                # On a local file system nothing is under way: what is not there did not land.
+                raise
             raise CommitOutcomeUnknown(
                 f"{self._store.identifier}: creating snapshot {snapshot.id} failed ({error}) and it cannot be told "
                 f"whether it landed. Look for a snapshot of user {self._id.user!r} before trying again."

@@ -131,7 +131,7 @@ def test_a_commit_id_that_is_repeated_after_its_compaction_failed_lands_once(cat
         "a.sum", SCHEMA.set(1, pa.field("v", pa.int64())), primary_key=["id"],
         options={"bucket": 1, "merge-engine": "aggregation", "fields.v.aggregate-function": "sum"},
     )  # fmt: skip
-    for number in range(4):
+    for _ in range(4):
         aggregated.write(pa.table({"id": [0], "v": [1]}))
     path = lost_file(aggregated)
     content = path.read_bytes()
