@@ -144,4 +144,12 @@ def _removal(ids: tuple[int, ...], candidates: dict[str, int], gone: Iterable[st
 
 def _living_consumers(store: TableStore) -> list[Consumer]:
     lifetime_ms = store.options.consumer_expiration_ms
-    return store.consumers.all(None if lifetime_ms is None else store.clock.now_ms() - lifetime_ms)
+    if lifetime_ms is None:
+        return store.consumers.all()
+    # When a consumer has moved is told by the file system's clock. The newest snapshot is as well, so that a clock that is
+    # ahead of it here lets no consumer go.
+    written = [
+        file.modified_ms for file in store.file_io.list_files(store.paths.snapshot_directory) if file.modified_ms
+    ]
+    now_ms = store.clock.now_ms()
+    return store.consumers.all(min(now_ms, max(written, default=now_ms)) - lifetime_ms)

@@ -254,7 +254,7 @@ class TableCommit:
         except OSError as error:
             try:
                 found = self._store.snapshots.find(snapshot.id)
-                is_certain = self._store.file_io.is_local
+                is_certain = self._store.file_io.is_local and (self._store.snapshots.latest_id() or 0) < snapshot.id
             except OSError:
                 found, is_certain = None, False
             if found is not None:

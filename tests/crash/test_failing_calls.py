@@ -129,7 +129,7 @@ PROTOCOLS = {
     "roll back": Protocol(keyed, lambda table: table.rollback_to(2)),
     "create a tag": Protocol(keyed, lambda table: table.tags.create("made", snapshot_id=3)),
     "delete a tag": Protocol(
-        with_branch, lambda table: table.tags.delete("kept") if "kept" in table.store.tags.names() else None
+        with_branch, lambda table: table.tags.delete("kept") if any(one.name == "kept" for one in table.tags.list()) else None
     ),
     "create a branch": Protocol(
         keyed, lambda table: None if "made" in table.branches.names() else table.branches.create("made", snapshot_id=2)

@@ -284,3 +284,18 @@ def test_tags_of_periods_that_a_clock_ahead_made_displace_no_others(catalog: Cat
         write(table, number)
         clock.advance_ms(days)
     assert len(set(table.store.tags.names()) - ahead) == 3
+
+
+def test_a_consumer_does_not_go_because_a_clock_is_ahead(catalog: Catalog, clock: FixedClock) -> None:
+    schema = pa.schema([("id", pa.int64()), ("item", pa.string())])
+    table = catalog.create_table("a.t", schema, options={"consumer.expiration-time": "1 d"})
+    for number in range(3):
+        write(table, number)
+    table.consumers.reset("reader", 2)
+    clock.advance_ms(10 * YEARS_MS)
+    assert table.expire(retain_last=1).snapshot_ids == (1,)
+    # It has not moved for two days before the newest snapshot came.
+    path = table.store.paths.consumer("reader")
+    long_ago = time.time() - 2 * 24 * 3600
+    os.utime(path, (long_ago, long_ago))
+    assert table.expire(retain_last=1).snapshot_ids == (2,)
