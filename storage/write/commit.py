@@ -184,11 +184,17 @@ class TableCommit:
         self._store.file_io.delete_quietly([path for path in paths if path.rsplit("/", 1)[-1] not in kept])
 
     def notify(self, snapshot: Snapshot) -> None:
-        """Tell the listeners. What they raise is logged and kept as a trouble: the commit stands."""
+        """Tell every listener. What they raise is logged and the last of it kept as a trouble: the commit stands."""
+        failures: list[Exception] = []
+        for listener in self._listeners:
+            try:
+                listener.notify_commit_complete(self._store.identifier, snapshot)
+            except Exception as error:
+                failures.append(error)
 
         def tell() -> bool:
-            for listener in self._listeners:
-                listener.notify_commit_complete(self._store.identifier, snapshot)
+            if failures:
+                raise failures[-1]
             return bool(self._listeners)
 
         afterwards(self._store, LISTENERS, tell, False, snapshot.id)

@@ -78,9 +78,18 @@ def test_a_listener_that_fails_is_a_trouble(catalog: Catalog, table: Table) -> N
         def notify_table_renamed(self, identifier: Identifier, new: Identifier) -> None:
             raise AssertionError
 
-    listener = Deaf()
-    heard = catalog.with_listeners(listener).table("a.t")
+    class Hears(Deaf):
+        hears = True
+        heard = 0
+
+        def notify_commit_complete(self, identifier: Identifier, snapshot: Snapshot) -> None:
+            self.heard += 1
+
+    listener, other = Deaf(), Hears()
+    heard = catalog.with_listeners(listener, other).table("a.t")
     assert write(heard, 9) is not None
+    # Its commit and its compaction: one that fails does not keep the others from hearing.
+    assert other.heard == 2
     (trouble,) = table.troubles()
     assert str(trouble).startswith("telling the listeners has failed since ")
     assert str(trouble).endswith("ValueError: the index is away")
