@@ -320,6 +320,12 @@ class TablesResource(dg.ConfigurableResource):
                 snapshot = self._commit(context, rows, table, mode, partitions, commit_id, sources, properties)
         finally:
             self._reads.pop(step, None)
+        if snapshot is not None and not commit_id.made(snapshot):
+            context.log.warning(
+                f"commit {commit_id.identifier} of {job} to {table.identifier} landed long ago, and its snapshot has expired: "
+                "nothing is committed again"
+            )
+            snapshot = None
         if snapshot is not None:
             for name in tags:
                 table.tags.create(name, snapshot_id=snapshot.id, replace=True)
@@ -421,6 +427,8 @@ class TablesResource(dg.ConfigurableResource):
             )
         if partitions and tag_partitions:
             metadata["tags"] = ", ".join(tag_name(one) for one in partitions)
+        if "warning" in metadata:
+            context.log.warning(f"{ref} is committed, but {metadata['warning']}")
         context.log.info(f"committed {ref}: {metadata['rows_added']} rows added, {metadata['rows_removed']} removed")
         return dg.MaterializeResult(
             asset_key=key, metadata=metadata, data_version=dg.DataVersion(ref.data_version), tags=tags
@@ -479,7 +487,8 @@ def _commit_id(context: dg.AssetExecutionContext, job: str, table: Table, key: d
     for run in _earlier_runs(context):
         earlier = _barrier(context, run, job, part)
         made = table.new_commit(earlier).find_committed()
-        ref = None if made is None else table.ref(made.id)
+        # One that has expired is none to go on from.
+        ref = table.ref(made.id) if made is not None and earlier.made(made) else None
         if ref is not None and not _is_reported(context.instance, key, ref):
             return earlier
     return _barrier(context, context.run, job, part)

@@ -19,6 +19,8 @@ from ..metadata.manifest import ManifestEntry, ManifestFile
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.time_order import rising_since
+from ..metadata.trouble import Trouble
 from ..read.split_read import ReadRequest, read_file
 from ..read.version import all_branches
 from ..values import from_arrow
@@ -35,12 +37,24 @@ class BrokenInvariant:
         return f"{self.where}: {self.what}"
 
 
+class FailedWork(BrokenInvariant):
+    """Not broken: work that follows commits and has failed. The rows are all there."""
+
+    @classmethod
+    def of(cls, store: TableStore, trouble: Trouble) -> "FailedWork":
+        return cls(str(store.identifier), str(trouble))
+
+
 def check_table(store: TableStore, *, deep: bool = False) -> list[BrokenInvariant]:
-    """Every broken invariant of a table with all of its branches, each once, in order; empty if it is sound."""
+    """Every broken invariant of a table with all of its branches, each once, in order, then the work after commits that
+    has failed (FailedWork); empty if it is sound and there is none.
+    """
     found: set[BrokenInvariant] = set()
+    failed: list[BrokenInvariant] = []
     for branch in all_branches(store):
         found |= set(_BranchCheck(branch, deep=deep).run())
-    return sorted(found)
+        failed += [FailedWork.of(branch, trouble) for trouble in branch.troubles.all()]
+    return sorted(found) + failed
 
 
 class _BranchCheck:
@@ -102,7 +116,7 @@ class _BranchCheck:
                     f"totalRecordCount is {snapshot.total_record_count}, but {previous.total_record_count} before and "
                     f"{snapshot.delta_record_count} more make {grown}",
                 )
-            if snapshot.time_ms < previous.time_ms:
+            if snapshot.time_ms < previous.time_ms and rising_since(snapshot) != snapshot.id:
                 yield self._broken(where, f"it is older ({snapshot.time_ms}) than the one before ({previous.time_ms})")
         yield from self._places(where, entries)
         if snapshot.changelog_manifest_list is not None:

@@ -13,7 +13,8 @@ from ..read.version import all_branches
 from .references import needed_files
 from .tagging import expire_tags
 
-_METADATA_DIRECTORIES = ("schema", "snapshot", "tag", "branch", "consumer", "changelog", "service")
+_OWN_DIRECTORIES = ("trouble", "committed")
+_METADATA_DIRECTORIES = ("schema", "snapshot", "tag", "branch", "consumer", "changelog", "service", *_OWN_DIRECTORIES)
 _TEMPORARY = re.compile(r"\..+\.tmp")
 
 
