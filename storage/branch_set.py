@@ -10,7 +10,9 @@ import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from .errors import AlreadyExists, CommitConflict, InvalidRequest, NotFound
+from .document import integer, read_document, sealed, texts
+from .document import text as document_text
+from .errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, NotFound
 from .file_io import FileIO
 from .maintain.verdict import Verdict
 from .metadata.snapshot import Snapshot
@@ -57,14 +59,21 @@ class Publication:
             "replaces": self.replaces, "adopted": dict(self.adopted),
             "properties": {name: dict(one) for name, one in self.properties.items()},
         }  # fmt: skip
-        return json.dumps(value, indent=2)
+        return json.dumps(sealed(value, self.name), indent=2)
 
     @classmethod
     def from_json(cls, name: str, text: str) -> "Publication":
-        value = json.loads(text)
+        source = f"{_DIRECTORY}/{_OPEN}{name}"
+        value = read_document(text, source, name)
+        before, adopted, properties = (value.get(key, {}) for key in ("before", "adopted", "properties"))
+        if not all(isinstance(one, dict) for one in (before, adopted, properties)) or not name.isdigit():
+            raise CorruptData(f"File {source} is damaged: it describes no publication.")
         return cls(
-            name, value["branch"], value["before"], value["discardMain"], value.get("replaces", False),
-            value.get("adopted", {}), value.get("properties", {}),
+            name, document_text(value.get("branch"), source, "branch"),
+            {key: None if one is None else integer(one, source, "before") for key, one in before.items()},
+            value.get("discardMain") is True, value.get("replaces") is True,
+            {key: integer(one, source, "adopted") for key, one in adopted.items()},
+            {key: texts(one, source, "properties") for key, one in properties.items()},
         )  # fmt: skip
 
 

@@ -67,7 +67,7 @@ class Catalog:
     def _settle_options(self, given: Mapping[str, str]) -> dict[str, str]:
         path = posixpath.join(self._root, _OPTIONS_FILE)
         text = self._file_io.read_text_or_none(path)
-        stored: dict[str, str] | None = None if text is None else json.loads(text)
+        stored = None if text is None else texts(read_document(text, path), path, "an option")
         if stored is None:
             if given and not self._file_io.create_exclusively(path, _json(given)):
                 return self._settle_options(given)

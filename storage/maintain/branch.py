@@ -40,7 +40,7 @@ def create_branch(
         for hint in ("EARLIEST", "LATEST"):
             file_io.write_bytes(f"{paths.snapshot_directory}/{hint}", str(snapshot.id).encode())
         if tag is not None:
-            file_io.write_bytes(paths.tag(tag), snapshot.to_json().encode())
+            file_io.write_bytes(paths.tag(tag), snapshot.to_json(f"tag-{tag}").encode())
     schema_ids = store.schemas.ids()
     if snapshot is not None and not latest_schema:
         schema_ids = [one for one in schema_ids if one <= max(snapshot.schema_id, 0)]

@@ -25,10 +25,10 @@ class FormerName:
 def former_names(file_io: FileIO, root: str) -> list[FormerName]:
     """Oldest first. Raises CorruptData for a file that cannot be read."""
     path = f"{root}/{_FILE}"
-    text = file_io.read_text_or_none(path)
     try:
+        text = file_io.read_text_or_none(path)
         return [] if text is None else [FormerName(str(name), int(until)) for name, until in json.loads(text)]
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise CorruptData(f"{path} does not list names: {error}") from None
 
 

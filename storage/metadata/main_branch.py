@@ -1,8 +1,10 @@
 """The main branch: what a table is when no branch is named.
 
 Its metadata lies in the table's own directory until main is replaced with a branch. From then on the file `MAIN-BRANCH`
-holds the name of that branch, and the branch is main. Source: the branch document; `docs/format.md`, "Branches".
+holds the name of that branch, with a checksum, and the branch is main. Source: the branch document; `docs/format.md`, "Branches".
 """
+
+import zlib
 
 from ..errors import CorruptData, InvalidRequest
 from ..file_io import FileIO
@@ -14,12 +16,21 @@ def find_main(file_io: FileIO, root: str) -> TablePaths:
     """Where the metadata of main lies. Raises CorruptData if the file names no branch."""
     path = TablePaths(root).main_branch_file
     text = file_io.read_text_or_none(path)
+    if text is None:
+        return TablePaths(root, MAIN_BRANCH)
+    name, _, checksum = text.strip().partition("\n")
+    if checksum and checksum != _checksum(name):
+        raise CorruptData(f"{path} is damaged: the name in it does not have the checksum that it names.")
     try:
-        return TablePaths(root, MAIN_BRANCH if text is None else check_branch_name(text.strip()))
+        return TablePaths(root, check_branch_name(name))
     except InvalidRequest as error:
         raise CorruptData(f"{path} names no branch: {error}") from None
 
 
 def name_main(file_io: FileIO, branch: TablePaths) -> None:
     """Make a branch the table's main, at once."""
-    file_io.overwrite(branch.main_branch_file, branch.branch.encode())
+    file_io.overwrite(branch.main_branch_file, f"{branch.branch}\n{_checksum(branch.branch)}\n".encode())
+
+
+def _checksum(name: str) -> str:
+    return f"{zlib.crc32(name.encode()):08x}"

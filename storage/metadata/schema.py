@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from ..data_types import DataField, DataType, arrow_schema, nested_fields, type_from_arrow
+from ..document import integer, read_document, sealed, texts
+from ..document import text as document_text
 from ..errors import CorruptData, InvalidRequest, NotFound, Unsupported
 from ..file_io import FileIO
 from ..options import TableOptions, check_table_options
@@ -39,25 +41,42 @@ class TableSchema:
     time_ms: int
 
     @classmethod
-    def from_json(cls, text: str) -> "TableSchema":
-        value = json.loads(text)
-        options = dict(value["options"])
-        version = value.get("version", 1)
+    def from_json(cls, text: str, source: str = "schema") -> "TableSchema":
+        """Read a schema file. Raises CorruptData that names `source`."""
+        value = read_document(text, source)
+        try:
+            return cls._from_value(value, source)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, InvalidRequest) as error:
+            raise CorruptData(f"File {source} is no schema: {type(error).__name__}: {error}") from None
+
+    @classmethod
+    def _from_value(cls, value: dict[str, Any], source: str) -> "TableSchema":
+        options = dict(texts(value["options"], source, "options"))
+        version = integer(value.get("version", 1), source, "version")
         if version <= 1:
             options.setdefault("bucket", "1")
         if version < 3:
             options.setdefault("file.format", "orc")
         comment = value.get("comment")
-        return cls(
-            value["id"],
-            tuple(DataField.from_json(field) for field in value["fields"]),
-            value["highestFieldId"],
-            tuple(value["partitionKeys"]),
-            tuple(value["primaryKeys"]),
+        fields = tuple(DataField.from_json(field) for field in value["fields"])
+        for field in fields:
+            integer(field.id, source, "the id of a field")
+            document_text(field.name, source, "the name of a field")
+        schema = cls(
+            integer(value["id"], source, "id"),
+            fields,
+            integer(value["highestFieldId"], source, "highestFieldId"),
+            tuple(document_text(one, source, "partitionKeys") for one in value["partitionKeys"]),
+            tuple(document_text(one, source, "primaryKeys") for one in value["primaryKeys"]),
             options,
-            comment,
-            value.get("timeMillis", 0),
+            None if comment is None else document_text(comment, source, "comment"),
+            integer(value.get("timeMillis", 0), source, "timeMillis"),
         )
+        schema.fields_named((*schema.partition_keys, *schema.primary_keys))
+        numbered = _SCHEMA_FILE.fullmatch(source.rsplit("/", 1)[-1])
+        if numbered and int(numbered[1]) != schema.id:
+            raise CorruptData(f"File {source} is damaged: it says it is schema {schema.id}.")
+        return schema
 
     def to_json(self) -> str:
         value: dict[str, Any] = {
@@ -72,7 +91,7 @@ class TableSchema:
         if self.comment is not None:
             value["comment"] = self.comment
         value["timeMillis"] = self.time_ms
-        return json.dumps(value, indent=2, ensure_ascii=False)
+        return json.dumps(sealed(value, f"schema-{self.id}"), indent=2, ensure_ascii=False)
 
     @property
     def column_names(self) -> list[str]:
@@ -260,10 +279,10 @@ class SchemaFiles:
         if schema_id not in self._read:
             path = self._paths.schema(schema_id)
             try:
-                self._read[schema_id] = TableSchema.from_json(self._file_io.read_bytes(path).decode())
+                self._read[schema_id] = TableSchema.from_json(self._file_io.read_bytes(path).decode(), path)
             except NotFound:
                 raise CorruptData(f"Schema file {path} is missing, but files of the table name it.") from None
-            except (ValueError, KeyError, TypeError) as error:
+            except UnicodeDecodeError as error:
                 raise CorruptData(f"Schema file {path} is unreadable: {error}") from None
         return self._read[schema_id]
 

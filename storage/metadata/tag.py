@@ -90,7 +90,7 @@ class TagFiles:
         named = snapshot.without_others()
         if retained_ms is not None:
             named = named.with_others(_retention(retained_ms, now_ms))
-        data = named.to_json().encode()
+        data = named.to_json(f"tag-{name}").encode()
         path = self._paths.tag(name)
         if replace:
             self._file_io.overwrite(path, data)
@@ -107,7 +107,7 @@ class TagFiles:
         """Give a tag another name. Raises NotFound, or AlreadyExists if that name is taken by another snapshot."""
         tag = self.get(name)
         check_tag_name(new_name)
-        if not self._file_io.create_exclusively(self._paths.tag(new_name), tag.snapshot.to_json().encode()):
+        if not self._file_io.create_exclusively(self._paths.tag(new_name), tag.snapshot.to_json(f"tag-{new_name}").encode()):
             raise AlreadyExists(f"Tag {new_name!r} exists. Choose another name, or delete it first.")
         self._file_io.delete(self._paths.tag(name))
         return Tag(new_name, tag.snapshot)
