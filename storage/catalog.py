@@ -16,6 +16,7 @@ from .branch_set import BranchSet, Journal, MadeFrom, Publication, close, consis
 from .branch_set import undo as undo_publication
 from .clock import Clock
 from .data_types import DataField
+from .document import read_document, texts
 from .errors import AlreadyExists, InvalidRequest, NotFound
 from .file_io import FileIO, split_url
 from .identifier import MAIN_BRANCH, Identifier, check_name

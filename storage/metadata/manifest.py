@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..data_types import DataType
-from ..errors import Unsupported
+from ..errors import CorruptData, Unsupported
 from ..file_io import FileIO
 from ..format import avro
 from ..format.binary_row import EMPTY_ROW, decode
@@ -269,7 +269,13 @@ class ManifestFiles:
         def load() -> tuple[Any, ...]:
             data = self._file_io.read_bytes(path)
             with _collector_paused():
-                return tuple(build(record) for record in avro.read_records(data, path))
+                records = avro.read_records(data, path)
+                try:
+                    return tuple(build(record) for record in records)
+                except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+                    raise CorruptData(
+                        f"Manifest {path} is damaged: its records are not those of one: {type(error).__name__}: {error}"
+                    ) from None
 
         return _decoded.get((self._file_io.protocol, path), load)
 
@@ -277,7 +283,7 @@ class ManifestFiles:
         self, name: str, entries: Sequence[ManifestEntry], partition_types: Sequence[DataType], schema_id: int
     ) -> ManifestFile:
         """Write a manifest and return what a list says of it."""
-        data = avro.write_records(_MANIFEST_SCHEMA, map(_entry_record, entries), self._codec)
+        data = avro.write_records(_MANIFEST_SCHEMA, map(_entry_record, entries), self._codec, name)
         self._write(name, data, entries)
         deleted = sum(entry.kind == DELETE for entry in entries)
         partitions = [
@@ -302,7 +308,7 @@ class ManifestFiles:
             }
             for one in manifests
         ]  # fmt: skip
-        data = avro.write_records(_LIST_SCHEMA, records, self._codec)
+        data = avro.write_records(_LIST_SCHEMA, records, self._codec, name)
         self._write(name, data, manifests)
         return len(data)
 

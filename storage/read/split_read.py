@@ -12,8 +12,9 @@ from types import MappingProxyType
 import numpy as np
 import pyarrow as pa
 
-from ..data_types import DataField, arrow_schema
-from ..format.data_file import MOST_BATCH_ROWS, DataFileReader, RowRange
+from ..data_types import DataField, DataType, arrow_schema
+from ..errors import CorruptData
+from ..format.data_file import MOST_BATCH_ROWS, DataFileReader, ExpectedFile, RowRange
 from ..format.deletion_vector import DeletionVector
 from ..format.open_data_file import open_reader
 from ..lsm.merge import RunCursor, comparable_key, merge_sorted_runs, within_keys, without_deletes
@@ -88,6 +89,8 @@ class _SectionReader:
         directory: str,
         use_threads: bool,
         deletion_vectors: Mapping[str, DeletionVector] = _NONE,
+        *,
+        whole: bool = False,
     ) -> None:
         schema = request.store.schema
         self._deletion_vectors = deletion_vectors
@@ -102,6 +105,8 @@ class _SectionReader:
         self._partition = self._store.partition_values(partition)
         self._key_fields = schema.fields_named(schema.trimmed_primary_keys)
         self._engine = merge_engine_of(schema)
+        self._whole = whole
+        self._types: dict[int, tuple[Mapping[str, DataType], Mapping[str, pa.DataType]]] = {}
 
     def read(self, section: Section) -> Iterator[pa.RecordBatch]:
         if self._key_fields and section.needs_merge:
@@ -240,8 +245,18 @@ class _SectionReader:
                 yield pa.RecordBatch.from_arrays([self._value(batch, field, mapping) for field in self._fields], names)
 
     def _open(self, file: DataFile) -> DataFileReader:
-        types = {field.name: field.type for field in self._store.schemas.get(file.schema_id).fields}
-        return open_reader(self._store.file_io, file.external_path or f"{self._directory}/{file.name}", types)
+        types, arrow = self._types_of(file.schema_id)
+        path = file.external_path or f"{self._directory}/{file.name}"
+        expected = ExpectedFile(file.row_count, file.size_bytes, arrow, self._whole)
+        return open_reader(self._store.file_io, path, types, expected)
+
+    def _types_of(self, schema_id: int) -> tuple[Mapping[str, DataType], Mapping[str, pa.DataType]]:
+        """The types of the columns of a schema, and what they are in Arrow, with those of the keys."""
+        if schema_id not in self._types:
+            types = {field.name: field.type for field in self._store.schemas.get(schema_id).fields}
+            arrow = {name: one.to_arrow() for name, one in types.items()}
+            self._types[schema_id] = (types, arrow | {f"{KEY_PREFIX}{name}": one for name, one in arrow.items()})
+        return self._types[schema_id]
 
     def _value(self, batch: pa.RecordBatch, field: DataField, mapping: "_FileColumns") -> pa.Array:
         if field.name in self._partition:
