@@ -210,8 +210,19 @@ def check_schema(schema: TableSchema) -> None:
             raise InvalidRequest(f"The {what} names a column twice: {', '.join(keys)}.")
     for field in schema.fields:
         field.type.to_arrow()
+    _check_texts(schema)
     _check_keys(schema)
     _check_buckets(schema)
+
+
+def _check_texts(schema: TableSchema) -> None:
+    try:
+        schema.to_json().encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(
+            f"A name, an option or a comment holds half of a character (a lone surrogate), {error.object[error.start]!r}, "
+            "which no file can."
+        ) from None
 
 
 def _declared(schema: TableSchema, name: str, what: str) -> DataField:

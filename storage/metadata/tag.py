@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import AlreadyExists, NotFound
 from ..file_io import FileIO
-from ..identifier import check_tag_name
+from ..identifier import check_file_name, check_tag_name
 from ..paths import TablePaths
 from .snapshot import Snapshot
 
@@ -50,6 +50,7 @@ class TagFiles:
         self._paths = paths
 
     def find(self, name: str) -> Tag | None:
+        check_file_name(name, "tag")
         path = self._paths.tag(name)
         text = self._file_io.read_text_or_none(path)
         return None if text is None else Tag(name, Snapshot.from_json(text, path))

@@ -291,7 +291,7 @@ class TableWrite:
         bucket = int(self._buckets(one)[0]) if self._options.bucket > 1 else 0
         place = self._places.get((partition, bucket))
         if place is None:
-            path = partition_path(self._partition_fields, values, self._options)
+            path = partition_path(self._partition_fields, values, self._options, for_writing=True)
             first = self._first_sequence_number(partition, bucket)
             directory = self._store.paths.bucket(path, bucket)
             place = self._places[partition, bucket] = _Place(
