@@ -239,7 +239,8 @@ class _DecodedFiles:
             self._size = 0
 
 
-_decoded = _DecodedFiles(capacity=200_000)
+_CAPACITY = 200_000
+_decoded = _DecodedFiles(_CAPACITY)
 
 
 def forget() -> None:
@@ -250,10 +251,12 @@ def forget() -> None:
 class ManifestFiles:
     """Reads and writes the manifests of a table (all branches share them)."""
 
-    def __init__(self, file_io: FileIO, paths: TablePaths, codec: str) -> None:
+    def __init__(self, file_io: FileIO, paths: TablePaths, codec: str, *, from_disk: bool = False) -> None:
+        """`from_disk`: what other tables of the process have read before is not believed."""
         self._file_io = file_io
         self._paths = paths
         self._codec = codec
+        self._own = _DecodedFiles(_CAPACITY) if from_disk else None
 
     def read_list(self, name: str) -> tuple[ManifestFile, ...]:
         """The manifests of a manifest list, in order."""
@@ -277,7 +280,7 @@ class ManifestFiles:
                         f"Manifest {path} is damaged: its records are not those of one: {type(error).__name__}: {error}"
                     ) from None
 
-        return _decoded.get((self._file_io.protocol, path), load)
+        return (self._own or _decoded).get((self._file_io.protocol, path), load)
 
     def write(
         self, name: str, entries: Sequence[ManifestEntry], partition_types: Sequence[DataType], schema_id: int
@@ -316,7 +319,7 @@ class ManifestFiles:
         path = self._paths.manifest(name)
         self._file_io.write_bytes(path, data)
         # The next commit reads it.
-        _decoded.put((self._file_io.protocol, path), tuple(decoded))
+        (self._own or _decoded).put((self._file_io.protocol, path), tuple(decoded))
 
 
 def _checked_entry(record: dict[str, Any]) -> ManifestEntry:

@@ -109,8 +109,11 @@ def _read(text: str, source: str) -> dict[str, Any]:
         number = json.loads(text)["id"]
     except (ValueError, LookupError, TypeError, RecursionError):
         number = None
-    # A tag may be a copy of the file, byte by byte.
-    return document.read_document(text, source, source.rsplit("/", 1)[-1], f"snapshot-{number}")
+    try:
+        # A tag may be a copy of the file, byte by byte.
+        return document.read_document(text, source, source.rsplit("/", 1)[-1], f"snapshot-{number}")
+    except CorruptData as error:
+        raise CorruptData(f"{source} is not a readable snapshot: {error}") from None
 
 
 _FIELDS = [one for one in fields(Snapshot) if "key" in one.metadata]
