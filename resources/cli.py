@@ -15,7 +15,7 @@ import click
 from rich.progress import Progress
 
 from lineage import dot, mermaid, rebuild, rows, text_tree, trace
-from storage import BATCH_COMMIT_IDENTIFIER, InvalidRequest, StorageError, Table
+from storage import BATCH_COMMIT_IDENTIFIER, CorruptData, InvalidRequest, StorageError, Table
 
 from .parameters import Duration, OrderedGroup, Timestamp, partition_values
 from .quick_reads import run_query
@@ -516,8 +516,14 @@ def remove_orphan_files(session: Session, table: str, older_than: timedelta, dry
 @click.option("--deep", is_flag=True, help="Read the data files as well.")
 @click.pass_obj
 def check(session: Session, table: str, deep: bool) -> None:
-    """Walk all snapshots, tags and branches of a table and report whatever is broken. Exit code 1 if anything is."""
-    broken = session.table(table).check(deep=deep)
+    """Walk all snapshots, tags and branches of a table, and the journals of the warehouse, and report whatever is broken.
+    Exit code 1 if anything is."""
+    try:
+        broken = [*session.table(table).check(deep=deep), *session.catalog.check()]
+    except CorruptData as error:
+        # What is damaged is needed to open the table at all.
+        click.echo(f"{table}: {error}")
+        sys.exit(1)
     for one in broken:
         click.echo(one)
     click.echo(f"{table} is sound." if not broken else f"{len(broken)} invariants of {table} are broken.")

@@ -314,6 +314,19 @@ class Journal:
                 found.append(Publication.from_json(name.removeprefix(_OPEN), text))
         return found
 
+    def damaged(self) -> list[tuple[str, str]]:
+        """The journals that cannot be read, and why."""
+        found = []
+        for name in sorted(self._names()):
+            path = f"{self._directory}/{name}"
+            try:
+                text = self._file_io.read_text_or_none(path)
+                if text is not None:
+                    Publication.from_json(name.split("-", 1)[1], text)
+            except CorruptData as error:
+                found.append((path, str(error)))
+        return found
+
     def refuse_open(self, tables: Sequence[str]) -> None:
         """Raise CommitConflict if a publication of one of the tables is open."""
         for publication in self.all_open():

@@ -22,6 +22,7 @@ from .file_io import FileIO, split_url
 from .identifier import MAIN_BRANCH, Identifier, check_name
 from .lock import CatalogLock
 from .lsm.merge_engines import merge_engine_of
+from .maintain.check import BrokenInvariant
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.former_names import FormerName, former_names, write_former_names
 from .metadata.main_branch import find_main
@@ -242,6 +243,10 @@ class Catalog:
         return Notes(self._file_io, posixpath.join(self._root, f".{check_name(kind, 'kind of notes')}"))
 
     # --- several tables
+
+    def check(self) -> list[BrokenInvariant]:
+        """The files of the warehouse that belong to no table and cannot be read: journals of publications."""
+        return [BrokenInvariant(path, what) for path, what in self._journal.damaged()]
 
     @property
     def _journal(self) -> Journal:

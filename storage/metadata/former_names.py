@@ -8,6 +8,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .. import document
+from ..document import integer, read_document, sealed
 from ..errors import CorruptData
 from ..file_io import FileIO
 
@@ -27,7 +29,11 @@ def former_names(file_io: FileIO, root: str) -> list[FormerName]:
     path = f"{root}/{_FILE}"
     try:
         text = file_io.read_text_or_none(path)
-        return [] if text is None else [FormerName(str(name), int(until)) for name, until in json.loads(text)]
+        if text is None:
+            return []
+        # Earlier versions wrote the list alone.
+        rows = json.loads(text) if text.startswith("[") else read_document(text, path).get("names")
+        return [FormerName(document.text(name, path, "a name"), integer(until, path, "a time")) for name, until in rows]
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise CorruptData(f"{path} does not list names: {error}") from None
 
@@ -35,4 +41,4 @@ def former_names(file_io: FileIO, root: str) -> list[FormerName]:
 def write_former_names(file_io: FileIO, root: str, names: Sequence[FormerName]) -> None:
     """Write the list anew."""
     rows = [[one.name, one.until_ms] for one in names]
-    file_io.overwrite(f"{root}/{_FILE}", json.dumps(rows).encode())
+    file_io.overwrite(f"{root}/{_FILE}", json.dumps(sealed({"names": rows}, _FILE)).encode())

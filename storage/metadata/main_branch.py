@@ -18,18 +18,22 @@ def find_main(file_io: FileIO, root: str) -> TablePaths:
     text = file_io.read_text_or_none(path)
     if text is None:
         return TablePaths(root, MAIN_BRANCH)
-    name, _, checksum = text.strip().partition("\n")
-    if checksum and checksum != _checksum(name):
+    checksum, has_checksum, name = text.strip().partition("\n")
+    if has_checksum and checksum != _checksum(name):
         raise CorruptData(f"{path} is damaged: the name in it does not have the checksum that it names.")
     try:
-        return TablePaths(root, check_branch_name(name))
+        # Earlier versions wrote the name alone.
+        paths = TablePaths(root, check_branch_name(name or checksum))
     except InvalidRequest as error:
         raise CorruptData(f"{path} names no branch: {error}") from None
+    if not has_checksum and not file_io.exists(paths.schema(0)):
+        raise CorruptData(f"{path} is damaged: there is no branch {paths.branch!r}.")
+    return paths
 
 
 def name_main(file_io: FileIO, branch: TablePaths) -> None:
     """Make a branch the table's main, at once."""
-    file_io.overwrite(branch.main_branch_file, f"{branch.branch}\n{_checksum(branch.branch)}\n".encode())
+    file_io.overwrite(branch.main_branch_file, f"{_checksum(branch.branch)}\n{branch.branch}\n".encode())
 
 
 def _checksum(name: str) -> str:
