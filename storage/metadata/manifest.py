@@ -256,11 +256,17 @@ class ManifestFiles:
         self._file_io = file_io
         self._paths = paths
         self._codec = codec
+        # What whoever lists them says of manifests.
+        self._sizes: dict[str, int] = {}
         self._own = _DecodedFiles(_CAPACITY) if from_disk else None
 
-    def read_list(self, name: str) -> tuple[ManifestFile, ...]:
-        """The manifests of a manifest list, in order."""
-        return self._read(name, _manifest_file)
+    def read_list(self, name: str, size_bytes: int | None = None) -> tuple[ManifestFile, ...]:
+        """The manifests of a manifest list, in order. `size_bytes`: what the snapshot says of its size."""
+        if size_bytes is not None:
+            self._sizes[name] = size_bytes
+        listed: tuple[ManifestFile, ...] = self._read(name, _manifest_file)
+        self._sizes.update((one.name, one.size_bytes) for one in listed)
+        return listed
 
     def read(self, name: str) -> tuple[ManifestEntry, ...]:
         """The entries of a manifest, in order. Raises Unsupported for entries that cannot be understood."""
@@ -271,6 +277,10 @@ class ManifestFiles:
 
         def load() -> tuple[Any, ...]:
             data = self._file_io.read_bytes(path)
+            if len(data) != self._sizes.get(name, len(data)):
+                raise CorruptData(
+                    f"Manifest {path} is damaged: it has {len(data)} bytes instead of {self._sizes[name]}."
+                )
             with _collector_paused():
                 records = avro.read_records(data, path)
                 try:

@@ -53,7 +53,7 @@ def build(directory: Path) -> tuple[list[Place], dict[str, list[tuple[str, Answe
     catalog = Catalog(warehouse, clock=clock, options={"table-default.manifest.compression": "zstd"})
     schema = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.float64()), ("text", pa.string())])
 
-    def rows(first: int, count: int = 40) -> pa.Table:
+    def rows(first: int, count: int = 24) -> pa.Table:
         ids = range(first, first + count)
         return pa.table(
             {
@@ -64,13 +64,13 @@ def build(directory: Path) -> tuple[list[Place], dict[str, list[tuple[str, Answe
 
     for name, file_format in (("parquet", "parquet"), ("orc", "orc"), ("avro", "avro")):
         keyed = catalog.create_table(
-            f"a.keyed_{name}", schema, primary_key=["day", "id"], partition_by=["day"],
+            f"a.keyed_{name}", schema, primary_key=["id"],
             options={
                 "bucket": 1, "write-only": True, "changelog-producer": "input", "file.format": file_format,
                 "changelog.num-retained.max": 10, "snapshot.num-retained.min": 1,
             },
         )  # fmt: skip
-        for number in range(3):
+        for number in range(2):
             clock.advance_ms(1000)
             keyed.write(rows(number * 10))
         keyed.tags.create("first", snapshot_id=1)
@@ -82,9 +82,9 @@ def build(directory: Path) -> tuple[list[Place], dict[str, list[tuple[str, Answe
         keyed.alter(SetOptions({"write-buffer-size": "64 mb"}))
         keyed.write(rows(7, 8))
         keyed.compact(full=True)
-        keyed.expire(retain_last=4)
-        keyed.consumers.reset("reader", 4)
-        keyed.consumers.reset("other", 5)
+        keyed.expire(retain_last=3)
+        keyed.consumers.reset("reader", 3)
+        keyed.consumers.reset("other", 4)
         plain = catalog.create_table(
             f"a.plain_{name}", schema, options={"file.format": file_format, "write-only": True}
         )
