@@ -176,11 +176,11 @@ class TableWrite:
 
     def _refuse_long_partitions(self, table: pa.Table) -> None:
         """Raise InvalidRequest for values that make no directory name, before any file is written."""
-        for field in self._partition_fields:
-            column = table.column(field.name)
-            if field.type.is_text and (pc.max(pc.binary_length(column)).as_py() or 0) > _SHORT_PARTITION_BYTES:
+        for one in self._partition_fields:
+            column = table.column(one.name)
+            if one.type.is_text and (pc.max(pc.binary_length(column)).as_py() or 0) > _SHORT_PARTITION_BYTES:
                 for value in pc.unique(column).to_pylist():
-                    partition_path([field], [value], self._options, for_writing=True)
+                    partition_path([one], [value], self._options, for_writing=True)
 
     def _without_ignored(self, table: pa.Table, kinds: np.ndarray | None) -> tuple[pa.Table, np.ndarray | None]:
         if kinds is None:

@@ -29,8 +29,6 @@ from tests.scale import amount
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "paimon" / "tables" / "jv_dv"
 MUTATIONS = 2_000
 OURS, FOREIGN = "ours", "foreign"
-# Where nothing is written that another file of the kind could be taken for.
-_HINTS = ("hint",)
 
 
 @dataclass(frozen=True)
@@ -328,7 +326,7 @@ class Bench:
 
 def table_of(outcomes: list[Outcome]) -> str:
     """The counts, as they stand in the docs."""
-    lines = ["| file | mutations | error by name | equal rows | other rows | of them a line of `check` |", "|---|---|---|---|---|---|"]
+    lines = ["| file | mutations | error by name | equal rows | other rows | a line of `check` |", "|---|---|---|---|---|---|"]
     kinds = sorted({(one.place.writer != OURS, one.place.kind) for one in outcomes})
     for foreign, kind in kinds:
         of = [one for one in outcomes if (one.place.writer != OURS, one.place.kind) == (foreign, kind)]
