@@ -137,9 +137,7 @@ def check_types(schema: pa.Schema, expected: ExpectedFile, path: str) -> None:
     for field in schema if expected.types is not None else ():
         wanted = (expected.types or {}).get(field.name)
         if wanted is not None and _kind(wanted) != _kind(field.type):
-            raise CorruptData(
-                f"Data file {path} is damaged: its column {field.name!r} is {field.type}, not {wanted}."
-            )
+            raise CorruptData(f"Data file {path} is damaged: its column {field.name!r} is {field.type}, not {wanted}.")
 
 
 def _kind(one: pa.DataType) -> tuple[object, ...]:

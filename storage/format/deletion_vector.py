@@ -44,4 +44,6 @@ class DeletionVector:
         try:
             return np.asarray(BitMap.deserialize(body[4:]).to_array(), dtype=np.int64)
         except (ValueError, MemoryError) as error:
-            raise CorruptData(f"The deletion vector at {self.offset} of index file {self.path} is none: {error}") from None
+            raise CorruptData(
+                f"The deletion vector at {self.offset} of index file {self.path} is none: {error}"
+            ) from None

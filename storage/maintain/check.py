@@ -178,9 +178,7 @@ class _BranchCheck:
             entries = live_files((*base, *delta), lambda name: read[name] or ())
             count = sum(entry.file.row_count for entry in entries)
             if count != snapshot.total_record_count:
-                self._broken(
-                    where, f"totalRecordCount is {snapshot.total_record_count}, its files hold {count} rows"
-                )
+                self._broken(where, f"totalRecordCount is {snapshot.total_record_count}, its files hold {count} rows")
             self._places(where, entries)
             self._indexes(where, snapshot, entries)
         self._each(entries, lambda entry: self._data_file(where, entry, is_changelog=False))
@@ -267,7 +265,9 @@ class _BranchCheck:
             self._file(where, index.path, index.size_bytes)
             for file, vector in index.vectors.items():
                 if file not in rows:
-                    self._broken(where, f"a deletion vector of {index.path} is of {file}, which the snapshot does not have")
+                    self._broken(
+                        where, f"a deletion vector of {index.path} is of {file}, which the snapshot does not have"
+                    )
                 elif self._deep:
                     positions = self._report.attempt(where, lambda: vector.read(store.file_io))  # noqa: B023
                     if positions is not None and len(positions) and positions[-1] >= rows[file]:

@@ -32,9 +32,9 @@ def former_names(file_io: FileIO, root: str) -> list[FormerName]:
         if text is None:
             return []
         # Earlier versions wrote the list alone.
-        rows = json.loads(text) if text.startswith("[") else read_document(text, path).get("names")
+        rows = json.loads(text) if text.startswith("[") else read_document(text, path)["names"]
         return [FormerName(document.text(name, path, "a name"), integer(until, path, "a time")) for name, until in rows]
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
         raise CorruptData(f"{path} does not list names: {error}") from None
 
 

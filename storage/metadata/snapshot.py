@@ -67,7 +67,7 @@ class Snapshot:
             raise MainReplaced(
                 f"Main has been replaced with branch {value[_REPLACED_BY]!r} since the table was opened. Open it again."
             )
-        values = {one.name: value.get(one.metadata["key"]) for one in _FIELDS}
+        values: dict[str, Any] = {one.name: value.get(one.metadata["key"]) for one in _FIELDS}
         missing = [one.metadata["key"] for one in _FIELDS if one.metadata["required"] and values[one.name] is None]
         if missing:
             raise CorruptData(f"{source} is not a readable snapshot: {', '.join(missing)} is missing.")

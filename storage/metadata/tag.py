@@ -108,7 +108,9 @@ class TagFiles:
         """Give a tag another name. Raises NotFound, or AlreadyExists if that name is taken by another snapshot."""
         tag = self.get(name)
         check_tag_name(new_name)
-        if not self._file_io.create_exclusively(self._paths.tag(new_name), tag.snapshot.to_json(f"tag-{new_name}").encode()):
+        if not self._file_io.create_exclusively(
+            self._paths.tag(new_name), tag.snapshot.to_json(f"tag-{new_name}").encode()
+        ):
             raise AlreadyExists(f"Tag {new_name!r} exists. Choose another name, or delete it first.")
         self._file_io.delete(self._paths.tag(name))
         return Tag(new_name, tag.snapshot)

@@ -123,9 +123,16 @@ def main() -> None:
             table.write(content.slice(count // 2, count // 4))
             measure(f"{file_format}: scan with a merge", lambda table=table: table.to_arrow())
             if file_format == "parquet":
-                measure("parquet: DuckDB, every column", lambda table=plain: by_duckdb(table, "SELECT max(COLUMNS(*)) FROM a.t"))
-                measure("parquet: DuckDB, one column", lambda table=plain: by_duckdb(table, "SELECT max(number) FROM a.t"))
-        small = catalog.create_table("a.small", content.schema, primary_key=["id"], options={"bucket": 1, "write-only": True})
+                measure(
+                    "parquet: DuckDB, every column",
+                    lambda table=plain: by_duckdb(table, "SELECT max(COLUMNS(*)) FROM a.t"),
+                )
+                measure(
+                    "parquet: DuckDB, one column", lambda table=plain: by_duckdb(table, "SELECT max(number) FROM a.t")
+                )
+        small = catalog.create_table(
+            "a.small", content.schema, primary_key=["id"], options={"bucket": 1, "write-only": True}
+        )
         measure("parquet: 20 commits of 10 rows", lambda: [small.write(content.slice(0, 10)) for _ in range(20)])
         many = catalog.create_table_like("a.many", "a.small")
         for _ in range(20):

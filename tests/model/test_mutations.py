@@ -326,7 +326,10 @@ class Bench:
 
 def table_of(outcomes: list[Outcome]) -> str:
     """The counts, as they stand in the docs."""
-    lines = ["| file | mutations | error by name | equal rows | other rows | a line of `check` |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| file | mutations | error by name | equal rows | other rows | a line of `check` |",
+        "|---|---|---|---|---|---|",
+    ]
     kinds = sorted({(one.place.writer != OURS, one.place.kind) for one in outcomes})
     for foreign, kind in kinds:
         of = [one for one in outcomes if (one.place.writer != OURS, one.place.kind) == (foreign, kind)]
@@ -352,7 +355,8 @@ def test_damaged_files_are_noticed(tmp_path: Path) -> None:
     seeds = [int(one)] if one else range(0, MUTATIONS, step)
     failed = [(seed, outcome) for seed in seeds if (outcome := bench.mutate(seed)).failure]
     assert not failed, "\n".join(
-        f"SNAPLINE_TEST_SEED={seed}: {one.place.kind}, {one.harm}: {one.failure} ({one.place.path})" for seed, one in failed
+        f"SNAPLINE_TEST_SEED={seed}: {one.place.kind}, {one.harm}: {one.failure} ({one.place.path})"
+        for seed, one in failed
     )
 
 
