@@ -306,7 +306,12 @@ class Bench:
             failure = failure or lines[0]
         if result == "other rows" and place.writer == OURS:
             failure = failure or "other rows"
-        if result == "noticed" and not in_check and place.kind not in ("journal", "catalog options"):
+        if (
+            result == "noticed"
+            and place.writer == OURS
+            and not in_check
+            and place.kind not in ("journal", "catalog options")
+        ):
             failure = failure or f"check does not tell: {lines}"
         return Outcome(place, harm, "equal" if same else result, in_check, failure)
 
