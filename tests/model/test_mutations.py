@@ -356,7 +356,7 @@ def table_of(outcomes: list[Outcome]) -> str:
 def test_damaged_files_are_noticed(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     one = os.environ.get("SNAPLINE_TEST_SEED")
-    step = amount(6, 1)
+    step = amount(10, 1)
     seeds = [int(one)] if one else range(0, MUTATIONS, step)
     failed = [(seed, outcome) for seed in seeds if (outcome := bench.mutate(seed)).failure]
     assert not failed, "\n".join(
