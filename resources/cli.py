@@ -15,7 +15,7 @@ import click
 from rich.progress import Progress
 
 from lineage import LineageUnavailable, dot, mermaid, rows, sources_of, text_tree, trace
-from storage import BATCH_COMMIT_IDENTIFIER, FailedWork, InvalidRequest, StorageError, Table
+from storage import BATCH_COMMIT_IDENTIFIER, CorruptData, FailedWork, InvalidRequest, StorageError, Table
 
 from .parameters import Duration, OrderedGroup, Timestamp, partition_values
 from .quick_reads import run_query
@@ -522,10 +522,15 @@ def remove_orphan_files(session: Session, table: str, older_than: timedelta, dry
 @click.option("--deep", is_flag=True, help="Read the data files as well.")
 @click.pass_obj
 def check(session: Session, table: str, deep: bool) -> None:
-    """Walk all snapshots, tags and branches of a table and report whatever is broken, and what has failed after
-    commits. Exit code 1 if there is any of either.
+    """Walk all snapshots, tags and branches of a table, and the journals of the warehouse, and report whatever is broken,
+    and what has failed after commits. Exit code 1 if there is any of either.
     """
-    broken = session.table(table).check(deep=deep)
+    try:
+        broken = [*session.table(table).check(deep=deep), *session.catalog.check()]
+    except CorruptData as error:
+        # What is damaged is needed to open the table at all.
+        click.echo(f"{table}: {error}")
+        sys.exit(1)
     for one in broken:
         click.echo(one)
     failed = sum(isinstance(one, FailedWork) for one in broken)

@@ -84,6 +84,10 @@ def run_query(session: Session, sql: str, open_table: Callable[[str], Table] | N
         return connection.sql(sql).to_arrow_table()
     except duckdb.Error as error:
         raise InvalidRequest(f"DuckDB cannot run the query: {error}") from None
+    except RecursionError:
+        raise InvalidRequest(
+            "The query is nested too deeply: a few hundred conditions in a row can be read. Write IN (…) instead of OR."
+        ) from None
     finally:
         connection.close()
 

@@ -17,12 +17,14 @@ from .branch_set import BranchSet, MadeFrom, clean_up, consistent_view, finish
 from .branch_set import undo as undo_publication
 from .clock import Clock
 from .data_types import DataField
+from .document import read_document, texts
 from .errors import AlreadyExists, InvalidRequest, NotFound
 from .file_io import FileIO, split_url
 from .identifier import MAIN_BRANCH, Identifier, check_name
 from .journal import UNDONE, Journal, Publication
 from .lock import CatalogLock
 from .lsm.merge_engines import merge_engine_of
+from .maintain.check import BrokenInvariant
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.former_names import FormerName, former_names, write_former_names
 from .metadata.main_branch import find_main
@@ -71,7 +73,7 @@ class Catalog:
     def _settle_options(self, given: Mapping[str, str]) -> dict[str, str]:
         path = posixpath.join(self._root, _OPTIONS_FILE)
         text = self._file_io.read_text_or_none(path)
-        stored: dict[str, str] | None = None if text is None else json.loads(text)
+        stored = None if text is None else texts(read_document(text, path), path, "an option")
         if stored is None:
             if given and not self._file_io.create_exclusively(path, _json(given)):
                 return self._settle_options(given)
@@ -246,6 +248,10 @@ class Catalog:
         return Notes(self._file_io, posixpath.join(self._root, f".{check_name(kind, 'kind of notes')}"))
 
     # --- several tables
+
+    def check(self) -> list[BrokenInvariant]:
+        """The files of the warehouse that belong to no table and cannot be read: journals of publications."""
+        return [BrokenInvariant(path, what) for path, what in self._journal.damaged()]
 
     @property
     def _journal(self) -> Journal:

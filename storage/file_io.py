@@ -21,7 +21,7 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from .clock import Clock
-from .errors import NotFound, StorageError, Unsupported
+from .errors import CorruptData, NotFound, StorageError, Unsupported
 from .lock import CatalogLock
 from .store_errors import NO_HARD_LINKS, is_missing_bucket, store_call
 
@@ -83,11 +83,13 @@ class FileIO:
             raise NotFound(f"File {path} does not exist.") from None
 
     def read_text_or_none(self, path: str) -> str | None:
-        """The whole file as text, or None if there is none."""
+        """The whole file as text, or None if there is none. Raises CorruptData for what is no text."""
         try:
             return self.read_bytes(path).decode()
         except NotFound:
             return None
+        except UnicodeDecodeError as error:
+            raise CorruptData(f"File {path} is damaged: it is no text: {error}") from None
 
     @store_call("create")
     def create_exclusively(self, path: str, data: bytes, *, in_existing: bool = False) -> bool:

@@ -10,6 +10,8 @@ MAIN_BRANCH = "main"
 RESERVED_TAGS = "snapline-"
 HOLD_PREFIX = f"{RESERVED_TAGS}hold-"
 PUBLICATION_PREFIX = f"{RESERVED_TAGS}publication-"
+# File systems take 255; what stands around a name, and the names of temporary files, needs some of them.
+MOST_NAME_BYTES = 200
 _NAME = re.compile(r"[^\s./\\$%:*?\"<>|'`\x00-\x1f]+(?: +[^\s./\\$%:*?\"<>|'`\x00-\x1f]+)*")
 
 
@@ -74,8 +76,26 @@ class SnapshotRef:
         return f"{self.table_name}@{self.snapshot_id}"
 
 
+def check_file_name(name: str, what: str) -> str:
+    """Return `name` if it can be part of a file's name on every store; raise InvalidRequest otherwise."""
+    if "\0" in name:
+        raise InvalidRequest(f"{name!r} cannot name a {what}: it holds a NUL character.")
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise InvalidRequest(
+            f"{name!r} cannot name a {what}: it holds half of a character (a lone surrogate), which no file name can."
+        ) from None
+    if size > MOST_NAME_BYTES:
+        raise InvalidRequest(
+            f"{name[:40]!r}… cannot name a {what}: it has {size} bytes, at most {MOST_NAME_BYTES} fit into a file's name."
+        )
+    return name
+
+
 def check_name(name: str, what: str) -> str:
     """Return `name` if it can be a directory name on every store; raise InvalidRequest otherwise."""
+    check_file_name(name, what)
     if not _NAME.fullmatch(name):
         raise InvalidRequest(
             f"{name!r} cannot name a {what}: use letters, digits, underscores and hyphens; "
@@ -94,6 +114,7 @@ def check_branch_name(name: str, *, may_be_main: bool = False) -> str:
 
 def check_tag_name(name: str) -> str:
     """Return `name` if it can name a tag: not blank, not only digits (those are snapshot ids), no slash."""
+    check_file_name(name, "tag")
     if not name.strip() or "/" in name or "\\" in name or name in (".", ".."):
         raise InvalidRequest(f"{name!r} cannot name a tag: it must not be blank or contain a slash.")
     if name.isdigit():

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
+from .document import integer, read_document, sealed, text, texts
 from .errors import CommitConflict, CorruptData
 from .file_io import FileIO
 from .identifier import PUBLICATION_PREFIX
@@ -57,19 +58,22 @@ class Publication:
             "replaces": self.replaces, "adopted": dict(self.adopted),
             "properties": {name: dict(properties) for name, properties in self.properties.items()},
         }  # fmt: skip
-        return json.dumps(value, indent=2)
+        return json.dumps(sealed(value, self.name), indent=2)
 
     @classmethod
-    def from_json(cls, name: str, text: str, source: str) -> "Publication":
+    def from_json(cls, name: str, content: str, source: str) -> "Publication":
         """Read a journal file. Raises CorruptData that names `source`."""
-        try:
-            value = json.loads(text)
-            return cls(
-                name, str(value["branch"]), dict(value["before"]), bool(value["discardMain"]),
-                bool(value.get("replaces", False)), dict(value.get("adopted", {})), dict(value.get("properties", {})),
-            )  # fmt: skip
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise CorruptData(f"{source} is not a readable publication: {error}") from None
+        value = read_document(content, source, name)
+        before, adopted, properties = (value.get(key, {}) for key in ("before", "adopted", "properties"))
+        if not all(isinstance(part, dict) for part in (before, adopted, properties)) or not name.isdigit():
+            raise CorruptData(f"File {source} is damaged: it describes no publication.")
+        return cls(
+            name, text(value.get("branch"), source, "branch"),
+            {key: None if part is None else integer(part, source, "before") for key, part in before.items()},
+            value.get("discardMain") is True, value.get("replaces") is True,
+            {key: integer(part, source, "adopted") for key, part in adopted.items()},
+            {key: texts(part, source, "properties") for key, part in properties.items()},
+        )  # fmt: skip
 
 
 class Journal:
@@ -92,12 +96,12 @@ class Journal:
         number = max((int(name.split("-")[1]) for name in self._names()), default=0) + 1
         while True:
             publication = replace(wanted, name=f"{number:08d}")
-            path, text = f"{self._directory}/{_OPEN}{publication.name}", publication.to_json().encode()
-            if self._file_io.create_exclusively(path, text):
+            path, content = f"{self._directory}/{_OPEN}{publication.name}", publication.to_json().encode()
+            if self._file_io.create_exclusively(path, content):
                 if self.outcome(publication) is None:
                     break
                 # Begun and ended while this one slept.
-                self._file_io.delete_if(path, text)
+                self._file_io.delete_if(path, content)
             number += 1
         return publication
 
@@ -111,14 +115,14 @@ class Journal:
     def outcome(self, publication: Publication) -> Outcome | None:
         """How a publication ends; None as long as that is open."""
         path = f"{self._directory}/{_OUTCOME}{publication.name}"
-        text = self._file_io.read_text_or_none(path)
-        if text is None:
+        said = self._file_io.read_text_or_none(path)
+        if said is None:
             is_closed = self._file_io.exists(f"{self._directory}/{_CLOSED}{publication.name}")
             return "published" if is_closed else None
         for outcome in get_args(Outcome):
-            if text == outcome:
+            if said == outcome:
                 return outcome
-        raise CorruptData(f"{path} says {text[:40]!r}, not how a publication ends.")
+        raise CorruptData(f"{path} says {said[:40]!r}, not how a publication ends.")
 
     def close(self, publication: Publication) -> None:
         """Say that a publication has ended as was decided."""
@@ -149,10 +153,25 @@ class Journal:
         begun = []
         for name in sorted(name for name in self._names() if name.startswith(_OPEN)):
             path = f"{self._directory}/{name}"
-            text = self._file_io.read_text_or_none(path)
-            if text is not None:
-                begun.append(Publication.from_json(name.removeprefix(_OPEN), text, path))
+            content = self._file_io.read_text_or_none(path)
+            if content is not None:
+                begun.append(Publication.from_json(name.removeprefix(_OPEN), content, path))
         return begun
+
+    def damaged(self) -> list[tuple[str, str]]:
+        """The journal's files that cannot be read, and why."""
+        damaged = []
+        for name in sorted(self._names()):
+            path = f"{self._directory}/{name}"
+            try:
+                content = self._file_io.read_text_or_none(path)
+                if content is not None and name.startswith(_OPEN):
+                    Publication.from_json(name.removeprefix(_OPEN), content, path)
+                elif content is not None and name.startswith(_OUTCOME) and content not in get_args(Outcome):
+                    raise CorruptData(f"{path} says {content[:40]!r}, not how a publication ends.")
+            except CorruptData as error:
+                damaged.append((path, str(error)))
+        return damaged
 
     def refuse_open(self, tables: Sequence[str], *, before: str | None = None, branch: str | None = None) -> None:
         """Raise CommitConflict if a publication of one of the tables is open. `before`: only those with a lower number

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from .errors import CorruptData
+from .document import read_document
 from .file_io import FileIO
 from .identifier import check_name
 
@@ -25,10 +25,7 @@ class Notes:
     def read(self, name: str) -> dict[str, Any] | None:
         """None if there is none of that name. Raises CorruptData for what is not JSON."""
         text = self._file_io.read_text_or_none(self._path(name))
-        try:
-            return None if text is None else dict(json.loads(text))
-        except (ValueError, TypeError) as error:
-            raise CorruptData(f"{self._path(name)} is not a JSON object: {error}") from None
+        return None if text is None else read_document(text, self._path(name))
 
     def create(self, name: str, document: Mapping[str, Any]) -> bool:
         """Write a document unless there is one of that name; says whether it was written."""

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from .data_types import DataField
-from .errors import Unsupported
+from .errors import InvalidRequest, Unsupported
 from .identifier import MAIN_BRANCH
 from .options import TableOptions
 from .values import cast_text, java_text
 
+# File systems take no longer names.
+_MOST_BYTES = 255
 _ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(code) for code in range(0x20)}
 
 
@@ -110,10 +112,13 @@ def escape(text: str) -> str:
     return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
 
 
-def partition_path(fields: Sequence[DataField], values: Sequence[Any], options: TableOptions) -> str:
+def partition_path(
+    fields: Sequence[DataField], values: Sequence[Any], options: TableOptions, *, for_writing: bool = False
+) -> str:
     """`k1=v1/k2=v2` for the values (as `storage.values` holds them) of a partition; empty without partitions.
 
-    The directory does not identify the partition: null, empty and blank text share one.
+    The directory does not identify the partition: null, empty and blank text share one. Whoever writes there says
+    `for_writing`: InvalidRequest for a value that makes no directory name is raised before anything is written.
     """
     parts = []
     for field, value in zip(fields, values, strict=True):
@@ -125,5 +130,11 @@ def partition_path(fields: Sequence[DataField], values: Sequence[Any], options: 
         shown = None if value is None else text(field.type, value)
         if shown is None or not shown.strip():
             shown = options.partition_default_name
-        parts.append(f"{escape(field.name)}={escape(shown)}")
+        part = f"{escape(field.name)}={escape(shown)}"
+        if for_writing and len(part.encode(errors="replace")) > _MOST_BYTES:
+            raise InvalidRequest(
+                f"A value of partition column {field.name!r} is too long, {shown[:40]!r}…: its directory would have a name "
+                f"of more than {_MOST_BYTES} bytes."
+            )
+        parts.append(part)
     return "/".join(parts)

@@ -20,6 +20,7 @@ from .data_types import DataType
 from .errors import InvalidRequest
 
 _NANOS_PER = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_LARGEST_EXPONENT = 40
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
 
@@ -57,14 +58,48 @@ def to_arrow(values: Sequence[Any], data_type: DataType) -> pa.Array:
 def from_literal(literal: Any, data_type: DataType) -> Any:
     """The value that a user meant by a Python literal. Raises InvalidRequest if it does not fit the type.
 
-    Takes the obvious Python objects, and text for dates, times, timestamps and decimals.
+    Takes the obvious Python objects, and text for dates, times, timestamps and decimals. A number that the type has no
+    place for raises OutOfRange, which is an InvalidRequest.
     """
     if literal is None:
         return None
     try:
-        return _from_literal(literal, data_type)
+        value = _from_literal(literal, data_type)
+        limits = bounds_of(data_type)
+        if limits is None or limits[0] <= value <= limits[1]:
+            # Arrow is asked as well: it is what the value will be compared in.
+            to_arrow([value], data_type)
+            return value
     except (ValueError, TypeError, ArithmeticError, pa.ArrowException) as error:
-        raise InvalidRequest(f"{literal!r} is not a value of type {data_type}: {error}") from None
+        raise InvalidRequest(f"{_short(literal)} is not a value of type {data_type}: {error}") from None
+    raise OutOfRange(
+        f"{_short(literal)} is not a value of type {data_type}: those go from {limits[0]} to {limits[1]}.",
+        above=value > limits[1],
+    )
+
+
+class OutOfRange(InvalidRequest):
+    """A number that is larger, or smaller, than any that a type has."""
+
+    def __init__(self, message: str, above: bool = True) -> None:
+        super().__init__(message)
+        self.above = above
+
+
+def bounds_of(data_type: DataType) -> tuple[Any, Any] | None:
+    """The smallest and the largest value of a type of exact numbers; None for other types."""
+    if data_type.is_integer:
+        high = 2 ** (data_type.to_arrow().bit_width - 1)
+        return -high, high - 1
+    if data_type.root == "DECIMAL":
+        largest = decimal.Decimal((0, (9,) * data_type.precision, -data_type.scale))
+        return largest.copy_negate(), largest
+    return None
+
+
+def _short(literal: Any) -> str:
+    shown = repr(literal)
+    return shown if len(shown) <= 60 else f"{shown[:60]}…"
 
 
 def _from_literal(literal: Any, data_type: DataType) -> Any:
@@ -76,13 +111,19 @@ def _from_literal(literal: Any, data_type: DataType) -> Any:
         return literal
     if data_type.is_integer:
         number = decimal.Decimal(literal) if not isinstance(literal, bool) else None
+        if number is not None and number.is_finite() and number.adjusted() > _LARGEST_EXPONENT:
+            # To write its digits down could take all memory; so much is larger than any number of a column.
+            return 10**_LARGEST_EXPONENT * (-1 if number < 0 else 1)
         if number is None or number != int(number):
             raise ValueError("not a whole number")
         return int(number)
     if data_type.is_float:
         return float(literal)
     if data_type.root == "DECIMAL":
-        return decimal.Decimal(str(literal))
+        number = decimal.Decimal(str(literal))
+        if not number.is_finite():
+            raise ValueError("not a number")
+        return number
     if data_type.is_text:
         if not isinstance(literal, str):
             raise ValueError("not text")

@@ -31,6 +31,9 @@ _SQL_TYPES: list[tuple[Callable[[pa.DataType], bool], str]] = [
     (pa.types.is_binary, "BINARY"),
 ]  # fmt: skip
 
+# With more of them the time to simplify them, which grows with their square, is more than what it saves.
+_MOST_CONDITIONS = 150
+
 
 @dataclass(frozen=True)
 class Input:
@@ -121,6 +124,9 @@ def _pruned(tree: exp.Expr, inputs: list[Input]) -> list[Input]:
     schema: dict[str, Any] = {
         one.view: {field.name: sql_type(field.type) for field in one.source.schema} for one in inputs
     }
+    conditions = sum(1 for _ in tree.find_all(exp.Connector))
+    if conditions > 10 * _MOST_CONDITIONS:
+        return inputs
     try:
         analysed = qualify(tree.copy(), schema=schema, dialect=SnaplineSql, identify=False)
     except OptimizeError as error:
@@ -128,6 +134,8 @@ def _pruned(tree: exp.Expr, inputs: list[Input]) -> list[Input]:
         return inputs
     except SqlglotError:
         # The engine will say what is wrong with it, if anything is.
+        return inputs
+    if conditions > _MOST_CONDITIONS:
         return inputs
     try:
         analysed = pushdown_predicates(simplify(analysed, dialect=SnaplineSql), dialect=SnaplineSql)

@@ -29,6 +29,7 @@ from storage.sql.dialect import (
     SnaplineSql,
     UseCatalog,
 )
+from storage.sql.predicate_text import MOST_NESTED
 
 from ..properties import PLACE_PROPERTY, STATEMENT_PROPERTY
 from ..session import CATALOG_NAME, Session
@@ -89,14 +90,16 @@ class Statements:
         """The result of each statement. Nothing runs unless all of them can be parsed. Raises InvalidRequest that points
         at the place that is wrong.
         """
-        return [self._run(one, self._engine(engine)) for one in parse(text)]
+        with bounded_depth():
+            return [self._run(one, self._engine(engine)) for one in parse(text)]
 
     def select(self, text: str, engine: str = "spark") -> Result:
         """The rows of one SELECT. Raises InvalidRequest for anything else."""
         trees = parse(text)
         if len(trees) != 1 or not isinstance(trees[0], exp.Query):
             raise InvalidRequest("Give one SELECT.")
-        return self._run(trees[0], self._engine(engine))
+        with bounded_depth():
+            return self._run(trees[0], self._engine(engine))
 
     def _engine(self, name: str) -> Engine:
         if name not in self._engines:
@@ -321,10 +324,23 @@ def _table_node(name: str) -> exp.Table:
     return exp.Table(this=parts[-1], db=db, catalog=catalog)
 
 
+@contextmanager
+def bounded_depth() -> Iterator[None]:
+    """Raise InvalidRequest for a statement that is nested deeper than it can be read."""
+    try:
+        yield
+    except RecursionError:
+        raise InvalidRequest(
+            f"The statement is nested too deeply: parentheses and NOT may stand in each other up to {MOST_NESTED} deep, and a "
+            "few hundred conditions in a row. Write IN (…) instead of many conditions with OR."
+        ) from None
+
+
 def parse(text: str) -> list[exp.Expr]:
     """The statements of a text. Raises InvalidRequest that points at the place that is wrong."""
     try:
-        trees = sqlglot.parse(text, read=SnaplineSql)
+        with bounded_depth():
+            trees = sqlglot.parse(text, read=SnaplineSql)
     except ParseError as error:
         raise parse_failure(error) from None
     except TokenError as error:

@@ -1,11 +1,15 @@
 """Tables as views of a DuckDB connection: files that need no merge are read by DuckDB itself, the others are merged here."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import duckdb
 import pyarrow as pa
 
 from ..lsm.system_columns import INSERT, UPDATE_AFTER, VALUE_KIND
 from ..read.scan import Scan
 
+_THREADS = max(2, os.cpu_count() or 2)
 _ADDED = (INSERT, UPDATE_AFTER)
 
 
@@ -24,6 +28,9 @@ def add_scan(connection: duckdb.DuckDBPyConnection, database: str, name: str, sc
     columns = ", ".join(quoted(column) for column in scan.schema.names)
     parts = []
     if native:
+        # DuckDB looks at no checksum of a page.
+        with ThreadPoolExecutor(_THREADS) as pool:
+            list(pool.map(lambda split: split.check_files(whole=True), native))
         paths = ", ".join(_text(path) for split in native for path in split.file_paths)
         kept = f" WHERE {VALUE_KIND} IN {_ADDED}" if any(split.may_hold_deletes for split in native) else ""
         parts.append(f"SELECT {columns} FROM read_parquet([{paths}], hive_partitioning = false){kept}")

@@ -49,9 +49,13 @@ def read_scan(
         own = narrow.narrowed(own)
     parts: list[DataFrame] = []
     if own:
+        if table.store.file_io.is_local:
+            # Spark looks at the pages, but at neither the footers nor the manifests.
+            for split in own:
+                split.check_files(whole=False)
         paths = [table.store.file_io.url(path) for split in own for path in split.file_paths]
         # Without this, Spark would guess partition columns from the directories.
-        reader = spark.read.option("recursiveFileLookup", "true")
+        reader = spark.read.option("recursiveFileLookup", "true").option("parquet.page.verify-checksum.enabled", "true")
         if any(split.may_hold_deletes for split in own):
             with_kind = StructType([*schema.fields, StructField(VALUE_KIND, ByteType())])
             frame = reader.schema(with_kind).parquet(*paths)

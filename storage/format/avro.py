@@ -10,6 +10,7 @@ from typing import Any
 import fastavro
 
 from ..errors import CorruptData, Unsupported
+from .seal import KEY, UNKNOWN, check_avro, seal_avro
 
 _CODECS = {
     "zstd": "zstandard",
@@ -44,43 +45,42 @@ def parse(schema: dict[str, Any]) -> Any:
     return fastavro.parse_schema(schema)
 
 
-def write_records(parsed_schema: Any, records: Iterable[dict[str, Any]], codec: str) -> bytes:
-    """A whole container file. `codec` is the value of `manifest.compression`."""
+def write_records(parsed_schema: Any, records: Iterable[dict[str, Any]], codec: str, name: str) -> bytes:
+    """A whole container file with a checksum, for a file of that name. `codec` is the value of `manifest.compression`."""
     if codec not in _CODECS:
         raise Unsupported(f"Manifests cannot be compressed with {codec!r}. Supported: {', '.join(_CODECS)}.")
     buffer = io.BytesIO()
-    fastavro.writer(buffer, parsed_schema, records, codec=_CODECS[codec])
-    return buffer.getvalue()
+    fastavro.writer(buffer, parsed_schema, records, codec=_CODECS[codec], metadata={KEY: UNKNOWN})
+    return seal_avro(buffer.getvalue(), name)
 
 
 def field_names(data: bytes, name: str) -> list[str]:
     """The fields of the records of a container file. Raises CorruptData, naming the file, if it is not one."""
+    check_avro(data, name)
     try:
         schema: Any = fastavro.reader(io.BytesIO(data)).writer_schema
-    except (ValueError, EOFError, KeyError, OSError, fastavro.schema.SchemaParseException) as error:
-        raise CorruptData(f"{name} is not a readable Avro file ({len(data)} bytes): {error}") from None
-    return [field["name"] for field in schema["fields"]]
+        return [field["name"] for field in schema["fields"]]
+    # The bytes are in memory: whatever goes wrong is their fault, and each codec has errors of its own.
+    except Exception as error:
+        raise CorruptData(
+            f"{name} is not a readable Avro file ({len(data)} bytes): {type(error).__name__}: {error}"
+        ) from None
 
 
 def iterate_records(source: io.BytesIO, name: str) -> Iterator[Any]:
     """The records of a container file, one after the other. Raises CorruptData, naming the file, if it breaks off."""
     try:
         yield from fastavro.reader(source)
-    except (ValueError, EOFError, KeyError, IndexError, TypeError, OSError) as error:
-        raise CorruptData(f"{name} is not a readable Avro file: {error}") from None
+    except Exception as error:
+        raise CorruptData(f"{name} is not a readable Avro file: {type(error).__name__}: {error}") from None
 
 
 def read_records(data: bytes, name: str) -> list[dict[str, Any]]:
     """All records of a container file. Raises CorruptData, naming the file, if it is not one."""
+    check_avro(data, name)
     try:
         return list(fastavro.reader(io.BytesIO(data)))  # type: ignore[arg-type]
-    except (
-        ValueError,
-        EOFError,
-        KeyError,
-        IndexError,
-        TypeError,
-        OSError,
-        fastavro.schema.SchemaParseException,
-    ) as error:
-        raise CorruptData(f"{name} is not a readable Avro file ({len(data)} bytes): {error}") from None
+    except Exception as error:
+        raise CorruptData(
+            f"{name} is not a readable Avro file ({len(data)} bytes): {type(error).__name__}: {error}"
+        ) from None

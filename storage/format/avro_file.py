@@ -11,7 +11,9 @@ from ..data_types import DataType
 from ..errors import InvalidRequest
 from ..file_io import FileIO
 from . import avro
-from .data_file import BATCH_ROWS, DataFileReader, DataFileWriter, RowRange, codec
+from .data_file import BATCH_ROWS, DataFileReader, DataFileWriter, ExpectedFile, RowRange, codec, damage_named
+
+_ANYTHING = ExpectedFile()
 
 _SYSTEM_TYPES = {"_SEQUENCE_NUMBER": pa.int64(), "_VALUE_KIND": pa.int8()}
 _SYSTEM_DATA_TYPES = {"_SEQUENCE_NUMBER": DataType("BIGINT"), "_VALUE_KIND": DataType("TINYINT")}
@@ -27,10 +29,14 @@ _PLAIN: dict[str, Any] = {
 class AvroReader(DataFileReader):
     """An open Avro file. `types` are those of the table's columns under the schema that the file was written with."""
 
-    def __init__(self, file_io: FileIO, path: str, types: Mapping[str, DataType]) -> None:
+    def __init__(
+        self, file_io: FileIO, path: str, types: Mapping[str, DataType], expected: ExpectedFile = _ANYTHING
+    ) -> None:
         self._path = path
         self._types = types
+        self._expected = expected
         self._data = file_io.read_bytes(path)
+        expected.check_size(path, len(self._data))
         self._names = avro.field_names(self._data, path)
 
     def close(self) -> None:
@@ -47,15 +53,21 @@ class AvroReader(DataFileReader):
         self, columns: Sequence[str], row_groups: Sequence[int], *, use_threads: bool = True
     ) -> Iterator[pa.RecordBatch]:
         held: list[Mapping[str, Any]] = []
+        found = 0
         for record in avro.iterate_records(io.BytesIO(self._data), self._path):
             held.append(record)
             if len(held) == BATCH_ROWS:
                 yield self._batch(columns, held)
-                held = []
+                found, held = found + len(held), []
         if held:
             yield self._batch(columns, held)
+        self._expected.check_rows(self._path, found + len(held))
 
     def _batch(self, columns: Sequence[str], records: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+        with damage_named(self._path):
+            return self._to_arrow(columns, records)
+
+    def _to_arrow(self, columns: Sequence[str], records: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
         arrays = []
         for name in columns:
             if name in _SYSTEM_TYPES:
@@ -118,7 +130,7 @@ class AvroWriter(DataFileWriter):
         return self._size
 
     def close(self) -> int:
-        data = avro.write_records(self._schema, self._records, self._codec)
+        data = avro.write_records(self._schema, self._records, self._codec, self._path)
         self._file_io.write_bytes(self._path, data)
         return len(data)
 

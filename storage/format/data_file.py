@@ -1,21 +1,70 @@
 """Data files: columns of Arrow batches to a file and back, whatever its format.
 
-A reader trusts the manifest for everything but the columns. The suffix of its name tells the format of a file.
+The suffix of its name tells the format of a file. What a reader finds is compared with what the manifest says; every
+damaged file gives CorruptData that names it (`docs/damage.md`).
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
 import pyarrow as pa
 
-from ..errors import InvalidRequest
+from ..errors import CorruptData, InvalidRequest
+from .seal import Sealing
 
 BATCH_ROWS = 131_072
 # Where rows are narrow a batch holds more of them: as many as make up so many bytes.
 MOST_BATCH_ROWS = 4 * BATCH_ROWS
 BATCH_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedFile:
+    """What a manifest says of a data file, to be compared with the file. None: unknown.
+
+    `types`: the columns that the file may have and their Arrow types. `whole`: look at every byte of it.
+    """
+
+    row_count: int | None = None
+    size_bytes: int | None = None
+    types: Mapping[str, pa.DataType] | None = None
+    whole: bool = False
+
+    def check_size(self, path: str, size_bytes: int) -> None:
+        """Raise CorruptData if the file has another size."""
+        if self.size_bytes is not None and self.size_bytes != size_bytes:
+            raise CorruptData(
+                f"Data file {path} is damaged: it has {size_bytes} bytes, its manifest says {self.size_bytes}."
+            )
+
+    def check_rows(self, path: str, row_count: int) -> None:
+        """Raise CorruptData if the file has another number of rows."""
+        if self.row_count is not None and self.row_count != row_count:
+            raise CorruptData(
+                f"Data file {path} is damaged: it holds {row_count} rows, its manifest says {self.row_count}."
+            )
+
+
+@contextmanager
+def damage_named(path: str) -> Iterator[None]:
+    """Turn whatever a library says of bytes that make no sense into CorruptData that names the file.
+
+    Failures of the storage, which have a number or a kind of their own, are not of that sort.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None or type(error) is not OSError:
+            raise
+        raise CorruptData(f"Data file {path} cannot be read: {error}") from None
+    except (
+        pa.ArrowException, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError,
+        RecursionError, EOFError, NotImplementedError,
+    ) as error:  # fmt: skip
+        raise CorruptData(f"Data file {path} cannot be read: {type(error).__name__}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +98,26 @@ class DataFileWriter(ABC):
 
 
 class StreamWriter(DataFileWriter):
-    """Writes one file through a stream, by a writer of pyarrow's."""
+    """Writes one file through a stream, by a writer of pyarrow's, and a checksum of it into its end."""
 
-    def __init__(self, stream: pa.NativeFile, writer: Any) -> None:
+    def __init__(self, stream: pa.NativeFile, path: str) -> None:
         self._stream = stream
-        self._writer = writer
+        self._sealing = Sealing(stream, path)
+        self._sink = pa.PythonFile(self._sealing, mode="w")
 
     @property
     def bytes_written(self) -> int:
-        return int(self._stream.tell())
+        return self._sealing.tell()
 
     def close(self) -> int:
-        self._writer.close()
-        size_bytes = self.bytes_written
+        self._sealing.hold_end()
+        size_bytes = self._finish()
         self._stream.close()
         return size_bytes
+
+    @abstractmethod
+    def _finish(self) -> int:
+        """Write what is left; returns the size of the file."""
 
     def abort(self) -> None:
         self._stream.close()
@@ -76,6 +130,28 @@ def codec(compression: str, known: Mapping[str, str], file_format: str) -> str:
             f"Option 'file.compression' = {compression!r} is not supported for {file_format}. Supported: {', '.join(known)}."
         )
     return known[compression]
+
+
+def check_types(schema: pa.Schema, expected: ExpectedFile, path: str) -> None:
+    """Raise CorruptData if a file has a column of another kind of type than the table's schema says."""
+    for field in schema if expected.types is not None else ():
+        wanted = (expected.types or {}).get(field.name)
+        if wanted is not None and _kind(wanted) != _kind(field.type):
+            raise CorruptData(f"Data file {path} is damaged: its column {field.name!r} is {field.type}, not {wanted}.")
+
+
+def _kind(one: pa.DataType) -> tuple[object, ...]:
+    """What different spellings of a type have in common: what other writers may choose is left out."""
+    types = pa.types
+    if types.is_dictionary(one):
+        return _kind(one.value_type)
+    if types.is_integer(one) or types.is_time(one) or types.is_date(one):
+        return ("whole number",)
+    if types.is_decimal(one):
+        return ("decimal", one.scale)
+    if types.is_string(one) or types.is_large_string(one) or types.is_binary(one) or types.is_fixed_size_binary(one):
+        return ("bytes",)
+    return (one.id,)
 
 
 class DataFileReader(ABC):

@@ -27,6 +27,8 @@ class DeletionVector:
 
     def read(self, file_io: FileIO) -> np.ndarray:
         """The deleted positions (int64, ascending, from 0). Raises CorruptData if the bytes contradict their checksum."""
+        if self.offset < 0 or self.length < 4:
+            raise CorruptData(f"Index file {self.path} has no deletion vector of {self.length} bytes at {self.offset}.")
         data = file_io.read_bytes(self.path)[self.offset : self.offset + self.length + 8]
         if len(data) != self.length + 8:
             raise CorruptData(f"Index file {self.path} ends before the deletion vector at {self.offset}.")
@@ -39,4 +41,9 @@ class DeletionVector:
             raise Unsupported(f"Index file {self.path} holds a 64-bit deletion vector, which is not supported.")
         if struct.unpack_from(">i", body)[0] != _MAGIC:
             raise CorruptData(f"The deletion vector at {self.offset} of index file {self.path} is none.")
-        return np.asarray(BitMap.deserialize(body[4:]).to_array(), dtype=np.int64)
+        try:
+            return np.asarray(BitMap.deserialize(body[4:]).to_array(), dtype=np.int64)
+        except (ValueError, MemoryError) as error:
+            raise CorruptData(
+                f"The deletion vector at {self.offset} of index file {self.path} is none: {error}"
+            ) from None

@@ -9,23 +9,26 @@ from ..errors import Unsupported
 from ..file_io import FileIO
 from ..options import TableOptions
 from .avro_file import AvroReader, AvroWriter
-from .data_file import DataFileReader, DataFileWriter
+from .data_file import DataFileReader, DataFileWriter, ExpectedFile
 from .orc_file import OrcReader, OrcWriter
 from .parquet_file import ParquetReader, ParquetWriter
 
 
-def open_reader(file_io: FileIO, path: str, types: Mapping[str, DataType]) -> DataFileReader:
+def open_reader(
+    file_io: FileIO, path: str, types: Mapping[str, DataType], expected: ExpectedFile | None = None
+) -> DataFileReader:
     """An open file. `types` are those of the table's columns under the schema that the file was written with.
 
-    Raises Unsupported for other formats, CorruptData if the file is not what its name says.
+    Raises Unsupported for other formats, CorruptData if the file is not what its name and the manifest say.
     """
+    expected = expected or ExpectedFile()
     match path.rsplit(".", 1)[-1]:
         case "parquet":
-            return ParquetReader(file_io, path)
+            return ParquetReader(file_io, path, expected)
         case "orc":
-            return OrcReader(file_io, path)
+            return OrcReader(file_io, path, expected)
         case "avro":
-            return AvroReader(file_io, path, types)
+            return AvroReader(file_io, path, types, expected)
         case suffix:
             raise Unsupported(f"Data file {path} has format {suffix!r}. Supported for reading: parquet, orc, avro.")
 

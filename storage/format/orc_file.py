@@ -5,9 +5,22 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyarrow import orc
 
-from ..errors import CorruptData
 from ..file_io import FileIO
-from .data_file import BATCH_ROWS, DataFileReader, RowRange, StreamWriter, codec
+from .data_file import (
+    BATCH_ROWS,
+    DataFileReader,
+    ExpectedFile,
+    RowRange,
+    StreamWriter,
+    check_types,
+    codec,
+    damage_named,
+)
+from .seal import check_orc, damaged
+
+_ANYTHING = ExpectedFile()
+# On object stores, files of this size are read at once.
+_MOST_AT_ONCE = 64 << 20
 
 _COMPRESSIONS = {"zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "zlib": "zlib", "none": "uncompressed"}
 
@@ -18,11 +31,15 @@ class OrcWriter(StreamWriter):
     def __init__(self, file_io: FileIO, path: str, schema: pa.Schema, compression: str) -> None:
         known = codec(compression, _COMPRESSIONS, "ORC")
         self._schema = pa.schema([pa.field(one.name, _storable(one.type), one.nullable) for one in schema])
-        stream = file_io.open_output(path)
-        super().__init__(stream, orc.ORCWriter(stream, compression=known))
+        super().__init__(file_io.open_output(path), path)
+        self._writer = orc.ORCWriter(self._sink, compression=known)
 
     def write(self, table: pa.Table) -> None:
         self._writer.write(table.cast(self._schema))
+
+    def _finish(self) -> int:
+        self._writer.close()
+        return self._sealing.finish_orc()
 
 
 def _storable(kind: pa.DataType) -> pa.DataType:
@@ -37,14 +54,25 @@ def _storable(kind: pa.DataType) -> pa.DataType:
 class OrcReader(DataFileReader):
     """An open ORC file."""
 
-    def __init__(self, file_io: FileIO, path: str) -> None:
+    def __init__(self, file_io: FileIO, path: str, expected: ExpectedFile = _ANYTHING) -> None:
         self._path = path
         self._source = file_io.open_input(path)
         try:
-            self._file = orc.ORCFile(self._source)
-        except (pa.ArrowException, OSError) as error:
+            with damage_named(path):
+                size_bytes = self._source.size()
+                expected.check_size(path, size_bytes)
+                # The only checksum is one of the whole file.
+                if file_io.is_local or expected.whole or size_bytes <= _MOST_AT_ONCE:
+                    content = self._source.read_at(size_bytes, 0)
+                    check_orc(memoryview(content), path)
+                    self._file = orc.ORCFile(pa.BufferReader(pa.py_buffer(content)))
+                else:
+                    self._file = orc.ORCFile(self._source)
+                expected.check_rows(path, self._file.nrows)
+                check_types(self._file.schema, expected, path)
+        except BaseException:
             self._source.close()
-            raise CorruptData(f"Data file {path} is not a readable ORC file: {error}") from None
+            raise
 
     def close(self) -> None:
         self._source.close()
@@ -60,11 +88,13 @@ class OrcReader(DataFileReader):
     def read_batches(
         self, columns: Sequence[str], row_groups: Sequence[int], *, use_threads: bool = True
     ) -> Iterator[pa.RecordBatch]:
-        try:
+        with damage_named(self._path):
+            found = 0
             for stripe in row_groups:
                 batch = self._file.read_stripe(stripe, columns=list(columns))
                 ordered = batch.select(list(columns))
+                found += ordered.num_rows
                 for start in range(0, ordered.num_rows, BATCH_ROWS):
                     yield ordered.slice(start, BATCH_ROWS)
-        except (pa.ArrowException, OSError) as error:
-            raise CorruptData(f"Data file {self._path} cannot be read: {error}") from None
+            if columns and found != self._file.nrows:
+                raise damaged(self._path, f"its stripes hold {found} of {self._file.nrows} rows")

@@ -6,10 +6,25 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import CorruptData
 from ..file_io import FileIO
 from ..options import TableOptions
-from .data_file import BATCH_BYTES, BATCH_ROWS, MOST_BATCH_ROWS, DataFileReader, RowRange, StreamWriter, codec
+from .data_file import (
+    BATCH_BYTES,
+    BATCH_ROWS,
+    MOST_BATCH_ROWS,
+    DataFileReader,
+    ExpectedFile,
+    RowRange,
+    StreamWriter,
+    check_types,
+    codec,
+    damage_named,
+)
+from .seal import KEY, UNKNOWN, check_parquet_end, check_parquet_rows, damaged, footer_bytes
+
+_ANYTHING = ExpectedFile()
+# How much of the end of a file is read at once: a request costs more than what it brings.
+_LEAST_END, _END = 8, 1 << 16
 
 _COMPRESSIONS = {
     "zstd": "zstd",
@@ -38,35 +53,60 @@ class ParquetWriter(StreamWriter):
             "compression": codec(compression, _COMPRESSIONS, "Parquet"),
             "compression_level": options.file_compression_zstd_level if compression == "zstd" else None,
             "store_schema": False,
+            "write_page_checksum": True,
         }
-        super().__init__(file_io.open_output(path), None)
+        self._writer: Any = None
+        super().__init__(file_io.open_output(path), path)
 
     def write(self, table: pa.Table) -> None:
         self._begin(_repeating(table))
         self._writer.write_table(table, row_group_size=self._row_group_rows)
 
-    def close(self) -> int:
+    def _finish(self) -> int:
         self._begin([])
-        return super().close()
+        self._writer.add_key_value_metadata({KEY: UNKNOWN * 2})
+        self._writer.close()
+        return self._sealing.finish_parquet()
 
     def _begin(self, dictionaries: list[str]) -> None:
         """Open the file, if it is not yet: with its first rows it is known which columns gain by a dictionary."""
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self._stream, self._schema, use_dictionary=dictionaries, **self._how)
+            self._writer = pq.ParquetWriter(self._sink, self._schema, use_dictionary=dictionaries, **self._how)
 
 
 class ParquetReader(DataFileReader):
     """An open Parquet file."""
 
-    def __init__(self, file_io: FileIO, path: str) -> None:
+    def __init__(self, file_io: FileIO, path: str, expected: ExpectedFile = _ANYTHING) -> None:
         self._path = path
         self._source = file_io.open_input(path)
         try:
-            # Reading ahead pays where a request costs much; a mapped local file is there already.
-            self._file = pq.ParquetFile(self._source, pre_buffer=not file_io.is_local)
-        except pa.ArrowException as error:
+            with damage_named(path):
+                self._file = self._open(file_io, expected)
+        except BaseException:
             self._source.close()
-            raise CorruptData(f"Data file {path} is not a readable Parquet file: {error}") from None
+            raise
+
+    def _open(self, file_io: FileIO, expected: ExpectedFile) -> pq.ParquetFile:
+        size_bytes = self._source.size()
+        expected.check_size(self._path, size_bytes)
+        if expected.whole:
+            check_parquet_rows(memoryview(self._source.read_at(size_bytes, 0)), self._path)
+        # The end is read once: what is asked for here, and what its last bytes say is missing.
+        taken = min(size_bytes, _LEAST_END if file_io.is_local else _END)
+        end = memoryview(self._source.read_at(taken, size_bytes - taken))
+        length = footer_bytes(end[-8:], size_bytes, self._path)
+        if length > taken:
+            end = memoryview(self._source.read_at(length, size_bytes - length))
+        check_parquet_end(end[-length:], self._path)
+        metadata = pq.read_metadata(pa.BufferReader(pa.py_buffer(end[-length:])))
+        expected.check_rows(self._path, metadata.num_rows)
+        # Reading ahead pays where a request costs much; a mapped local file is there already.
+        file = pq.ParquetFile(
+            self._source, metadata=metadata, pre_buffer=not file_io.is_local, page_checksum_verification=True
+        )
+        check_types(file.schema_arrow, expected, self._path)
+        return file
 
     def close(self) -> None:
         self._file.close()
@@ -107,17 +147,20 @@ class ParquetReader(DataFileReader):
 
         `use_threads` decodes columns in parallel, which only disturbs a caller that reads several files at once.
         """
-        try:
+        with damage_named(self._path):
+            wanted = sum(self._file.metadata.row_group(group).num_rows for group in row_groups)
             if columns:
                 groups, names = list(row_groups), list(columns)
                 rows = min(max(BATCH_BYTES // self._row_bytes(columns), BATCH_ROWS), MOST_BATCH_ROWS)
-                yield from self._file.iter_batches(rows, groups, names, use_threads=use_threads)
+                for batch in self._file.iter_batches(rows, groups, names, use_threads=use_threads):
+                    wanted -= batch.num_rows
+                    yield batch
+                if wanted:
+                    raise damaged(self._path, f"{wanted} rows are missing in its pages")
                 return
             for group in row_groups:
                 row_count = self._file.metadata.row_group(group).num_rows
                 yield pa.record_batch([pa.nulls(row_count)], ["_rows"]).select([])
-        except (pa.ArrowException, OSError) as error:
-            raise CorruptData(f"Data file {self._path} cannot be read: {error}") from None
 
     def _row_bytes(self, columns: Sequence[str]) -> int:
         """About how many bytes a row of some columns takes in memory."""

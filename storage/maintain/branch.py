@@ -68,7 +68,7 @@ def _make(
         for hint in ("EARLIEST", "LATEST"):
             file_io.write_bytes(f"{paths.snapshot_directory}/{hint}", str(snapshot.id).encode())
         if tag is not None:
-            file_io.write_bytes(paths.tag(tag.name), tag.snapshot.to_json().encode())
+            file_io.write_bytes(paths.tag(tag.name), tag.snapshot.to_json(f"tag-{tag.name}").encode())
     schema_ids = store.schemas.ids()
     if snapshot is not None and not latest_schema:
         schema_ids = [schema_id for schema_id in schema_ids if schema_id <= max(snapshot.schema_id, 0)]

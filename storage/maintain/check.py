@@ -1,29 +1,41 @@
 """Walk a table and report every invariant that does not hold: what must be true of metadata, files and rows.
 
-Reads every snapshot and tag of every branch. `deep` opens the data files as well. Changes nothing.
+Reads every file of metadata of every branch, from disk. `deep` opens every data file as well, of whatever kind of table,
+and reads all of it. A file that is damaged is a line of the result, and not the end of the walk. Changes nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from ..errors import StorageError
+from ..document import read_document
+from ..errors import CorruptData, StorageError
 from ..format.binary_row import encode
+from ..identifier import MAIN_BRANCH, Identifier
 from ..lsm.key_order import ranks
 from ..lsm.system_columns import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
+from ..metadata.branch_origin import read_origin
+from ..metadata.former_names import former_names
+from ..metadata.index_manifest import read_index_manifest
 from ..metadata.live_files import live_files
-from ..metadata.manifest import ManifestEntry, ManifestFile
+from ..metadata.main_branch import find_main
+from ..metadata.manifest import ManifestEntry, ManifestFile, ManifestFiles
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.time_order import rising_since
 from ..metadata.trouble import Trouble
-from ..read.split_read import ReadRequest, read_file
-from ..read.version import all_branches
+from ..paths import TablePaths
+from ..read.split_read import ReadRequest, read_file, read_whole_file
+from ..read.version import branch_names
 from ..values import from_arrow
+
+_POSTPONED_BUCKET = -2
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,112 +61,237 @@ def check_table(store: TableStore, *, deep: bool = False) -> list[BrokenInvarian
     """Every broken invariant of a table with all of its branches, each once, in order, then the work after commits that
     has failed (FailedWork); empty if it is sound and there is none.
     """
-    found: set[BrokenInvariant] = set()
+    report = _Report(str(store.identifier))
     failed: list[BrokenInvariant] = []
-    for branch in all_branches(store):
-        found |= set(_BranchCheck(branch, deep=deep).run())
-        failed += [FailedWork.of(branch, trouble) for trouble in branch.troubles.all()]
-    return sorted(found) + failed
+    seen: set[str] = set()
+    report.attempt("former names", lambda: former_names(store.file_io, store.paths.root))
+    main = report.attempt("main branch", lambda: find_main(store.file_io, store.paths.root))
+    names = report.attempt("branches", lambda: branch_names(store)) if main else None
+    for paths, branch in [(main or store.paths, MAIN_BRANCH), *((None, name) for name in names or ())]:
+        identifier = Identifier(store.identifier.database, store.identifier.table, branch)
+        own = _Report(str(identifier))
+        opened = own.attempt("schema", lambda: _open(store, identifier, paths))  # noqa: B023
+        if opened is not None:
+            _BranchCheck(opened, own, seen, deep=deep).run()
+            failed += [FailedWork.of(opened, trouble) for trouble in opened.troubles.all()]
+        report.found |= own.found
+    return sorted(report.found) + failed
+
+
+def _open(store: TableStore, identifier: Identifier, paths: TablePaths | None) -> TableStore:
+    """A branch as a process finds it that knows nothing of it yet."""
+    return TableStore(
+        store.file_io, store.paths.root, identifier, clock=store.clock,
+        paths=paths or TablePaths(store.paths.root, identifier.branch),
+    )  # fmt: skip
+
+
+class _Report:
+    """What was found, and the way to go on after a file that cannot be read."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.found: set[BrokenInvariant] = set()
+
+    def add(self, where: str, what: str) -> None:
+        self.found.add(BrokenInvariant(f"{self._name} {where}", what))
+
+    def attempt(self, where: str, act: Callable[[], _T]) -> _T | None:
+        """What a function returns; if it cannot, that is reported and it is None."""
+        try:
+            return act()
+        except (StorageError, OSError, pa.ArrowException) as error:
+            self.add(where, str(error))
+        # Whoever asks what is broken is not told less because something is broken in a way nobody thought of.
+        except Exception as error:
+            self.add(where, f"{type(error).__name__}: {error}")
+        return None
 
 
 class _BranchCheck:
-    def __init__(self, store: TableStore, *, deep: bool) -> None:
+    def __init__(self, store: TableStore, report: _Report, seen: set[str], *, deep: bool) -> None:
         self._store = store
+        self._manifests = ManifestFiles(store.file_io, store.paths, "zstd", from_disk=True)
+        self._report = report
         self._deep = deep
         self._sizes: dict[str, dict[str, int]] = {}
-        self._seen_files: set[str] = set()
+        self._seen_files = seen
+        self._read: dict[str, tuple[Any, ...] | None] = {}
 
-    def run(self) -> Iterator[BrokenInvariant]:
+    def run(self) -> None:
+        store, attempt = self._store, self._report.attempt
+        for schema_id in store.schemas.ids():
+            attempt(f"schema {schema_id}", lambda: store.schemas.get(schema_id))  # noqa: B023
+        attempt("origin", lambda: read_origin(store.file_io, store.paths))
+        for directory in (store.paths.snapshot_directory, store.paths.changelog_directory):
+            for hint in ("EARLIEST", "LATEST"):
+                attempt(f"hint {hint}", lambda: self._hint(f"{directory}/{hint}"))  # noqa: B023
+        attempt("consumers", self._consumers)
+        attempt("snapshots", self._snapshots)
+        for name in attempt("tags", store.tags.names) or ():
+            tag = attempt(f"tag {name}", lambda: store.tags.get(name))  # noqa: B023
+            if tag is not None:
+                where = f"tag {name}"
+                attempt(where, lambda: (tag.create_time, tag.time_retained_seconds))  # noqa: B023
+                attempt(where, lambda: self._snapshot(where, tag.snapshot, None))  # noqa: B023
+        for number in attempt("changelogs", store.changelogs.ids) or ():
+            where = f"changelog {number}"
+            kept = attempt(where, lambda: store.changelogs.find(number))  # noqa: B023
+            if kept is not None:
+                attempt(where, lambda: self._changelog(where, kept))  # noqa: B023
+
+    def _hint(self, path: str) -> None:
+        text = self._store.file_io.read_text_or_none(path)
+        if text is not None and not (text.strip().isascii() and text.strip().isdigit()):
+            raise CorruptData(f"File {path} is damaged: it holds no number. It is not believed, and written anew.")
+
+    def _consumers(self) -> None:
+        store = self._store
+        for file in store.file_io.list_files(store.paths.consumer_directory):
+            if file.name.startswith("consumer-"):
+                name = file.name.removeprefix("consumer-")
+                self._report.attempt(f"consumer {name}", lambda: store.consumers.find(name))  # noqa: B023
+
+    def _snapshots(self) -> None:
         store = self._store
         ids = store.snapshots.ids()
+        read = {one: self._report.attempt(f"snapshot {one}", lambda: store.snapshots.get(one)) for one in ids}  # noqa: B023
         for before, after in pairwise(store.snapshots.listed_ids()):
             if after != before + 1:
-                yield self._broken("snapshots", f"there is a gap between {before} and {after}")
+                self._broken("snapshots", f"there is a gap between {before} and {after}")
         previous: Snapshot | None = None
-        for snapshot_id in ids:
-            where = f"snapshot {snapshot_id}"
-            try:
-                snapshot = store.snapshots.get(snapshot_id)
-                if snapshot.id != snapshot_id:
-                    yield self._broken(where, f"the file says it is snapshot {snapshot.id}")
-                yield from self._snapshot(where, snapshot, previous)
-                previous = snapshot
-            except (StorageError, OSError) as error:
-                yield self._broken(where, str(error))
+        for snapshot_id, snapshot in read.items():
+            if snapshot is None:
                 previous = None
-        for name in store.tags.names():
-            try:
-                tag = store.tags.get(name)
-                yield from self._snapshot(f"tag {name}", tag.snapshot, None)
-            except (StorageError, OSError) as error:
-                yield self._broken(f"tag {name}", str(error))
+                continue
+            where = f"snapshot {snapshot_id}"
+            if snapshot.id != snapshot_id:
+                self._broken(where, f"the file says it is snapshot {snapshot.id}")
+            last = previous
+            self._report.attempt(where, lambda: self._snapshot(where, snapshot, last))  # noqa: B023
+            previous = snapshot
 
-    def _broken(self, where: str, what: str) -> BrokenInvariant:
-        return BrokenInvariant(f"{self._store.identifier} {where}", what)
+    def _broken(self, where: str, what: str) -> None:
+        self._report.add(where, what)
 
-    def _snapshot(self, where: str, snapshot: Snapshot, previous: Snapshot | None) -> Iterator[BrokenInvariant]:
+    def _snapshot(self, where: str, snapshot: Snapshot, previous: Snapshot | None) -> None:
         store = self._store
-        store.schemas.get(snapshot.schema_id)
-        lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list]
-        sizes = [
-            snapshot.base_manifest_list_size, snapshot.delta_manifest_list_size, snapshot.changelog_manifest_list_size
-        ]  # fmt: skip
-        for name, size in zip(lists, sizes, strict=True):
-            if name is not None:
-                yield from self._file(where, store.paths.manifest(name), size)
-                for manifest in store.manifests.read_list(name):
-                    yield from self._manifest(where, manifest)
-        entries = live_files(store.manifests_of(snapshot), store.manifests.read)
-        count = sum(entry.file.row_count for entry in entries)
-        if count != snapshot.total_record_count:
-            yield self._broken(where, f"totalRecordCount is {snapshot.total_record_count}, its files hold {count} rows")
-        if previous is not None and snapshot.id == previous.id + 1:
-            grown = previous.total_record_count + snapshot.delta_record_count
-            if grown != snapshot.total_record_count:
-                yield self._broken(
-                    where,
-                    f"totalRecordCount is {snapshot.total_record_count}, but {previous.total_record_count} before and "
-                    f"{snapshot.delta_record_count} more make {grown}",
-                )
-            if snapshot.time_ms < previous.time_ms and rising_since(snapshot) != snapshot.id:
-                yield self._broken(where, f"it is older ({snapshot.time_ms}) than the one before ({previous.time_ms})")
-        yield from self._places(where, entries)
-        if snapshot.changelog_manifest_list is not None:
-            for listed in store.manifests.read_list(snapshot.changelog_manifest_list):
-                for entry in store.manifests.read(listed.name):
-                    yield from self._data_file(where, entry, is_changelog=True)
+        self._report.attempt(where, lambda: store.schemas.get(snapshot.schema_id))
+        base = self._list(where, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+        delta = self._list(where, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+        self._changelog(where, snapshot)
+        read = {one.name: self._manifest(where, one) for one in (*(base or ()), *(delta or ()))}
+        self._in_time(where, snapshot, previous)
+        if base is None or delta is None or None in read.values():
+            # What is live cannot be told; the files that can be found are looked at.
+            entries = [entry for one in read.values() for entry in one or () if entry.kind == 0]
+        else:
+            entries = live_files((*base, *delta), lambda name: read[name] or ())
+            count = sum(entry.file.row_count for entry in entries)
+            if count != snapshot.total_record_count:
+                self._broken(where, f"totalRecordCount is {snapshot.total_record_count}, its files hold {count} rows")
+            self._places(where, entries)
+            self._indexes(where, snapshot, entries)
+        self._each(entries, lambda entry: self._data_file(where, entry, is_changelog=False))
+        if snapshot.statistics is not None:
+            path = f"{store.paths.root}/statistics/{snapshot.statistics}"
+            self._file(where, path, None)
+            if self._first(path):
+                self._report.attempt(where, lambda: read_document(store.file_io.read_bytes(path), path))
 
-    def _manifest(self, where: str, manifest: ManifestFile) -> Iterator[BrokenInvariant]:
-        store = self._store
-        path = store.paths.manifest(manifest.name)
-        yield from self._file(where, path, manifest.size_bytes)
-        entries = store.manifests.read(manifest.name)
-        counts = (sum(entry.kind == 0 for entry in entries), sum(entry.kind == 1 for entry in entries))
-        if counts != (manifest.added_file_count, manifest.deleted_file_count):
-            yield self._broken(
+    def _in_time(self, where: str, snapshot: Snapshot, previous: Snapshot | None) -> None:
+        if previous is None or snapshot.id != previous.id + 1:
+            return
+        grown = previous.total_record_count + snapshot.delta_record_count
+        if grown != snapshot.total_record_count:
+            self._broken(
                 where,
-                f"manifest {manifest.name} holds {counts[0]} adds and {counts[1]} deletes, its list says "
-                f"{manifest.added_file_count} and {manifest.deleted_file_count}",
+                f"totalRecordCount is {snapshot.total_record_count}, but {previous.total_record_count} before and "
+                f"{snapshot.delta_record_count} more make {grown}",
             )
+        if snapshot.time_ms < previous.time_ms and rising_since(snapshot) != snapshot.id:
+            self._broken(where, f"it is older ({snapshot.time_ms}) than the one before ({previous.time_ms})")
 
-    def _file(self, where: str, path: str, size_bytes: int | None) -> Iterator[BrokenInvariant]:
+    def _each(self, entries: Iterable[ManifestEntry], act: Callable[[ManifestEntry], None]) -> None:
+        for entry in entries:
+            self._report.attempt(f"data file {entry.file.name}", lambda: act(entry))  # noqa: B023
+
+    def _changelog(self, where: str, snapshot: Snapshot) -> None:
+        name = snapshot.changelog_manifest_list
+        listed = self._list(where, name, snapshot.changelog_manifest_list_size) if name is not None else None
+        for one in listed or ():
+            entries = self._manifest(where, one)
+            self._each(entries or (), lambda entry: self._data_file(where, entry, is_changelog=True))
+
+    def _first(self, path: str) -> bool:
+        """Whether a file is looked at for the first time: many snapshots may have it."""
+        is_first = path not in self._seen_files
+        self._seen_files.add(path)
+        return is_first
+
+    def _list(self, where: str, name: str, size_bytes: int | None) -> tuple[ManifestFile, ...] | None:
+        self._file(where, self._store.paths.manifest(name), size_bytes)
+        if name not in self._read:
+            self._read[name] = self._report.attempt(where, lambda: self._manifests.read_list(name))
+        return self._read[name]
+
+    def _manifest(self, where: str, manifest: ManifestFile) -> tuple[ManifestEntry, ...] | None:
+        name = manifest.name
+        self._file(where, self._store.paths.manifest(name), manifest.size_bytes)
+        if name not in self._read:
+            self._read[name] = self._report.attempt(where, lambda: self._manifests.read(name))
+        entries = self._read[name]
+        if entries is not None:
+            counts = (sum(entry.kind == 0 for entry in entries), sum(entry.kind == 1 for entry in entries))
+            if counts != (manifest.added_file_count, manifest.deleted_file_count):
+                self._broken(
+                    where,
+                    f"manifest {name} holds {counts[0]} adds and {counts[1]} deletes, its list says "
+                    f"{manifest.added_file_count} and {manifest.deleted_file_count}",
+                )
+        return entries
+
+    def _file(self, where: str, path: str, size_bytes: int | None) -> bool:
+        """Whether a file is there and has the size that is known of it; reported if not."""
         directory, _, name = path.rpartition("/")
         if directory not in self._sizes:
             self._sizes[directory] = {one.name: one.size_bytes for one in self._store.file_io.list_files(directory)}
         found = self._sizes[directory].get(name)
         if found is None:
-            yield self._broken(where, f"file {path} is missing")
+            self._broken(where, f"file {path} is missing")
         elif size_bytes is not None and found != size_bytes:
-            yield self._broken(where, f"file {path} has {found} bytes instead of {size_bytes}")
+            self._broken(where, f"file {path} has {found} bytes instead of {size_bytes}")
+        else:
+            return True
+        return False
 
-    def _places(self, where: str, entries: list[ManifestEntry]) -> Iterator[BrokenInvariant]:
+    def _indexes(self, where: str, snapshot: Snapshot, entries: list[ManifestEntry]) -> None:
+        """Index files, and the deletion vectors in them: each is of a file that is there, and of rows that it has."""
+        store, name = self._store, snapshot.index_manifest
+        if name is None:
+            return
+        self._file(where, store.paths.manifest(name), None)
+        rows = {entry.file.name: entry.file.row_count for entry in entries}
+        for index in self._report.attempt(where, lambda: read_index_manifest(store, name)) or ():
+            self._file(where, index.path, index.size_bytes)
+            for file, vector in index.vectors.items():
+                if file not in rows:
+                    self._broken(
+                        where, f"a deletion vector of {index.path} is of {file}, which the snapshot does not have"
+                    )
+                elif self._deep:
+                    positions = self._report.attempt(where, lambda: vector.read(store.file_io))  # noqa: B023
+                    if positions is not None and len(positions) and positions[-1] >= rows[file]:
+                        self._broken(where, f"a deletion vector of {index.path} deletes rows that {file} does not have")
+
+    def _places(self, where: str, entries: list[ManifestEntry]) -> None:
         store = self._store
         counts: dict[bytes, set[int]] = {}
         for entry in entries:
             counts.setdefault(entry.partition, set()).add(entry.total_buckets)
         for partition, numbers in counts.items():
             if len(numbers) > 1:
-                yield self._broken(
+                self._broken(
                     where, f"files of partition {store.partition_path(partition)!r} have {sorted(numbers)} buckets"
                 )
 
@@ -162,63 +299,57 @@ class _BranchCheck:
             return entry.partition, entry.bucket, entry.file.level
 
         for (_, bucket, level), group in groupby(sorted(entries, key=place), place):
-            together = list(group)
-            for entry in together:
-                yield from self._data_file(where, entry, is_changelog=False)
             if level and store.key_types:
-                ranges = sorted((*store.key_range(one.file), one.file.name) for one in together)
+                ranges = sorted((*store.key_range(one.file), one.file.name) for one in group)
                 for (_, high, name), (low, _, other) in pairwise(ranges):
                     if low <= high:
-                        yield self._broken(where, f"{name} and {other} overlap on level {level} of bucket {bucket}")
+                        self._broken(where, f"{name} and {other} overlap on level {level} of bucket {bucket}")
 
-    def _data_file(self, where: str, entry: ManifestEntry, *, is_changelog: bool) -> Iterator[BrokenInvariant]:
-        directory = self._store.bucket_directory(entry.place)
-        file = entry.file
-        if file.external_path is None:
-            missing = list(self._file(where, f"{directory}/{file.name}", file.size_bytes))
-            yield from missing
-            if missing:
-                return
-        key = f"{directory}/{file.name}"
-        if self._deep and self._store.schema.primary_keys and key not in self._seen_files:
-            self._seen_files.add(key)
-            try:
-                yield from self._rows(where, entry, directory, is_changelog=is_changelog)
-            except (StorageError, OSError, pa.ArrowException) as error:
-                yield self._broken(where, f"data file {file.name} cannot be read: {error}")
+    def _data_file(self, where: str, entry: ManifestEntry, *, is_changelog: bool) -> None:
+        directory, file = self._store.bucket_directory(entry.place), entry.file
+        path = file.external_path or f"{directory}/{file.name}"
+        is_there = file.external_path is not None or self._file(where, path, file.size_bytes)
+        for extra in file.extra_files:
+            self._file(where, f"{directory}/{extra}", None)
+        if not self._deep or not is_there or not self._first(path):
+            return
+        try:
+            rows = read_whole_file(self._store, directory, file)
+            if rows != file.row_count:
+                self._broken(where, f"data file {file.name} holds {rows} rows instead of {file.row_count}")
+            if rows and self._store.key_types:
+                for what in self._rows(entry, directory, is_changelog=is_changelog):
+                    self._broken(where, what)
+        except (StorageError, OSError, pa.ArrowException) as error:
+            self._broken(where, f"data file {file.name} cannot be read: {error}")
 
-    def _rows(
-        self, where: str, entry: ManifestEntry, directory: str, *, is_changelog: bool
-    ) -> Iterator[BrokenInvariant]:
+    def _rows(self, entry: ManifestEntry, directory: str, *, is_changelog: bool) -> Iterator[str]:
+        """What is wrong with the rows of a file of a table with a key."""
         store, file = self._store, entry.file
         keys = store.schema.fields_named(store.schema.trimmed_primary_keys)
         request = ReadRequest(store, tuple(store.schema.trimmed_primary_keys), None)
-        batches = list(read_file(request, entry.partition, directory, file))
-        rows = sum(batch.num_rows for batch in batches)
-        if rows != file.row_count:
-            yield self._broken(where, f"data file {file.name} holds {rows} rows instead of {file.row_count}")
-        if not rows:
-            return
-        table = pa.Table.from_batches(batches).combine_chunks()
+        table = pa.Table.from_batches(read_file(request, entry.partition, directory, file)).combine_chunks()
+        rows = table.num_rows
         columns = [ranks(table.column(f"{KEY_PREFIX}{one.name}")) for one in keys]
         order = np.lexsort(tuple(reversed(columns)))
-        if not (order == np.arange(rows)).all():
-            yield self._broken(where, f"data file {file.name} is not sorted by its key")
+        # Files of the bucket for rows that wait for one are written as they come.
+        is_sorted = entry.bucket != _POSTPONED_BUCKET
+        if is_sorted and not (order == np.arange(rows)).all():
+            yield f"data file {file.name} is not sorted by its key"
         same = np.ones(rows - 1, bool)
         for column in columns:
             same &= column[1:] == column[:-1]
-        if same.any() and not is_changelog:
-            yield self._broken(where, f"data file {file.name} holds a key more than once")
+        if is_sorted and same.any() and not is_changelog:
+            yield f"data file {file.name} holds a key more than once"
         for number, recorded, what in ((0, file.min_key, "first"), (rows - 1, file.max_key, "last")):
-            values = [from_arrow(table.column(f"{KEY_PREFIX}{one.name}").slice(number, 1), one.type)[0] for one in keys]
+            row = number if is_sorted else int(order[number])
+            values = [from_arrow(table.column(f"{KEY_PREFIX}{one.name}").slice(row, 1), one.type)[0] for one in keys]
             if encode([one.type for one in keys], values) != recorded:
-                yield self._broken(where, f"the {what} key of data file {file.name} is not the one in its manifest")
+                yield f"the {what} key of data file {file.name} is not the one in its manifest"
         sequence = table.column(SEQUENCE_NUMBER).to_numpy()
         if (int(sequence.min()), int(sequence.max())) != (file.min_sequence_number, file.max_sequence_number):
-            yield self._broken(where, f"sequence numbers of data file {file.name} are not those in its manifest")
+            yield f"sequence numbers of data file {file.name} are not those in its manifest"
         kinds = table.column(VALUE_KIND).to_numpy()
         deletes = int(np.isin(kinds, (UPDATE_BEFORE, DELETE)).sum())
         if file.delete_row_count is not None and deletes != file.delete_row_count:
-            yield self._broken(
-                where, f"data file {file.name} holds {deletes} deletes, its manifest says {file.delete_row_count}"
-            )
+            yield f"data file {file.name} holds {deletes} deletes, its manifest says {file.delete_row_count}"

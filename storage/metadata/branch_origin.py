@@ -3,6 +3,8 @@
 import json
 from dataclasses import asdict, dataclass
 
+from .. import document
+from ..document import read_document, sealed
 from ..file_io import FileIO
 from ..paths import TablePaths
 
@@ -20,10 +22,19 @@ class BranchOrigin:
 
 
 def write_origin(file_io: FileIO, paths: TablePaths, origin: BranchOrigin) -> None:
-    file_io.write_bytes(paths.origin, json.dumps(asdict(origin)).encode())
+    file_io.write_bytes(paths.origin, json.dumps(sealed(asdict(origin), "ORIGIN")).encode())
 
 
 def read_origin(file_io: FileIO, paths: TablePaths) -> BranchOrigin | None:
-    """What a branch was made from; None for one that another writer made."""
+    """What a branch was made from; None for one that another writer made. Raises CorruptData if it cannot be read."""
     text = file_io.read_text_or_none(paths.origin)
-    return None if text is None else BranchOrigin(**json.loads(text))
+    if text is None:
+        return None
+    value = read_document(text, paths.origin)
+    tag, snapshot_id = value.get("tag"), value.get("snapshot_id")
+    return BranchOrigin(
+        document.text(value.get("branch"), paths.origin, "branch"),
+        None if tag is None else document.text(tag, paths.origin, "tag"),
+        None if snapshot_id is None else document.integer(snapshot_id, paths.origin, "snapshot_id"),
+        document.integer(value.get("create_time_ms"), paths.origin, "create_time_ms"),
+    )

@@ -40,7 +40,8 @@ class ChangelogFiles:
 
     def keep(self, snapshot: Snapshot) -> None:
         """Keep the changelog of a snapshot that is about to expire."""
-        self._file_io.create_exclusively(self._paths.changelog(snapshot.id), snapshot.to_json().encode())
+        data = snapshot.to_json(f"changelog-{snapshot.id}").encode()
+        self._file_io.create_exclusively(self._paths.changelog(snapshot.id), data)
 
     def delete(self, snapshot_id: int) -> None:
         self._file_io.delete(self._paths.changelog(snapshot_id))

@@ -7,11 +7,13 @@ import json
 import re
 from dataclasses import dataclass
 
+from ..document import integer, read_document, sealed
 from ..errors import CorruptData, InvalidRequest
 from ..file_io import FileIO
+from ..identifier import check_file_name
 from ..paths import TablePaths
 
-_CONSUMER_FILE = re.compile(r"consumer-(.+)")
+_CONSUMER_FILE = re.compile(r"consumer-(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +32,16 @@ class ConsumerFiles:
         self._paths = paths
 
     def find(self, name: str) -> Consumer | None:
+        check_file_name(name, "consumer")
         path = self._paths.consumer(name)
         text = self._file_io.read_text_or_none(path)
         if text is None:
             return None
         try:
-            return Consumer(name, int(json.loads(text)["nextSnapshot"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise CorruptData(f"Consumer file {path} is unreadable: {error}. Reset or delete the consumer.") from None
+            number = integer(read_document(text, path).get("nextSnapshot"), path, "nextSnapshot")
+        except CorruptData as error:
+            raise CorruptData(f"{error} Reset or delete the consumer.") from None
+        return Consumer(name, number)
 
     def all(self, not_before_ms: int | None = None) -> list[Consumer]:
         """Every consumer, by name; those that have not moved since a time are left out."""
@@ -59,12 +63,13 @@ class ConsumerFiles:
 
     def record(self, consumer: Consumer) -> None:
         """Remember how far a consumer has come."""
+        check_file_name(consumer.name, "consumer")
         if not consumer.name or "/" in consumer.name or consumer.next_snapshot_id < 1:
             raise InvalidRequest(
                 f"A consumer has a name without '/' and a next snapshot from 1 on, not {consumer.name!r} and "
                 f"{consumer.next_snapshot_id}."
             )
-        text = json.dumps({"nextSnapshot": consumer.next_snapshot_id})
+        text = json.dumps(sealed({"nextSnapshot": consumer.next_snapshot_id}, f"consumer-{consumer.name}"))
         self._file_io.overwrite(self._paths.consumer(consumer.name), text.encode())
 
     def delete(self, name: str) -> None:

@@ -8,6 +8,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .. import document
+from ..document import integer, read_document, sealed
 from ..errors import CorruptData
 from ..file_io import FileIO
 
@@ -25,14 +27,18 @@ class FormerName:
 def former_names(file_io: FileIO, root: str) -> list[FormerName]:
     """Oldest first. Raises CorruptData for a file that cannot be read."""
     path = f"{root}/{_FILE}"
-    text = file_io.read_text_or_none(path)
     try:
-        return [] if text is None else [FormerName(str(name), int(until)) for name, until in json.loads(text)]
-    except (ValueError, TypeError) as error:
+        text = file_io.read_text_or_none(path)
+        if text is None:
+            return []
+        # Earlier versions wrote the list alone.
+        rows = json.loads(text) if text.startswith("[") else read_document(text, path)["names"]
+        return [FormerName(document.text(name, path, "a name"), integer(until, path, "a time")) for name, until in rows]
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
         raise CorruptData(f"{path} does not list names: {error}") from None
 
 
 def write_former_names(file_io: FileIO, root: str, names: Sequence[FormerName]) -> None:
     """Write the list anew."""
     rows = [[one.name, one.until_ms] for one in names]
-    file_io.overwrite(f"{root}/{_FILE}", json.dumps(rows).encode())
+    file_io.overwrite(f"{root}/{_FILE}", json.dumps(sealed({"names": rows}, _FILE)).encode())

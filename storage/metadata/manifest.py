@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..data_types import DataType
-from ..errors import Unsupported
+from ..errors import CorruptData, Unsupported
 from ..file_io import FileIO
 from ..format import avro
 from ..format.binary_row import EMPTY_ROW, decode
@@ -243,7 +243,8 @@ class _DecodedFiles:
             self._size = 0
 
 
-_decoded = _DecodedFiles(capacity=200_000)
+_CAPACITY = 200_000
+_decoded = _DecodedFiles(_CAPACITY)
 
 
 def forget() -> None:
@@ -254,14 +255,22 @@ def forget() -> None:
 class ManifestFiles:
     """Reads and writes the manifests of a table (all branches share them)."""
 
-    def __init__(self, file_io: FileIO, paths: TablePaths, codec: str) -> None:
+    def __init__(self, file_io: FileIO, paths: TablePaths, codec: str, *, from_disk: bool = False) -> None:
+        """`from_disk`: what other tables of the process have read before is not believed."""
         self._file_io = file_io
         self._paths = paths
         self._codec = codec
+        # What whoever lists them says of manifests.
+        self._sizes: dict[str, int] = {}
+        self._own = _DecodedFiles(_CAPACITY) if from_disk else None
 
-    def read_list(self, name: str) -> tuple[ManifestFile, ...]:
-        """The manifests of a manifest list, in order."""
-        return self._read(name, _manifest_file)
+    def read_list(self, name: str, size_bytes: int | None = None) -> tuple[ManifestFile, ...]:
+        """The manifests of a manifest list, in order. `size_bytes`: what the snapshot says of its size."""
+        if size_bytes is not None:
+            self._sizes[name] = size_bytes
+        listed: tuple[ManifestFile, ...] = self._read(name, _manifest_file)
+        self._sizes.update((one.name, one.size_bytes) for one in listed)
+        return listed
 
     def read(self, name: str) -> tuple[ManifestEntry, ...]:
         """The entries of a manifest, in order. Raises Unsupported for entries that cannot be understood."""
@@ -272,16 +281,26 @@ class ManifestFiles:
 
         def load() -> tuple[Any, ...]:
             data = self._file_io.read_bytes(path)
+            if len(data) != self._sizes.get(name, len(data)):
+                raise CorruptData(
+                    f"Manifest {path} is damaged: it has {len(data)} bytes instead of {self._sizes[name]}."
+                )
             with _collector_paused():
-                return tuple(build(record) for record in avro.read_records(data, path))
+                records = avro.read_records(data, path)
+                try:
+                    return tuple(build(record) for record in records)
+                except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+                    raise CorruptData(
+                        f"Manifest {path} is damaged: its records are not those of one: {type(error).__name__}: {error}"
+                    ) from None
 
-        return _decoded.get((self._file_io.protocol, path), load)
+        return (self._own or _decoded).get((self._file_io.protocol, path), load)
 
     def write(
         self, name: str, entries: Sequence[ManifestEntry], partition_types: Sequence[DataType], schema_id: int
     ) -> ManifestFile:
         """Write a manifest and return what a list says of it."""
-        data = avro.write_records(_MANIFEST_SCHEMA, map(_entry_record, entries), self._codec)
+        data = avro.write_records(_MANIFEST_SCHEMA, map(_entry_record, entries), self._codec, name)
         self._write(name, data, entries)
         deleted = sum(entry.kind == DELETE for entry in entries)
         partitions = [
@@ -306,7 +325,7 @@ class ManifestFiles:
             }
             for one in manifests
         ]  # fmt: skip
-        data = avro.write_records(_LIST_SCHEMA, records, self._codec)
+        data = avro.write_records(_LIST_SCHEMA, records, self._codec, name)
         self._write(name, data, manifests)
         return len(data)
 
@@ -314,7 +333,7 @@ class ManifestFiles:
         path = self._paths.manifest(name)
         self._file_io.write_bytes(path, data)
         # The next commit reads it.
-        _decoded.put((self._file_io.protocol, path), tuple(decoded))
+        (self._own or _decoded).put((self._file_io.protocol, path), tuple(decoded))
 
 
 def _checked_entry(record: dict[str, Any]) -> ManifestEntry:

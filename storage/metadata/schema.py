@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from ..data_types import DataField, DataType, arrow_schema, nested_fields, type_from_arrow
+from ..document import integer, read_document, sealed, texts
+from ..document import text as document_text
 from ..errors import CorruptData, InvalidRequest, NotFound, Unsupported
 from ..file_io import FileIO
 from ..options import TableOptions, check_table_options
@@ -43,26 +45,43 @@ class TableSchema:
     uuid: str | None = None
 
     @classmethod
-    def from_json(cls, text: str) -> "TableSchema":
-        value = json.loads(text)
-        options = dict(value["options"])
-        version = value.get("version", 1)
+    def from_json(cls, text: str, source: str = "schema") -> "TableSchema":
+        """Read a schema file. Raises CorruptData that names `source`."""
+        value = read_document(text, source)
+        try:
+            return cls._from_value(value, source)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, InvalidRequest) as error:
+            raise CorruptData(f"File {source} is no schema: {type(error).__name__}: {error}") from None
+
+    @classmethod
+    def _from_value(cls, value: dict[str, Any], source: str) -> "TableSchema":
+        options = dict(texts(value["options"], source, "options"))
+        version = integer(value.get("version", 1), source, "version")
         if version <= 1:
             options.setdefault("bucket", "1")
         if version < 3:
             options.setdefault("file.format", "orc")
         comment = value.get("comment")
-        return cls(
-            value["id"],
-            tuple(DataField.from_json(field) for field in value["fields"]),
-            value["highestFieldId"],
-            tuple(value["partitionKeys"]),
-            tuple(value["primaryKeys"]),
+        fields = tuple(DataField.from_json(field) for field in value["fields"])
+        for field in fields:
+            integer(field.id, source, "the id of a field")
+            document_text(field.name, source, "the name of a field")
+        schema = cls(
+            integer(value["id"], source, "id"),
+            fields,
+            integer(value["highestFieldId"], source, "highestFieldId"),
+            tuple(document_text(one, source, "partitionKeys") for one in value["partitionKeys"]),
+            tuple(document_text(one, source, "primaryKeys") for one in value["primaryKeys"]),
             options,
-            comment,
-            value.get("timeMillis", 0),
-            value.get("uuid"),
+            None if comment is None else document_text(comment, source, "comment"),
+            integer(value.get("timeMillis", 0), source, "timeMillis"),
+            None if value.get("uuid") is None else document_text(value["uuid"], source, "uuid"),
         )
+        schema.fields_named((*schema.partition_keys, *schema.primary_keys))
+        numbered = _SCHEMA_FILE.fullmatch(source.rsplit("/", 1)[-1])
+        if numbered and int(numbered[1]) != schema.id:
+            raise CorruptData(f"File {source} is damaged: it says it is schema {schema.id}.")
+        return schema
 
     def to_json(self) -> str:
         value: dict[str, Any] = {
@@ -79,7 +98,7 @@ class TableSchema:
         value["timeMillis"] = self.time_ms
         if self.uuid is not None:
             value["uuid"] = self.uuid
-        return json.dumps(value, indent=2, ensure_ascii=False)
+        return json.dumps(sealed(value, f"schema-{self.id}"), indent=2, ensure_ascii=False)
 
     @property
     def column_names(self) -> list[str]:
@@ -198,8 +217,19 @@ def check_schema(schema: TableSchema) -> None:
             raise InvalidRequest(f"The {what} names a column twice: {', '.join(keys)}.")
     for field in schema.fields:
         field.type.to_arrow()
+    _check_texts(schema)
     _check_keys(schema)
     _check_buckets(schema)
+
+
+def _check_texts(schema: TableSchema) -> None:
+    try:
+        schema.to_json().encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(
+            f"A name, an option or a comment holds half of a character (a lone surrogate), {error.object[error.start]!r}, "
+            "which no file can."
+        ) from None
 
 
 def _declared(schema: TableSchema, name: str, what: str) -> DataField:
@@ -269,10 +299,10 @@ class SchemaFiles:
         if schema_id not in self._read:
             path = self._paths.schema(schema_id)
             try:
-                self._read[schema_id] = TableSchema.from_json(self._file_io.read_bytes(path).decode())
+                self._read[schema_id] = TableSchema.from_json(self._file_io.read_bytes(path).decode(), path)
             except NotFound:
                 raise CorruptData(f"Schema file {path} is missing, but files of the table name it.") from None
-            except (ValueError, KeyError, TypeError) as error:
+            except UnicodeDecodeError as error:
                 raise CorruptData(f"Schema file {path} is unreadable: {error}") from None
         return self._read[schema_id]
 
@@ -304,7 +334,7 @@ class SchemaFiles:
         """Forget a version, if its file still holds it; says whether it did."""
         path = self._paths.schema(schema.id)
         text = self._file_io.read_text_or_none(path)
-        if text is None or TableSchema.from_json(text) != schema:
+        if text is None or TableSchema.from_json(text, path) != schema:
             return False
         self._read.pop(schema.id, None)
         return self._file_io.delete_if(path, text.encode())

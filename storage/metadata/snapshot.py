@@ -8,11 +8,12 @@ a search starts, never its answer.
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from .. import document
 from ..errors import CorruptData, MainReplaced, NotFound, StorageError
 from ..file_io import FileIO
 from ..paths import TablePaths
@@ -26,10 +27,12 @@ FOLLOWS_PROPERTY = "snapline.follows"
 # In the place of the last snapshot of a main that is no more, so that none can follow it.
 _REPLACED_BY = "replacedBy"
 _SNAPSHOT_FILE = re.compile(r"snapshot-(\d+)")
+_NUMBERED = re.compile(r"(?:snapshot|changelog)-(\d+)")
+_HINT = re.compile(r"\s*([0-9]{1,18})\s*")
 
 
-def _json_key(name: str, *, required: bool = False) -> Any:
-    return field(default=None, metadata={"key": name, "required": required}, kw_only=True)
+def _json_key(name: str, *, required: bool = False, kind: Callable[[Any, str, str], Any] = document.integer) -> Any:
+    return field(default=None, metadata={"key": name, "required": required, "kind": kind}, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,55 +41,60 @@ class Snapshot:
 
     id: int = _json_key("id", required=True)
     schema_id: int = _json_key("schemaId", required=True)
-    base_manifest_list: str = _json_key("baseManifestList", required=True)
+    base_manifest_list: str = _json_key("baseManifestList", required=True, kind=document.text)
     base_manifest_list_size: int | None = _json_key("baseManifestListSize")
-    delta_manifest_list: str = _json_key("deltaManifestList", required=True)
+    delta_manifest_list: str = _json_key("deltaManifestList", required=True, kind=document.text)
     delta_manifest_list_size: int | None = _json_key("deltaManifestListSize")
-    changelog_manifest_list: str | None = _json_key("changelogManifestList")
+    changelog_manifest_list: str | None = _json_key("changelogManifestList", kind=document.text)
     changelog_manifest_list_size: int | None = _json_key("changelogManifestListSize")
-    index_manifest: str | None = _json_key("indexManifest")
-    commit_user: str = _json_key("commitUser", required=True)
-    writer_version: str | None = _json_key("writerVersion")
+    index_manifest: str | None = _json_key("indexManifest", kind=document.text)
+    commit_user: str = _json_key("commitUser", required=True, kind=document.text)
+    writer_version: str | None = _json_key("writerVersion", kind=document.text)
     commit_identifier: int = _json_key("commitIdentifier", required=True)
-    commit_kind: str = _json_key("commitKind", required=True)
+    commit_kind: str = _json_key("commitKind", required=True, kind=document.text)
     time_ms: int = _json_key("timeMillis", required=True)
     total_record_count: int = _json_key("totalRecordCount", required=True)
     delta_record_count: int = _json_key("deltaRecordCount", required=True)
     changelog_record_count: int | None = _json_key("changelogRecordCount")
     watermark: int | None = _json_key("watermark")
-    statistics: str | None = _json_key("statistics")
-    properties: Mapping[str, str] | None = _json_key("properties")
+    statistics: str | None = _json_key("statistics", kind=document.text)
+    properties: Mapping[str, str] | None = _json_key("properties", kind=document.texts)
     next_row_id: int | None = _json_key("nextRowId")
-    operation: str | None = _json_key("operation")
-    uuid: str | None = _json_key("uuid")
+    operation: str | None = _json_key("operation", kind=document.text)
+    uuid: str | None = _json_key("uuid", kind=document.text)
     # Keys of other writers, of tags among them: kept as they are.
     others: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
 
     @classmethod
     def from_json(cls, text: str, source: str) -> "Snapshot":
         """Read a snapshot or tag file. Raises CorruptData that names `source`, MainReplaced for the end of a main."""
-        try:
-            value = json.loads(text)
-            if _REPLACED_BY in value:
-                raise MainReplaced(
-                    f"Main has been replaced with branch {value[_REPLACED_BY]!r} since the table was opened. Open it again."
-                )
-            values = {one.name: value.get(one.metadata["key"]) for one in _FIELDS}
-            missing = [one.metadata["key"] for one in _FIELDS if one.metadata["required"] and values[one.name] is None]
-        except (ValueError, AttributeError) as error:
-            raise CorruptData(f"{source} is not a readable snapshot: {error}") from None
+        value = _read(text, source)
+        if _REPLACED_BY in value:
+            raise MainReplaced(
+                f"Main has been replaced with branch {value[_REPLACED_BY]!r} since the table was opened. Open it again."
+            )
+        values: dict[str, Any] = {one.name: value.get(one.metadata["key"]) for one in _FIELDS}
+        missing = [one.metadata["key"] for one in _FIELDS if one.metadata["required"] and values[one.name] is None]
         if missing:
             raise CorruptData(f"{source} is not a readable snapshot: {', '.join(missing)} is missing.")
+        for one in _FIELDS:
+            if values[one.name] is not None:
+                one.metadata["kind"](values[one.name], source, one.metadata["key"])
         others = {key: other for key, other in value.items() if key not in _KEYS}
+        numbered = _NUMBERED.fullmatch(source.rsplit("/", 1)[-1])
+        if numbered and int(numbered[1]) != values["id"]:
+            raise CorruptData(f"{source} is not a readable snapshot: the file says it is snapshot {values['id']}.")
         return cls(**values, others=others)
 
-    def to_json(self) -> str:
+    def to_json(self, name: str | None = None) -> str:
+        """The content of the file of that name, by default of the snapshot's own."""
         value: dict[str, Any] = {"version": 3}
         for one in _FIELDS:
             content = getattr(self, one.name)
             if content is not None:
                 value[one.metadata["key"]] = content
-        return json.dumps(value | dict(self.others), indent=2, ensure_ascii=False)
+        whole = document.sealed(value | dict(self.others), name or f"snapshot-{self.id}")
+        return json.dumps(whole, indent=2, ensure_ascii=False)
 
     @property
     def changes_rows(self) -> bool:
@@ -110,6 +118,18 @@ class Snapshot:
     def without_others(self) -> "Snapshot":
         """The snapshot without what a tag added to it."""
         return replace(self, others={})
+
+
+def _read(text: str, source: str) -> dict[str, Any]:
+    try:
+        number = json.loads(text)["id"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        number = None
+    try:
+        # A tag may be a copy of the file, byte by byte.
+        return document.read_document(text, source, source.rsplit("/", 1)[-1], f"snapshot-{number}")
+    except CorruptData as error:
+        raise CorruptData(f"{source} is not a readable snapshot: {error}") from None
 
 
 _FIELDS = [one for one in fields(Snapshot) if "key" in one.metadata]

@@ -152,12 +152,12 @@ class TableStore:
 
     def delta_of(self, snapshot: Snapshot) -> list[ManifestEntry]:
         """What a snapshot added and took away."""
-        listed = self.manifests.read_list(snapshot.delta_manifest_list)
+        listed = self.manifests.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
         return [entry for one in listed for entry in self.manifests.read(one.name)]
 
     def manifests_of(self, snapshot: Snapshot) -> list[ManifestFile]:
         """The manifests that together describe the table at a snapshot, in order of commit."""
         return [
-            *self.manifests.read_list(snapshot.base_manifest_list),
-            *self.manifests.read_list(snapshot.delta_manifest_list),
+            *self.manifests.read_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+            *self.manifests.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
         ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import AlreadyExists, NotFound
 from ..file_io import FileIO
-from ..identifier import check_tag_name
+from ..identifier import check_file_name, check_tag_name
 from ..paths import TablePaths
 from .snapshot import Snapshot
 
@@ -52,6 +52,7 @@ class TagFiles:
         self._paths = paths
 
     def find(self, name: str) -> Tag | None:
+        check_file_name(name, "tag")
         path = self._paths.tag(name)
         text = self._file_io.read_text_or_none(path)
         return None if text is None else Tag(name, Snapshot.from_json(text, path))
@@ -93,7 +94,7 @@ class TagFiles:
         named = snapshot.with_others({key: value for key, value in snapshot.others.items() if key == TAG_BRANCH_KEY})
         if retained_ms is not None:
             named = named.with_others({**named.others, **_retention(retained_ms, now_ms)})
-        data = named.to_json().encode()
+        data = named.to_json(f"tag-{name}").encode()
         path = self._paths.tag(name)
         if replace:
             self._file_io.overwrite(path, data)
@@ -108,7 +109,9 @@ class TagFiles:
         """Give a tag another name. Raises NotFound, or AlreadyExists if that name is taken by another snapshot."""
         tag = self.get(name)
         check_tag_name(new_name)
-        if not self._file_io.create_exclusively(self._paths.tag(new_name), tag.snapshot.to_json().encode()):
+        if not self._file_io.create_exclusively(
+            self._paths.tag(new_name), tag.snapshot.to_json(f"tag-{new_name}").encode()
+        ):
             raise AlreadyExists(f"Tag {new_name!r} exists. Choose another name, or delete it first.")
         if not self.delete_if(tag):
             # Somebody deleted or replaced it meanwhile: then there is nothing that the new name could stand for.
@@ -122,7 +125,8 @@ class TagFiles:
         text = self._file_io.read_text_or_none(path)
         if text is None or Snapshot.from_json(text, path) != tag.snapshot:
             return False
-        return self._file_io.replace_if(path, text.encode(), snapshot.without_others().to_json().encode())
+        content = snapshot.without_others().to_json(f"tag-{tag.name}")
+        return self._file_io.replace_if(path, text.encode(), content.encode())
 
     def delete_if(self, tag: Tag) -> bool:
         """Forget a name, if it still stands for what was read; says whether it did."""

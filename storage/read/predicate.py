@@ -6,6 +6,7 @@ literals into the values that statistics hold (`storage.values`). SQL's logic: a
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,11 +17,14 @@ from ..data_types import DataType
 from ..errors import InvalidRequest
 from ..format.column_stats import ColumnStats
 from ..metadata.schema import TableSchema
-from ..values import from_literal, to_arrow
+from ..values import OutOfRange, bounds_of, from_literal, to_arrow
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
 }  # fmt: skip
+# What a comparison with a number means that is above, or below, all numbers of the column: one with the last of them.
+_ABOVE_ALL = {"=": ">", "!=": "<=", "<": "<=", "<=": "<=", ">": ">", ">=": ">"}
+_BELOW_ALL = {"=": "<", "!=": ">=", "<": "<", "<=": "<", ">": ">=", ">=": ">="}
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
@@ -48,10 +52,10 @@ class Predicate(ABC):
         """The condition that is true where this one is false (null stays null)."""
 
     def __and__(self, other: "Predicate") -> "Predicate":
-        return And((self, other))
+        return And((*(self.parts if isinstance(self, And) else (self,)), other))
 
     def __or__(self, other: "Predicate") -> "Predicate":
-        return Or((self, other))
+        return Or((*(self.parts if isinstance(self, Or) else (self,)), other))
 
     def __invert__(self) -> "Predicate":
         return self.negated()
@@ -79,6 +83,10 @@ class Comparison(Predicate):
         data_type = schema.field(self.column).type
         try:
             return replace(self, literal=from_literal(self.literal, data_type), type=data_type)
+        except OutOfRange as error:
+            low, high = bounds_of(data_type) or (None, None)
+            operator, limit = (_ABOVE_ALL, high) if error.above else (_BELOW_ALL, low)
+            return Comparison(self.column, operator[self.operator], limit, data_type)
         except InvalidRequest as error:
             raise InvalidRequest(f"Column {self.column!r}: {error}") from None
 
@@ -128,7 +136,12 @@ class IsIn(Predicate):
 
     def bind(self, schema: TableSchema) -> "Predicate":
         data_type = schema.field(self.column).type
-        return replace(self, literals=tuple(from_literal(one, data_type) for one in self.literals), type=data_type)
+        bound = []
+        for one in self.literals:
+            # What the column has no place for equals none of its values.
+            with suppress(OutOfRange):
+                bound.append(from_literal(one, data_type))
+        return replace(self, literals=tuple(bound), type=data_type)
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         assert self.type is not None
@@ -196,6 +209,7 @@ class StartsWith(Predicate):
     def bind(self, schema: TableSchema) -> "Predicate":
         if not schema.field(self.column).type.is_text:
             raise InvalidRequest(f"Column {self.column!r} is no text column: LIKE cannot be applied to it.")
+        from_literal(self.prefix, schema.field(self.column).type)
         return self
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:

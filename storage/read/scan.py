@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from ..data_types import DataField, DataType
-from ..format import avro
 from ..format.binary_row import EMPTY_ROW, buckets_of, decoder, hash_rows
 from ..format.column_stats import ColumnStats, deserialize
 from ..format.deletion_vector import DeletionVector
 from ..lsm.sorted_run import Section, SortedRun, cut_by_key, split_into_sections
+from ..metadata.index_manifest import read_index_manifest
 from ..metadata.live_files import live_files
 from ..metadata.manifest import DataFile, ManifestEntry, ManifestFile, Place
 from ..metadata.snapshot import Snapshot
@@ -229,14 +229,7 @@ class Scan:
 
 def _deletion_vectors(store: TableStore, index_manifest: str) -> dict[str, DeletionVector]:
     """The vector of each data file that has one, by the file's name."""
-    path = store.paths.manifest(index_manifest)
-    found = {}
-    for record in avro.read_records(store.file_io.read_bytes(path), path):
-        if record["_INDEX_TYPE"] == "DELETION_VECTORS":
-            index_file = record.get("_EXTERNAL_PATH") or f"{store.paths.root}/index/{record['_FILE_NAME']}"
-            for one in record["_DELETIONS_VECTORS_RANGES"] or ():
-                found[one["f0"]] = DeletionVector(index_file, one["f1"], one["f2"])
-    return found
+    return {name: vector for one in read_index_manifest(store, index_manifest) for name, vector in one.vectors.items()}
 
 
 class FileStatistics:

@@ -10,7 +10,7 @@ from ..format.deletion_vector import DeletionVector
 from ..lsm.sorted_run import Section
 from ..lsm.system_columns import VALUE_KIND
 from ..metadata.schema import KEY_PREFIX
-from .split_read import ReadRequest, read_run, read_sections
+from .split_read import ReadRequest, check_file, read_run, read_sections
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,14 @@ class Split:
                 for file in section.files
             )
         )
+
+    def check_files(self, *, whole: bool) -> None:
+        """Raise CorruptData if a file that another reader is about to read is damaged, as far as its end and its size
+        tell, or `whole`, its every byte: not every reader looks at the checksums of pages.
+        """
+        for section in self.sections:
+            for file in section.files:
+                check_file(self.request.store, self.directory, file, whole=whole)
 
     def read(self, *, use_threads: bool = True) -> Iterator[pa.RecordBatch]:
         """The rows of the split, merged and filtered, as batches of `request.schema`; none of them empty.

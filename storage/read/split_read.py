@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from ..data_types import DataField, arrow_schema
-from ..format.data_file import MOST_BATCH_ROWS, DataFileReader, RowRange
+from ..errors import CorruptData
+from ..format.data_file import MOST_BATCH_ROWS, DataFileReader, ExpectedFile, RowRange
 from ..format.deletion_vector import DeletionVector
 from ..format.open_data_file import open_reader
 from ..lsm.merge import RunCursor, comparable_key, merge_sorted_runs, within_keys, without_deletes
@@ -78,6 +79,33 @@ def read_run(
 def read_file(request: ReadRequest, partition: bytes, directory: str, file: DataFile) -> Iterator[pa.RecordBatch]:
     """Every row of a file of a table with a key, in its order, with the columns of `read_run`."""
     return _SectionReader(request, partition, directory, use_threads=False).every_row(file)
+
+
+def read_whole_file(store: TableStore, directory: str, file: DataFile) -> int:
+    """Read every byte and every column of a file; returns its number of rows. Raises CorruptData for what is damaged."""
+    with open_data_file(store, directory, file, whole=True) as reader:
+        known = {field.name for field in store.schemas.get(file.schema_id).fields} | {SEQUENCE_NUMBER, VALUE_KIND}
+        columns = [name for name in reader.column_names if name.removeprefix(KEY_PREFIX) in known]
+        batches = reader.read_batches(columns, reader.row_groups([]), use_threads=False)
+        return sum(batch.num_rows for batch in batches)
+
+
+def check_file(store: TableStore, directory: str, file: DataFile, *, whole: bool) -> None:
+    """Raise CorruptData if a file does not look as its manifest and its own end say, or `whole`, as its checksum does.
+
+    For those who give the file to another reader, which may look at less.
+    """
+    open_data_file(store, directory, file, whole=whole).close()
+
+
+def open_data_file(store: TableStore, directory: str, file: DataFile, *, whole: bool = False) -> DataFileReader:
+    """An open file, compared with what its manifest says of it."""
+    fields = store.schemas.get(file.schema_id).fields
+    types = {field.name: field.type for field in fields}
+    arrow = {field.name: field.type.to_arrow() for field in fields}
+    arrow |= {f"{KEY_PREFIX}{name}": one for name, one in arrow.items()}
+    expected = ExpectedFile(file.row_count, file.size_bytes, arrow, whole)
+    return open_reader(store.file_io, file.external_path or f"{directory}/{file.name}", types, expected)
 
 
 class _SectionReader:
@@ -233,15 +261,20 @@ class _SectionReader:
             needed = needed or reader.column_names[:1]
             batches = reader.read_batches(needed, groups, use_threads=self._use_threads)
             if vector is not None:
-                batches = _without_positions(batches, vector.read(self._store.file_io))
+                positions = vector.read(self._store.file_io)
+                if len(positions) and not 0 <= positions[0] <= positions[-1] < file.row_count:
+                    raise CorruptData(
+                        f"The deletion vector at {vector.offset} of index file {vector.path} deletes rows that data file "
+                        f"{file.name} does not have."
+                    )
+                batches = _without_positions(batches, positions)
             for batch in batches:
                 if checks_kind:
                     batch = without_deletes(batch)
                 yield pa.RecordBatch.from_arrays([self._value(batch, field, mapping) for field in self._fields], names)
 
     def _open(self, file: DataFile) -> DataFileReader:
-        types = {field.name: field.type for field in self._store.schemas.get(file.schema_id).fields}
-        return open_reader(self._store.file_io, file.external_path or f"{self._directory}/{file.name}", types)
+        return open_data_file(self._store, self._directory, file)
 
     def _value(self, batch: pa.RecordBatch, field: DataField, mapping: "_FileColumns") -> pa.Array:
         if field.name in self._partition:

@@ -5,6 +5,7 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
+from sqlglot.tokens import TokenType
 
 from ..errors import InvalidRequest
 from ..read.predicate import And, Comparison, IsIn, IsNull, Or, Predicate, StartsWith
@@ -13,6 +14,9 @@ _OPERATORS: dict[type[exp.Expression], str] = {
     exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
 }  # fmt: skip
 _SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+# The parser calls itself for each of them.
+MOST_NESTED = 16
+_MOST_CHARACTERS = 1_000_000
 _HELP = (
     "A condition compares columns with constants: =, !=, <, <=, >, >=, IN, BETWEEN, LIKE 'prefix%', IS NULL, "
     "combined by AND, OR and NOT."
@@ -21,23 +25,54 @@ _HELP = (
 
 def parse_predicate(text: str) -> Predicate:
     """The predicate that a SQL condition stands for. Raises InvalidRequest that shows the part it cannot use."""
+    if len(text) > _MOST_CHARACTERS:
+        raise InvalidRequest(
+            f"The condition has {len(text)} characters, at most {_MOST_CHARACTERS} are read. Read in several parts."
+        )
     try:
+        if text.count("(") > MOST_NESTED or text.upper().count("NOT") > MOST_NESTED:
+            _refuse_nested(text)
         tree = sqlglot.parse_one(text, into=exp.Condition, dialect="spark")
+        return predicate_of(tree)
     except SqlglotError as error:
-        raise InvalidRequest(f"{text!r} is not a condition: {str(error).splitlines()[0]} {_HELP}") from None
-    return predicate_of(tree)
+        shown = text if len(text) <= 200 else f"{text[:200]}…"
+        raise InvalidRequest(f"{shown!r} is not a condition: {str(error).splitlines()[0]} {_HELP}") from None
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _refuse_nested(text: str) -> None:
+    depth = in_a_row = 0
+    for token in sqlglot.tokenize(text, dialect="spark"):
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+        if token.token_type != TokenType.L_PAREN:
+            in_a_row = in_a_row + 1 if token.token_type == TokenType.NOT else 0
+        if depth + in_a_row > MOST_NESTED:
+            raise _too_deep()
+
+
+def _too_deep() -> InvalidRequest:
+    return InvalidRequest(
+        f"The condition is nested too deeply: parentheses and NOT stand in each other at most {MOST_NESTED} deep."
+    )
 
 
 def predicate_of(node: Any) -> Predicate:
     """The predicate that a condition in sqlglot's tree stands for. Raises InvalidRequest if there is none."""
-    if isinstance(node, exp.Paren):
-        return predicate_of(node.this)
+    negated = False
+    while isinstance(node, exp.Paren | exp.Not):
+        negated ^= isinstance(node, exp.Not)
+        node = node.this
+    found = _predicate_of(node)
+    return found.negated() if negated else found
+
+
+def _predicate_of(node: Any) -> Predicate:
+    # Of what is written in a row, thousands are no depth.
     if isinstance(node, exp.And):
-        return And((predicate_of(node.left), predicate_of(node.right)))
+        return And(tuple(predicate_of(one) for one in node.flatten(unnest=False)))
     if isinstance(node, exp.Or):
-        return Or((predicate_of(node.left), predicate_of(node.right)))
-    if isinstance(node, exp.Not):
-        return predicate_of(node.this).negated()
+        return Or(tuple(predicate_of(one) for one in node.flatten(unnest=False)))
     if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
         return IsNull(_column(node.this))
     if isinstance(node, exp.Between):

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import CommitConflict, InvalidRequest
 from ..format.binary_row import buckets_of, encode, hash_rows
@@ -30,6 +31,8 @@ from ..values import from_arrow
 from .data_file_sink import Bucket, DataFileSink
 from .incoming import Rows, row_kinds, shaped
 
+# Escaped, what is no longer than this is no longer than a name may be.
+_SHORT_PARTITION_BYTES = 60
 _THREADS = max(2, min(4, os.cpu_count() or 2))
 # Fewer rows are written sooner than threads are started.
 _ROWS_WORTH_THREADS = 20_000
@@ -160,6 +163,7 @@ class TableWrite:
     def write(self, rows: Rows, row_kind_column: str | None = None) -> None:
         """Take rows. Raises InvalidRequest if they do not fit the table; nothing of them is kept then."""
         table = shaped(rows, self._schema, row_kind_column)
+        self._refuse_long_partitions(table)
         kinds = row_kinds(rows, table, self._schema, row_kind_column)
         table, kinds = self._without_ignored(table, kinds)
         if table.num_rows == 0:
@@ -169,6 +173,14 @@ class TableWrite:
         buckets_open = max(1, self._options.bucket)
         if self._buffered_bytes >= self._options.write_buffer_size_bytes * min(_BUFFERS_AT_ONCE, buckets_open):
             self.flush()
+
+    def _refuse_long_partitions(self, table: pa.Table) -> None:
+        """Raise InvalidRequest for values that make no directory name, before any file is written."""
+        for one in self._partition_fields:
+            column = table.column(one.name)
+            if one.type.is_text and (pc.max(pc.binary_length(column)).as_py() or 0) > _SHORT_PARTITION_BYTES:
+                for value in pc.unique(column).to_pylist():
+                    partition_path([one], [value], self._options, for_writing=True)
 
     def _without_ignored(self, table: pa.Table, kinds: np.ndarray | None) -> tuple[pa.Table, np.ndarray | None]:
         if kinds is None:
@@ -291,7 +303,7 @@ class TableWrite:
         bucket = int(self._buckets(one)[0]) if self._options.bucket > 1 else 0
         place = self._places.get((partition, bucket))
         if place is None:
-            path = partition_path(self._partition_fields, values, self._options)
+            path = partition_path(self._partition_fields, values, self._options, for_writing=True)
             first = self._first_sequence_number(partition, bucket)
             directory = self._store.paths.bucket(path, bucket)
             place = self._places[partition, bucket] = _Place(

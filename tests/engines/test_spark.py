@@ -256,3 +256,34 @@ def test_what_is_missing_is_said_in_one_sentence(spark: "SparkSession", warehous
         reader.load("shop.orders")
     with pytest.raises(Exception, match=r"Tables of shop: shop\.orders"):
         reader.option("warehouse", warehouse).load("shop.nothing")
+
+
+@pytest.mark.pypaimon_differs("a file is damaged on purpose")
+def test_a_damaged_file_is_noticed_where_spark_reads_it_itself(
+    spark: "SparkSession", catalog: Catalog, warehouse: str
+) -> None:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    from storage import CorruptData
+    from storage.engines.spark_errors import own_error
+    from storage.engines.spark_reader import read_scan
+
+    table = catalog.create_table(
+        "a.b", pa.schema([("id", pa.int64()), ("text", pa.string())]), options={"file.compression": "none"}
+    )
+    table.write(pa.table({"id": range(500), "text": [f"text {one * 7919 % 1000}" for one in range(500)]}))
+    (path,) = Path(table.store.paths.root).glob("bucket-0/data-*")
+    assert read_scan(spark, table, table.scan(), warehouse).count() == 500
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"text 919", b"text 918", 1))
+    # Spark has an error of its own for it, or lets that of the JVM through.
+    with pytest.raises((PySparkException, Py4JJavaError), match="CRC checksum verification failed") as raised:
+        read_scan(spark, table, table.scan(), warehouse).collect()
+    assert isinstance(own_error(raised.value), CorruptData), str(raised.value)[:3000]
+    assert path.name in str(own_error(raised.value)), str(raised.value)[:3000]
+    # Spark itself does not look at the footer's checksum.
+    position = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little") + 12
+    path.write_bytes(whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
+    with pytest.raises(CorruptData, match=path.name):
+        read_scan(spark, table, table.scan(), warehouse)

@@ -1,0 +1,73 @@
+"""JSON documents: read safely, and written with a checksum, by which a damaged one is told from a sound one.
+
+The checksum is a key of the document. It counts the name of the file in, so that a file in another's place is noticed.
+Documents of other writers have none; they are read as they are. Other readers ignore the key. Follows `docs/damage.md`.
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import CorruptData
+
+CHECKSUM = "snapline.crc32"
+_LARGEST = 2**63
+
+
+def sealed(value: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The document with the checksum that it has in a file of that name."""
+    plain = {key: one for key, one in value.items() if key != CHECKSUM}
+    return {**plain, CHECKSUM: _checksum(plain, name)}
+
+
+def read_document(text: str | bytes, path: str, *names: str) -> dict[str, Any]:
+    """The object that a file holds, without its checksum. `names`: what it may have been written as, by default the
+    name that the path ends with.
+
+    Raises CorruptData that names the file for what is no JSON object, is nested without end, or has another checksum.
+    """
+    try:
+        value = json.loads(text)
+        if not isinstance(value, dict):
+            raise CorruptData(f"File {path} is damaged: it holds no JSON object.")
+        found = value.pop(CHECKSUM, None)
+        wanted = [_checksum(value, one) for one in names or (path.rsplit("/", 1)[-1],)] if found is not None else []
+    except RecursionError:
+        raise CorruptData(f"File {path} is damaged: its JSON is nested without end.") from None
+    except ValueError as error:
+        raise CorruptData(f"File {path} is damaged: it is no JSON: {error}") from None
+    if found is not None and found not in wanted:
+        raise CorruptData(f"File {path} is damaged: its content does not have the checksum that it names.")
+    return value
+
+
+def integer(value: Any, path: str, key: str) -> int:
+    """A value that must be a whole number of 64 bits. Raises CorruptData that names the file and the key."""
+    if isinstance(value, bool) or not isinstance(value, int) or not -_LARGEST <= value < _LARGEST:
+        raise CorruptData(f"File {path} is damaged: {key} is {_short(value)}, not a whole number.")
+    return value
+
+
+def text(value: Any, path: str, key: str) -> str:
+    """A value that must be text. Raises CorruptData that names the file and the key."""
+    if not isinstance(value, str):
+        raise CorruptData(f"File {path} is damaged: {key} is {_short(value)}, not text.")
+    return value
+
+
+def texts(value: Any, path: str, key: str) -> dict[str, str]:
+    """A value that must be an object of texts. Raises CorruptData that names the file and the key."""
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        raise CorruptData(f"File {path} is damaged: {key} is {_short(value)}, not an object of texts.")
+    return value
+
+
+def _checksum(value: Mapping[str, Any], name: str) -> str:
+    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return f"{zlib.crc32(canonical.encode(), zlib.crc32(name.encode(errors='surrogatepass'))):08x}"
+
+
+def _short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 40 else f"{shown[:40]}…"
