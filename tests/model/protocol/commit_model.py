@@ -141,7 +141,7 @@ class CommitModel:
                 yield f"{name}: {label}", (after, (*processes[:index], moved, *processes[index + 1 :]))
 
     def wrong(self, state: tuple[World, tuple[Process, ...]]) -> str | None:
-        world, _ = state
+        world, processes = state
         ghost = world.ghost
         if ghost.broken:
             return ghost.broken
@@ -153,8 +153,11 @@ class CommitModel:
         for commit in ghost.acked:
             if commit not in ghost.taken and not any(file.lower() == commit for file in ghost.top.live):
                 return f"The acknowledged commit {commit} is not in snapshot {ghost.top.number}"
-        for snap in (*world.snaps, *world.holds):
-            if snap.live & world.deleted and (snap in world.holds or not world.is_stale(snap)):
+        # A hold counts from when its creator has looked.
+        pending = {process.target for process in processes if process.at == "look at target"}
+        holds = world.holds - pending
+        for snap in (*world.snaps, *holds):
+            if snap.live & world.deleted and (snap in holds or not world.is_stale(snap)):
                 return f"Files of snapshot {snap.number} are deleted: {sorted(snap.live & world.deleted)}"
         return None
 
