@@ -132,8 +132,6 @@ class ReplacementModel:
     @staticmethod
     def _write(world: World, process: Process, name: str) -> Moves:
         match process.at:
-            case "begin" if log[-1] == "closed" and not is_done and not ((world.is_replaced or world.is_removed) and gives_up):
-                yield f"sees that {own} is closed", world, Process(after_close, len(log))
             case "begin" if world.is_replaced or world.main[-1] == "closed":
                 yield "sees that main is closed: refused", world, END
             case "begin":
