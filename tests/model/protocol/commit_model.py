@@ -21,7 +21,6 @@ HINT_AGAIN = "the search from the hint does not read the hint again at its end"
 LIST_AGAIN = "without a hint, the directory is not listed again after the newest snapshot has been read"
 CHAIN = "expiry takes the numbers below the newest for the history, without asking what each follows"
 REMEMBER = "expiry does not remember what it deletes"
-REMEMBER_LATE = "expiry remembers what it deletes only afterwards"
 MEMORY_FIRST = "what is remembered is read before the history"
 ASCENDING = "expiry deletes the newest first"
 COMPARE = "expiry deletes a number, whatever is there"
@@ -102,7 +101,8 @@ Moves = Iterator[tuple[str, World, Process]]
 class CommitModel:
     """`writers`: the commits of each, one after the other, each named after its data file; the first letter is its id, so that
     "a" and "A" are two calls of one id. `rollbacks`: the numbers that each may choose. `quick`: a writer whose every commit is
-    one step, which others see as somebody fast. `local`: has a hint and locks.
+    one step, as slow ones see somebody fast; without `quick_hints` it dies before it raises the hint. The snapshots that are there
+    in the beginning have overwritten each other. `local`: has a hint and locks.
     """
 
     writers: tuple[tuple[str, ...], ...]
@@ -110,6 +110,7 @@ class CommitModel:
     rollbacks: tuple[tuple[int, ...], ...] = ()
     readers: int = 0
     quick: tuple[str, ...] = ()
+    quick_hints: bool = True
     local: bool = True
     begun_with: int = 1
     retained: int = 1
@@ -119,7 +120,7 @@ class CommitModel:
         snaps: list[Snap] = []
         for number in range(1, self.begun_with + 1):
             below = snaps[-1] if snaps else NOTHING
-            snaps.append(Snap(number, f"x{number}", below.uuid if snaps else "", below.live | {f"x{number}"}))
+            snaps.append(Snap(number, f"x{number}", below.uuid if snaps else "", frozenset({f"x{number}"})))
         ghost = Ghost(tuple(snap.uuid for snap in snaps), snaps[-1] if snaps else NOTHING)
         world = World(tuple(snaps), len(snaps), ghost)
         processes = [Process("begin", commits) for commits in self.writers]
@@ -364,7 +365,8 @@ class CommitModel:
         snap = Snap(top.number + 1, name, top.uuid if top.number else "", top.live | {name})
         if world.find(snap.number) is None:
             after = self._ack(self._created(world, snap, top), name)
-            yield "commits, all at once", after._replace(hint=max(world.hint, snap.number) if self.local else 0), done
+            hint = max(world.hint, snap.number) if self.local and self.quick_hints else world.hint
+            yield "commits, all at once", after._replace(hint=hint), done
 
     @staticmethod
     def _ack(world: World, id_: str) -> World:
@@ -419,7 +421,7 @@ class CommitModel:
                 yield f"raises the hint to {hint}", world._replace(hint=hint), moved
             case "raise":
                 yield from self._expire(world, process._replace(at="scan" if SCAN_FIRST in omitted else "remember", search=0))
-            case "remember" if self._remembers() and REMEMBER_LATE not in omitted:
+            case "remember" if self._remembers():
                 yield "remembers what it will delete", self._remember(world, process), process._replace(at="delete")
             case "remember":
                 yield from self._expire(world, process._replace(at="delete"))
@@ -433,11 +435,11 @@ class CommitModel:
                 if here != victim and COMPARE not in omitted:
                     yield f"finds snapshot {victim.number} gone", world, moved
                 elif self.local or COMPARE in omitted:
-                    yield f"deletes snapshot {victim.number}", self._forgotten(world, victim), moved
+                    yield f"deletes snapshot {victim.number}", world.without(victim.number), moved
                 else:
                     yield f"finds snapshot {victim.number} as it was", world, process._replace(at="delete now")
             case "delete now":
-                after = self._forgotten(world, process.victims[0])
+                after = world.without(process.victims[0].number)
                 yield (
                     f"deletes snapshot {process.victims[0].number}", after,
                     process._replace(at="delete", victims=process.victims[1:]),
@@ -461,12 +463,6 @@ class CommitModel:
 
     def _remember(self, world: World, process: Process) -> World:
         return world._replace(remembered=world.remembered | {snap.uuid for snap in process.victims})
-
-    def _forgotten(self, world: World, victim: Snap) -> World:
-        after = world.without(victim.number)
-        if self._remembers() and REMEMBER_LATE in self.omitted:
-            after = after._replace(remembered=after.remembered | {victim.uuid})
-        return after
 
     def _victims(self, world: World, newest: Snap) -> tuple[Snap, ...]:
         history = self._history(world, newest, by_number=CHAIN in self.omitted)

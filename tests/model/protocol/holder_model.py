@@ -12,7 +12,6 @@ LOOK_BACK = "who made a tag does not look whether what it was made of is still t
 LOOK_FIRST = "who makes a tag looks first and then writes"
 UNCONFIRMED = "a tag has its name before its creator has looked; there is no hold before it"
 COLLECT_TWICE = "holders are listed once"
-NAMES_ONLY = "of two listings only the names are compared, not what the tags hold"
 SCAN_FIRST = "expiry looks for holders before it deletes snapshots"
 OWNER_SCAN = "who deletes a tag looks for holders before"
 COMPARE = "a tag is deleted by name, whatever it holds by now"
@@ -229,8 +228,6 @@ class HolderModel:
             case "collect snapshots again":
                 text = f"lists the snapshots: {sorted(world.snapshots)}"
                 first, second = process.tags
-                if NAMES_ONLY in self.omitted:
-                    first, second = tuple(name for name, _ in first), tuple(name for name, _ in second)
                 if first == second and process.seen == (world.snapshots,):
                     yield text, world, self._needed(process._replace(at="files"))
                 else:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 # The steps that can be left out, or done otherwise.
 WITHDRAW = "a publisher does not look for open entries with a lower number"
-RECOVERER_LOOKS = "who finishes the entry of another does not look for open entries with a lower number"
 ASK = "the outcome is not asked for before each commit"
 ASK_LATE = "the outcome is asked for before the newest snapshot is read, not after"
 FENCE = "an undo puts no commit on a main that shows nothing of the publication"
@@ -168,8 +167,7 @@ class PublicationModel:
                 yield f"creates open-{number}", after, Process("look", number)
             case "look":
                 lower = [n for n, e in enumerate(world.journal[: number - 1], 1) if e.owner and e.is_open]
-                left_out = WITHDRAW in omitted or (RECOVERER_LOOKS in omitted and owner == "")
-                if lower and not left_out:
+                if lower and WITHDRAW not in omitted:
                     # The owner withdraws; somebody who came to finish it leaves it.
                     after = Process("withdraw", number) if owner else Process()
                     yield f"sees that {lower[0]} is open", world, after
