@@ -60,7 +60,7 @@ class World(NamedTuple):
     ghost: Ghost
     deleted: frozenset[str] = frozenset()
     remembered: frozenset[str] = frozenset()
-    holds: frozenset[Snap] = frozenset()
+    holds: frozenset[tuple[int, Snap]] = frozenset()
 
     def find(self, number: int) -> Snap | None:
         for snap in self.snaps:
@@ -90,6 +90,7 @@ class Process(NamedTuple):
     victims: tuple[Snap, ...] = ()
     files: frozenset[str] = frozenset()
     target: Snap | None = None
+    owner: int = 0
 
 
 _SEARCHING = ("begin", "hint", "climb", "get", "hint again", "list for newest", "list again")
@@ -101,7 +102,7 @@ Moves = Iterator[tuple[str, World, Process]]
 class CommitModel:
     """`writers`: the commits of each, one after the other, each named after its data file; the first letter is its id, so that
     "a" and "A" are two calls of one id. `rollbacks`: the numbers that each may choose. `quick`: a writer whose every commit is
-    one step, as slow ones see somebody fast; without `quick_hints` it dies before it raises the hint. The snapshots that are there
+    one step; without `quick_hints` it dies before it raises the hint. The snapshots that are there
     in the beginning have overwritten each other. `local`: has a hint and locks.
     """
 
@@ -125,7 +126,7 @@ class CommitModel:
         world = World(tuple(snaps), len(snaps), ghost)
         processes = [Process("begin", commits) for commits in self.writers]
         processes += [Process("begin", ("expire",) * runs) for runs in self.expirers]
-        processes += [Process("begin", ("R",)) for _ in self.rollbacks]
+        processes += [Process("begin", ("R",), owner=number) for number in range(len(self.rollbacks))]
         processes += [Process("begin", ("read",)) for _ in range(self.readers)]
         processes += [Process("begin", self.quick)] if self.quick else []
         return world, tuple(processes)
@@ -155,8 +156,8 @@ class CommitModel:
             if commit not in ghost.taken and not any(file.lower() == commit for file in ghost.top.live):
                 return f"The acknowledged commit {commit} is not in snapshot {ghost.top.number}"
         # A hold counts from when its creator has looked.
-        pending = {process.target for process in processes if process.at == "look at target"}
-        holds = world.holds - pending
+        pending = {(process.owner, process.target) for process in processes if process.at == "look at target"}
+        holds = {snap for _, snap in world.holds - pending}
         for snap in (*world.snaps, *holds):
             if snap.live & world.deleted and (snap in holds or not world.is_stale(snap)):
                 return f"Files of snapshot {snap.number} are deleted: {sorted(snap.live & world.deleted)}"
@@ -214,21 +215,37 @@ class CommitModel:
                     yield self._newest(world, process, snap, then)
             case "hint again":
                 if process.base is not None and world.hint > process.base.number:
-                    yield f"reads the hint again: {world.hint}", world, process._replace(at="climb", search=world.hint, base=None)
+                    yield (
+                        f"reads the hint again: {world.hint}",
+                        world,
+                        process._replace(at="climb", search=world.hint, base=None),
+                    )
                 elif process.base is not None:
                     yield self._newest(world, process, process.base, then)
             case "list again" if process.base is not None:
                 highest = max((snap.number for snap in world.snaps), default=0)
                 if highest > process.base.number:
-                    yield f"lists again: {highest} is the highest", world, process._replace(at="get", search=highest, base=None)
+                    yield (
+                        f"lists again: {highest} is the highest",
+                        world,
+                        process._replace(at="get", search=highest, base=None),
+                    )
                 else:
                     yield self._newest(world, process, process.base, then)
 
     def _newest(self, world: World, process: Process, snap: Snap, then: str) -> tuple[str, World, Process]:
         if then == "end":
-            return f"takes snapshot {snap.number} for the newest", self._judged(world, process, snap), Process("begin", ())
+            return (
+                f"takes snapshot {snap.number} for the newest",
+                self._judged(world, process, snap),
+                Process("begin", ()),
+            )
         world = self._judged(world, process, snap)
-        return f"takes snapshot {snap.number} for the newest", world, process._replace(at=then, base=snap, search=0, since=0)
+        return (
+            f"takes snapshot {snap.number} for the newest",
+            world,
+            process._replace(at=then, base=snap, search=0, since=0),
+        )
 
     @staticmethod
     def _judged(world: World, process: Process, snap: Snap) -> World:
@@ -247,15 +264,21 @@ class CommitModel:
         match process.at:
             case "write hold" if process.target is not None:
                 at = "begin" if HOLD_LOOK in self.omitted else "look at target"
-                yield "writes a hold", world._replace(holds=world.holds | {process.target}), process._replace(at=at)
+                yield (
+                    "writes a hold",
+                    world._replace(holds=world.holds | {(process.owner, process.target)}),
+                    process._replace(at=at),
+                )
             case "look at target":
                 here = world.find(process.target.number) if process.target else None
                 if here == process.target:
                     yield "its target is still there", world, process._replace(at="begin")
                 else:
-                    yield "its target is gone: takes the hold away", world._replace(
-                        holds=world.holds - {process.target}
-                    ), done
+                    yield (
+                        "its target is gone: takes the hold away",
+                        world._replace(holds=world.holds - {(process.owner, process.target)}),
+                        done,
+                    )
             case "known" if process.target is None and self._has_two_calls(id_):
                 if MEMORY_FIRST in self.omitted:
                     if self._is_remembered(world, id_):
@@ -309,7 +332,10 @@ class CommitModel:
             case "list":
                 if made is None:
                     return
-                if max((snap.number for snap in world.snaps), default=0) == made.number and world.find(made.number) == made:
+                if (
+                    max((snap.number for snap in world.snaps), default=0) == made.number
+                    and world.find(made.number) == made
+                ):
                     yield "lists: it is the highest: acknowledged", self._ack(world, id_), done
                 else:
                     yield "lists: it is not the highest", world, process._replace(at="above")
@@ -338,7 +364,11 @@ class CommitModel:
                 if made.uuid in world.remembered:
                     yield "expiry remembers it, so it had landed: acknowledged", self._ack(world, id_), done
                 else:
-                    yield "expiry does not remember it: stale", world, process._replace(at="begin", base=None, made=None)
+                    yield (
+                        "expiry does not remember it: stale",
+                        world,
+                        process._replace(at="begin", base=None, made=None),
+                    )
             case "away":
                 if made is None:
                     return
@@ -346,7 +376,9 @@ class CommitModel:
                 yield f"takes snapshot {made.number} away", after, process._replace(at="begin", base=None, made=None)
 
     def _has_two_calls(self, id_: str) -> bool:
-        return ONE_OF_ID not in self.omitted and sum(name.lower() == id_ for names in self.writers for name in names) > 1
+        return (
+            ONE_OF_ID not in self.omitted and sum(name.lower() == id_ for names in self.writers for name in names) > 1
+        )
 
     def _look_in_history(self, world: World, process: Process, then: str) -> Moves:
         base, id_ = process.base or NOTHING, process.left[0].lower()
@@ -383,7 +415,9 @@ class CommitModel:
         if snap.commit != "R" and any(uuid.partition("@")[0].lower() == snap.commit.lower() for uuid in ghost.history):
             return world.broken(f"Commit {snap.commit.lower()} lands twice")
         taken = ghost.taken | {file.lower() for file in base.live - snap.live}
-        return world._replace(snaps=snaps, ghost=ghost._replace(history=(*ghost.history, snap.uuid), top=snap, taken=taken))
+        return world._replace(
+            snaps=snaps, ghost=ghost._replace(history=(*ghost.history, snap.uuid), top=snap, taken=taken)
+        )
 
     # Rollback: what comes before its commit.
 
@@ -420,7 +454,9 @@ class CommitModel:
                 moved = process._replace(at="scan" if SCAN_FIRST in omitted else "remember", search=0)
                 yield f"raises the hint to {hint}", world._replace(hint=hint), moved
             case "raise":
-                yield from self._expire(world, process._replace(at="scan" if SCAN_FIRST in omitted else "remember", search=0))
+                yield from self._expire(
+                    world, process._replace(at="scan" if SCAN_FIRST in omitted else "remember", search=0)
+                )
             case "remember" if self._remembers():
                 yield "remembers what it will delete", self._remember(world, process), process._replace(at="delete")
             case "remember":
@@ -445,7 +481,7 @@ class CommitModel:
                     process._replace(at="delete", victims=process.victims[1:]),
                 )  # fmt: skip
             case "scan":
-                hold_files = frozenset(file for snap in world.holds for file in snap.live)
+                hold_files = frozenset(file for _, snap in world.holds for file in snap.live)
                 needed = frozenset(file for snap in world.snaps if snap not in process.victims for file in snap.live)
                 at = "remember" if SCAN_FIRST in omitted else "files"
                 left = process.files - needed - hold_files
@@ -471,6 +507,8 @@ class CommitModel:
     @staticmethod
     def _history(world: World, newest: Snap, by_number: bool = False) -> list[Snap]:
         history = [newest]
-        while (below := world.find(history[0].number - 1)) is not None and (by_number or below.uuid == history[0].follows):
+        while (below := world.find(history[0].number - 1)) is not None and (
+            by_number or below.uuid == history[0].follows
+        ):
             history.insert(0, below)
         return history

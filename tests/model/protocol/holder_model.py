@@ -88,7 +88,9 @@ class HolderModel:
         pending = set()
         for role, process in zip(self.roles, processes, strict=True):
             name = role[2] if role[0] == "rename" else role[1]
-            pending |= {f"hold for {name}"} if process.at == "look" else {name} if process.at == "look at named" else set()
+            pending |= (
+                {f"hold for {name}"} if process.at == "look" else {name} if process.at == "look at named" else set()
+            )
         for name, snapshot in world.tags:
             if name not in pending and snapshot in world.deleted:
                 return f"A file of tag {name} is deleted"
@@ -97,7 +99,13 @@ class HolderModel:
         return None
 
     def _moves(self, role: tuple, world: World, process: Process) -> Moves:
-        if process.at in ("collect tags", "collect snapshots", "collect tags again", "collect snapshots again", "files"):
+        if process.at in (
+            "collect tags",
+            "collect snapshots",
+            "collect tags again",
+            "collect snapshots again",
+            "files",
+        ):
             return self._delete_files(role, world, process)
         match role[0]:
             case "tag" | "replace" | "rename":
@@ -123,7 +131,13 @@ class HolderModel:
                 if source is None or not self._is_there(of, world, source):
                     yield f"finds no {of}", world, END
                 else:
-                    at = "look first" if LOOK_FIRST in self.omitted else "name" if UNCONFIRMED in self.omitted else "hold"
+                    at = (
+                        "look first"
+                        if LOOK_FIRST in self.omitted
+                        else "name"
+                        if UNCONFIRMED in self.omitted
+                        else "hold"
+                    )
                     yield f"reads {of}", world, Process(at, source=source)
             case "look first":
                 there = self._is_there(of, world, process.source)
@@ -224,7 +238,11 @@ class HolderModel:
             case "collect snapshots":
                 at = "files" if COLLECT_TWICE in self.omitted else "collect tags again"
                 moved = process._replace(at=at, seen=(world.snapshots,))
-                yield f"lists the snapshots: {sorted(world.snapshots)}", world, self._needed(moved) if at == "files" else moved
+                yield (
+                    f"lists the snapshots: {sorted(world.snapshots)}",
+                    world,
+                    self._needed(moved) if at == "files" else moved,
+                )
             case "collect snapshots again":
                 text = f"lists the snapshots: {sorted(world.snapshots)}"
                 first, second = process.tags
@@ -233,7 +251,11 @@ class HolderModel:
                 else:
                     yield f"{text}, so something is new: again", world, Process("collect tags", process.left)
             case "files":
-                yield f"deletes {sorted(process.left) or 'no file'}", world._replace(deleted=world.deleted | process.left), END
+                yield (
+                    f"deletes {sorted(process.left) or 'no file'}",
+                    world._replace(deleted=world.deleted | process.left),
+                    END,
+                )
 
     @staticmethod
     def _needed(process: Process) -> Process:

@@ -184,7 +184,11 @@ class PublicationModel:
                 yield f"withdraws: outcome-{number} is {outcome}", world.with_entry(number, outcome=outcome), moved
             case "before":
                 length = len(world.mains[table])
-                yield f"reads that table {table} has {length} snapshots", world, process._replace(at="tag", length=length)
+                yield (
+                    f"reads that table {table} has {length} snapshots",
+                    world,
+                    process._replace(at="tag", length=length),
+                )
             case "tag":
                 tags = list(world.entry(number).tags)
                 text = f"finds the tag of table {table}"
@@ -206,7 +210,11 @@ class PublicationModel:
             case "ask":
                 yield from self._ask(owner, world, process, process._replace(at="commit"))
             case "commit" if len(world.mains[table]) > process.length:
-                yield f"snapshot {process.length + 1} of table {table} is there", world, process._replace(at="read", length=0)
+                yield (
+                    f"snapshot {process.length + 1} of table {table} is there",
+                    world,
+                    process._replace(at="read", length=0),
+                )
             case "commit":
                 snapshot = Snapshot(str(number), world.mains[table][-1].live | {str(number)})
                 yield f"commits to table {table}", world.committed(table, snapshot), self._next(process)
@@ -238,7 +246,7 @@ class PublicationModel:
     # Recovery: finishing is what a publisher does; undoing decides, fences and closes.
 
     def _recover(self, world: World, process: Process) -> Moves:
-        number, table = process.number, process.table
+        number = process.number
         if process.at == "idle":
             for candidate, entry in enumerate(world.journal, 1):
                 if not entry.owner or entry.is_closed:
@@ -249,7 +257,11 @@ class PublicationModel:
                     continue
                 yield f"finishes {candidate}", world, Process("look", candidate)
                 if self.may_undo:
-                    yield f"undoes {candidate}", world, Process("undo" if DECIDE in self.omitted else "decide", candidate)
+                    yield (
+                        f"undoes {candidate}",
+                        world,
+                        Process("undo" if DECIDE in self.omitted else "decide", candidate),
+                    )
             return
         yield "dies, and is called again", world, Process()
         match process.at:
@@ -284,8 +296,10 @@ class PublicationModel:
                     yield "sees that somebody has written since: refuses", world, self._end(owner)
                 else:
                     length = len(world.mains[table])
-                    yield f"reads that snapshot {length} is the newest of table {table}", world, process._replace(
-                        at="fence", length=length
+                    yield (
+                        f"reads that snapshot {length} is the newest of table {table}",
+                        world,
+                        process._replace(at="fence", length=length),
                     )
             case "fence" if len(world.mains[table]) > process.length:
                 yield f"snapshot {process.length + 1} of table {table} is there", world, Process("undo", number, table)
@@ -301,7 +315,9 @@ class PublicationModel:
         own = {str(number), f"undo {number}"}
         for table in TABLES:
             before = tags[table]
-            since = [snapshot.commit for snapshot in world.mains[table] if before is not None and snapshot.live - before]
+            since = [
+                snapshot.commit for snapshot in world.mains[table] if before is not None and snapshot.live - before
+            ]
             if set(since) - own:
                 return True
         return False
@@ -314,7 +330,11 @@ class PublicationModel:
         match process.at:
             case "list":
                 at = "tag" if TAG_FIRST in self.omitted else "newest"
-                yield f"lists the journal: {first or 'nothing'} is open", world, Process(at, first, listed=world.names())
+                yield (
+                    f"lists the journal: {first or 'nothing'} is open",
+                    world,
+                    Process(at, first, listed=world.names()),
+                )
             case "tag" | "look for tag" if process.number == 0 or world.entry(process.number).tags[table] is None:
                 at = "newest" if TAG_FIRST in self.omitted else "seen"
                 moved = process._replace(at=at)
@@ -351,4 +371,8 @@ class PublicationModel:
         if process.length < self.writes:
             name = f"w{process.length + 1}"
             after = world.committed(0, Snapshot(name, world.mains[0][-1].live | {name}))
-            yield f"commits {name}", after._replace(acked=world.acked | {name}), process._replace(length=process.length + 1)
+            yield (
+                f"commits {name}",
+                after._replace(acked=world.acked | {name}),
+                process._replace(length=process.length + 1),
+            )

@@ -1,6 +1,7 @@
 """A branch that becomes main, beside somebody who deletes the branch, and writers of main. Calls may be repeated meanwhile.
 
-Each log is a tuple of what its snapshots did. A closing snapshot is decided once: `outcomes` holds, by log and number, what comes of it.
+Each log is a tuple of what its snapshots did. What comes of a closing snapshot is decided once: `outcomes` holds it, by log and
+number.
 """
 
 from collections.abc import Iterator
@@ -93,7 +94,9 @@ class ReplacementModel:
         gives_up = GIVES_UP in self.omitted
         after_close = act if LOOK in self.omitted or LOOK_FIRST in self.omitted else "look"
         match process.at:
-            case "begin" if log[-1] == "closed" and not is_done and not ((world.is_replaced or world.is_removed) and gives_up):
+            case "begin" if (
+                log[-1] == "closed" and not is_done and not ((world.is_replaced or world.is_removed) and gives_up)
+            ):
                 yield f"sees that {own} is closed", world, Process(after_close, len(log))
             case "begin" if world.is_replaced or world.is_removed:
                 yield "sees that it is done, or that there is no such branch", world, END
@@ -115,7 +118,11 @@ class ReplacementModel:
             case "look":
                 wish = "open" if is_in_the_way else act
                 at = wish if DECIDE in self.omitted else f"decide {wish}"
-                yield f"sees that {other} is {'closed or gone' if is_in_the_way else 'open'}", world, Process(at, number)
+                yield (
+                    f"sees that {other} is {'closed or gone' if is_in_the_way else 'open'}",
+                    world,
+                    Process(at, number),
+                )
             case "decide switch" | "decide remove" | "decide open":
                 outcome = world.outcome(own, number) or process.at.split()[1]
                 after = world._replace(outcomes=world.outcomes | {(own, number, outcome)})
