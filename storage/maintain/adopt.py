@@ -59,7 +59,7 @@ def adopt(
         deleted=deleted,
         operation="ADOPT",
         properties=properties,
-        guard=refuse_later,
+        guard=lambda _: refuse_later(),
     )
 
 

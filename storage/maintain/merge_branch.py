@@ -241,7 +241,7 @@ def _put_on_top(store: TableStore, other: TableStore, snapshot: Snapshot, listen
         operation=snapshot.operation,
         properties={**(snapshot.properties or {}), TAKEN_OVER_PROPERTY: mark(other, snapshot)},
         watermark=snapshot.watermark,
-        guard=lambda: refuse_if_diverged(store, other),
+        guard=lambda _: refuse_if_diverged(store, other),
     )
 
 

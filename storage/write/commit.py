@@ -22,12 +22,15 @@ from .close import refuse_closed
 from .conflicts import check_conflicts
 from .lift import lift_to_top
 from .manifest_merge import merge_manifests
+from .renumber import NumberedFiles
 from .table_write import CommitMessage
 
 _log = logging.getLogger(__name__)
 WRITER_VERSION = "snapline-0.1.0"
 # How far clocks of writers may differ when an earlier commit is looked for.
 _CLOCK_SKEW_MS = 3_600_000
+# Asked before each try of a commit with the newest snapshot, which is None for a table without one.
+Guard = Callable[[Snapshot | None], None]
 
 
 class CommitListener(Protocol):
@@ -104,13 +107,13 @@ class TableCommit:
         properties: Mapping[str, str] | None = None,
         watermark: int | None = None,
         change_tracking: bool = True,
-        guard: Callable[[], None] | None = None,
+        guard: Guard | None = None,
     ) -> Snapshot | None:
         """Commit added files, and what they replace. Returns the snapshot, an earlier one if this id landed before,
         or None if there is nothing to commit.
 
-        `guard` is asked again before each try, with the table as that try finds it, and raises if the change must not be
-        put on top. Raises CommitConflict if another commit made this one impossible (its files are deleted), and
+        `guard` is asked again before each try, with the newest snapshot as that try finds it, and raises if the change must
+        not be put on top. Raises CommitConflict if another commit made this one impossible (its files are deleted), and
         CommitOutcomeUnknown if the store gave no answer.
         """
         added = [entry for message in messages for entry in message.added]
@@ -123,9 +126,10 @@ class TableCommit:
             partitions = {entry.partition for entry in (*added, *deleted)}
             untracked = untracked_property(self._store, partitions, tracked=change_tracking)
             properties = {**(properties or {}), **untracked}
+        changelog = [entry for message in messages for entry in message.changelog]
         change = _Change(
-            added, list(deleted), [entry for message in messages for entry in message.changelog], overwrite, kind,
-            operation, dict(properties or {}), watermark, guard,
+            added, list(deleted), changelog, overwrite, kind, operation, dict(properties or {}), watermark, guard,
+            NumberedFiles(self._store, messages if overwrite is None else (), added, changelog),
         )  # fmt: skip
         earlier = self.find_committed()
         if earlier is not None:
@@ -137,6 +141,7 @@ class TableCommit:
             raise
         except StorageError:
             self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
+            change.numbers.drop()
             raise
         if snapshot is not None:
             self.notify(snapshot)
@@ -222,10 +227,12 @@ class TableCommit:
                 made.clean_up()
                 raise
             if landed:
+                change.numbers.keep()
                 return snapshot
             made.clean_up()
             earlier = self.find_committed()
             if earlier is not None:
+                change.numbers.drop()
                 return earlier
             attempt += 1
             is_append = change.overwrite is None and not change.deleted
@@ -278,7 +285,8 @@ class _Change:
     operation: str | None
     properties: dict[str, str]
     watermark: int | None
-    guard: Callable[[], None] | None
+    guard: Guard | None
+    numbers: NumberedFiles
 
 
 class _Attempt:
@@ -297,7 +305,8 @@ class _Attempt:
         """Write all metadata but the snapshot; None if the change is empty."""
         store, change, latest = self._store, self._change, self._latest
         if change.guard is not None:
-            change.guard()
+            change.guard(latest)
+        change.numbers.raise_above(latest)
         deletes = [entry.deleted() for entry in change.deleted]
         if change.overwrite is not None and latest is not None:
             deletes += [entry.deleted() for entry in self._live() if change.overwrite.covers(store, entry.partition)]
