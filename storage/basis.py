@@ -2,8 +2,9 @@
 
 An UPDATE, DELETE or MERGE reads the table at one snapshot and is committed on top of the newest. In between others may
 have changed the same rows; then what was computed is wrong, and is computed again from the newest snapshot. With a key
-the same rows are those of the same keys, without one those of the same files. Follows `docs/isolation.md`, "Changes of
-rows".
+the same rows are those of the same keys, without one those of the same files.
+
+Follows `docs/isolation.md`, "Changes of rows".
 """
 
 import random
