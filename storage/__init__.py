@@ -4,6 +4,7 @@ This is the front door; rooms behind it are private to the package. `storage.eng
 DuckDB. Importing it loads neither.
 """
 
+from .basis import Basis
 from .catalog import Catalog
 from .clock import Clock, FixedClock
 from .data_types import DataField, DataType, parse_type
@@ -52,6 +53,7 @@ __all__ = [
     "VERSION_OPTIONS",
     "AddColumn",
     "AlreadyExists",
+    "Basis",
     "Catalog",
     "CatalogLock",
     "ChangeType",

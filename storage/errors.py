@@ -5,7 +5,8 @@
     ├── NotFound               a table, tag, snapshot, file … does not exist
     ├── AlreadyExists          … exists already
     ├── CommitConflict         another writer came first: read again, then retry
-    │   └── MainReplaced       the table has another main branch since it was opened: open it again
+    │   ├── MainReplaced       the table has another main branch since it was opened: open it again
+    │   └── RowsChanged        rows or files that a change was computed from have changed: compute it again
     ├── CommitOutcomeUnknown   the commit may have landed: look for its identifier before retrying
     ├── StoreUnavailable       the file system or object store failed or refused: mend that, then repeat
     ├── CorruptData            bytes on disk contradict the format
@@ -38,6 +39,10 @@ class CommitConflict(StorageError):
 
 class MainReplaced(CommitConflict):
     """Main was replaced with a branch after the table had been opened."""
+
+
+class RowsChanged(CommitConflict):
+    """Others changed what a change of rows was computed from."""
 
 
 class CommitOutcomeUnknown(StorageError):

@@ -2,13 +2,14 @@
 
 import datetime as dt
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .basis import Basis, repeated
 from .branches import Branches
 from .consumers import Consumers
 from .description import describe_partition, describe_table
@@ -41,7 +42,7 @@ from .store_errors import outcome
 from .system_tables import read_system_table
 from .tags import Tags
 from .values import from_arrow, from_literal, to_arrow
-from .write.commit import CommitId, CommitListener, Overwrite, TableCommit
+from .write.commit import CommitId, CommitListener, Guard, Overwrite, TableCommit
 from .write.incoming import Rows
 from .write.table_write import CommitMessage, TableWrite
 
@@ -53,6 +54,7 @@ _PARTLY_DONE = "What was done before stays done. Mend the store, then repeat the
 _NOTHING_CHANGED = "Nothing was changed."
 Data: TypeAlias = "Rows | pa.RecordBatchReader"
 Where = str | Predicate | None
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,9 +310,22 @@ class Table:
         *,
         commit_id: CommitId | None = None,
         properties: Mapping[str, str] | None = None,
+        basis: Basis | None = None,
     ) -> Snapshot | None:
-        """Commit rows with their kinds as what an operation (`MERGE`, `DELETE` …) did."""
-        return self._commit(rows, None, row_kind_column, commit_id, properties, operation)
+        """Commit rows with their kinds as what an operation (`MERGE`, `DELETE` …) did.
+
+        `basis`: what they were computed from; raises RowsChanged if others have changed the same rows since.
+        """
+        return self._commit(rows, None, row_kind_column, commit_id, properties, operation, basis=basis)
+
+    def repeated(self, change: Callable[[Basis], _T]) -> _T:
+        """What a change of rows returns. It is computed from the snapshot of the basis that it is given, and again from a newer
+        one, up to ten times in all, if it raises RowsChanged since others have changed the same rows.
+
+        Raises CommitConflict after the last time; nothing is written then.
+        """
+        self._check_writable()
+        return repeated(self._store, change)
 
     def overwrite(
         self,
@@ -345,31 +360,45 @@ class Table:
 
     @outcome(_NOT_COMMITTED, landed=False)
     def delete(self, where: str | Predicate) -> Snapshot | None:
-        """Delete the rows that match: by key, or by writing the files that hold them anew. None if nothing matched."""
-        if self.schema.primary_keys:
-            self._check_removable()
-            rows = self.to_arrow(where=where)
+        """Delete the rows that match: by key, or by writing the files that hold them anew. None if nothing matched.
+
+        It is done again if others change the same rows meanwhile, up to ten times; then it raises CommitConflict.
+        """
+        predicate = _predicate(where).bind(self.schema)
+        if not self.schema.primary_keys:
+            return self._rewrite(predicate, lambda rows, mask: rows.filter(pc.invert(mask)), "DELETE")
+        self._check_removable()
+
+        def delete_at(basis: Basis) -> Snapshot | None:
+            rows = basis.scan(predicate).to_arrow()
             kinds = pa.repeat(pa.scalar("-D"), rows.num_rows)
-            return self.write_changes(rows.append_column("_kind", kinds), "_kind", "DELETE")
-        return self._rewrite(where, lambda rows, mask: rows.filter(pc.invert(mask)), "DELETE")
+            return self.write_changes(rows.append_column("_kind", kinds), "_kind", "DELETE", basis=basis)
+
+        return self.repeated(delete_at)
 
     @outcome(_NOT_COMMITTED, landed=False)
     def update(self, where: str | Predicate, values: Mapping[str, Any]) -> Snapshot | None:
         """Set columns of the rows that match to plain values. None if nothing matched.
 
-        Raises InvalidRequest for columns of the key and for values that do not fit.
+        It is done again if others change the same rows meanwhile, up to ten times; then it raises CommitConflict. Raises
+        InvalidRequest for columns of the key and for values that do not fit.
         """
         scalars = assignments(self._store, values)
-        if self.schema.primary_keys:
-            if self.schema.table_options.merge_engine != "deduplicate":
-                raise Unsupported(
-                    f"Table {self.identifier} has the merge engine {self.schema.table_options.merge_engine}: a row that is "
-                    "written again is merged, not replaced. Write the change as that engine takes it."
-                )
-            rows = self.to_arrow(where=where)
+        predicate = _predicate(where).bind(self.schema)
+        if not self.schema.primary_keys:
+            return self._rewrite(predicate, lambda rows, mask: with_values(rows, mask, scalars), "UPDATE")
+        if self.schema.table_options.merge_engine != "deduplicate":
+            raise Unsupported(
+                f"Table {self.identifier} has the merge engine {self.schema.table_options.merge_engine}: a row that is "
+                "written again is merged, not replaced. Write the change as that engine takes it."
+            )
+
+        def update_at(basis: Basis) -> Snapshot | None:
+            rows = basis.scan(predicate).to_arrow()
             every = pa.repeat(pa.scalar(True), rows.num_rows)
-            return self._commit(with_values(rows, every, scalars), None, None, None, None, "UPDATE")
-        return self._rewrite(where, lambda rows, mask: with_values(rows, mask, scalars), "UPDATE")
+            return self._commit(with_values(rows, every, scalars), None, None, None, None, "UPDATE", basis=basis)
+
+        return self.repeated(update_at)
 
     def _check_removable(self) -> None:
         engine = self.schema.table_options.merge_engine
@@ -381,16 +410,16 @@ class Table:
             )
 
     @outcome(_NOT_COMMITTED, landed=False)
-    def _rewrite(self, where: str | Predicate, change: Change, operation: str) -> Snapshot | None:
-        self._check_writable()
-        snapshot = self._store.snapshots.latest()
-        if snapshot is None:
-            return None
-        predicate = _predicate(where).bind(self.schema)
-        deleted, message = rewrite_files(self._store, snapshot, predicate, change)
-        if not deleted:
-            return None
-        return self.new_commit().commit([message], deleted=deleted, operation=operation)
+    def _rewrite(self, predicate: Predicate, change: Change, operation: str) -> Snapshot | None:
+        def rewrite_at(basis: Basis) -> Snapshot | None:
+            if basis.snapshot is None:
+                return None
+            deleted, message = rewrite_files(self._store, basis.snapshot, predicate, change)
+            if not deleted:
+                return None
+            return self.new_commit().commit([message], deleted=deleted, operation=operation)
+
+        return self.repeated(rewrite_at)
 
     @outcome(_NOT_COMMITTED, landed=False)
     def truncate(
@@ -613,16 +642,17 @@ class Table:
         operation: str | None = None,
         change_tracking: bool = True,
         deleted: Sequence[ManifestEntry] = (),
+        guard: Guard | None = None,
     ) -> Snapshot | None:
         """Commit what writers wrote, in the place of files `deleted` if there are any, and compact the buckets that have
-        come to need it.
+        come to need it. `guard`: see `TableCommit.commit`.
         """
         commit = self.new_commit(commit_id)
         if any(message.retracted for message in messages):
             return commit_counted(self._store, commit, messages, properties, operation, change_tracking)
         snapshot = commit.commit(
             messages, overwrite=overwrite, deleted=deleted, properties=properties, operation=operation,
-            change_tracking=change_tracking,
+            change_tracking=change_tracking, guard=guard,
         )  # fmt: skip
         if snapshot is not None:
             # The rows are committed: what fails here is left to the next commit, or to a schedule.
@@ -657,12 +687,16 @@ class Table:
         properties: Mapping[str, str] | None,
         operation: str,
         change_tracking: bool = True,
+        basis: Basis | None = None,
     ) -> Snapshot | None:
         with self.new_write(replaces=overwrite is not None, change_tracking=change_tracking) as writer:
             for rows in [data] if isinstance(data, pa.Table | pa.RecordBatch) else data:
                 writer.write(rows, row_kind_column)
             message = writer.prepare_commit()
-        return self.commit_messages([message], overwrite, commit_id, properties, operation, change_tracking)
+        guard = None if basis is None else basis.guard([message])
+        return self.commit_messages(
+            [message], overwrite, commit_id, properties, operation, change_tracking, guard=guard
+        )
 
     def _check_writable(self) -> None:
         if self._version is not None:

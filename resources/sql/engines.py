@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from storage import InvalidRequest, Snapshot, Table
+from storage import Basis, InvalidRequest, Snapshot, Table
 from storage.engines.merge_clauses import MergeClause
 
 from .fill import Fill
@@ -63,18 +63,19 @@ class Engine(ABC):
         on: str,
         clauses: Sequence[MergeClause],
         how: Mapping[str, Any],
+        basis: Basis,
     ) -> Snapshot | None:
-        """Merge rows into a table."""
+        """Merge rows into a table as it was at a basis. Raises RowsChanged if others have changed the same rows since."""
 
     @abstractmethod
-    def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any]) -> Snapshot | None:
-        """Delete the rows for which a condition over `target.` is true."""
+    def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis) -> Snapshot | None:
+        """Delete the rows for which a condition over `target.` is true; otherwise like `merge`."""
 
     @abstractmethod
     def update(
-        self, table: Table, warehouse: str, where: str, values: Mapping[str, str], how: Mapping[str, Any]
+        self, table: Table, warehouse: str, where: str, values: Mapping[str, str], how: Mapping[str, Any], basis: Basis
     ) -> Snapshot | None:
-        """Set columns of the rows for which a condition is true to expressions."""
+        """Set columns of the rows for which a condition is true to expressions; otherwise like `merge`."""
 
 
 class DuckDbEngine(Engine):
@@ -137,24 +138,28 @@ class DuckDbEngine(Engine):
         on: str,
         clauses: Sequence[MergeClause],
         how: Mapping[str, Any],
+        basis: Basis,
     ) -> Snapshot | None:
         from storage.engines.duckdb_merge import merge_rows
 
-        return merge_rows(table, source, on, clauses, **how)
+        return merge_rows(table, source, on, clauses, basis=basis, **how)
 
-    def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any]) -> Snapshot | None:
-        return self._change(table, MergeClause("not matched by source", "delete", where), "DELETE", how)
+    def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis) -> Snapshot | None:
+        return self._change(table, MergeClause("not matched by source", "delete", where), "DELETE", how, basis)
 
     def update(
-        self, table: Table, warehouse: str, where: str, values: Mapping[str, str], how: Mapping[str, Any]
+        self, table: Table, warehouse: str, where: str, values: Mapping[str, str], how: Mapping[str, Any], basis: Basis
     ) -> Snapshot | None:
-        return self._change(table, MergeClause("not matched by source", "update", where, dict(values)), "UPDATE", how)
+        clause = MergeClause("not matched by source", "update", where, dict(values))
+        return self._change(table, clause, "UPDATE", how, basis)
 
-    def _change(self, table: Table, clause: MergeClause, operation: str, how: Mapping[str, Any]) -> Snapshot | None:
+    def _change(
+        self, table: Table, clause: MergeClause, operation: str, how: Mapping[str, Any], basis: Basis
+    ) -> Snapshot | None:
         from storage.engines.duckdb_merge import merge_rows
 
         nothing = pa.table({"__none": pa.array([], pa.int64())})
-        return merge_rows(table, nothing, "FALSE", [clause], operation=operation, **how)
+        return merge_rows(table, nothing, "FALSE", [clause], operation=operation, basis=basis, **how)
 
 
 class SparkEngine(Engine):
@@ -252,22 +257,23 @@ class SparkEngine(Engine):
         on: str,
         clauses: Sequence[MergeClause],
         how: Mapping[str, Any],
+        basis: Basis,
     ) -> Snapshot | None:
         from storage.engines.spark_rows import merge_rows
 
-        return merge_rows(source, table, warehouse, on, clauses, **how)
+        return merge_rows(source, table, warehouse, on, clauses, basis=basis, **how)
 
-    def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any]) -> Snapshot | None:
+    def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis) -> Snapshot | None:
         from storage.engines.spark_rows import delete_rows
 
-        return delete_rows(self.session, table, warehouse, where, **how)
+        return delete_rows(self.session, table, warehouse, where, basis=basis, **how)
 
     def update(
-        self, table: Table, warehouse: str, where: str, values: Mapping[str, str], how: Mapping[str, Any]
+        self, table: Table, warehouse: str, where: str, values: Mapping[str, str], how: Mapping[str, Any], basis: Basis
     ) -> Snapshot | None:
         from storage.engines.spark_rows import update_rows
 
-        return update_rows(self.session, table, warehouse, where, values, **how)
+        return update_rows(self.session, table, warehouse, where, values, basis=basis, **how)
 
 
 def _cast(rows: pa.Table, table: Table) -> pa.Table:

@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from lineage import LineageRecorder, columns_property
-from storage import InvalidRequest, SnapshotRef, StorageError, Table
+from storage import Basis, InvalidRequest, Snapshot, SnapshotRef, StorageError, Table
 from storage.sql.dialect import (
     AlterTable,
     Call,
@@ -222,15 +222,19 @@ class Statements:
         names = {node.alias_or_name.lower(): "target", node.name.lower(): "target"}
         condition = tree.args.get("where")
         where = engine.text(changes.renamed(condition.this, names, "target")) if condition else "TRUE"
-        with self._job(place.catalog, table, _own(table), self._said(tree)) as how:
-            if isinstance(tree, exp.Update):
-                values = changes.assignments(tree.expressions, names, "target", engine)
-                snapshot = engine.update(table, warehouse, where, values, how)
-            elif condition is None:
-                snapshot = table.truncate(**how)
-            else:
-                snapshot = engine.delete(table, warehouse, where, how)
-        return changes.written(table, snapshot, "change")
+        values = None
+        if isinstance(tree, exp.Update):
+            values = changes.assignments(tree.expressions, names, "target", engine)
+
+        def change(basis: Basis) -> Snapshot | None:
+            with self._job(place.catalog, table, _own(table, basis), self._said(tree)) as how:
+                if values is not None:
+                    return engine.update(table, warehouse, where, values, how, basis)
+                if condition is None:
+                    return table.truncate(**how)
+                return engine.delete(table, warehouse, where, how, basis)
+
+        return changes.written(table, table.repeated(change), "change")
 
     def _merge(self, tree: exp.Merge, engine: Engine) -> Result:
         node, using = tree.this, tree.args["using"]
@@ -239,14 +243,18 @@ class Statements:
         names = {
             node.name.lower(): "target", node.alias_or_name.lower(): "target", using.alias_or_name.lower(): "source"
         }  # fmt: skip
-        query = self.prepare(exp.select("*").from_(using.copy()))
-        source = engine.rows(query)
         clauses = changes.merge_clauses(tree, names, table.schema.column_names, engine)
         on = engine.text(changes.renamed(tree.args["on"], names, None))
-        sources = [*_own(table), *changes.references(query)]
-        with self._job(place.catalog, table, sources, self._said(tree)) as how:
-            snapshot = engine.merge(source, table, self._names.warehouse(place), on, clauses, how)
-        return changes.written(table, snapshot, "merge")
+
+        def merge(basis: Basis) -> Snapshot | None:
+            # The source may be the table itself, so that it is computed anew each time.
+            query = self.prepare(exp.select("*").from_(using.copy()))
+            source = engine.rows(query)
+            sources = [*_own(table, basis), *changes.references(query)]
+            with self._job(place.catalog, table, sources, self._said(tree)) as how:
+                return engine.merge(source, table, self._names.warehouse(place), on, clauses, how, basis)
+
+        return changes.written(table, table.repeated(merge), "merge")
 
     def _create_table(self, tree: exp.Create, engine: Engine) -> Result:
         query = tree.expression
@@ -351,7 +359,7 @@ def parse(text: str) -> list[exp.Expr]:
     return found
 
 
-def _own(table: Table) -> list[SnapshotRef]:
+def _own(table: Table, basis: Basis) -> list[SnapshotRef]:
     """The snapshot whose rows a change begins with."""
-    ref = table.last_change()
+    ref = None if basis.snapshot is None else table.last_change(basis.snapshot)
     return [] if ref is None else [ref]

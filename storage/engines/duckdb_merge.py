@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..basis import MERGE, Basis
 from ..errors import InvalidRequest
 from ..metadata.manifest import ManifestEntry
 from ..metadata.snapshot import Snapshot
@@ -34,24 +35,45 @@ def merge_rows(
     on: str | Sequence[str],
     clauses: Sequence[MergeClause],
     *,
-    operation: str = "MERGE",
+    operation: str = MERGE,
     commit_id: CommitId | None = None,
     properties: Mapping[str, str] | None = None,
+    basis: Basis | None = None,
 ) -> Snapshot | None:
     """Merge a source into a table in one commit; None if nothing changes.
 
     `on`: the columns that have to be equal, or a condition over `target.` and `source.`. With a primary key the changes
-    are rows by key, else the files that hold changed rows are written anew. Raises InvalidRequest for clauses that cannot
-    be, and if several rows of the source would change one row.
+    are rows by key, else the files that hold changed rows are written anew. `basis`: what the table's rows are taken from;
+    by default the newest snapshot, and a newer one if others change the same rows meanwhile (`Table.repeated`).
+
+    Raises InvalidRequest for clauses that cannot be, and if several rows of the source would change one row; CommitConflict
+    if others changed the same rows each time; RowsChanged if they have since the `basis` that was given.
     """
+    check_clauses(table.schema, source.column_names, clauses)
+
+    def merge(basis: Basis) -> Snapshot | None:
+        return _merge(table, basis, source, on, clauses, operation, commit_id, properties)
+
+    return table.repeated(merge) if basis is None else merge(basis)
+
+
+def _merge(
+    table: Table,
+    basis: Basis,
+    source: pa.Table,
+    on: str | Sequence[str],
+    clauses: Sequence[MergeClause],
+    operation: str,
+    commit_id: CommitId | None,
+    properties: Mapping[str, str] | None,
+) -> Snapshot | None:
     schema = table.schema
-    check_clauses(schema, source.column_names, clauses)
     keyed = bool(schema.primary_keys)
     entries: list[ManifestEntry] = []
     if keyed:
-        target = table.to_arrow()
+        target = basis.scan().to_arrow()
     else:
-        entries, target = rows_with_addresses(table.store, table.snapshot(), FILE, ROW)
+        entries, target = rows_with_addresses(table.store, basis.snapshot, FILE, ROW)
     plan = _plan(table, target, source, on, clauses, keyed)
     if not plan.num_rows:
         return None
@@ -61,11 +83,14 @@ def merge_rows(
     if keyed:
         kinds = pa.array([KIND_OF[one] for one in actions])
         rows = rows.append_column("__kind", kinds)
-        return table.write_changes(rows, "__kind", operation, commit_id=commit_id, properties=properties)
+        return table.write_changes(rows, "__kind", operation, commit_id=commit_id, properties=properties, basis=basis)
     gone = plan.filter(pa.array(actions != INSERT)).select([FILE, ROW])
     came = rows.filter(pa.array(actions != DELETE))
     deleted, message = replace_rows(table.store, entries, gone.column(FILE), gone.column(ROW), came)
-    return table.new_commit(commit_id).commit([message], deleted=deleted, operation=operation, properties=properties)
+    guard = basis.guard([message], inserts=bool((actions == INSERT).any()))
+    return table.new_commit(commit_id).commit(
+        [message], deleted=deleted, operation=operation, properties=properties, guard=guard
+    )
 
 
 def _plan(

@@ -1,8 +1,8 @@
 """DELETE, UPDATE and MERGE on Spark, for any amount of rows.
 
 With a primary key, changed rows are written as changes by key. Without one, the files that hold them are written anew:
-their other rows, and what has become of the changed ones, in one commit that conflicts with whoever takes away the same
-files.
+their other rows, and what has become of the changed ones. Each change is computed from one snapshot, its basis, and if
+others change the same rows before it is committed, again from a newer one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from ..basis import MERGE, Basis
 from ..clock import Clock
 from ..errors import InvalidRequest
 from ..metadata.manifest import ManifestEntry
@@ -48,7 +49,7 @@ _KIND = "__kind"
 def delete_rows(spark: SparkSession, table: Table, warehouse: str, where: str, **how: Any) -> Snapshot | None:
     """Delete the rows for which a condition in Spark's SQL is true; None if there are none.
 
-    `how`: the commit's `commit_id` and `properties`.
+    `how`: the commit's `commit_id` and `properties`, and the change's `basis`, as for `merge_rows`.
     """
     clause = MergeClause("not matched by source", DELETE, where)
     return _change(spark, table, warehouse, None, "FALSE", [clause], "DELETE", how)
@@ -59,7 +60,7 @@ def update_rows(
 ) -> Snapshot | None:
     """Set columns of the rows for which a condition is true to expressions in Spark's SQL; None if there are none.
 
-    `how`: the commit's `commit_id` and `properties`.
+    `how`: the commit's `commit_id` and `properties`, and the change's `basis`, as for `merge_rows`.
     """
     clause = MergeClause("not matched by source", UPDATE, where, dict(values))
     return _change(spark, table, warehouse, None, "FALSE", [clause], "UPDATE", how)
@@ -74,14 +75,18 @@ def merge_rows(
     *,
     commit_id: CommitId | None = None,
     properties: Mapping[str, str] | None = None,
+    basis: Basis | None = None,
 ) -> Snapshot | None:
     """Merge a DataFrame into a table in one commit; None if nothing changes.
 
-    `on`: the columns that have to be equal, or a condition over `target.` and `source.`. Raises InvalidRequest for
-    clauses that cannot be, and if several rows of the source would change one row.
+    `on`: the columns that have to be equal, or a condition over `target.` and `source.`. `basis`: what the table's rows are
+    taken from; by default the newest snapshot, and a newer one if others change the same rows meanwhile (`Table.repeated`).
+
+    Raises InvalidRequest for clauses that cannot be, and if several rows of the source would change one row; CommitConflict
+    if others changed the same rows each time; RowsChanged if they have since the `basis` that was given.
     """
-    how = {"commit_id": commit_id, "properties": properties}
-    return _change(source.sparkSession, table, warehouse, source, on, clauses, "MERGE", how)
+    how = {"commit_id": commit_id, "properties": properties, "basis": basis}
+    return _change(source.sparkSession, table, warehouse, source, on, clauses, MERGE, how)
 
 
 def _change(
@@ -95,19 +100,24 @@ def _change(
     how: Mapping[str, Any],
 ) -> Snapshot | None:
     check_clauses(table.schema, source.columns if source is not None else (), clauses)
-    snapshot = table.snapshot()
-    if snapshot is None and source is None:
-        return None
+    given = {name: value for name, value in how.items() if name != "basis"}
     keyed = bool(table.schema.primary_keys)
-    entries = [] if keyed else table.scan().entries
-    target = read_scan(spark, table, table.scan(), warehouse) if keyed else _addressed(spark, table, entries)
-    plan = _planned(spark, table, target, source, on, clauses, keyed).persist()
-    try:
-        return _commit(plan, table, warehouse, snapshot, target, clauses, operation, keyed, how)
-    except PySparkException as error:
-        raise own_error(error) or _said_by_spark(error) from None
-    finally:
-        plan.unpersist()
+
+    def change(basis: Basis) -> Snapshot | None:
+        if basis.snapshot is None and source is None:
+            return None
+        scan = basis.scan()
+        target = read_scan(spark, table, scan, warehouse) if keyed else _addressed(spark, table, scan.entries)
+        plan = _planned(spark, table, target, source, on, clauses, keyed).persist()
+        try:
+            return _commit(plan, table, warehouse, basis, target, clauses, operation, keyed, given)
+        except PySparkException as error:
+            raise own_error(error) or _said_by_spark(error) from None
+        finally:
+            plan.unpersist()
+
+    basis = how.get("basis")
+    return table.repeated(change) if basis is None else change(basis)
 
 
 def _said_by_spark(error: PySparkException) -> Exception:
@@ -122,7 +132,7 @@ def _commit(
     plan: DataFrame,
     table: Table,
     warehouse: str,
-    snapshot: Snapshot | None,
+    basis: Basis,
     target: DataFrame,
     clauses: Sequence[MergeClause],
     operation: str,
@@ -142,13 +152,16 @@ def _commit(
     if keyed:
         kinds = F.create_map(*[F.lit(one) for pair in KIND_OF.items() for one in pair])
         rows = plan.select(*columns, kinds[F.col("__action")].alias(_KIND))
-        return write_frame(rows, table, warehouse, row_kind_column=_KIND, operation=operation, **how)
+        return write_frame(rows, table, warehouse, row_kind_column=_KIND, operation=operation, basis=basis.mark, **how)
     files = [row[0] for row in changed.select(FILE).distinct().collect()]
     held = target.where(F.col(FILE).isin(files)) if files else target.limit(0)
     kept = held.join(changed.select(FILE, ROW), [FILE, ROW], "left_anti").select(*columns)
     rows = kept.unionByName(plan.where(F.col("__action") != DELETE).select(*columns))
-    replaced = (snapshot.id, files) if snapshot is not None else None
-    return write_frame(rows, table, warehouse, operation=operation, replaced=replaced, **how)
+    replaced = (basis.snapshot.id, files) if basis.snapshot is not None else None
+    inserts = any(clause.then == INSERT for clause in clauses)
+    return write_frame(
+        rows, table, warehouse, operation=operation, replaced=replaced, basis=basis.mark if inserts else None, **how
+    )
 
 
 def _planned(

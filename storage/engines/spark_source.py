@@ -51,7 +51,15 @@ from ..read.version import BRANCH_OPTIONS, Pinned, Version, version_of_options
 from ..table import Table
 from ..write.table_write import delete_files_of
 from .spark_stream import SnaplineStreamReader, SnaplineStreamWriter, stream_schema
-from .spark_task import FilesWritten, change_tracking_of, commit_id_of, overwrite_of, replaced_files, write_rows
+from .spark_task import (
+    FilesWritten,
+    change_tracking_of,
+    commit_id_of,
+    guard_of,
+    overwrite_of,
+    replaced_files,
+    write_rows,
+)
 from .spark_types import FORMAT, as_spark_expects, spark_schema
 
 
@@ -221,6 +229,7 @@ class SnaplineWriter(DataSourceArrowWriter):
             self._options.get("operation") or ("OVERWRITE" if self._overwrite else "WRITE"),
             change_tracking_of(self._options),
             replaced_files(self._table, self._options),
+            guard_of(self._table, self._options, written),
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:

@@ -1,17 +1,19 @@
 """What a Spark task does for a write, and what it sends back to the driver."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
+from ..basis import refuse_overtaken
 from ..errors import InvalidRequest
+from ..metadata.history import Mark
 from ..metadata.manifest import ManifestEntry
 from ..read.scan import Scan
 from ..table import Table
-from ..write.commit import CommitId, Overwrite
+from ..write.commit import CommitId, Guard, Overwrite
 from ..write.table_write import CommitMessage
 
 
@@ -53,6 +55,14 @@ def replaced_files(table: Table, options: Mapping[str, str]) -> list[ManifestEnt
     names = set(json.loads(options["replaced-files"]))
     scan = Scan(table.store, table.store.snapshots.get(int(options["replaced-snapshot"])))
     return [entry for entry in scan.entries if entry.file.name in names]
+
+
+def guard_of(table: Table, options: Mapping[str, str], messages: Sequence[CommitMessage]) -> Guard | None:
+    """What refuses a change of rows that others have overtaken since its `basis`, a mark in JSON; None for other writes."""
+    if "basis" not in options:
+        return None
+    # Without a key only a change that inserts rows says what it was computed from.
+    return refuse_overtaken(table.store, Mark(*json.loads(options["basis"])), messages, inserts=True)
 
 
 def commit_id_of(options: Mapping[str, str]) -> CommitId | None:

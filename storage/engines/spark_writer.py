@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from ..errors import InvalidRequest
 from ..lock import FileLock
+from ..metadata.history import Mark
 from ..metadata.snapshot import Snapshot
 from ..table import Table
 from ..write.commit import CommitId
@@ -38,13 +39,14 @@ def write_frame(
     change_tracking: bool = True,
     operation: str | None = None,
     replaced: tuple[int, Sequence[str]] | None = None,
+    basis: Mark | None = None,
 ) -> Snapshot | None:
     """Commit a DataFrame and return the snapshot; None if there was nothing to commit.
 
     `mode`: append (an upsert with a primary key), overwrite (the table), overwrite-partitions (those that occur in the
     rows, or exactly those that `partitions` lists). `replaced`: names of data files of a snapshot that go when the rows
-    come. A repeated `commit_id` changes nothing. Raises the error of the
-    store that a task or the commit raised.
+    come. `basis`: the snapshot that a change of rows was computed from; raises RowsChanged if others have changed the same
+    rows since. A repeated `commit_id` changes nothing. Raises the error of the store that a task or the commit raised.
     """
     if mode not in WRITE_MODES:
         raise InvalidRequest(f"Write mode {mode!r} is unknown. Use one of: {', '.join(WRITE_MODES)}.")
@@ -70,6 +72,8 @@ def write_frame(
         options["operation"] = operation
     if replaced is not None:
         options |= {"replaced-snapshot": str(replaced[0]), "replaced-files": json.dumps(list(replaced[1]))}
+    if basis is not None:
+        options["basis"] = json.dumps([basis.snapshot_id, basis.delta_manifest_list])
     if not change_tracking:
         options["change-tracking"] = "false"
     if commit_id.not_before_ms is not None:

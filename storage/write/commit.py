@@ -27,13 +27,15 @@ from .find_commit import find_commit
 from .landing import create_on_top
 from .lift import lift_to_top
 from .manifest_merge import merge_manifests
+from .renumber import NumberedFiles
 from .table_write import CommitMessage
 
 _log = logging.getLogger(__name__)
-Guard = Callable[[Snapshot | None], None]
 WRITER_VERSION = "snapline-0.1.0"
 # Younger files are spared by orphan cleaning, with a wide margin.
 _SAFE_MS = 3_600_000
+# Asked before each try of a commit with the newest snapshot, which is None for a table without one.
+Guard = Callable[[Snapshot | None], None]
 
 
 class CommitListener(Protocol):
@@ -137,16 +139,21 @@ class TableCommit:
             partitions = {entry.partition for entry in (*added, *deleted)}
             untracked = untracked_property(self._store, partitions, tracked=change_tracking)
             properties = {**(properties or {}), **untracked}
+        changelog = [entry for message in messages for entry in message.changelog]
         change = _Change(
-            added, list(deleted), [entry for message in messages for entry in message.changelog], overwrite, kind,
-            operation, dict(properties or {}), watermark, guard, adds_again,
+            added, list(deleted), changelog, overwrite, kind, operation, dict(properties or {}), watermark, guard,
+            NumberedFiles(self._store, messages if overwrite is None else (), added, changelog), adds_again,
         )  # fmt: skip
         try:
             snapshot, is_own = self._commit(change)
-        except (CommitOutcomeUnknown, StoreUnavailable):
+        except CommitOutcomeUnknown:
+            raise
+        except StoreUnavailable:
+            change.numbers.drop()
             raise
         except StorageError:
             self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
+            change.numbers.drop()
             raise
         if snapshot is not None and is_own:
             self.notify(snapshot)
@@ -216,6 +223,7 @@ class TableCommit:
             # Only now: another process may commit under the same id until the newest snapshot is known.
             earlier = self.find_committed(latest)
             if earlier is not None:
+                change.numbers.drop()
                 return earlier, False
             refuse_closed(self._store, latest)
             made = _Attempt(self._store, self._id, change, latest)
@@ -235,6 +243,7 @@ class TableCommit:
                 made.clean_up()
                 raise
             if landed:
+                change.numbers.keep()
                 made.refuse_lost_files(snapshot)
                 return snapshot, True
             made.clean_up()
@@ -260,6 +269,7 @@ class _Change:
     properties: dict[str, str]
     watermark: int | None
     guard: Guard | None
+    numbers: NumberedFiles
     adds_again: bool
 
 
@@ -281,6 +291,7 @@ class _Attempt:
         store, change, latest = self._store, self._change, self._latest
         if change.guard is not None:
             change.guard(latest)
+        change.numbers.raise_above(latest)
         deletes = [entry.deleted() for entry in change.deleted]
         if change.overwrite is not None and latest is not None:
             deletes += [entry.deleted() for entry in self._live() if change.overwrite.covers(store, entry.partition)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from ..data_types import DataType
-from ..errors import CommitConflict
+from ..errors import CommitConflict, RowsChanged
 from ..format.binary_row import decode
 from ..metadata.manifest import ADD, ManifestEntry
 
@@ -15,7 +15,7 @@ from ..metadata.manifest import ADD, ManifestEntry
 def check_conflicts(
     base: Sequence[ManifestEntry], delta: Sequence[ManifestEntry], key_types: Sequence[DataType], *, rescales: bool
 ) -> None:
-    """Raise CommitConflict if the delta cannot be put on the base.
+    """Raise CommitConflict if the delta cannot be put on the base, RowsChanged if a file has gone that it takes away.
 
     Every file to be deleted must be live, no file may be added twice, files of a level above 0 may not overlap, and
     the number of buckets of a partition may change only where the commit replaces it (`rescales`).
@@ -27,7 +27,7 @@ def check_conflicts(
                 raise CommitConflict(f"Data file {entry.file.name} is in the table already.")
             live[entry.identity] = entry
         elif live.pop(entry.identity, None) is None:
-            raise CommitConflict(
+            raise RowsChanged(
                 f"Data file {entry.file.name} was to be deleted, but another commit has deleted it since. "
                 "Read the table again and repeat the operation."
             )

@@ -21,6 +21,7 @@ from ..lsm.key_order import last_of_each, ranks, stable_order
 from ..lsm.merge_engines import merge_engine_of, merge_groups
 from ..lsm.system_columns import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
 from ..metadata.change_tracking import is_tracked
+from ..metadata.history import Mark
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, ManifestEntry
 from ..metadata.snapshot import Snapshot
@@ -50,6 +51,8 @@ class CommitMessage:
     changelog: tuple[ManifestEntry, ...] = ()
     # Rows of a table without a key that are to be taken away, each once.
     retracted: tuple[pa.Table, ...] = ()
+    # The snapshot that the rows were numbered after; None for rows that are not numbered after those of the table.
+    numbered_at: Mark | None = None
 
 
 @dataclass(slots=True)
@@ -135,6 +138,7 @@ class TableWrite:
         self._buffered_bytes = 0
         self._places: dict[tuple[bytes, int], _Place] = {}
         self._existing: dict[tuple[bytes, int], int] | None = None
+        self._numbered_at: Mark | None = None
         self._bucket_counts: dict[bytes, int] = {}
         self._added: list[ManifestEntry] = []
         own_name = store.clock.unique_name()
@@ -235,7 +239,9 @@ class TableWrite:
     def prepare_commit(self) -> CommitMessage:
         """Write what is left and say what was written. The writer is used up."""
         self.flush()
-        return CommitMessage(tuple(self._added), tuple(self._paths), tuple(self._changelog), tuple(self._retracted))
+        return CommitMessage(
+            tuple(self._added), tuple(self._paths), tuple(self._changelog), tuple(self._retracted), self._numbered_at
+        )
 
     def abort(self) -> None:
         """Delete every file that was written."""
@@ -326,6 +332,7 @@ class TableWrite:
 
     def _highest_sequence_numbers(self) -> dict[tuple[bytes, int], int]:
         snapshot = self._store.snapshots.latest()
+        self._numbered_at = Mark.of(snapshot)
         if snapshot is None:
             return {}
         known = _known.get(self._store)

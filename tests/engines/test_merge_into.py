@@ -126,6 +126,44 @@ def test_several_matches_for_one_row_are_refused(table: Table, merge: Callable[.
     assert table.store.snapshots.latest_id() == 1
 
 
+def after_the_next_merge_is_computed(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let somebody act before what a merge has computed is committed, once."""
+    from storage.engines import duckdb_merge, spark_rows
+
+    for module, name in ((duckdb_merge, "_check_unique"), (spark_rows, "write_frame")):
+        real = getattr(module, name)
+
+        def overtaken(*arguments: Any, real: Callable[..., Any] = real, **how: Any) -> Any:
+            monkeypatch.undo()
+            act()
+            return real(*arguments, **how)
+
+        monkeypatch.setattr(module, name, overtaken)
+
+
+def test_two_merges_that_add_to_the_same_row_both_count(
+    table: Table, merge: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.write(pa.table({"day": ["x", "x"], "id": [1, 2], "v": [1, 5], "text": ["a", "b"]}))
+    source = pa.table({"day": ["x"], "id": [1]})
+    clauses = [MergeClause("matched", "update", values={"v": "target.v + 10"})]
+    after_the_next_merge_is_computed(monkeypatch, lambda: merge(source, table, ["day", "id"], clauses))
+    snapshot = merge(source, table, ["day", "id"], clauses)
+    assert held(table) == {("x", 1): (21, "a"), ("x", 2): (5, "b")}
+    assert snapshot.id == 3
+
+
+def test_two_merges_do_not_both_insert_a_row(
+    table: Table, merge: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.write(pa.table({"day": ["x"], "id": [2], "v": [5], "text": ["b"]}))
+    source = pa.table({"day": ["x"], "id": [1], "v": [1], "text": ["new"]})
+    clauses = [MergeClause("matched", "update", values={"v": "target.v + 10"}), MergeClause("not matched", "insert")]
+    after_the_next_merge_is_computed(monkeypatch, lambda: merge(source, table, ["day", "id"], clauses))
+    merge(source, table, ["day", "id"], clauses)
+    assert held(table) == {("x", 1): (11, "new"), ("x", 2): (5, "b")}
+
+
 @pytest.mark.parametrize(
     ("clause", "message"),
     [

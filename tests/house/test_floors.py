@@ -24,6 +24,7 @@ FLOORS = [
     {"read", "write"},
     {"maintain"},
     {"sql"},
+    {"basis"},
     {"system_tables", "row_changes", "tags", "branches", "consumers", "description"},
     {"table"},
     {"branch_set", "notes"},

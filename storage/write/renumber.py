@@ -1,0 +1,177 @@
+"""Give the rows of a commit higher sequence numbers than those of the table that it is put on.
+
+A writer numbers its rows when it writes them, from the highest number of their bucket on. Another commit may come in
+between, with the same numbers or higher ones; then rows of the earlier snapshot would beat those of the later one. So each
+attempt of a commit looks whether the snapshots since then brought numbers as high as its own to its buckets, and if so
+writes the files of those buckets anew: the same rows in the same order, each number raised by the same amount. Tables
+without a key keep the numbers in the manifest alone, where raising them costs nothing.
+
+Rows that replace what is there (overwrites) and files of a branch are not numbered by this table and stay as they are.
+"""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from ..format.open_data_file import open_reader, open_writer
+from ..lsm.system_columns import SEQUENCE_NUMBER, VALUE_KIND
+from ..metadata.history import Mark, snapshots_after
+from ..metadata.live_files import live_files
+from ..metadata.manifest import ADD, ManifestEntry, Place
+from ..metadata.schema import KEY_PREFIX, TableSchema
+from ..metadata.snapshot import Snapshot
+from ..metadata.table_store import TableStore
+from .table_write import CommitMessage
+
+_THREADS = max(2, min(4, os.cpu_count() or 2))
+_ROWS_WORTH_THREADS = 20_000
+# Whoever had to write files anew twice leaves room for the rows of others while it does, four times more each time.
+_ROOM = 1 << 20
+
+
+class NumberedFiles:
+    """The files that a commit adds, with numbers that can be raised. `added` and `changelog` are changed in place."""
+
+    def __init__(
+        self,
+        store: TableStore,
+        messages: Sequence[CommitMessage],
+        added: list[ManifestEntry],
+        changelog: list[ManifestEntry],
+    ) -> None:
+        self._store = store
+        self._added = added
+        self._changelog = changelog
+        numbered = [message for message in messages if message.numbered_at is not None]
+        self._names = {entry.file.name for one in numbered for entry in (*one.added, *one.changelog)}
+        marks = [message.numbered_at for message in numbered if message.numbered_at is not None]
+        self._mark = min(marks, key=lambda mark: mark.snapshot_id, default=None)
+        self._times_written = 0
+        self._replaced: list[str] = []
+        self._written: list[str] = []
+
+    def raise_above(self, latest: Snapshot | None) -> None:
+        """See to it that every number is higher than those of its bucket at the snapshot that the commit is put on."""
+        if self._mark is None or latest is None or Mark.of(latest) == self._mark:
+            return
+        lowest: dict[Place, int] = {}
+        for entry in (*self._added, *self._changelog):
+            if entry.file.name in self._names:
+                number = entry.file.min_sequence_number
+                lowest[entry.place] = min(lowest.get(entry.place, number), number)
+        highest = self._highest(latest, self._mark, set(lowest))
+        shifts = {place: highest[place] + 1 - first for place, first in lowest.items() if highest[place] >= first}
+        if shifts:
+            room = _ROOM << 2 * (self._times_written - 1) if self._times_written else 0
+            self._times_written += 1
+            self._write_anew({place: shift + room for place, shift in shifts.items()})
+        self._mark = Mark.of(latest)
+
+    def keep(self) -> None:
+        """The commit has landed: delete the files that others were written for."""
+        self._store.file_io.delete_quietly(self._replaced)
+
+    def drop(self) -> None:
+        """The commit has not landed and is not tried again: delete the files that were written here."""
+        self._store.file_io.delete_quietly(self._written)
+
+    def _highest(self, latest: Snapshot, mark: Mark, places: set[Place]) -> dict[Place, int]:
+        """The highest number that came to each bucket after a mark, or that there is; -1 for none."""
+        store = self._store
+        later = snapshots_after(store, mark, latest)
+        if later is None:
+            entries = live_files(store.manifests_of(latest), store.manifests.read, lambda one: one.place in places)
+        else:
+            entries = [entry for snapshot in later for entry in store.delta_of(snapshot) if entry.kind == ADD]
+        highest = dict.fromkeys(places, -1)
+        for entry in entries:
+            if entry.place in places:
+                highest[entry.place] = max(highest[entry.place], entry.file.max_sequence_number)
+        return highest
+
+    def _write_anew(self, shifts: dict[Place, int]) -> None:
+        name = self._store.clock.unique_name()
+        jobs = [
+            (entries, index, prefix)
+            for entries, prefix in ((self._added, "data"), (self._changelog, "changelog"))
+            for index, entry in enumerate(entries)
+            if entry.place in shifts and entry.file.name in self._names
+        ]
+
+        def write(number: int) -> ManifestEntry:
+            entries, index, prefix = jobs[number]
+            entry = entries[index]
+            raised = _raised(entry, shifts[entry.place])
+            if not self._store.schema.primary_keys:
+                return raised
+            directory = self._store.bucket_directory(entry.place)
+            new_name = f"{prefix}-{name}-{number}.{entry.file.format}"
+            self._written.append(f"{directory}/{new_name}")
+            size_bytes = _copy(self._store, entry, directory, new_name, shifts[entry.place])
+            return replace(raised, file=replace(raised.file, name=new_name, size_bytes=size_bytes))
+
+        is_small = sum(entries[index].file.row_count for entries, index, _ in jobs) < _ROWS_WORTH_THREADS
+        written_before = len(self._written)
+        try:
+            with nullcontext() if is_small or len(jobs) == 1 else ThreadPoolExecutor(_THREADS) as pool:
+                made = list((pool.map if pool else map)(write, range(len(jobs))))
+        except BaseException:
+            self._store.file_io.delete_quietly(self._written[written_before:])
+            raise
+        for (entries, index, _), entry in zip(jobs, made, strict=True):
+            old = entries[index]
+            if old.file.name != entry.file.name:
+                self._replaced.append(f"{self._store.bucket_directory(old.place)}/{old.file.name}")
+                self._names.add(entry.file.name)
+            entries[index] = entry
+
+
+def _raised(entry: ManifestEntry, shift: int) -> ManifestEntry:
+    file = entry.file
+    numbers = (file.min_sequence_number + shift, file.max_sequence_number + shift)
+    return replace(entry, file=replace(file, min_sequence_number=numbers[0], max_sequence_number=numbers[1]))
+
+
+def _copy(store: TableStore, entry: ManifestEntry, directory: str, new_name: str, shift: int) -> int:
+    """Write the rows of a file to another one, their numbers raised; returns its size in bytes."""
+    schema = store.schemas.get(entry.file.schema_id)
+    types = {field.name: field.type for field in schema.fields}
+    with open_reader(store.file_io, f"{directory}/{entry.file.name}", types) as reader:
+        names = reader.column_names
+        rows = pa.Table.from_batches(list(reader.read_batches(names, reader.row_groups([]))))
+    index = names.index(SEQUENCE_NUMBER)
+    numbers = rows.column(index).to_numpy() + np.int64(shift)
+    # Not every format gives the types back that it was given.
+    rows = rows.set_column(index, SEQUENCE_NUMBER, pa.array(numbers)).cast(_stored_schema(schema, names))
+    options = store.options
+    writer = open_writer(
+        store.file_io, f"{directory}/{new_name}", rows.schema, types, options, options.compression_of_level(0)
+    )
+    try:
+        step = options.parquet_row_group_rows
+        for start in range(0, rows.num_rows, step):
+            writer.write(rows.slice(start, step))
+        return writer.close()
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def _stored_schema(schema: TableSchema, names: Sequence[str]) -> pa.Schema:
+    """The Arrow schema of the columns of a data file."""
+    system = {
+        SEQUENCE_NUMBER: pa.field(SEQUENCE_NUMBER, pa.int64(), False),
+        VALUE_KIND: pa.field(VALUE_KIND, pa.int8(), False),
+    }
+    keys = {
+        f"{KEY_PREFIX}{one.name}": pa.field(f"{KEY_PREFIX}{one.name}", one.type.to_arrow(), False)
+        for one in schema.fields_named(schema.trimmed_primary_keys)
+    }
+    own = {field.name: field for field in schema.to_arrow()}
+    known = {**own, **keys, **system}
+    return pa.schema([known[name] for name in names])
