@@ -1,0 +1,270 @@
+"""Stop one operation at a step, run another to its end, let the first go on or die: every pair, every step that matters.
+
+A schedule is run in one thread. A step of the first operation that has nothing to do with what the second reads and writes
+may as well come before it: the schedules with the second on either side of that step are one, and only the last is run.
+That reduction loses nothing, for the files that each step reads and writes are known, those of lists among them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations, permutations
+from typing import Any
+
+from storage import Catalog, StorageError
+from storage.metadata import manifest
+from tests.interleavings.checks import Seen, broken, observed, rewritten_history, settle
+from tests.interleavings.memory_files import Files, Killed, MemoryFileIO, Process, ProcessClock, Step, meet
+from tests.interleavings.operations import OPERATIONS, PLAIN, Operation, prepare
+
+WAREHOUSE = "/warehouse"
+DONE, FAILED = "done", "failed"
+_FINALS_KEPT = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where schedules are run: the tables at the start, and the kind of file system."""
+
+    scenario: str
+    is_local: bool
+
+    def __str__(self) -> str:
+        return f"{self.scenario} {'local' if self.is_local else 'object store'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """`second` runs when `first` has made `point` steps; then `first` goes on, or it has died and is repeated."""
+
+    place: Place
+    first: str
+    point: int
+    second: str
+    dies: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How an operation ended: what it returned, if that tells what it saw, or how it failed."""
+
+    kind: str
+    said: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """What is wrong after a schedule; `step` is where the first was stopped."""
+
+    schedule: Schedule
+    step: str
+    what: str
+
+    def __str__(self) -> str:
+        one = self.schedule
+        return (
+            f"[{one.place}] {one.first!r} stopped before step {one.point} ({self.step}), then {one.second!r}"
+            f"{', the first dies and is repeated' if one.dies else ''}: {self.what}"
+        )
+
+
+def open_catalog(process: Process) -> Catalog:
+    """The warehouse as a process sees it that knows nothing of others."""
+    return Catalog(WAREHOUSE, clock=ProcessClock(process), file_io=MemoryFileIO(process))
+
+
+def perform(operation: Operation, process: Process) -> Answer:
+    """Do it as that process. Errors that the store raises on purpose are answers; others go on."""
+    try:
+        said = operation.act(open_catalog(process))
+    except StorageError as error:
+        return Answer(FAILED, f"{type(error).__name__}: {error}")
+    return Answer(DONE, said if operation.sees else None)
+
+
+@cache
+def start(place: Place) -> Files:
+    """The files that every schedule begins with."""
+    files = Files()
+    prepare(open_catalog(Process("setup", files, place.is_local)), place.scenario)
+    return files.copy()
+
+
+@cache
+def steps_of(place: Place, name: str) -> Sequence[Step]:
+    """What an operation does if nobody disturbs it."""
+    manifest.forget()
+    process = Process("first", start(place).copy(), place.is_local)
+    perform(OPERATIONS[name], process)
+    return process.steps
+
+
+@cache
+def serial(place: Place, names: Sequence[str]) -> tuple[list[Answer], Seen, list[str]]:
+    """The answers of operations that follow each other, what is seen then, and what is wrong. `again x` is the repetition."""
+    manifest.forget()
+    files = start(place).copy()
+    answers = [perform(_operation(name), Process(f"{at}", files, place.is_local)) for at, name in enumerate(names)]
+    return answers, *_judged(place, files)
+
+
+def _operation(name: str) -> Operation:
+    return OPERATIONS[name.removeprefix("again ")].again() if name.startswith("again ") else OPERATIONS[name]
+
+
+_judgements: dict[Any, tuple[Seen, list[str]]] = {}
+
+
+def _judged(place: Place, files: Files) -> tuple[Seen, list[str]]:
+    """What is seen once all are done, and what is wrong with it. The same files are judged once."""
+    key = (place, hash(files.key()))
+    if key not in _judgements:
+        if len(_judgements) > _FINALS_KEPT:
+            _judgements.clear()
+        _judgements[key] = _judge(place, files.copy())
+    return _judgements[key]
+
+
+def _judge(place: Place, files: Files) -> tuple[Seen, list[str]]:
+    catalog = open_catalog(Process("judge", files, place.is_local))
+    try:
+        settle(catalog)
+    except StorageError as error:
+        return {}, [f"a publication that nobody can end: {error}"]
+    try:
+        seen = observed(catalog)
+        return seen, list(broken(catalog, files, told=place.scenario != PLAIN))
+    except (StorageError, OSError) as error:
+        return {}, [f"unreadable: {type(error).__name__}: {error}"]
+
+
+@dataclass
+class Run:
+    """A schedule that was run: the steps of the second operation, and what is wrong."""
+
+    steps: list[Step]
+    wrong: list[str]
+
+
+def run(schedule: Schedule) -> Run:
+    """Run one schedule and check everything."""
+    place = schedule.place
+    first, second = OPERATIONS[schedule.first], OPERATIONS[schedule.second]
+    manifest.forget()
+    files = start(place).copy()
+    other = Process("second", files, place.is_local)
+    process = Process("first", files, place.is_local)
+    answers: dict[str, Answer] = {}
+
+    def stop(process: Process, step: Step) -> None:
+        if len(process.steps) < schedule.point:
+            return
+        if schedule.dies:
+            raise Killed
+        if "second" not in answers:
+            answers["second"] = perform(second, other)
+
+    process.before = stop
+    wrong: list[str] = []
+    names = [schedule.first, schedule.second]
+    try:
+        try:
+            answers["first"] = perform(first, process)
+        except Killed:
+            names.append(f"again {schedule.first}")
+        if "second" not in answers:
+            answers["second"] = perform(second, other)
+        ended = [answers.get("first"), answers["second"]]
+        if schedule.dies:
+            ended.append(perform(first.again(), Process("again", files, place.is_local)))
+            names = [schedule.first, schedule.second, f"again {schedule.first}"]
+    except Exception as error:
+        # Only errors of the store may come out of it.
+        return Run(other.steps, [f"{type(error).__name__}: {error}"])
+    wrong += rewritten_history(files)
+    seen, found = _judged(place, files)
+    wrong += found
+    if not wrong and not explained(place, names, ended, seen, in_order=schedule.dies):
+        shown = [one and (one.kind, one.said) for one in ended]
+        wrong.append(f"no order explains {dict(zip(names, shown, strict=True))}; then: {_difference(place, names, seen)}")
+    return Run(other.steps, wrong)
+
+
+def explained(
+    place: Place, names: Sequence[str], answers: Sequence[Answer | None], seen: Seen, *, in_order: bool
+) -> bool:
+    """Whether some serial order of operations gives those answers and is seen so.
+
+    What has failed, or never answered (None), may be left out. `in_order`: they followed each other.
+    """
+    numbers = range(len(names))
+    for count in range(len(names), -1, -1):
+        for chosen in combinations(numbers, count) if in_order else permutations(numbers, count):
+            left_out = set(numbers) - set(chosen)
+            if any(answers[one] is not None and answers[one].kind == DONE for one in left_out):
+                continue
+            said, state, _ = serial(place, tuple(names[one] for one in chosen))
+            if state == seen and all(
+                _agrees(_operation(names[one]), answers[one], told) for one, told in zip(chosen, said, strict=True)
+            ):
+                return True
+    return False
+
+
+def _agrees(operation: Operation, answer: Answer | None, told: Answer) -> bool:
+    if answer is None or (answer.kind == FAILED and (operation.may_remain or told.kind == FAILED)):
+        return True
+    return answer == told
+
+
+def _difference(place: Place, names: Sequence[str], seen: Seen) -> str:
+    """Where what is seen differs from one operation after the other."""
+    expected = serial(place, tuple(names[:2]))[1]
+    parts = []
+    for table in sorted({*seen, *expected}):
+        for branch in sorted({*seen.get(table, {}), *expected.get(table, {})}):
+            ours, theirs = (one.get(table, {}).get(branch, {}) for one in (seen, expected))
+            parts += [
+                f"{table} {branch} {key} is {ours.get(key)}, in order {theirs.get(key)}"
+                for key in sorted({*ours, *theirs})
+                if ours.get(key) != theirs.get(key)
+            ]
+    return "; ".join(parts) or "the same as in order, with other answers"
+
+
+@dataclass
+class Outcome:
+    """What came of all schedules of some pairs."""
+
+    points: int
+    schedules: int
+    violations: list[Violation]
+
+
+def explore(place: Place, first: str, second: str) -> Outcome:
+    """Every schedule of a pair that can differ from another."""
+    steps = steps_of(place, first)
+    outcome = Outcome(len(steps) + 1, 0, [])
+    point: int | None = 0
+    while point is not None:
+        done = run(Schedule(place, first, point, second))
+        _note(outcome, Schedule(place, first, point, second), steps, done)
+        if 0 < point < len(steps) and steps[point - 1].writes:
+            dying = Schedule(place, first, point, second, dies=True)
+            _note(outcome, dying, steps, run(dying))
+        reads = {name for step in done.steps for name in step.reads}
+        writes = {name for step in done.steps for name in step.writes}
+        later = range(point, len(steps))
+        point = next((at + 1 for at in later if meet(steps[at], reads, writes)), None)
+    return outcome
+
+
+def _note(outcome: Outcome, schedule: Schedule, steps: Sequence[Step], done: Run) -> None:
+    outcome.schedules += 1
+    at = str(steps[schedule.point]) if schedule.point < len(steps) else "its end"
+    outcome.violations += [Violation(schedule, at, what) for what in done.wrong]
+
+
+def names_in(scenario: str) -> Iterator[str]:
+    """The operations that are tried on the tables of a scenario."""
+    return (one.name for one in OPERATIONS.values() if scenario in one.scenarios)
