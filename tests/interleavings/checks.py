@@ -4,7 +4,8 @@ import json
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from storage import Catalog, CommitConflict, StorageError, Table
@@ -30,17 +31,24 @@ def settle(catalog: Catalog) -> None:
     raise refusal
 
 
-def observed(catalog: Catalog) -> Seen:
-    """All that can be seen: of each table its columns and options, of each branch its rows, tags and consumers."""
-    return {name: _table(catalog.table(name)) for name in catalog.tables()}
+Question = Callable[[Catalog], Any]
 
 
-def _table(table: Table) -> Seen:
-    branches = {name: table.on_branch(name) for name in table.branches.names()}
-    return {name: _branch(one) for name, one in {"main": table, **branches}.items()}
+def questions(catalog: Catalog, *, told: bool) -> Iterator[tuple[tuple[str, ...], Question]]:
+    """What is asked of a warehouse, each with its name: first what is seen, by table and branch; then what is wrong."""
+    for name in catalog.tables():
+        for branch in ["main", *catalog.table(name).branches.names()]:
+            yield ("seen", name, branch), partial(_seen, name, branch)
+        yield ("wrong", "check", name), lambda catalog, name=name: _checked(catalog.table(name))
+        yield ("wrong", "gaps", name), lambda catalog, name=name: list(_gaps(catalog.table(name)))
+        if told:
+            yield ("wrong", "changes", name), lambda catalog, name=name: list(_replayed(catalog.table(name)))
+        yield ("wrong", "left over", name), lambda catalog, name=name: list(_left_over(catalog.table(name)))
+        yield ("wrong", "next write", name), lambda catalog, name=name: list(_next_write(catalog.table(name)))
 
 
-def _branch(table: Table) -> Seen:
+def _seen(name: str, branch: str, catalog: Catalog) -> Seen:
+    table = catalog.table(name) if branch == "main" else catalog.table(f"{name}$branch_{branch}")
     schema = table.schema
     return {
         "columns": [(field.name, str(field.type)) for field in schema.fields],
@@ -51,18 +59,8 @@ def _branch(table: Table) -> Seen:
     }
 
 
-def broken(catalog: Catalog, files: Files, *, told: bool) -> Iterator[str]:
-    """What is wrong, one by one; changes the files."""
-    for name in catalog.tables():
-        table = catalog.table(name)
-        for one in table.check(deep=True):
-            yield f"check: {one}"
-        yield from _gaps(table)
-        if told:
-            yield from _replayed(table)
-    for name in catalog.tables():
-        yield from _left_over(catalog.table(name), files)
-        yield from _next_write(catalog.table(name))
+def _checked(table: Table) -> list[str]:
+    return [f"check: {one}" for one in table.check(deep=True)]
 
 
 def _gaps(table: Table) -> Iterator[str]:
@@ -109,7 +107,8 @@ def _texts(records: Any) -> list[str]:
     return sorted(json.dumps({name: row.get(name) for name in SCHEMA.names}) for row in records)
 
 
-def _left_over(table: Table, files: Files) -> Iterator[str]:
+def _left_over(table: Table) -> Iterator[str]:
+    files = table.store.file_io.process.files
     table.remove_orphan_files(older_than=-MINUTE)
     root = table.store.paths.root
     there = {path for path in files.contents if path.startswith(f"{root}/")}
