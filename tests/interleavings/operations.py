@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,16 +14,18 @@ from storage.engines.merge_clauses import MergeClause
 from storage.metadata.consumer import Consumer
 from storage.read.split_read import ReadRequest
 from storage.read.stream_scan import next_position, plan_step
+from tests.interleavings.memory_files import Killed, Process, Step
 
 ORDERS, STOCK, BILLS = "shop.orders", "shop.stock", "shop.bills"
 OLD_DAY, DAY, NEXT_DAY = "2023-01-01", "2023-11-14", "2023-11-15"
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.int64()), ("w", pa.int64())])
 ALL = [ORDERS, STOCK]
-KEYED, PLAIN, EXPIRING, TOLD = "keyed", "plain", "expiring", "told"
+KEYED, PLAIN, EXPIRING, TOLD, HALF = "keyed", "plain", "expiring", "told", "half published"
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     KEYED: {"bucket": 1},
     PLAIN: {},
     EXPIRING: {"bucket": 1, "snapshot.num-retained.min": 1, "snapshot.num-retained.max": 2},
+    HALF: {"bucket": 1},
     TOLD: {"bucket": 1, "changelog-producer": "input", "changelog.num-retained.min": 3, "changelog.num-retained.max": 5},
 }
 SCENARIOS = tuple(_OPTIONS)
@@ -34,7 +37,10 @@ def rows(*ids: int, day: str = DAY, v: int = 1) -> pa.Table:
 
 
 def prepare(catalog: Catalog, scenario: str) -> None:
-    """Two tables with a branch `fix`; the first has expired history, tags, a consumer, and partitions, one of them old."""
+    """Two tables with a branch `fix`; the first has expired history, tags, a consumer, and partitions, one of them old.
+
+    HALF: a publication of the branch has come as far as the second table.
+    """
     key = {} if scenario == PLAIN else {"primary_key": ["day", "id"]}
     options = {**_OPTIONS[scenario], "partition.expiration-time": "30 d"}
     orders = catalog.create_table(ORDERS, SCHEMA, partition_by=["day"], options=options, **key)
@@ -53,6 +59,15 @@ def prepare(catalog: Catalog, scenario: str) -> None:
     orders.branches.create("old", tag="first")
     orders.consumers.reset("feed", 4)
     orders.expire(retain_last=3)
+    if scenario == HALF:
+        catalog.table(STOCK).store.file_io.process.before = _die_on_stock
+        with suppress(Killed):
+            _publish(catalog)
+
+
+def _die_on_stock(process: Process, step: Step) -> None:
+    if step.name == "create" and "/stock/snapshot/" in step.path:
+        raise Killed
 
 
 @dataclass(frozen=True)
@@ -60,7 +75,7 @@ class Operation:
     """`act` is done by one process. `sees`: what it returns is what it saw of the tables.
 
     `may_remain`: where it fails, its effect may be there, or come by `recover`. `repeat`: what another process does after
-    this one has died; by default the same.
+    this one has died; by default the same. `only_second`: it is several calls, between which others may come.
     """
 
     name: str
@@ -69,6 +84,7 @@ class Operation:
     may_remain: bool = False
     repeat: Act | None = None
     scenarios: tuple[str, ...] = (KEYED,)
+    only_second: bool = False
 
     def again(self) -> "Operation":
         """What another process does after this one has died."""
@@ -158,10 +174,10 @@ OPERATIONS = {
     for one in [
         Operation("write", orders(lambda table: table.write(rows(7, v=7), commit_id=CommitId("job", 1, exact=True))),
                   scenarios=SCENARIOS),
-        Operation("write elsewhere", orders(lambda table: table.write(rows(1, day=NEXT_DAY)))),
+        Operation("write elsewhere", orders(lambda table: table.write(rows(1, day=NEXT_DAY))), scenarios=(KEYED, HALF)),
         Operation("write without id", orders(lambda table: table.write(rows(2, v=17))), scenarios=(EXPIRING, TOLD)),
-        Operation("several writes", _several_writes),
-        Operation("writes and expiry", _writes_and_expiry, scenarios=SCENARIOS),
+        Operation("several writes", _several_writes, only_second=True),
+        Operation("writes and expiry", _writes_and_expiry, only_second=True, scenarios=SCENARIOS),
         Operation("write to fix", lambda catalog: catalog.table(f"{ORDERS}$branch_fix").write(rows(2, v=70))),
         Operation("stream write", orders(lambda table: table.write(rows(3, v=33), commit_id=CommitId("stream", 7))),
                   scenarios=(KEYED, PLAIN, TOLD)),
@@ -175,31 +191,32 @@ OPERATIONS = {
         Operation("rescale", orders(lambda table: table.rescale(2)), may_remain=True),
         Operation("add column", orders(lambda table: table.alter(AddColumn("note", pa.string())) and None)),
         Operation("set option", orders(lambda table: table.alter(SetOptions({"write-only": "true"})) and None)),
-        Operation("create tag", orders(lambda table: table.tags.create("new", snapshot_id=2))),
+        Operation("create tag", orders(lambda table: table.tags.create("new", snapshot_id=2)), scenarios=(KEYED, HALF)),
         Operation("replace tag", orders(lambda table: table.tags.create("second", replace=True))),
         Operation("rename tag", orders(lambda table: table.tags.rename("second", "renamed"))),
         Operation("delete tag", orders(lambda table: table.tags.delete("second"))),
         Operation("delete last holder", orders(lambda table: table.tags.delete("first"))),
         Operation("create branch", orders(lambda table: table.branches.create("mine", snapshot_id=2))),
         Operation("branch from tag", orders(lambda table: table.branches.create("mine", tag="first"))),
-        Operation("delete branch", orders(lambda table: table.branches.delete("fix"))),
-        Operation("merge", orders(lambda table: table.branches.merge("fix")), scenarios=ROWS),
+        Operation("delete branch", orders(lambda table: table.branches.delete("fix")), scenarios=(KEYED, HALF)),
+        Operation("merge", orders(lambda table: table.branches.merge("fix")), scenarios=(*ROWS, HALF)),
         Operation("fast forward", orders(lambda table: table.branches.fast_forward("fix"))),
-        Operation("replace main", orders(lambda table: table.branches.replace_main("fix"))),
-        Operation("publish", _publish, may_remain=True, repeat=_recover_and_publish),
-        Operation("recover", lambda catalog: catalog.recover() and None, may_remain=True),
-        Operation("undo", _undo, may_remain=True),
-        Operation("delete branch set", lambda catalog: catalog.branch_set("fix", ALL).delete(), may_remain=True),
-        Operation("rollback", orders(lambda table: table.rollback_to(3)), scenarios=(KEYED, PLAIN, TOLD)),
+        Operation("replace main", orders(lambda table: table.branches.replace_main("fix")), scenarios=(KEYED, HALF)),
+        Operation("publish", _publish, may_remain=True, repeat=_recover_and_publish, scenarios=(KEYED, HALF)),
+        Operation("recover", lambda catalog: catalog.recover() and None, may_remain=True, scenarios=(KEYED, HALF)),
+        Operation("undo", _undo, may_remain=True, scenarios=(KEYED, HALF)),
+        Operation("insist", lambda catalog: catalog.recover(discard_main=True) and None, may_remain=True, scenarios=(HALF,)),
+        Operation("delete branch set", lambda catalog: catalog.branch_set("fix", ALL).delete(), may_remain=True, scenarios=(KEYED, HALF)),
+        Operation("rollback", orders(lambda table: table.rollback_to(3)), scenarios=(KEYED, PLAIN, TOLD, HALF)),
         Operation("rollback to tag", orders(lambda table: table.rollback_to("first"))),
         Operation("expire", orders(lambda table: table.expire(retain_last=1)), scenarios=SCENARIOS),
         Operation("expire tags", orders(lambda table: table.tags.expire())),
         Operation("expire partitions", orders(lambda table: table.expire_partitions())),
         Operation("clean", orders(lambda table: table.remove_orphan_files()), scenarios=ROWS),
         Operation("wait and clean", _wait_and_clean, scenarios=ROWS),
-        Operation("drop table", lambda catalog: catalog.drop_table(ORDERS)),
-        Operation("drop and create", _drop_and_create),
-        Operation("rename table", _rename),
+        Operation("drop table", lambda catalog: catalog.drop_table(ORDERS), scenarios=(KEYED, HALF)),
+        Operation("drop and create", _drop_and_create, only_second=True, scenarios=(KEYED, HALF)),
+        Operation("rename table", _rename, scenarios=(KEYED, HALF)),
         Operation("create table", lambda catalog: catalog.create_table(BILLS, SCHEMA) and None),
         Operation("stream read", orders(_follow), sees=True, scenarios=(KEYED, PLAIN, TOLD)),
         Operation("new consumer", orders(lambda table: table.consumers.reset("late", 2))),
@@ -207,7 +224,7 @@ OPERATIONS = {
         Operation("read", orders(held), sees=True, scenarios=SCENARIOS),
         Operation("read tag", orders(lambda table: held(table, "second")), sees=True),
         Operation("read fix", lambda catalog: held(catalog.table(f"{ORDERS}$branch_fix")), sees=True),
-        Operation("consistent view", _view, sees=True),
+        Operation("consistent view", _view, sees=True, scenarios=(KEYED, HALF)),
         Operation("check", orders(lambda table: [str(one) for one in table.check()]), sees=True),
     ]
 }  # fmt: skip

@@ -6,9 +6,10 @@ That reduction loses nothing, for the files that each step reads and writes are 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations, permutations
+from itertools import chain, permutations, product
 from typing import Any
 
 from storage import Catalog, StorageError
@@ -87,6 +88,7 @@ def start(place: Place) -> Files:
     """The files that every schedule begins with."""
     files = Files()
     prepare(open_catalog(Process("setup", files, place.is_local)), place.scenario)
+    manifest.forget()
     return files.copy()
 
 
@@ -195,50 +197,61 @@ def run(schedule: Schedule) -> Run:
             answers["second"] = perform(second, other)
 
     process.before = stop
-    wrong: list[str] = []
-    names = [schedule.first, schedule.second]
+    groups = [[first.name], [second.name], [f"again {first.name}"]] if schedule.dies else [[first.name, second.name]]
     try:
-        try:
+        with suppress(Killed):
             answers["first"] = perform(first, process)
-        except Killed:
-            names.append(f"again {schedule.first}")
         if "second" not in answers:
             answers["second"] = perform(second, other)
         ended = [answers.get("first"), answers["second"]]
         if schedule.dies:
             ended.append(perform(first.again(), Process("again", files, place.is_local)))
-            names = [schedule.first, schedule.second, f"again {schedule.first}"]
     except Exception as error:
         # Only errors of the store may come out of it.
         return Run(other.steps, [f"{type(error).__name__}: {error}"])
-    wrong += rewritten_history(files)
+    return Run(other.steps, judged(place, files, groups, ended))
+
+
+def judged(
+    place: Place, files: Files, groups: Sequence[Sequence[str]], answers: Sequence[Answer | None]
+) -> list[str]:
+    """What is wrong once all operations have ended. `groups`: those of a group ran side by side, groups after each other;
+    `answers` are theirs, in that order; None is the answer of those that died.
+    """
     seen, found = _judged(place, files)
-    wrong += found
-    if not wrong and not explained(place, names, ended, seen, in_order=schedule.dies):
-        shown = [one and (one.kind, one.said) for one in ended]
-        wrong.append(f"no order explains {dict(zip(names, shown, strict=True))}; then: {_difference(place, names, seen)}")
-    return Run(other.steps, wrong)
+    wrong = [*rewritten_history(files), *found]
+    if not wrong and not explained(place, groups, answers, seen):
+        names = [name for group in groups for name in group]
+        shown = [(name, one and (one.kind, one.said)) for name, one in zip(names, answers, strict=True)]
+        wrong.append(f"no order explains {shown}; then: {_difference(place, names, seen)}")
+    return wrong
 
 
 def explained(
-    place: Place, names: Sequence[str], answers: Sequence[Answer | None], seen: Seen, *, in_order: bool
+    place: Place, groups: Sequence[Sequence[str]], answers: Sequence[Answer | None], seen: Seen
 ) -> bool:
     """Whether some serial order of operations gives those answers and is seen so.
 
-    What has failed, or never answered (None), may be left out. `in_order`: they followed each other.
+    What has failed, or never answered (None), may be left out.
     """
-    numbers = range(len(names))
-    for count in range(len(names), -1, -1):
-        for chosen in combinations(numbers, count) if in_order else permutations(numbers, count):
-            left_out = set(numbers) - set(chosen)
-            if any(answers[one] is not None and answers[one].kind == DONE for one in left_out):
-                continue
-            said, state, _ = serial(place, tuple(names[one] for one in chosen))
-            if state == seen and all(
-                _agrees(_operation(names[one]), answers[one], told) for one, told in zip(chosen, said, strict=True)
-            ):
-                return True
+    names = [name for group in groups for name in group]
+    numbers = iter(range(len(names)))
+    orders = product(*(list(_orders([next(numbers) for _ in group])) for group in groups))
+    for order in sorted((tuple(chain(*one)) for one in orders), key=len, reverse=True):
+        left_out = set(range(len(names))) - set(order)
+        if any(answer is not None and answer.kind == DONE for answer in (answers[one] for one in left_out)):
+            continue
+        said, state, _ = serial(place, tuple(names[one] for one in order))
+        if state == seen and all(
+            _agrees(_operation(names[one]), answers[one], told) for one, told in zip(order, said, strict=True)
+        ):
+            return True
     return False
+
+
+def _orders(numbers: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Every order of each part of them."""
+    return chain(*(permutations(numbers, count) for count in range(len(numbers) + 1)))
 
 
 def _agrees(operation: Operation, answer: Answer | None, told: Answer) -> bool:
@@ -294,6 +307,11 @@ def _note(outcome: Outcome, schedule: Schedule, steps: Sequence[Step], done: Run
     outcome.violations += [Violation(schedule, at, what) for what in done.wrong]
 
 
-def names_in(scenario: str) -> Iterator[str]:
+def names_in(scenario: str) -> list[str]:
     """The operations that are tried on the tables of a scenario."""
-    return (one.name for one in OPERATIONS.values() if scenario in one.scenarios)
+    return [one.name for one in OPERATIONS.values() if scenario in one.scenarios]
+
+
+def firsts_in(scenario: str) -> list[str]:
+    """Those of them that are stopped at each step."""
+    return [name for name in names_in(scenario) if not OPERATIONS[name].only_second]
