@@ -124,7 +124,7 @@ class ProcessClock(Clock):
 
     def unique_name(self) -> str:
         self._process.names += 1
-        return f"{self._process.name}-{self._process.names:04d}"
+        return f"{self._process.name.replace(' ', '-')}-{self._process.names:04d}"
 
     def sleep_ms(self, duration_ms: float) -> None:
         """Waiting takes no time: whoever comes next has come already."""
