@@ -5,7 +5,8 @@ may go on: there another process can run, or this one dies. What a step read and
 cannot differ from another one need not be run.
 """
 
-from collections.abc import Callable, Iterator
+import errno
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -218,39 +219,53 @@ class MemoryFileIO(FileIO):
         self._put(self.process.step("replace", path), path, data)
 
     def write_in_place(self, path: str, data: bytes) -> None:
-        step = self.process.step("write", path)
-        step.reads.add(f"{_parent(path)}/")
+        step = self._step_in_directory("write", path)
         if self._local and _parent(path) not in self._files.directories:
             raise FileNotFoundError(path)
         self._put(step, path, data)
 
-    def raise_number(self, path: str, number: int) -> None:
-        """Write a number, unless the file holds one that is as high."""
-        step = self.process.step("raise", path)
-        step.reads |= {path, f"{_parent(path)}/"}
-        if self._local and _parent(path) not in self._files.directories:
-            return
+    def read_number(self, path: str) -> int | None:
+        step = self.process.step("read", path)
+        step.reads.add(path)
+        return self._number(path)
+
+    def _number(self, path: str) -> int | None:
         text = self._files.contents.get(path, (b"", 0))[0].strip()
-        if not text.isdigit() or int(text) < number:
+        return int(text) if text.isdigit() else None
+
+    def raise_number(self, path: str, number: int) -> None:
+        if not self._local:
+            if (self.read_number(path) or 0) < number:
+                self.write_bytes(path, str(number).encode())
+            return
+        step = self._step_in_directory("raise", path)
+        if _parent(path) not in self._files.directories:
+            raise FileNotFoundError(path)
+        if (self._number(path) or 0) < number:
             self._put(step, path, str(number).encode())
 
     def replace_if(self, path: str, expected: bytes, data: bytes) -> bool:
-        """Replace a file that still is what it was; False if it is not."""
-        step = self.process.step("replace if unchanged", path)
-        step.reads.add(path)
-        if self._files.contents.get(path, (None, 0))[0] != expected:
-            return False
-        self._put(step, path, data)
-        return True
+        step = self._compare("compare and replace", path, expected)
+        if step is not None:
+            self._put(step if self._local else self.process.step("replace", path), path, data)
+        return step is not None
 
     def delete_if(self, path: str, expected: bytes) -> bool:
-        """Delete a file that still is what it was; False if it is not."""
-        step = self.process.step("delete if unchanged", path)
+        step = self._compare("compare and delete", path, expected)
+        if step is not None:
+            self._remove(step if self._local else self.process.step("delete", path), path)
+        return step is not None
+
+    def _compare(self, name: str, path: str, expected: bytes) -> Step | None:
+        """The step, if the file holds what is expected; on object stores another step follows it."""
+        step = self.process.step(name, path)
         step.reads.add(path)
-        if self._files.contents.get(path, (None, 0))[0] != expected:
-            return False
-        self._remove(step, path)
-        return True
+        return step if self._files.contents.get(path, (None, 0))[0] == expected else None
+
+    def _step_in_directory(self, name: str, path: str) -> Step:
+        step = self.process.step(name, path)
+        step.reads |= {path, f"{_parent(path)}/"}
+        return step
 
     def make_directory(self, path: str) -> None:
         self._make_directories(self.process.step("make directory", path), path)
@@ -273,36 +288,45 @@ class MemoryFileIO(FileIO):
         step = self.process.step("remove directory", path)
         step.reads.add(f"{path}//")
         if self._below(path) and self._local:
-            raise OSError(f"Directory {path} is not empty.")
+            raise OSError(errno.ENOTEMPTY, path)
         if self._local:
             self._forget_directory(step, path)
 
     def move_directory(self, path: str, target: str) -> None:
+        self._move(self.process.step("move", path), path, target)
+
+    def move_directory_if(self, path: str, target: str, witness: str, expected: bytes) -> bool:
+        step = self._compare("compare and move", witness, expected)
+        if step is not None:
+            self._move(step, path, target)
+        return step is not None
+
+    def _move(self, step: Step, path: str, target: str) -> None:
         """At once, or on object stores file by file: first each is copied, then each is deleted."""
-        step = self.process.step("move", path)
         step.reads |= {f"{path}//", f"{target}//"}
         if not self._local:
-            moved = self._below(path)
-            for one in moved:
-                step = self.process.step("copy", one)
-                step.reads.add(one)
-                self._put(step, target + one.removeprefix(path), self._content(one))
-            for one in moved:
-                self._remove(self.process.step("delete", one), one)
+            self._copy_and_delete(self._below(path), path, target)
             return
         if path not in self._files.directories:
-            raise FileNotFoundError(path)
-        if target in self._files.directories and (self._below(target) or self._inside(target)):
-            raise FileExistsError(target)
+            raise FileNotFoundError(errno.ENOENT, path)
+        if self._below(target) or self._inside(target):
+            raise OSError(errno.ENOTEMPTY, target)
         step.writes |= {f"{path}//", f"{target}//"}
         for one in self._below(path):
-            content = self._files.contents.pop(one)
+            self._files.contents[target + one.removeprefix(path)] = self._files.contents.pop(one)
             self._files.events.append(Event(self.process.name, one, None))
-            self._files.contents[target + one.removeprefix(path)] = content
         inside = self._inside(path)
         self._forget_directory(step, path)
         self._make_directories(step, target)
         self._files.directories |= {target + one.removeprefix(path) for one in inside}
+
+    def _copy_and_delete(self, paths: Sequence[str], path: str, target: str) -> None:
+        for one in paths:
+            step = self.process.step("copy", one)
+            step.reads.add(one)
+            self._put(step, target + one.removeprefix(path), self._content(one))
+        for one in paths:
+            self._remove(self.process.step("delete", one), one)
 
     def _below(self, path: str) -> list[str]:
         return sorted(one for one in self._files.contents if one.startswith(f"{path}/"))

@@ -10,10 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, permutations, product
-from typing import Any
+from typing import Any, Self
 
 from storage import Catalog, StorageError
+from storage.maintain import compaction
 from storage.metadata import manifest
+from storage.read import scan
+from storage.write import table_write
 from tests.interleavings.checks import Question, Seen, questions, rewritten_history, settle
 from tests.interleavings.memory_files import Files, Killed, MemoryFileIO, Process, ProcessClock, Step, meet
 from tests.interleavings.operations import OPERATIONS, PLAIN, Operation, prepare
@@ -69,6 +72,27 @@ class Violation:
         )
 
 
+class _OneThread:
+    """Stands for a pool of threads: a schedule has but one, so that each step comes when it is meant to."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    map = staticmethod(map)
+
+
+def use_one_thread() -> None:
+    """Let this Python process start no threads for tables any more."""
+    for module in (compaction, scan, table_write):
+        module.ThreadPoolExecutor = _OneThread  # type: ignore[misc, assignment]
+
+
 def open_catalog(process: Process) -> Catalog:
     """The warehouse as a process sees it that knows nothing of others."""
     return Catalog(WAREHOUSE, clock=ProcessClock(process), file_io=MemoryFileIO(process))
@@ -86,6 +110,7 @@ def perform(operation: Operation, process: Process) -> Answer:
 @cache
 def start(place: Place) -> Files:
     """The files that every schedule begins with."""
+    use_one_thread()
     files = Files()
     prepare(open_catalog(Process("setup", files, place.is_local)), place.scenario)
     manifest.forget()
@@ -128,7 +153,7 @@ def _judged(place: Place, files: Files) -> tuple[Seen, list[str]]:
 
 
 def _judge(place: Place, files: Files) -> tuple[Seen, list[str]]:
-    catalog = open_catalog(Process("judge", files, place.is_local))
+    catalog = open_catalog(Process("operator", files, place.is_local))
     seen: Seen = {}
     wrong: list[str] = []
     try:
