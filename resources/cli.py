@@ -20,7 +20,7 @@ from storage import BATCH_COMMIT_IDENTIFIER, InvalidRequest, StorageError, Table
 from .parameters import Duration, OrderedGroup, Timestamp, partition_values
 from .quick_reads import run_query
 from .recovery.commands import recovery
-from .rendering import FORMATS, console, print_rows, rendered_table, size_text
+from .rendering import FORMATS, console, print_rows, rendered_table, rolled_back, size_text
 from .session import Session
 
 
@@ -251,13 +251,13 @@ def compact(session: Session, table: str, partition: Sequence[str], triggers: bo
 @click.option("--timestamp", type=Timestamp(), help="Or: go back to the latest snapshot at or before this local time.")
 @click.pass_obj
 def rollback(session: Session, table: str, version: str | None, timestamp: datetime | None) -> None:
-    """Make an earlier snapshot or tag the latest state again. Later snapshots and tags go, with their own files."""
+    """Make the rows of an earlier snapshot or tag the latest state again, by a snapshot on top. Later ones stay until they
+    expire.
+    """
     if (version is None) == (timestamp is None):
         raise InvalidRequest("Say what to go back to: --version or --timestamp, one of them.")
-    removal = session.table(table).rollback_to(version if version is not None else timestamp)
-    click.echo(
-        f"{table} is at {version or timestamp} again; {len(removal.snapshot_ids)} snapshots and {len(removal.files)} files went."
-    )
+    snapshot = session.table(table).rollback_to(version if version is not None else timestamp)
+    click.echo(rolled_back(table, version or str(timestamp), snapshot))
 
 
 @cli.command()

@@ -13,6 +13,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from storage import Snapshot
+
 FORMATS = ("table", "json", "csv")
 # A pipe or a file has no width to fit into.
 _WIDE = 10_000
@@ -33,6 +35,13 @@ def rendered_table(names: Sequence[str], rows: Sequence[Sequence[Any]], title: s
     for row in rows:
         table.add_row(*(_text(value) for value in row))
     return table
+
+
+def rolled_back(table: str, version: object, snapshot: Snapshot | None) -> str:
+    """What a rollback did, in a sentence."""
+    if snapshot is None:
+        return f"{table} holds the rows of {version} already."
+    return f"{table} holds the rows of {version} again, by snapshot {snapshot.id}. Those before it stay until they expire."
 
 
 def print_rows(rows: pa.Table, form: str) -> None:

@@ -1,71 +1,27 @@
 """Branches of several tables at once: created, published and deleted together.
 
-A publication is journalled in the warehouse: before the first table is touched, the journal names all tables with the
-snapshots that they had. While it is open, whoever asks for a consistent view gets those; once it is closed, the new ones.
-A crash in between leaves it open, and `recover` finishes it. Journals lie in `<warehouse>/.journal`.
+A publication is an entry of the journal. While it is open, whoever asks for a consistent view sees each table as it was
+before the publication's commit on it; once it has ended, as it is. A crash leaves it open, and `recover` finishes or undoes
+it. Follows `docs/protocols.md`, "Publications".
 """
 
-import json
-import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from .errors import AlreadyExists, CommitConflict, InvalidRequest, NotFound
-from .file_io import FileIO
+from .journal import PUBLISHED, REPLACING, UNDONE, Journal, Publication
+from .maintain.rollback import rollback_to
 from .maintain.verdict import Verdict
 from .metadata.snapshot import Snapshot
+from .metadata.table_store import TableStore
 from .table import Table
-from .write.commit import CommitId
+from .write.close import fence
+from .write.commit import CommitId, Guard
 
-_DIRECTORY = ".journal"
-_OPEN, _CLOSED = "open-", "closed-"
 _VIEW_TRIES = 20
-_CLOSED_KEPT = 100
 OpenTable = Callable[[str], Table]
 # The properties of the commit that a table gets.
 MadeFrom = Callable[[str], Mapping[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """A publication that was begun: the branch, and the snapshot that each table had before (None: it had none).
-
-    `replaces`: the branch becomes main itself, instead of being merged into it. `adopted`: tables whose main gets the
-    branch's rows by one commit on top, in the place of what it did up to a snapshot; `properties` are those of the commits.
-    """
-
-    name: str
-    branch: str
-    before: Mapping[str, int | None]
-    discard_main: bool
-    replaces: bool = False
-    adopted: Mapping[str, int] = field(default_factory=dict)
-    properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-    @property
-    def pin(self) -> str:
-        """The branch that keeps, while this is open, what a main gives up."""
-        return f"publication-{self.name}"
-
-    def user(self, name: str) -> str:
-        """Who commits to a main that adopts the branch; the number is the publication's."""
-        return f"recovery/{self.branch}/{name.replace('.', '/')}"
-
-    def to_json(self) -> str:
-        value = {
-            "branch": self.branch, "before": dict(self.before), "discardMain": self.discard_main,
-            "replaces": self.replaces, "adopted": dict(self.adopted),
-            "properties": {name: dict(one) for name, one in self.properties.items()},
-        }  # fmt: skip
-        return json.dumps(value, indent=2)
-
-    @classmethod
-    def from_json(cls, name: str, text: str) -> "Publication":
-        value = json.loads(text)
-        return cls(
-            name, value["branch"], value["before"], value["discardMain"], value.get("replaces", False),
-            value.get("adopted", {}), value.get("properties", {}),
-        )  # fmt: skip
 
 
 class BranchSet:
@@ -149,7 +105,20 @@ class BranchSet:
 
     def _publish(self, wanted: Publication, made_from: "MadeFrom | None" = None) -> dict[str, Verdict]:
         self._journal.refuse_open(self.tables)
-        verdicts = self.verdicts()
+        self._refuse_diverged(wanted, self.verdicts())
+        before = {name: _id(self._table(name).snapshot()) for name in self.tables}
+        # Judged again once it is open: two that judge at once would both go on.
+        publication = self._journal.open(replace(wanted, before=before))
+        try:
+            verdicts = self.verdicts()
+            self._refuse_diverged(wanted, verdicts)
+        except BaseException:
+            undo(self._table, self._journal, publication)
+            raise
+        finish(self._table, self._journal, publication, made_from)
+        return verdicts
+
+    def _refuse_diverged(self, wanted: Publication, verdicts: Mapping[str, Verdict]) -> None:
         diverged = {
             name: verdict
             for name, verdict in verdicts.items()
@@ -161,10 +130,6 @@ class BranchSet:
                 f"Branch {self.branch!r} is not published, on no table. {told}. Insist with discard-main, or apply the "
                 "changes to main again."
             )
-        before = {name: _id(self._table(name).snapshot()) for name in self.tables}
-        publication = self._journal.open(replace(wanted, before=before))
-        finish(self._table, self._journal, publication, made_from)
-        return verdicts
 
 
 def _id(snapshot: Snapshot | None) -> int | None:
@@ -172,179 +137,207 @@ def _id(snapshot: Snapshot | None) -> int | None:
 
 
 def finish(
-    open_table: OpenTable, journal: "Journal", publication: Publication, made_from: "MadeFrom | None" = None
+    open_table: OpenTable, journal: Journal, publication: Publication, made_from: "MadeFrom | None" = None
 ) -> None:
-    """Take over what is not taken over yet, and close the publication. Can be called again after a crash."""
+    """Take over what is not taken over yet, and end the publication. Can be called again after a crash, and by several.
+
+    Raises CommitConflict, leaving it open, if a main cannot take its branch over, or if somebody undoes it.
+    """
+    if publication.replaces and journal.decide(publication, REPLACING) == UNDONE:
+        raise _undone(publication)
     for name in publication.before:
         table = open_table(name)
         try:
-            if name in publication.adopted:
-                properties = publication.properties.get(name) if made_from is None else made_from(name)
-                # Whoever takes up the publication after a crash commits under the same number.
-                commit_id = CommitId(publication.user(name), int(publication.name), exact=True)
-                table.branches.adopt(
-                    publication.branch, until=publication.adopted[name], commit_id=commit_id, properties=properties
-                )
-            elif publication.replaces:
-                if table.branches.has_other(publication.branch):
-                    _pin(table, publication)
-                table.branches.replace_main(publication.branch, discard_main=publication.discard_main)
-            else:
-                _pin(table, publication)
-                table.branches.merge(publication.branch, discard_main=publication.discard_main)
+            _take_over(table, name, journal, publication, made_from)
         except CommitConflict as error:
+            if journal.outcome(publication) == UNDONE:
+                raise _undone(publication) from None
             raise CommitConflict(
                 f"The publication of branch {publication.branch!r} stays open, for {name} cannot take it over: {error} "
                 "Readers of a consistent view see none of it. Recover with discard-main, or undo it."
             ) from None
-    close(open_table, journal, publication)
+    if not publication.replaces and journal.decide(publication, PUBLISHED) == UNDONE:
+        raise _undone(publication)
+    clean_up(open_table, journal, publication)
 
 
-def _pin(table: Table, publication: Publication) -> None:
-    """Keep what main is about to give up, on a branch, for those who read the state before, and for an undo."""
-    verdict = table.branches.verdict(publication.branch)
-    if not verdict.lost or (verdict.kind == "disjoint" and not publication.replaces):
-        return
-    if publication.pin not in table.branches.names():
-        table.branches.create(publication.pin)
-    table.branches.lengthen(publication.pin, verdict.common or 0)
+def _take_over(
+    table: Table, name: str, journal: Journal, publication: Publication, made_from: "MadeFrom | None"
+) -> None:
+    branches = table.branches
+    # Whoever takes up the publication after a crash, or beside another, commits under the same number.
+    commit_id = CommitId(publication.user(name), int(publication.name), exact=True)
+
+    def refuse_ended(latest: Snapshot | None) -> None:
+        """Asked with the newest snapshot of each try: who undoes decides first, and then puts a commit on top."""
+        outcome = journal.outcome(publication)
+        if outcome not in (None, REPLACING):
+            raise CommitConflict(f"The publication of branch {publication.branch!r} is {outcome}.")
+
+    guard = _pinned(_main(table), publication, refuse_ended)
+    if name in publication.adopted:
+        properties = publication.properties.get(name) if made_from is None else made_from(name)
+        branches.adopt(
+            publication.branch, until=publication.adopted[name], commit_id=commit_id, properties=properties, guard=guard
+        )
+    elif publication.replaces:
+        pinned = _pinned(table.on_branch(publication.branch).store, publication, refuse_ended)
+        branches.replace_main(publication.branch, discard_main=publication.discard_main, guard=pinned)
+    elif _commit_of(_main(table), publication, name) is None:
+        branches.merge(
+            publication.branch, discard_main=publication.discard_main, commit_id=commit_id, guard=guard
+        )
 
 
-def undo(open_table: OpenTable, journal: "Journal", publication: Publication) -> None:
-    """Take every table back to what it had before, and close the publication.
+def _pinned(keeper: TableStore, publication: Publication, refuse: Guard) -> Guard:
+    """A guard that also keeps, by a tag, the snapshot that the publication is about to be put on: readers are shown it."""
 
-    Raises CommitConflict, doing nothing, if somebody has written to one of them since: that would be lost; or if a main
-    has been replaced.
+    def pin(latest: Snapshot | None) -> None:
+        refuse(latest)
+        if latest is not None:
+            keeper.tags.create(publication.tag, latest, replace=True)
+
+    return pin
+
+
+def _main(table: Table) -> TableStore:
+    return table.on_branch("main").store
+
+
+def _undone(publication: Publication) -> CommitConflict:
+    return CommitConflict(
+        f"The publication of branch {publication.branch!r} is being undone by somebody else: on no table. Publish it again."
+    )
+
+
+def _commit_of(main: TableStore, publication: Publication, name: str) -> Snapshot | None:
+    """The commit by which a publication is on a main, if it is."""
+    least = publication.before[name] or 0
+    for snapshot in main.snapshots.backwards():
+        if snapshot.id <= least:
+            return None
+        if (snapshot.commit_user, snapshot.commit_identifier) == (publication.user(name), int(publication.name)):
+            return snapshot
+    return None
+
+
+def undo(
+    open_table: OpenTable, journal: Journal, publication: Publication, *, discard_main: bool = False
+) -> None:
+    """Take every table back to what it was before the publication's commit on it, and end the publication.
+
+    Needs neither the branch nor tables that are gone. Raises CommitConflict, doing nothing, if somebody has written to a
+    table since, unless `discard_main`; or if mains are being replaced, or it is published.
     """
-    for name, before in publication.before.items():
-        table = open_table(name)
-        if publication.replaces and not table.branches.has_other(publication.branch):
-            raise CommitConflict(
-                f"The publication of branch {publication.branch!r} cannot be undone: it is the main of {name} already. "
-                "Finish it instead."
-            )
-        kept = _pinned(table, publication)
-        for snapshot in table.branches.verdict(publication.branch).lost:
-            own = (snapshot.commit_user, snapshot.commit_identifier) == (publication.user(name), int(publication.name))
-            if not own and snapshot.uuid not in kept and (kept or snapshot.id > (before or 0)):
-                raise CommitConflict(
-                    f"The publication of branch {publication.branch!r} cannot be undone: {snapshot.commit_user} has written "
-                    f"snapshot {snapshot.id} of {name} since. Finish it instead."
-                )
-    for name, before in publication.before.items():
-        table = open_table(name)
-        if _pinned(table, publication):
-            table.branches.merge(publication.pin, discard_main=True)
-        elif before is None:
-            if table.snapshot() is not None:
-                table.truncate()
-        elif _id(table.snapshot()) != before:
-            table.rollback_to(before)
-    close(open_table, journal, publication)
-
-
-def _pinned(table: Table, publication: Publication) -> dict[str | None, Snapshot]:
-    """The snapshots that are kept while a publication is open, by uuid."""
-    if publication.pin not in table.branches.names():
-        return {}
-    return {one.uuid: one for one in table.on_branch(publication.pin).store.snapshots.all()}
-
-
-def close(open_table: OpenTable, journal: "Journal", publication: Publication) -> None:
-    """Write down that a publication is done, and forget what was kept for it. Can be called again after a crash."""
-    journal.write_closed(publication)
+    if not discard_main and journal.outcome(publication) is None:
+        for name in publication.before:
+            _refuse_later(open_table, publication, name)
+    outcome = journal.decide(publication, UNDONE)
+    if outcome != UNDONE:
+        how = "is published already" if outcome == PUBLISHED else "replaces mains already, which cannot be undone"
+        raise CommitConflict(f"The publication of branch {publication.branch!r} {how}. Finish it instead.")
     for name in publication.before:
-        branches = open_table(name).branches
-        if publication.pin in branches.names():
-            branches.delete(publication.pin)
-    journal.forget_open(publication)
+        table = _table_or_none(open_table, name)
+        if table is not None:
+            _take_back(table, publication, name, discard_main=discard_main)
+    clean_up(open_table, journal, publication)
 
 
-class Journal:
-    """The publications of a warehouse."""
-
-    def __init__(self, file_io: FileIO, root: str) -> None:
-        self._file_io = file_io
-        self._directory = posixpath.join(root, _DIRECTORY)
-
-    def open(self, wanted: Publication) -> Publication:
-        """Write down what is about to happen; returns it with its name."""
-        number = max((int(name.split("-")[1]) for name in self._names()), default=0) + 1
-        while True:
-            publication = replace(wanted, name=f"{number:08d}")
-            path = f"{self._directory}/{_OPEN}{publication.name}"
-            if self._file_io.create_exclusively(path, publication.to_json().encode()):
-                return publication
-            number += 1
-
-    def write_closed(self, publication: Publication) -> None:
-        """It is done: whoever looks from now on sees the new state."""
-        self._file_io.overwrite(f"{self._directory}/{_CLOSED}{publication.name}", publication.to_json().encode())
-
-    def forget_open(self, publication: Publication) -> None:
-        """Nothing is left to be done. The closed journal stays, so that a number is never used twice."""
-        self._file_io.delete(f"{self._directory}/{_OPEN}{publication.name}")
-        closed = sorted(name for name in self._names() if name.startswith(_CLOSED))
-        self._file_io.delete_quietly([f"{self._directory}/{name}" for name in closed[:-_CLOSED_KEPT]])
-
-    def all_open(self) -> list[Publication]:
-        """Publications that were begun and are not done, in order."""
-        names = self._names()
-        return [one for one in self._begun(names) if f"{_CLOSED}{one.name}" not in names]
-
-    def all_closing(self) -> list[Publication]:
-        """Publications that are done, but for what was kept for them."""
-        names = self._names()
-        return [one for one in self._begun(names) if f"{_CLOSED}{one.name}" in names]
-
-    def _begun(self, names: Sequence[str]) -> list[Publication]:
-        found = []
-        for name in sorted(one for one in names if one.startswith(_OPEN)):
-            text = self._file_io.read_text_or_none(f"{self._directory}/{name}")
-            if text is not None:
-                found.append(Publication.from_json(name.removeprefix(_OPEN), text))
-        return found
-
-    def refuse_open(self, tables: Sequence[str]) -> None:
-        """Raise CommitConflict if a publication of one of the tables is open."""
-        for publication in self.all_open():
-            if both := sorted(set(tables) & set(publication.before)):
-                raise CommitConflict(
-                    f"The publication of branch {publication.branch!r} is open and has to do with {', '.join(both)}. "
-                    "Finish or undo it first, by `snapline branch recover`."
-                )
-
-    def state(self) -> tuple[str, ...]:
-        """What there is: changes whenever a publication begins or ends."""
-        return tuple(sorted(self._names()))
-
-    def _names(self) -> list[str]:
-        names = (file.name for file in self._file_io.list_files(self._directory))
-        return [name for name in names if name.startswith((_OPEN, _CLOSED))]
+def _refuse_later(open_table: OpenTable, publication: Publication, name: str) -> None:
+    table = _table_or_none(open_table, name)
+    own = None if table is None else _commit_of(_main(table), publication, name)
+    if table is None or own is None:
+        return
+    for snapshot in _main(table).snapshots.backwards():
+        if snapshot.id <= own.id:
+            return
+        if snapshot.changes_rows:
+            raise CommitConflict(
+                f"The publication of branch {publication.branch!r} cannot be undone: {snapshot.commit_user} has written "
+                f"snapshot {snapshot.id} of {name} since. Finish it instead, or insist with discard-main."
+            )
 
 
-def consistent_view(open_table: OpenTable, journal: "Journal", tables: Sequence[str]) -> dict[str, Table]:
+def _take_back(table: Table, publication: Publication, name: str, *, discard_main: bool) -> None:
+    """Roll a main back to before a publication's commit. Whoever is about to make that commit finds its number taken."""
+    main = _main(table)
+    # First, so that no commit that was judged before the decision comes after the look.
+    fence(main)
+    own = _commit_of(main, publication, name)
+    commit_id = CommitId(f"undo/{publication.user(name)}", int(publication.name), exact=True)
+    if own is None or table.new_commit(commit_id).find_committed() is not None:
+        return
+    tag = main.tags.find(publication.tag)
+    if tag is None:
+        table.on_branch("main").truncate(commit_id=commit_id)
+    else:
+        rollback_to(main, tag.snapshot, judged=None if discard_main else own, commit_id=commit_id)
+
+
+def clean_up(open_table: OpenTable, journal: Journal, publication: Publication) -> None:
+    """Say that a publication has ended, and forget what was kept for it. Can be called again after a crash."""
+    journal.close(publication)
+    for name in publication.before:
+        table = _table_or_none(open_table, name)
+        if table is not None:
+            table.tags.delete_reserved(publication.tag)
+    journal.forget(publication)
+
+
+def _table_or_none(open_table: OpenTable, name: str) -> Table | None:
+    try:
+        return open_table(name)
+    except NotFound:
+        return None
+
+
+def consistent_view(open_table: OpenTable, journal: Journal, tables: Sequence[str]) -> dict[str, Table]:
     """Tables fixed at snapshots of which no publication is half to be seen. Raises CommitConflict if that takes too long."""
     for _ in range(_VIEW_TRIES):
         state = journal.state()
-        before: dict[str, Publication] = {}
+        open_publications: dict[str, Publication] = {}
         for publication in journal.all_open():
             for name in publication.before:
-                before.setdefault(name, publication)
-        view = {name: _fixed(open_table(name), name, before.get(name)) for name in tables}
+                open_publications.setdefault(name, publication)
+        try:
+            view = {name: _fixed(open_table(name), name, open_publications.get(name)) for name in tables}
+        except NotFound:
+            # What a publication kept goes with it.
+            if journal.state() == state:
+                raise
+            continue
         if journal.state() == state:
             return view
     raise CommitConflict("Publications follow each other too fast for a consistent view. Try again.")
 
 
 def _fixed(table: Table, name: str, publication: Publication | None) -> Table:
-    """A table as it was before a publication that is open, or as it is."""
+    """A table as it was before the commit of a publication that is open, or as it is."""
     if publication is None:
         return table.pinned()
-    number = publication.before[name]
-    if number is None:
+    # Looked at in this order: the tag is there before the commit is.
+    latest = table.pinned()
+    main = latest.store
+    tag = main.tags.find(publication.tag)
+    newest = latest.snapshot()
+    if publication.replaces:
+        is_on = not table.branches.has_other(publication.branch)
+    else:
+        is_on = newest is not None and any(
+            (one.commit_user, one.commit_identifier) == (publication.user(name), int(publication.name))
+            for one in _since(main, newest, publication.before[name] or 0)
+        )
+    if not is_on:
+        return latest
+    if tag is None:
         raise NotFound(f"{name} has no snapshot before the publication that is open.")
-    for kept in _pinned(table, publication).values():
-        if kept.id == number:
-            return table.at(kept)
-    return table.at(table.snapshot(number))
+    return table.at(tag.snapshot)
+
+
+def _since(main: TableStore, newest: Snapshot, after_id: int) -> list[Snapshot]:
+    history = []
+    for snapshot in main.snapshots.backwards(newest):
+        if snapshot.id <= after_id:
+            break
+        history.append(snapshot)
+    return history

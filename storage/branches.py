@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from .errors import InvalidRequest
 from .identifier import MAIN_BRANCH
+from .journal import Journal
 from .maintain.adopt import adopt
 from .maintain.branch import create_branch, delete_branch
 from .maintain.merge_branch import copy_tags, fast_forward, merge_branch, restore_earlier
@@ -12,7 +13,7 @@ from .maintain.verdict import Verdict, judge
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .read.version import branch_names, on_branch, resolve_version
-from .write.commit import CommitId, CommitListener
+from .write.commit import CommitId, CommitListener, Guard
 
 
 class Branches:
@@ -33,54 +34,78 @@ class Branches:
         """
         if sum((tag is not None, snapshot_id is not None, empty)) > 1:
             raise InvalidRequest("A branch begins at a tag, at a snapshot, or empty: give one of these.")
-        snapshot = None
+        snapshot, named = None, None
         if tag is not None:
-            snapshot = self._store.tags.get(tag).snapshot
+            named = self._store.tags.get(tag)
+            snapshot = named.snapshot
         elif not empty:
             snapshot = resolve_version(self._store, snapshot_id)[1]
-        create_branch(self._store, name, snapshot, tag, latest_schema=tag is None and snapshot_id is None)
+        create_branch(self._store, name, snapshot, named, latest_schema=tag is None and snapshot_id is None)
 
     def delete(self, name: str) -> None:
-        """Delete a branch and the files that only it needs."""
+        """Delete a branch and the files that only it needs. Raises CommitConflict if it is becoming main, or is part of a
+        publication that is open.
+        """
+        self._journal.refuse_open([self._store.identifier.full_name], branch=name)
         delete_branch(self._store, name)
 
     def verdict(self, name: str) -> Verdict:
         """Whether main can take a branch over without losing anything."""
         return judge(*self._sides(name))
 
-    def merge(self, name: str, *, discard_main: bool = False) -> Verdict:
-        """Take a branch over into main; the branch stays. Can be called again after a crash.
+    def merge(
+        self,
+        name: str,
+        *,
+        discard_main: bool = False,
+        commit_id: CommitId | None = None,
+        guard: Guard | None = None,
+    ) -> Verdict:
+        """Take a branch over into main, by one commit; the branch stays. A repeated `commit_id` changes nothing.
 
         What main did elsewhere since is kept. Raises CommitConflict that names what would be lost if main has diverged,
-        unless `discard_main`.
+        unless `discard_main`. `guard` is asked with main's newest snapshot before each try.
         """
-        return merge_branch(*self._sides(name), discard_main=discard_main, listeners=self._listeners)
+        return merge_branch(
+            *self._sides(name), discard_main=discard_main, commit_id=commit_id, guard=guard, listeners=self._listeners
+        )
 
     def fast_forward(self, name: str, *, discard_main: bool = False) -> Verdict:
-        """Make main what a branch is; the branch stays. Can be called again after a crash.
+        """Make main what a branch is, by one commit; the branch stays.
 
         Raises CommitConflict that names what would be lost if main has moved, unless `discard_main`.
         """
         return fast_forward(*self._sides(name), discard_main=discard_main, listeners=self._listeners)
 
     def adopt(
-        self, name: str, *, until: int, commit_id: CommitId, properties: Mapping[str, str] | None = None
+        self,
+        name: str,
+        *,
+        until: int,
+        commit_id: CommitId,
+        properties: Mapping[str, str] | None = None,
+        guard: Guard | None = None,
     ) -> Snapshot | None:
         """Make main's rows those of a branch, by one commit on top; the branch stays, and so does main's history.
 
-        What main did up to the snapshot `until` is replaced. Raises CommitConflict if it has changed rows since.
+        What main did up to the snapshot `until` is replaced. Raises CommitConflict if it has changed rows since. `guard` is
+        asked with main's newest snapshot before each try.
         """
         main, branch = self._sides(name)
-        return adopt(main, branch, until=until, commit_id=commit_id, properties=properties, listeners=self._listeners)
+        return adopt(
+            main, branch, until=until, commit_id=commit_id, properties=properties, guard=guard, listeners=self._listeners
+        )
 
-    def replace_main(self, name: str, *, discard_main: bool = False) -> Verdict:
+    def replace_main(self, name: str, *, discard_main: bool = False, guard: Guard | None = None) -> Verdict:
         """Make a branch the main of the table: jobs that write to it go on, what main was is dropped.
 
         What main did elsewhere since is put on top of the branch. Can be called again after a crash. Tables that were
         opened before have to be opened again. Raises CommitConflict that names what would be lost if main has diverged,
-        unless `discard_main`.
+        unless `discard_main`. `guard` is asked with main's newest snapshot before main is closed.
         """
-        return replace_main(self._store, name, discard_main=discard_main, listeners=self._listeners)
+        return replace_main(
+            self._store, name, discard_main=discard_main, guard=guard, listeners=self._listeners
+        )
 
     def has_other(self, name: str) -> bool:
         """Whether there is a branch of that name, and it is not the main one. Raises NotFound if there is none."""
@@ -91,6 +116,10 @@ class Branches:
         main, branch = self._sides(name)
         restore_earlier(main, branch, from_id=earliest_id)
         copy_tags(main, branch)
+
+    @property
+    def _journal(self) -> Journal:
+        return Journal.of_table(self._store.file_io, self._store.paths.root)
 
     def _sides(self, name: str) -> tuple[TableStore, TableStore]:
         return on_branch(self._store, MAIN_BRANCH), on_branch(self._store, name)

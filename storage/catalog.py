@@ -7,18 +7,20 @@ are written when the catalog is first used with them; those of lineage cannot be
 import json
 import posixpath
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from .branch_set import BranchSet, Journal, MadeFrom, Publication, close, consistent_view, finish
+from .branch_set import BranchSet, MadeFrom, clean_up, consistent_view, finish
 from .branch_set import undo as undo_publication
 from .clock import Clock
 from .data_types import DataField
 from .errors import AlreadyExists, InvalidRequest, NotFound
 from .file_io import FileIO, split_url
 from .identifier import MAIN_BRANCH, Identifier, check_name
+from .journal import UNDONE, Journal, Publication
 from .lock import CatalogLock
 from .lsm.merge_engines import merge_engine_of
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
@@ -34,6 +36,8 @@ from .write.commit import CommitListener
 _OPTIONS_FILE = "catalog-options.json"
 IMMUTABLE_OPTIONS = ("table-lineage", "data-lineage")
 _TABLE_DEFAULTS = "table-storage."
+# What is being deleted lies here, where nobody looks.
+_DISCARDED = ".discarded"
 _RESERVED_DATABASES = ("sys", "paimon")
 
 
@@ -220,6 +224,7 @@ class Catalog:
         )
         merge_engine_of(first)
         self.create_database(identifier.database)
+        first = replace(first, uuid=self._clock.unique_name())
         schemas = SchemaFiles(self._file_io, TablePaths(self._path(identifier)))
         if self.exists(name) or not schemas.create(first):
             if if_not_exists:
@@ -265,19 +270,20 @@ class Catalog:
     ) -> list[Publication]:
         """Finish, or undo, the publications that a crash or a conflict left open, all or those of a branch; returns them.
 
-        Raises CommitConflict, leaving them open, for what would lose somebody's work.
+        One that somebody has begun to undo is undone. Raises CommitConflict, leaving them open, for what would lose
+        somebody's work, unless `discard_main`.
         """
         journal = self._journal
-        for done in journal.all_closing():
-            close(self.table, journal, done)
-        found = [one for one in journal.all_open() if branch in (None, one.branch)]
-        for publication in found:
-            if undo:
-                undo_publication(self.table, journal, publication)
+        for ended in journal.all_left():
+            clean_up(self.table, journal, ended)
+        begun = [publication for publication in journal.all_open() if branch in (None, publication.branch)]
+        for publication in begun:
+            if undo or journal.outcome(publication) == UNDONE:
+                undo_publication(self.table, journal, publication, discard_main=discard_main)
             else:
                 insists = publication.discard_main or discard_main
                 finish(self.table, journal, replace(publication, discard_main=insists), made_from)
-        return found
+        return begun
 
     def rename_table(self, name: str, new_name: str) -> Table:
         """Give a table another name. On a local file system at once; an object store copies every file.
@@ -291,13 +297,34 @@ class Catalog:
             raise AlreadyExists(f"Table {target.full_name} exists. Drop it first, or choose another name.")
         self.create_database(target.database)
         source = self._path(identifier)
+        store = TableStore(self._file_io, source, replace(identifier, branch=MAIN_BRANCH), clock=self._clock)
+        self._journal.refuse_open([identifier.full_name])
         # Before the move: a name that is still its own does no harm, one that is lost cannot be told any more.
         names = [*former_names(self._file_io, source), FormerName(identifier.full_name, self._clock.now_ms())]
         write_former_names(self._file_io, source, names)
-        self._file_io.move_directory(source, self._path(target))
+        self._clear(self._path(target))
+        if not self._file_io.move_directory_if(source, self._path(target), *store.witness):
+            raise NotFound(self._missing(identifier))
         for listener in self._listeners:
             listener.notify_table_renamed(identifier, target)
         return self.table(target.full_name)
+
+    def _clear(self, path: str) -> None:
+        """Put away what a writer who came too late has left where a table was."""
+        if self._file_io.moves_at_once and self._file_io.list_directories(path) and not self._has_schema(TablePaths(path)):
+            with suppress(FileNotFoundError):
+                self._file_io.move_directory(path, self._discarded())
+
+    def _delete_discarded(self) -> None:
+        """Delete what others have left who died while they deleted."""
+        directory = f"{self._root}/{_DISCARDED}"
+        for name in self._file_io.list_directories(directory):
+            with suppress(OSError):
+                self._file_io.delete_directory(f"{directory}/{name}")
+
+    def _discarded(self) -> str:
+        """A place of its own for a directory that is about to be deleted."""
+        return f"{self._root}/{_DISCARDED}/{self._clock.unique_name()}"
 
     def former_names(self, name: str) -> list[FormerName]:
         """The names that a table had before, oldest first."""
@@ -310,8 +337,22 @@ class Catalog:
             if if_exists:
                 return
             raise NotFound(self._missing(identifier))
-        # Without schemas there is no table, so a crash in the middle leaves none that is half there.
+        self._journal.refuse_open([identifier.full_name])
         root = self._path(identifier)
+        if self._file_io.moves_at_once:
+            # To a place of its own first: who sleeps here deletes what was asked for, and nothing of a later table.
+            try:
+                store = TableStore(self._file_io, root, replace(identifier, branch=MAIN_BRANCH), clock=self._clock)
+                discarded = self._discarded()
+                gone = self._file_io.move_directory_if(root, discarded, *store.witness)
+            except NotFound:
+                gone = False
+            if not gone and not if_exists:
+                raise NotFound(self._missing(identifier))
+            self._file_io.delete_directory(discarded)
+            self._delete_discarded()
+            return
+        # Without schemas there is no table, so a crash in the middle leaves none that is half there.
         self._file_io.delete_directory(f"{root}/schema")
         self._file_io.delete(TablePaths(root).main_branch_file)
         self._file_io.delete_directory(root)

@@ -24,8 +24,28 @@ class Consumers:
         return found
 
     def reset(self, name: str, next_snapshot_id: int) -> None:
-        """Make a consumer go on from a snapshot; it is made if there is none."""
-        self._store.consumers.record(Consumer(name, next_snapshot_id))
+        """Make a consumer go on from a snapshot; it is made if there is none. Raises NotFound if the snapshot has expired, or
+        is about to.
+        """
+        store = self._store
+        store.refuse_other_table()
+        before = store.consumers.find(name)
+        store.consumers.record(Consumer(name, next_snapshot_id))
+        if before is not None and before.next_snapshot_id <= next_snapshot_id:
+            return
+        # Written first, then looked: an expiry says how far it goes before it looks which consumers there are.
+        others = [one for one in store.consumers.all() if one.name != name]
+        is_kept = any(one.next_snapshot_id <= next_snapshot_id for one in others)
+        earliest = store.snapshots.earliest_id() or 1
+        if next_snapshot_id < earliest or (next_snapshot_id < store.consumers.expiring_below() and not is_kept):
+            if before is None:
+                store.consumers.delete(name)
+            else:
+                store.consumers.record(before)
+            raise NotFound(
+                f"Snapshot {next_snapshot_id} of {store.identifier} has expired, or is about to. "
+                f"{store.snapshots.describe_existing()}"
+            )
 
     def delete(self, name: str) -> None:
         """Forget a consumer. Raises NotFound that lists which there are."""

@@ -6,6 +6,8 @@ made is complete or absent, never half there, and of several callers exactly one
 
 import contextlib
 import datetime as dt
+import errno
+import fcntl
 import os
 import posixpath
 from collections.abc import Iterator, Mapping
@@ -83,10 +85,13 @@ class FileIO:
         except NotFound:
             return None
 
-    def create_exclusively(self, path: str, data: bytes) -> bool:
-        """Create a file that does not exist yet; return False if it does. Readers see all of it or nothing."""
+    def create_exclusively(self, path: str, data: bytes, *, in_existing: bool = False) -> bool:
+        """Create a file that does not exist yet; return False if it does. Readers see all of it or nothing.
+
+        `in_existing`: raise NotFound if its directory is not there, where there are directories.
+        """
         if self._local:
-            return self._link_exclusively(path, data)
+            return self._link_exclusively(path, data, in_existing=in_existing)
         self._make_parent(path)
         if self.protocol not in _CONDITIONAL_PUT:
             return self._create_under_lock(path, data)
@@ -118,18 +123,22 @@ class FileIO:
             self._fs.pipe_file(path, data)
         return True
 
-    def _link_exclusively(self, path: str, data: bytes) -> bool:
+    def _link_exclusively(self, path: str, data: bytes, *, in_existing: bool) -> bool:
         # A link is the one local call that is atomic, refuses an existing target and never shows half a file.
         temporary = posixpath.join(
             posixpath.dirname(path), f".{posixpath.basename(path)}.{self._clock.unique_name()}.tmp"
         )
-        self._write_local(temporary, data)
         try:
+            self._write_local(temporary, data, in_existing=in_existing)
             os.link(temporary, path)
         except FileExistsError:
             return False
+        except FileNotFoundError:
+            # Between the two calls somebody may have moved the directory away.
+            raise NotFound(f"Directory {posixpath.dirname(path)} does not exist (any more).") from None
         finally:
-            os.unlink(temporary)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
         return True
 
     def write_bytes(self, path: str, data: bytes) -> None:
@@ -149,26 +158,89 @@ class FileIO:
         else:
             self.write_bytes(path, data)
 
-    def write_in_place(self, path: str, data: bytes) -> None:
-        """Write over a small file, or create it: readers may see a mixture of old and new, for an instant.
+    def read_number(self, path: str) -> int | None:
+        """The number in a file that `raise_number` writes; None if there is none, or something else."""
+        try:
+            if not self._local:
+                text = self.read_bytes(path)
+            else:
+                with open(path, "rb", buffering=0) as file, _locked(file.fileno(), fcntl.LOCK_SH):
+                    text = file.read()
+        except (NotFound, FileNotFoundError):
+            return None
+        return int(text) if text.strip().isdigit() and len(text) < 20 else None
 
-        On local disks this is many times faster than to create a file.
+    def raise_number(self, path: str, number: int) -> None:
+        """Write a number into a small file, or leave it if it holds a higher one.
+
+        On local disks this is one step, and many times faster than to create a file. On object stores somebody else may
+        write between the look and the write.
         """
         if not self._local:
-            self.write_bytes(path, data)
+            if (self.read_number(path) or 0) < number:
+                self.write_bytes(path, str(number).encode())
             return
-        file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            if os.fstat(file).st_size > len(data):
-                os.ftruncate(file, len(data))
-            os.pwrite(file, data, 0)
+            with _locked(file, fcntl.LOCK_EX):
+                text = os.pread(file, 32, 0)
+                known = text.strip().isdigit() and len(text) < 20
+                if known and int(text) >= number:
+                    return
+                if not known or len(text) > len(str(number)):
+                    os.ftruncate(file, 0)
+                os.pwrite(file, str(number).encode(), 0)
         finally:
             os.close(file)
 
-    def _write_local(self, path: str, data: bytes) -> None:
+    def delete_if(self, path: str, expected: bytes) -> bool:
+        """Delete a file if it still holds some bytes; says whether it did.
+
+        On local disks this is one step among all who do it so; on object stores a read and a delete.
+        """
+        with self._directory_locked(path):
+            if self._bytes_or_none(path) != expected:
+                return False
+            self.delete(path)
+            return True
+
+    def replace_if(self, path: str, expected: bytes, data: bytes) -> bool:
+        """Replace a file if it still holds some bytes; says whether it did. As atomic as `delete_if`."""
+        with self._directory_locked(path):
+            if self._bytes_or_none(path) != expected:
+                return False
+            self.overwrite(path, data)
+            return True
+
+    def _bytes_or_none(self, path: str) -> bytes | None:
+        try:
+            return self.read_bytes(path)
+        except NotFound:
+            return None
+
+    @contextlib.contextmanager
+    def _directory_locked(self, path: str) -> Iterator[None]:
+        """Keep others who compare and change files of a directory out, where there is such a lock."""
+        if not self._local:
+            yield
+            return
+        try:
+            directory = os.open(posixpath.dirname(path), os.O_RDONLY)
+        except FileNotFoundError:
+            yield
+            return
+        try:
+            with _locked(directory, fcntl.LOCK_EX):
+                yield
+        finally:
+            os.close(directory)
+
+    def _write_local(self, path: str, data: bytes, *, in_existing: bool = False) -> None:
         try:
             file = open(path, "wb", buffering=0)  # noqa: SIM115
         except FileNotFoundError:
+            if in_existing:
+                raise
             os.makedirs(os.path.dirname(path), exist_ok=True)
             file = open(path, "wb", buffering=0)  # noqa: SIM115
         with file:
@@ -226,9 +298,35 @@ class FileIO:
         with contextlib.suppress(FileNotFoundError):
             self._fs.rm(path, recursive=True)
 
+    @property
+    def moves_at_once(self) -> bool:
+        """Whether a directory gets another name in one step, rather than file by file."""
+        return self.is_local
+
+    def move_directory_if_absent(self, path: str, target: str) -> bool:
+        """Give a directory another name unless there is one of that name with something in it; says whether it has it."""
+        try:
+            self.move_directory(path, target)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return False
+            raise
+        return True
+
+    def move_directory_if(self, path: str, target: str, witness: str, expected: bytes) -> bool:
+        """Give a directory another name if a file in it still holds some bytes; says whether it did. As atomic as
+        `delete_if`.
+        """
+        with self._directory_locked(path):
+            if self._bytes_or_none(witness) != expected:
+                return False
+            self.move_directory(path, target)
+            return True
+
     def move_directory(self, path: str, target: str) -> None:
         """Give a directory another name; the target must not be there."""
         if self._local:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
             os.rename(path, target)
         else:
             self._fs.mv(path, target, recursive=True)
@@ -260,6 +358,15 @@ class FileIO:
                 return pa.OSFile(path, "wb")
         self._make_parent(path)
         return pa.PythonFile(self._fs.open(path, "wb"), mode="w")
+
+
+@contextlib.contextmanager
+def _locked(file: int, kind: int) -> Iterator[None]:
+    """Hold an advisory lock of an open file; where the file system has no locks, go on without."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(file, kind)
+    # Closing the file gives the lock back.
+    yield
 
 
 def _says_that_it_exists(error: OSError) -> bool:

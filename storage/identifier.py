@@ -6,6 +6,10 @@ from dataclasses import dataclass, field
 from .errors import InvalidRequest
 
 MAIN_BRANCH = "main"
+# Tags that keep files while something is made of them, or until a publication is done: users create none of that name.
+RESERVED_TAGS = "snapline-"
+HOLD_PREFIX = f"{RESERVED_TAGS}hold-"
+PUBLICATION_PREFIX = f"{RESERVED_TAGS}publication-"
 _NAME = re.compile(r"[^\s./\\$%:*?\"<>|'`\x00-\x1f]+(?: +[^\s./\\$%:*?\"<>|'`\x00-\x1f]+)*")
 
 
@@ -97,4 +101,11 @@ def check_tag_name(name: str) -> str:
             f"{name!r} cannot name a tag: a purely numeric name would hide the snapshot of that number. "
             f"Call it `v{name}`, for example."
         )
+    return name
+
+
+def refuse_reserved_tag(name: str) -> str:
+    """Return `name` unless it is kept for tags that the store itself creates; raise InvalidRequest then."""
+    if name.startswith(RESERVED_TAGS):
+        raise InvalidRequest(f"Tag names that begin with {RESERVED_TAGS!r} are the store's own: choose another than {name!r}.")
     return name

@@ -22,10 +22,14 @@ class TablePaths:
 
     root: str
     branch: str = MAIN_BRANCH
+    # A branch that is being made, or deleted, lies where nobody looks.
+    making: str | None = None
 
     @property
     def metadata_root(self) -> str:
         """Directory of schemas, snapshots, tags and consumers of the branch."""
+        if self.making is not None:
+            return f"{self.root}/branch/.{self.making}"
         return self.root if self.branch == MAIN_BRANCH else f"{self.root}/branch/branch-{self.branch}"
 
     @property
@@ -56,6 +60,11 @@ class TablePaths:
     @property
     def consumer_directory(self) -> str:
         return f"{self.metadata_root}/consumer"
+
+    @property
+    def expiring(self) -> str:
+        """Up to which snapshot somebody is expiring."""
+        return f"{self.snapshot_directory}/EXPIRING"
 
     @property
     def changelog_directory(self) -> str:

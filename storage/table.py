@@ -3,7 +3,7 @@
 import datetime as dt
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -384,9 +384,11 @@ class Table:
         """
         self._check_writable()
         while True:
+            self._store.refuse_other_table()
             store = TableStore(self._store.file_io, self._store.paths.root, self.identifier, clock=self._store.clock)
             has_rows = store.snapshots.latest_id() is not None
             changed = next_schema(store.schema, changes, has_rows=has_rows, time_ms=store.clock.now_ms())
+            changed = replace(changed, uuid=store.clock.unique_name())
             merge_engine_of(changed)
             # Another change may take the same number first: then this one is made on top of it.
             if store.schemas.create(changed):
@@ -460,16 +462,17 @@ class Table:
             return describe_table(self._store)
         return describe_partition(self._store, self.partition_values(partition))
 
-    def rollback_to(self, version: Version) -> Removal:
-        """Make an earlier snapshot or tag the latest state again: later snapshots and tags go, with their own files.
+    def rollback_to(self, version: Version) -> Snapshot | None:
+        """Make the rows of an earlier snapshot or tag the latest state again, by a commit on top; None if they are.
 
-        Returns what went. Raises NotFound that lists the versions there are.
+        What came in between stays in the history until it expires. Raises NotFound that lists the versions there are,
+        CommitConflict if somebody commits meanwhile: nothing is done then.
         """
         self._check_writable()
         store, target = resolve_version(self._store, version)
         if target is None or store.identifier != self.identifier:
             raise InvalidRequest(f"{version!r} is no version of {self.identifier} to roll back to.")
-        return rollback_to(self._store, target)
+        return rollback_to(self._store, target, listeners=self._listeners)
 
     def expire(
         self, *, retain_last: int | None = None, older_than: dt.timedelta | None = None, dry_run: bool = False

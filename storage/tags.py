@@ -1,9 +1,12 @@
 """The tags of a branch, for users."""
 
 import datetime as dt
+from contextlib import suppress
 
-from .errors import InvalidRequest
-from .maintain.tagging import create_due_tag, delete_tag, expire_tags
+from .errors import InvalidRequest, NotFound
+from .identifier import refuse_reserved_tag
+from .maintain.hold import held, is_kept
+from .maintain.tagging import create_due_tag, create_tag, delete_tag, expire_tags
 from .metadata.table_store import TableStore
 from .metadata.tag import Tag
 
@@ -27,6 +30,8 @@ class Tags:
         `time_retained`: how long the tag is kept; by default for `tag.default-time-retained`, or for good. Raises
         AlreadyExists if the name is taken by another snapshot and `replace` is not set.
         """
+        refuse_reserved_tag(name)
+        self._store.refuse_other_table()
         snapshot = self._store.snapshots.latest() if snapshot_id is None else self._store.snapshots.get(snapshot_id)
         if snapshot is None:
             raise InvalidRequest(f"{self._store.identifier} has no snapshot to tag. Write to the table first.")
@@ -35,8 +40,11 @@ class Tags:
             retained_ms = time_retained // dt.timedelta(milliseconds=1)
             if retained_ms <= 0:
                 raise InvalidRequest(f"A tag is kept for some time, not for {time_retained}.")
-        now_ms = self._store.clock.now_ms()
-        return self._store.tags.create(name, snapshot, replace=replace, retained_ms=retained_ms, now_ms=now_ms)
+        if not replace:
+            return create_tag(self._store, name, snapshot, retained_ms=retained_ms)
+        # Held, so that the name does not lose what it stands for if the snapshot is expiring.
+        with held(self._store, snapshot, lambda hold: is_kept(self._store, snapshot, hold)):
+            return create_tag(self._store, name, snapshot, replace=True, retained_ms=retained_ms)
 
     def create_due(self) -> Tag | None:
         """Create the tag of the last period that is over, if the options ask for it and it is not there."""
@@ -44,11 +52,20 @@ class Tags:
 
     def rename(self, name: str, new_name: str) -> Tag:
         """Give a tag another name. Raises NotFound, or AlreadyExists if that name is taken."""
+        refuse_reserved_tag(name)
+        refuse_reserved_tag(new_name)
         return self._store.tags.rename(name, new_name)
 
     def delete(self, name: str) -> list[str]:
         """Forget a name, and delete the files that nobody needs then; returns those. Raises NotFound, listing the tags."""
+        refuse_reserved_tag(name)
         return delete_tag(self._store, name)
+
+    def delete_reserved(self, name: str) -> None:
+        """Forget a tag that the store itself created; nothing if it is not there."""
+        if self._store.tags.find(name) is not None:
+            with suppress(NotFound):
+                delete_tag(self._store, name)
 
     def expire(self) -> list[str]:
         """Delete the tags whose retention is over; returns their names."""

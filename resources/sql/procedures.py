@@ -12,6 +12,7 @@ from sqlglot import exp
 from lineage import rebuild
 from storage import InvalidRequest, Table, parse_duration_ms
 
+from ..rendering import rolled_back
 from ..session import Session
 from .result import Result, rows_result
 
@@ -160,8 +161,7 @@ def expire_tags(context: Context, table: str) -> Result:
 @procedure
 def rollback(context: Context, table: str, version: str | int) -> Result:
     """Make an earlier snapshot or tag the latest state again."""
-    removal = context.table(table).rollback_to(version)
-    return Result(f"{table} is at {version} again; {len(removal.snapshot_ids)} snapshots went.")
+    return Result(rolled_back(table, version, context.table(table).rollback_to(version)))
 
 
 @procedure
@@ -172,8 +172,7 @@ def rollback_to_timestamp(context: Context, table: str, timestamp: int | str) ->
         if isinstance(timestamp, int)
         else dt.datetime.fromisoformat(timestamp)
     )
-    removal = context.table(table).rollback_to(moment)
-    return Result(f"{table} is at {moment} again; {len(removal.snapshot_ids)} snapshots went.")
+    return Result(rolled_back(table, moment, context.table(table).rollback_to(moment)))
 
 
 # --- branches

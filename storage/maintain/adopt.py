@@ -4,15 +4,18 @@ Where neither side has changed rows since they parted, main keeps its own files:
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 
 from ..errors import CommitConflict
-from ..metadata.live_files import live_files
 from ..metadata.manifest import ManifestEntry, Place
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
-from ..write.commit import CommitId, CommitListener, TableCommit
-from ..write.table_write import CommitMessage
-from .merge_branch import copy_schemas, refuse_other_schemas
+from ..write.close import refuse_closed
+from ..write.commit import CommitId, CommitListener, Guard, TableCommit
+from .become import Moved, become, live_entries
+from .hold import held
+from .merge_branch import copy_schemas, is_there, refuse_other_schemas
 from .verdict import judge
 
 
@@ -23,49 +26,54 @@ def adopt(
     until: int,
     commit_id: CommitId,
     properties: Mapping[str, str] | None = None,
+    guard: Guard | None = None,
     listeners: Sequence[CommitListener] = (),
 ) -> Snapshot | None:
     """Commit to main what makes its rows those of the branch; returns the snapshot, None if they are already.
 
     What main did up to the snapshot `until` is replaced. Raises CommitConflict if it has changed rows since then. A repeated
-    `commit_id` changes nothing.
+    `commit_id` changes nothing. `guard` is asked before each try.
     """
-    commit = TableCommit(main, commit_id, listeners)
-    earlier = commit.find_committed()
-    if earlier is not None:
-        return earlier
 
-    def refuse_later() -> None:
-        later = [one for one in main.snapshots.all() if one.id > until and one.changes_rows]
+    def refuse_later(latest: Snapshot | None) -> None:
+        later = []
+        for snapshot in main.snapshots.backwards(latest):
+            if snapshot.id <= until:
+                break
+            if snapshot.changes_rows:
+                later.append(snapshot)
         if later:
-            told = ", ".join(f"{one.id} ({one.operation or one.commit_kind} by {one.commit_user})" for one in later)
+            told = ", ".join(f"{one.id} ({one.operation or one.commit_kind} by {one.commit_user})" for one in later[::-1])
             raise CommitConflict(
                 f"Main of {main.identifier.full_name} has moved beyond snapshot {until}, up to which branch "
                 f"{branch.identifier.branch!r} replaces it: {told}."
             )
+        if guard is not None:
+            guard(latest)
 
-    refuse_later()
-    refuse_other_schemas(branch, main)
-    copy_schemas(branch, main)
-    theirs, ours = _live(branch), _live(main)
-    touched = _touched(main, branch, [*theirs, *ours])
-    held = {one.identity for one in ours}
-    wanted = {one.identity for one in theirs}
-    added = [one for one in theirs if one.place in touched and one.identity not in held]
-    deleted = [one for one in ours if one.place in touched and one.identity not in wanted]
-    return commit.commit(
-        # Without paths: the files are the branch's too, and stay whatever happens here.
-        [CommitMessage(tuple(added))],
-        deleted=deleted,
-        operation="ADOPT",
-        properties=properties,
-        guard=refuse_later,
-    )
-
-
-def _live(store: TableStore) -> list[ManifestEntry]:
-    latest = store.snapshots.latest()
-    return [] if latest is None else live_files(store.manifests_of(latest), store.manifests.read)
+    while True:
+        earlier = TableCommit(main, commit_id).find_committed()
+        if earlier is not None:
+            return earlier
+        judged, taken = main.snapshots.latest(), branch.snapshots.latest()
+        refuse_later(judged)
+        refuse_closed(branch, taken)
+        refuse_other_schemas(branch, main)
+        copy_schemas(branch, main)
+        newest = main.schemas.latest()
+        target = main if newest is None else main.at_schema(newest)
+        theirs, ours = live_entries(branch, taken), live_entries(main, judged)
+        touched = _touched(main, branch, [*theirs, *ours])
+        # What the branch has may expire, or go with it, as soon as it is not needed there.
+        hold = nullcontext() if taken is None else held(main, taken, partial(is_there, branch, taken))
+        try:
+            with hold:
+                return become(
+                    target, theirs, judged, operation="ADOPT", commit_id=commit_id, properties=properties or {},
+                    listeners=listeners, touches=touched.__contains__, guard=refuse_later,
+                )  # fmt: skip
+        except Moved:
+            continue
 
 
 def _touched(main: TableStore, branch: TableStore, live: Sequence[ManifestEntry]) -> set[Place]:

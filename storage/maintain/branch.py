@@ -1,64 +1,133 @@
 """Branches: fork a table without copying data, and forget a fork.
 
 A branch has snapshots, schemas and tags of its own; data files are shared and never copied. What always holds: a branch
-exists once its `schema-0` does, which is written last and deleted first, so that no step leaves half a branch behind.
+exists once its `schema-0` does, and nobody sees half of one; a branch that is deleted is closed to writers first. Follows
+`docs/protocols.md`.
 """
 
-from ..errors import AlreadyExists, InvalidRequest
+from ..errors import AlreadyExists, CommitConflict, InvalidRequest, NotFound
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
-from ..metadata.branch_origin import BranchOrigin, write_origin
+from ..metadata.branch_origin import BranchOrigin, read_origin, write_origin
 from ..metadata.main_branch import find_main
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.tag import Tag
 from ..paths import TablePaths
 from ..read.version import branch_names, on_branch
+from ..write.close import DELETION, REPLACEMENT, close, closed_for, open_again
+from .hold import held, is_kept
 from .references import delete_unneeded, last_needed
+
+# What a branch begins with carries a mark, so that it is not taken for that of another branch of the same name.
+_BRANCH_ID_KEY = "snapline.branch-id"
+_TRIES = 20
+_ABANDONED_MS = 3_600_000
 
 
 def create_branch(
-    store: TableStore, name: str, snapshot: Snapshot | None, tag: str | None = None, *, latest_schema: bool = False
+    store: TableStore, name: str, snapshot: Snapshot | None, tag: Tag | None = None, *, latest_schema: bool = False
 ) -> TableStore:
     """Fork at a snapshot (with the tag that names it, if given); None makes an empty branch.
 
     The branch has the snapshot's schema and those before, or all, the latest among them, if it is empty or `latest_schema`
-    is set. Raises AlreadyExists if there is one of that name.
+    is set. Raises AlreadyExists if there is one of that name, NotFound if the snapshot expires meanwhile.
     """
     check_branch_name(name)
-    file_io = store.file_io
-    if name in branch_names(store) or name == find_main(file_io, store.paths.root).branch:
-        raise AlreadyExists(
-            f"Branch {name!r} of {store.identifier.full_name} exists. Delete it first, or choose another name."
-        )
-    paths = TablePaths(store.paths.root, name)
-    # What an attempt that died left behind.
-    file_io.delete_directory(paths.metadata_root)
+    store.refuse_other_table()
+    exists = AlreadyExists(
+        f"Branch {name!r} of {store.identifier.full_name} exists. Delete it first, or choose another name."
+    )
+    if name in branch_names(store) or name == find_main(store.file_io, store.paths.root).branch:
+        raise exists
+    if snapshot is None:
+        made = _make(store, name, None, None, latest_schema=latest_schema)
+    else:
+        with held(store, snapshot, lambda hold: is_kept(store, snapshot, hold)):
+            made = _make(store, name, snapshot, tag, latest_schema=latest_schema)
+    if made is None:
+        raise exists
+    return made
+
+
+def _make(
+    store: TableStore, name: str, snapshot: Snapshot | None, tag: Tag | None, *, latest_schema: bool
+) -> TableStore | None:
+    """Write a branch where nobody looks, then give it its name; None if somebody else has taken that meanwhile."""
+    file_io, root, identity = store.file_io, store.paths.root, store.clock.unique_name()
+    final = TablePaths(root, name)
+    # Where a directory cannot be renamed at once, the branch is made in its place: who made its ORIGIN owns it.
+    paths = TablePaths(root, name, making=identity) if file_io.moves_at_once else final
+    if not file_io.moves_at_once and not _claim(store, final):
+        return None
     begun_at = snapshot.id if snapshot else None
-    write_origin(file_io, paths, BranchOrigin(store.identifier.branch, tag, begun_at, store.clock.now_ms()))
+    origin = BranchOrigin(
+        store.identifier.branch, tag.name if tag else None, begun_at, store.clock.now_ms(), identity
+    )
+    write_origin(file_io, paths, origin)
     if snapshot is not None:
-        plain = snapshot.without_others()
-        file_io.write_bytes(paths.snapshot(snapshot.id), plain.to_json().encode())
+        begin = snapshot.without_others().with_others({_BRANCH_ID_KEY: identity})
+        file_io.write_bytes(paths.snapshot(snapshot.id), begin.to_json().encode())
         for hint in ("EARLIEST", "LATEST"):
             file_io.write_bytes(f"{paths.snapshot_directory}/{hint}", str(snapshot.id).encode())
         if tag is not None:
-            file_io.write_bytes(paths.tag(tag), snapshot.to_json().encode())
+            file_io.write_bytes(paths.tag(tag.name), tag.snapshot.to_json().encode())
     schema_ids = store.schemas.ids()
     if snapshot is not None and not latest_schema:
-        schema_ids = [one for one in schema_ids if one <= max(snapshot.schema_id, 0)]
+        schema_ids = [schema_id for schema_id in schema_ids if schema_id <= max(snapshot.schema_id, 0)]
     for schema_id in reversed(schema_ids):
-        # Whole or not at all: with the last of them, the branch is there.
+        # With the last of them, the branch is there.
         file_io.create_exclusively(paths.schema(schema_id), file_io.read_bytes(store.paths.schema(schema_id)))
+    if paths != final and not file_io.move_directory_if_absent(paths.metadata_root, final.metadata_root):
+        file_io.delete_directory(paths.metadata_root)
+        return None
     one = store.identifier
-    return TableStore(file_io, store.paths.root, Identifier(one.database, one.table, name), clock=store.clock)
+    return TableStore(file_io, root, Identifier(one.database, one.table, name), clock=store.clock)
+
+
+def _claim(store: TableStore, paths: TablePaths) -> bool:
+    """Begin a branch in its place, on an object store, where what another process has begun is not disturbed."""
+    begun = read_origin(store.file_io, paths)
+    if begun is not None and store.clock.now_ms() - begun.create_time_ms < _ABANDONED_MS:
+        raise CommitConflict(
+            f"Branch {paths.branch!r} of {store.identifier.full_name} is being created, or whoever did it has died. Choose "
+            f"another name, or try again in an hour."
+        )
+    store.file_io.delete_directory(paths.metadata_root)
+    return True
 
 
 def delete_branch(store: TableStore, name: str) -> list[str]:
-    """Delete a branch and the files that nobody else needs; returns those. Raises NotFound that lists the branches."""
+    """Delete a branch and the files that nobody else needs; returns those. Raises NotFound that lists the branches, and
+    CommitConflict if the branch is becoming main.
+    """
     branch = on_branch(store, name)
     if branch.identifier.branch == MAIN_BRANCH:
         raise InvalidRequest("The main branch cannot be deleted. Drop the table instead.")
+    reason = f"{DELETION} {name}"
+    for _ in range(_TRIES):
+        latest = branch.snapshots.latest()
+        branch.refuse_other_table()
+        closing = latest if closed_for(latest) == reason else close(branch, latest, reason)
+        if closing is not None:
+            break
+    else:
+        raise CommitConflict(f"Writers of branch {name!r} come first each time. Stop them, then delete the branch.")
+    main = on_branch(store, MAIN_BRANCH)
+    if main.paths.branch == name or closed_for(main.snapshots.latest()) == f"{REPLACEMENT} {name}":
+        open_again(branch, closing)
+        raise CommitConflict(
+            f"Branch {name!r} of {store.identifier.full_name} is becoming main. Replace main with it again, which finishes it."
+        )
     candidates = last_needed(branch, branch.snapshots.all())
     for tag in branch.tags.all():
         candidates |= last_needed(branch, [tag.snapshot])
-    branch.file_io.delete(branch.paths.schema(0))
-    branch.file_io.delete_directory(branch.paths.metadata_root)
-    return delete_unneeded(on_branch(store, MAIN_BRANCH), candidates)
+    if branch.file_io.moves_at_once:
+        # To a name of its own first: who sleeps here deletes what he was asked to, and nothing of a later branch.
+        gone = TablePaths(branch.paths.root, name, making=f"{name}-{store.clock.unique_name()}").metadata_root
+        if not branch.file_io.move_directory_if(branch.paths.metadata_root, gone, *branch.witness):
+            raise NotFound(f"Branch {name!r} of {store.identifier.full_name} was deleted meanwhile.")
+        branch.file_io.delete_directory(gone)
+    else:
+        branch.file_io.delete(branch.paths.schema(0))
+        branch.file_io.delete_directory(branch.paths.metadata_root)
+    return delete_unneeded(main, candidates)

@@ -83,7 +83,12 @@ def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool =
             f"retain_last = {retention.at_least}: at least the latest snapshot stays. Drop the table to empty it."
         )
     now_ms = store.clock.now_ms()
-    expired = retention.expired(list(store.snapshots.all()), now_ms)
+    store.refuse_other_table()
+    history = list(store.snapshots.all())
+    expired = retention.expired(history, now_ms)
+    if expired and not dry_run:
+        # Said before the consumers are looked at: a new one is written first and then looks here.
+        store.consumers.announce_expiry(expired[-1].id + 1)
     unread = min((one.next_snapshot_id for one in _living_consumers(store)), default=None)
     if unread is not None:
         expired = [one for one in expired if one.id < unread]
@@ -101,11 +106,13 @@ def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool =
         if changelogs is not None:
             kept |= changelog_files_of(store, expired)
         return _removal(ids, candidates, candidates.keys() - kept)
-    remaining = [one for one in store.snapshots.ids() if one not in ids]
-    if ids and remaining:
-        store.snapshots.write_hint("EARLIEST", remaining[0])
-    for snapshot_id in ids:
-        store.snapshots.delete(snapshot_id)
+    if ids:
+        # The search for the newest begins at the hint, and must not begin below the history.
+        store.snapshots.raise_hint("LATEST", history[-1].id)
+        store.snapshots.raise_hint("EARLIEST", ids[-1] + 1)
+    for snapshot in expired:
+        # In ascending order, and only what was judged: `docs/protocols.md`.
+        store.snapshots.delete_if(snapshot)
     if changelogs is not None:
         old = changelogs.expired([*store.changelogs.all(), *store.snapshots.all()], now_ms)
         kept_ids = set(store.changelogs.ids())
@@ -114,7 +121,7 @@ def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool =
         for snapshot in old:
             store.changelogs.delete(snapshot.id)
         store.changelogs.write_hints()
-    # Asked again now: a tag may have been made of one of them until it was gone.
+    # Asked only now: a tag may have been made of one of them until it was gone.
     return _removal(ids, candidates, delete_unneeded(store, candidates, reader))
 
 

@@ -1,59 +1,52 @@
-"""Merge a branch into main: main gets the branch's snapshots, and the branch lives on.
+"""Merge a branch into main: one commit on top of main by which the branch's work is in it. The branch lives on.
 
-If main has moved elsewhere, the branch's commits are made again on top of it, of the same files, on a branch that nobody
-sees. Then main follows that branch, or at once the branch itself if it has not moved. All snapshots are to be seen at once:
-main is closed to writers by a snapshot that shows what it is, the new ones are put behind it from the last to the first,
-and with the first of them readers see the last. A crash before leaves main closed and as it was, a crash after leaves it
-with one snapshot to be filled in; calling it again does either.
+If main has moved elsewhere, the commit does what the branch's commits did, of the same files; if main has only been
+compacted, or is to be discarded, it makes main's files those of the branch. Either acts on what was judged: who commits in
+between makes the verdict be asked again. Follows `docs/protocols.md`, "History only grows".
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
-from ..errors import CommitConflict, InvalidRequest
+from ..errors import CommitConflict
+from ..identifier import RESERVED_TAGS
+from ..metadata.live_files import merge_entries
 from ..metadata.manifest import ADD, ManifestEntry
-from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
-from ..read.version import branch_names, on_branch
-from ..write.close import MERGE, ROLLBACK, close, closed_for, is_closed_for, own_files, refuse_closed
-from ..write.commit import CommitId, CommitListener, TableCommit
+from ..metadata.tag import TAG_BRANCH_KEY
+from ..write.close import refuse_closed
+from ..write.commit import CommitId, CommitListener, Guard, TableCommit
 from ..write.table_write import CommitMessage
-from .branch import create_branch, delete_branch
-from .references import delete_unneeded
-from .rollback import rollback_to
-from .verdict import (
-    TAKEN_OVER_PROPERTY,
-    Verdict,
-    judge,
-    mark,
-    refuse_if_diverged,
-    refuse_if_expired,
-    same_snapshot,
-)
+from ..write.taken_over import taken_over_properties
+from .become import Moved, become, live_entries
+from .hold import held, is_kept
+from .rollback import ROLLED_BACK_PROPERTY
+from .verdict import Verdict, judge, refuse_diverged
 
-_TRIES = 5
+_TRIES = 20
 
 
 def merge_branch(
-    main: TableStore, branch: TableStore, *, discard_main: bool = False, listeners: Sequence[CommitListener] = ()
+    main: TableStore,
+    branch: TableStore,
+    *,
+    discard_main: bool = False,
+    commit_id: CommitId | None = None,
+    guard: Guard | None = None,
+    listeners: Sequence[CommitListener] = (),
 ) -> Verdict:
-    """Take a branch over into main; returns the verdict.
+    """Take a branch over into main; returns the verdict. A repeated `commit_id` changes nothing.
 
     Raises CommitConflict, naming what would be lost, if main has diverged, unless `discard_main`.
     """
-    _mend(main, branch)
-    verdict = judge(main, branch)
-    refuse_if_expired(branch, verdict)
-    if verdict.kind == "disjoint":
-        if len(verdict.new) == 1:
-            put_on_top(main, branch, verdict.new, listeners)
-        elif verdict.new:
-            _put_on_top_at_once(main, branch, listeners)
-        copy_tags(branch, main)
-        return verdict
-    if not discard_main:
-        refuse_if_diverged(main, branch)
-    return _follow(main, branch, verdict, listeners, discard_main=discard_main)
+
+    def refuse(verdict: Verdict) -> None:
+        if not discard_main:
+            refuse_diverged(main, branch, verdict)
+
+    return _take_over(main, branch, refuse, commit_id, guard, listeners)
 
 
 def fast_forward(
@@ -63,186 +56,160 @@ def fast_forward(
 
     Raises CommitConflict, naming what would be lost, if main has moved at all, unless `discard_main`.
     """
-    _mend(main, branch)
-    verdict = judge(main, branch)
-    refuse_if_expired(branch, verdict)
-    if not discard_main:
-        refuse_if_diverged(main, branch)
-        if verdict.kind == "disjoint":
+
+    def refuse(verdict: Verdict) -> None:
+        if discard_main:
+            return
+        refuse_diverged(main, branch, verdict)
+        if verdict.kind == "disjoint" and verdict.lost:
             raise CommitConflict(
                 f"{main.identifier.full_name} cannot be fast-forwarded to branch {branch.identifier.branch!r}: "
                 f"{replace(verdict, kind='diverged').describe()}. Merge the branch, which keeps both, or insist with "
                 "discard-main."
             )
-    return _follow(main, branch, verdict, listeners, discard_main=discard_main)
+
+    return _take_over(main, branch, refuse, None, None, listeners, becomes=discard_main)
 
 
-def _follow(
+def _take_over(
     main: TableStore,
     branch: TableStore,
-    verdict: Verdict,
+    refuse: Callable[[Verdict], None],
+    commit_id: CommitId | None,
+    guard: Guard | None,
     listeners: Sequence[CommitListener],
     *,
-    discard_main: bool,
+    becomes: bool = False,
 ) -> Verdict:
-    """Take main's own snapshots away, if the verdict names any, and make the branch's its own."""
-    latest = main.snapshots.latest()
-    # What a merge that died was about to take away goes now.
-    if closed_for(latest) != f"{ROLLBACK} {verdict.common}" and not (discard_main and is_closed_for(latest, ROLLBACK)):
-        refuse_closed(main, latest)
-    if not discard_main:
-        refuse_other_schemas(branch, main)
-    if latest is not None and latest.id > (verdict.common or 0):
-        if verdict.common is None:
-            raise InvalidRequest(
-                f"Main of {main.identifier.full_name} and the branch have no snapshot in common: roll back or truncate main."
-            )
-        rollback_to(main, _remembered(main, verdict.common), seen=latest.id)
-        verdict = replace(verdict, new=judge(main, branch).new)
-        latest = main.snapshots.latest()
-    if discard_main:
-        _replace_schemas(branch, main)
-    copy_schemas(branch, main)
-    if verdict.new:
-        _append(main, latest, verdict.new, branch.identifier.branch)
-        for snapshot in verdict.new:
-            TableCommit(main, CommitId(snapshot.commit_user), listeners).notify(snapshot)
-    copy_tags(branch, main)
-    return verdict
-
-
-def _remembered(main: TableStore, snapshot_id: int) -> Snapshot:
-    """A snapshot of main that is there, or of which there is a tag."""
-    found = main.snapshots.find(snapshot_id)
-    return found or next(tag.snapshot for tag in main.tags.all() if tag.snapshot.id == snapshot_id)
-
-
-def _append(main: TableStore, latest: Snapshot | None, new: Sequence[Snapshot], branch: str) -> None:
-    """Put snapshots behind the latest, so that readers see all of them at once. Raises CommitConflict if a writer came first."""
-    first, *others = new
-    follows = first.id == (latest.id + 1 if latest else first.id)
-    closing: Snapshot | None = None
-    if follows and not others:
-        follows = main.snapshots.create(first)
-    elif follows:
-        closing = close(main, latest, f"{MERGE} {branch}", shows=latest, snapshot_id=first.id)
-        follows = closing is not None
-    if not follows:
-        raise CommitConflict(
-            f"A writer came first: {main.identifier.full_name} has another snapshot {first.id} than branch {branch!r}. "
-            "Nothing of it is lost; ask for the verdict again."
-        )
-    if closing is not None:
-        for snapshot in reversed(others):
-            main.snapshots.restore(snapshot)
-        _open(main, closing, first, others)
-        main.snapshots.write_hint("LATEST", others[-1].id)
-    if latest is None:
-        main.snapshots.write_hint("EARLIEST", first.id)
-
-
-def _open(main: TableStore, closing: Snapshot, first: Snapshot, others: Sequence[Snapshot] = ()) -> None:
-    """Put a snapshot in the place of the one that closed main.
-
-    Raises CommitConflict if somebody else, who merges the same branch, took it for what a merge that died had left.
-    """
-    found = main.snapshots.find(first.id)
-    if found is not None and found.uuid == closing.uuid:
-        main.snapshots.replace(first)
-    elif found is None or not same_snapshot(found, first):
-        if found is None:
-            for snapshot in reversed(others):
-                main.snapshots.delete(snapshot.id)
-        raise CommitConflict(
-            f"Somebody else merges the same branch into {main.identifier.full_name}. Ask for the verdict again."
-        )
-    delete_unneeded(main, own_files(main, closing))
-
-
-def _mend(main: TableStore, branch: TableStore) -> None:
-    """Finish, or undo, what a merge that died has left of itself."""
-    name = branch.identifier.branch
-    sources = [branch]
-    if _hidden(name) in branch_names(main):
-        sources.append(on_branch(main, _hidden(name)))
-    for closing in [one for one in main.snapshots.all() if closed_for(one) == f"{MERGE} {name}"]:
-        following = main.snapshots.find(closing.id + 1)
-        if following is None:
-            for snapshot_id in [one for one in main.snapshots.ids() if one > closing.id][::-1]:
-                main.snapshots.delete(snapshot_id)
-            main.snapshots.delete(closing.id)
-            main.snapshots.write_hint("LATEST", closing.id - 1)
-            delete_unneeded(main, own_files(main, closing))
-            continue
-        for source in sources:
-            found, after = source.snapshots.find(closing.id), source.snapshots.find(closing.id + 1)
-            if found is not None and after is not None and same_snapshot(after, following):
-                _open(main, closing, found)
-                break
-    for source in sources[1:]:
-        delete_branch(main, source.identifier.branch)
-
-
-def _hidden(branch: str) -> str:
-    return f"merge-of-{branch}"
-
-
-def _put_on_top_at_once(main: TableStore, branch: TableStore, listeners: Sequence[CommitListener]) -> None:
-    """Make the commits of a branch that main lacks again on top of main, all at once. Raises CommitConflict if a writer
-    comes first each time.
-    """
     for tries_left in reversed(range(_TRIES)):
         verdict = judge(main, branch)
-        refuse_if_diverged(main, branch)
-        latest = main.snapshots.latest()
-        refuse_closed(main, latest)
-        hidden = create_branch(main, _hidden(branch.identifier.branch), latest, latest_schema=True)
-        try:
-            restore_earlier(main, hidden, from_id=verdict.common or 0)
-            put_on_top(hidden, branch, verdict.new, ())
-            _append(main, latest, judge(main, hidden).new, branch.identifier.branch)
-        except CommitConflict:
-            delete_branch(main, hidden.identifier.branch)
-            if not tries_left:
-                raise
-            continue
-        made = list(hidden.snapshots.all())
-        # Only now: what dies before needs it to finish.
-        delete_branch(main, hidden.identifier.branch)
-        for snapshot in made:
-            if latest is None or snapshot.id > latest.id:
-                TableCommit(main, CommitId(snapshot.commit_user), listeners).notify(snapshot)
-        return
+        refuse(verdict)
+        refuse_closed(branch, verdict.taken)
+        if verdict.taken is None:
+            return verdict
+        # What the branch has may expire, or go with it, as soon as it is not needed there.
+        with held(main, verdict.taken, partial(is_there, branch, verdict.taken)):
+            refuse_other_schemas(branch, main)
+            copy_schemas(branch, main)
+            newest = main.schemas.latest()
+            target = main if newest is None else main.at_schema(newest)
+            try:
+                if verdict.kind == "diverged" or (becomes and verdict.lost) or _must_become(verdict):
+                    back = {ROLLED_BACK_PROPERTY: str(verdict.common or 0)} if verdict.lost else {}
+                    become(
+                        target,
+                        live_entries(branch, verdict.taken),
+                        verdict.judged,
+                        operation="MERGE",
+                        commit_id=commit_id or _new_id(main),
+                        properties={**taken_over_properties(branch, verdict.new), **back},
+                        listeners=listeners,
+                        guard=guard,
+                    )
+                elif verdict.new:
+                    put_on_top(target, branch, verdict, commit_id, guard, listeners)
+            except Moved:
+                if not tries_left:
+                    raise
+                continue
+            copy_tags(branch, main)
+        return verdict
+    raise AssertionError("the last try raises")
+
+
+def is_there(branch: TableStore, taken: Snapshot, hold: str = "") -> bool:
+    """Whether a branch is still the one that was judged, with its newest snapshot then."""
+    if not branch.is_same_table():
+        return False
+    refuse_closed(branch, branch.snapshots.latest())
+    return is_kept(branch, taken, hold)
+
+
+def _must_become(verdict: Verdict) -> bool:
+    """Whether single commits of the branch cannot be done on main: they take away files that main has compacted, or have
+    expired themselves.
+    """
+    if verdict.kind != "clean" or not verdict.new:
+        return False
+    numbers = [snapshot.id for snapshot in verdict.new]
+    return bool(verdict.lost) or numbers[0] != (verdict.common or 0) + 1 or numbers[-1] - numbers[0] + 1 > len(numbers)
 
 
 def put_on_top(
-    store: TableStore, other: TableStore, snapshots: Sequence[Snapshot], listeners: Sequence[CommitListener]
-) -> None:
-    """Commit what snapshots of another branch did, of the same files. Raises CommitConflict if that cannot be."""
-    for snapshot in snapshots:
-        _put_on_top(store, other, snapshot, listeners)
+    store: TableStore,
+    other: TableStore,
+    verdict: Verdict,
+    commit_id: CommitId | None,
+    guard: Guard | None,
+    listeners: Sequence[CommitListener],
+    *,
+    snapshots: Sequence[Snapshot] | None = None,
+) -> Snapshot | None:
+    """Do what snapshots of another branch did, by default the new ones of a verdict, in one commit of the same files.
 
+    Raises Moved if the verdict has changed, CommitConflict if it cannot be.
+    """
+    taken = verdict.new if snapshots is None else snapshots
+    judged = judge_again(store, other, verdict, swapped=snapshots is not None)
 
-def _put_on_top(store: TableStore, other: TableStore, snapshot: Snapshot, listeners: Sequence[CommitListener]) -> None:
-    delta = other.delta_of(snapshot)
-    changelog: list[ManifestEntry] = []
-    if snapshot.changelog_manifest_list is not None:
-        listed = other.manifests.read_list(snapshot.changelog_manifest_list)
-        changelog = [entry for one in listed for entry in other.manifests.read(one.name)]
-    commit_id = CommitId(snapshot.commit_user, snapshot.commit_identifier, exact=True)
-    if TableCommit(store, commit_id).find_committed() is not None:
-        # There is a commit of that number of its own.
-        commit_id = CommitId(snapshot.commit_user, BATCH_COMMIT_IDENTIFIER)
-    TableCommit(store, commit_id, listeners).commit(
+    def refuse(latest: Snapshot | None) -> None:
+        judged(latest)
+        if guard is not None:
+            guard(latest)
+
+    delta = merge_entries(entry for snapshot in taken for entry in other.delta_of(snapshot))
+    kind = _kind(taken)
+    last = taken[-1]
+    if commit_id is None:
+        commit_id = CommitId(last.commit_user, last.commit_identifier, exact=True) if len(taken) == 1 else _new_id(store)
+        if TableCommit(store, commit_id).find_committed() is not None:
+            # There is a commit of that number of its own.
+            commit_id = CommitId(last.commit_user, BATCH_COMMIT_IDENTIFIER)
+    return TableCommit(store, commit_id, listeners).commit(
         # Without paths: the files are the other branch's too, and stay whatever happens here.
-        [CommitMessage(tuple(entry for entry in delta if entry.kind == ADD), (), tuple(changelog))],
+        [CommitMessage(tuple(entry for entry in delta if entry.kind == ADD), (), tuple(_changelog(other, taken, kind)))],
         deleted=[entry for entry in delta if entry.kind != ADD],
-        kind=snapshot.commit_kind,
-        operation=snapshot.operation,
-        properties={**(snapshot.properties or {}), TAKEN_OVER_PROPERTY: mark(other, snapshot)},
-        watermark=snapshot.watermark,
-        guard=lambda: refuse_if_diverged(store, other),
+        kind=kind,
+        operation=last.operation if len(taken) == 1 else "MERGE",
+        properties=taken_over_properties(other, taken),
+        watermark=max((one.watermark for one in taken if one.watermark is not None), default=None),
+        guard=refuse,
     )
+
+
+def judge_again(store: TableStore, other: TableStore, verdict: Verdict, *, swapped: bool) -> Guard:
+    """A guard that raises Moved if a verdict would be another one by now. `swapped`: the store is the branch's side."""
+
+    def refuse_changed(latest: Snapshot | None) -> None:
+        before = verdict.taken if swapped else verdict.judged
+        if (latest.identity if latest else None) == (before.identity if before else None):
+            return
+        again = judge(other, store) if swapped else judge(store, other)
+        if (again.kind, again.new, again.common) != (verdict.kind, verdict.new, verdict.common):
+            raise Moved("The verdict has changed: a writer came in between. Ask for it again.")
+        if again.kind == "clean" and again.lost:
+            raise Moved("Main was compacted in between. Ask for the verdict again.")
+
+    return refuse_changed
+
+
+def _kind(taken: Sequence[Snapshot]) -> str:
+    """The kind of one commit that holds several."""
+    kinds = {snapshot.commit_kind for snapshot in taken}
+    return kinds.pop() if len(kinds) == 1 and kinds <= {APPEND, COMPACT, OVERWRITE} else OVERWRITE
+
+
+def _changelog(other: TableStore, taken: Sequence[Snapshot], kind: str) -> list[ManifestEntry]:
+    """The changelog of several commits; none for those that are seen by comparing."""
+    if kind == OVERWRITE and len(taken) > 1:
+        return []
+    lists = [one.changelog_manifest_list for one in taken if one.changelog_manifest_list is not None]
+    manifests = other.manifests
+    return [entry for name in lists for listed in manifests.read_list(name) for entry in manifests.read(listed.name)]
+
+
+def _new_id(store: TableStore) -> CommitId:
+    return CommitId(store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER)
 
 
 def restore_earlier(main: TableStore, branch: TableStore, *, from_id: int = 0) -> None:
@@ -252,14 +219,26 @@ def restore_earlier(main: TableStore, branch: TableStore, *, from_id: int = 0) -
     for snapshot in sorted(main.snapshots.all(), key=lambda one: -one.id):
         if earliest is not None and from_id <= snapshot.id < earliest:
             branch.snapshots.restore(snapshot)
-            branch.snapshots.write_hint("EARLIEST", snapshot.id)
+            here = main.snapshots.find(snapshot.id)
+            if here is None or here.identity != snapshot.identity:
+                # It has expired meanwhile, and those before it as well.
+                branch.snapshots.delete_if(snapshot)
+                return
 
 
 def copy_tags(source: TableStore, target: TableStore, *, up_to: int | None = None) -> None:
     """Give a branch the tags of another, but for names that it has; those of snapshots up to an id."""
     for tag in source.tags.all():
-        if (up_to is None or tag.snapshot.id <= up_to) and target.tags.find(tag.name) is None:
-            target.tags.create(tag.name, tag.snapshot)
+        is_wanted = (up_to is None or tag.snapshot.id <= up_to) and not tag.name.startswith(RESERVED_TAGS)
+        if is_wanted and target.tags.find(tag.name) is None:
+            snapshot = tag.snapshot
+            here = target.snapshots.find(snapshot.id)
+            if here is None or here.identity != snapshot.identity:
+                snapshot = snapshot.with_others({TAG_BRANCH_KEY: source.identifier.branch})
+            copied = target.tags.create(tag.name, snapshot)
+            if source.tags.find(tag.name) is None:
+                # Deleted meanwhile, perhaps with its files.
+                target.tags.delete_if(copied)
 
 
 def copy_schemas(source: TableStore, target: TableStore) -> None:
@@ -272,22 +251,11 @@ def copy_schemas(source: TableStore, target: TableStore) -> None:
 
 def refuse_other_schemas(source: TableStore, target: TableStore) -> None:
     """Raise CommitConflict if both branches have a version of the schema that is not the same."""
-    if other := _other_schemas(source, target):
+    both = sorted(set(source.schemas.ids()) & set(target.schemas.ids()))
+    other = [schema_id for schema_id in both if source.schemas.get(schema_id) != target.schemas.get(schema_id)]
+    if other:
         raise CommitConflict(
             f"Version {other[0]} of the schema of {source.identifier.full_name} is another one on branch "
             f"{source.identifier.branch!r} than on {target.identifier.branch!r}: both were altered. Apply the branch's "
-            "changes of columns to main by hand, or insist with discard-main."
+            "changes of columns to main by hand, or replace main with the branch."
         )
-
-
-def _other_schemas(source: TableStore, target: TableStore) -> list[int]:
-    both = sorted(set(source.schemas.ids()) & set(target.schemas.ids()))
-    return [one for one in both if source.schemas.get(one) != target.schemas.get(one)]
-
-
-def _replace_schemas(branch: TableStore, main: TableStore) -> None:
-    """Give main the branch's versions of the schema in the place of its own; those beyond go, the newest first."""
-    for schema_id in sorted(set(main.schemas.ids()) - set(branch.schemas.ids()), reverse=True):
-        main.schemas.delete(schema_id)
-    for schema_id in _other_schemas(branch, main):
-        main.schemas.replace(branch.schemas.get(schema_id))

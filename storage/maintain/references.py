@@ -3,9 +3,13 @@
 The one place that decides what may be deleted: whatever is not found here is needed by nobody who can still be asked for.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
+from ..errors import CommitConflict, StorageError
 from ..format import avro
 from ..identifier import MAIN_BRANCH
 from ..metadata.live_files import merge_entries
@@ -13,6 +17,9 @@ from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..read.version import all_branches
+
+_TRIES = 50
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -38,20 +45,27 @@ def needed_files(
 
     Some holders may be thought away. `among`: only these files matter. `reader`: one that has read some of it already.
     """
-    found: dict[str, Holder] = {}
-    for holder, paths in _holders(store, reader or ReferenceReader(among)):
-        if holder in without:
-            continue
-        for path in paths:
-            if among is None or path in among:
-                found.setdefault(path, holder)
-    return found
+    wanted = None if among is None else frozenset(among)
+
+    def fold(holders: Iterable[tuple[Holder, set[str]]]) -> dict[str, Holder]:
+        needed: dict[str, Holder] = {}
+        for holder, paths in holders:
+            if holder not in without:
+                for path in paths if wanted is None else paths & wanted:
+                    needed.setdefault(path, holder)
+        return needed
+
+    return _of_all_holders(store, reader or ReferenceReader(wanted), fold)
 
 
 def holders_of(store: TableStore, paths: Collection[str]) -> list[Holder]:
     """Everybody who needs one of some files."""
     wanted = set(paths)
-    return sorted(holder for holder, needed in _holders(store, ReferenceReader(wanted)) if needed & wanted)
+
+    def fold(holders: Iterable[tuple[Holder, set[str]]]) -> list[Holder]:
+        return sorted(holder for holder, needed in holders if needed & wanted)
+
+    return _of_all_holders(store, ReferenceReader(wanted), fold)
 
 
 def files_of(store: TableStore, snapshot: Snapshot) -> set[str]:
@@ -98,16 +112,75 @@ def delete_unneeded(
     return files
 
 
-def _holders(store: TableStore, reader: "ReferenceReader") -> Iterator[tuple[Holder, set[str]]]:
-    """Every snapshot, tag and kept changelog of every branch, and the files that it needs."""
-    for one in all_branches(store):
-        branch = one.identifier.branch
-        for snapshot in one.snapshots.all():
-            yield Holder(branch, "snapshot", str(snapshot.id)), reader.files_of(one, snapshot)
-        for tag in one.tags.all():
-            yield Holder(branch, "tag", tag.name), reader.files_of(one, tag.snapshot)
-        for changelog in one.changelogs.all():
-            yield Holder(branch, "changelog", str(changelog.id)), reader.changelog_files_of(one, changelog)
+def _of_all_holders(
+    store: TableStore, reader: "ReferenceReader", fold: Callable[[Iterable[tuple[Holder, set[str]]]], _Result]
+) -> _Result:
+    """What `fold` makes of every snapshot, tag and kept changelog of every branch, each with the files that it needs.
+
+    Holders come and go meanwhile, and what one of them gives up another may have got just before: so the tags, changelogs
+    and branches are listed before and after they are read, and if they changed, or one was gone when it was to be read,
+    all is done again. Of snapshots that come meanwhile nothing is to be known: they need what the newest before needed,
+    what is new, or what a tag holds. Raises CommitConflict if holders never keep still.
+    """
+    for _ in range(_TRIES):
+        before = _listing(store)
+        with suppress(_Gone):
+            result = fold(pair for branch in all_branches(store) for pair in _holders_of(branch, reader))
+            if _listing(store) == before:
+                return result
+    raise CommitConflict(
+        f"Tags and branches of {store.identifier.full_name} come and go too fast to tell which files they need. Try again."
+    )
+
+
+class _Gone(Exception):
+    """A holder that was listed is not there any more."""
+
+
+def _holders_of(branch: TableStore, reader: "ReferenceReader") -> Iterator[tuple[Holder, set[str]]]:
+    name = branch.identifier.branch
+    snapshots, changelogs, tags = branch.snapshots, branch.changelogs, branch.tags
+    # Tags first: what a tag held for a commit, the commit's snapshot needs once the tag is gone.
+    for tag_name in tags.names():
+        tag = tags.find(tag_name)
+        if tag is None:
+            raise _Gone
+        with _if_still_there(branch, partial(tags.find, tag_name)):
+            yield Holder(name, "tag", tag_name), reader.files_of(branch, tag.snapshot)
+    for changelog_id in changelogs.ids():
+        changelog = changelogs.find(changelog_id)
+        if changelog is None:
+            raise _Gone
+        with _if_still_there(branch, partial(changelogs.find, changelog_id)):
+            yield Holder(name, "changelog", str(changelog_id)), reader.changelog_files_of(branch, changelog)
+    for snapshot_id in snapshots.ids():
+        snapshot = snapshots.find(snapshot_id)
+        if snapshot is None:
+            raise _Gone
+        with _if_still_there(branch, partial(snapshots.find, snapshot_id)):
+            yield Holder(name, "snapshot", str(snapshot_id)), reader.files_of(branch, snapshot)
+
+
+@contextmanager
+def _if_still_there(branch: TableStore, find: Callable[[], object]) -> Iterator[None]:
+    """Turn an error of reading what a holder needs into _Gone if the holder has gone meanwhile."""
+    try:
+        yield
+    except StorageError:
+        if find() is None or not branch.is_same_table():
+            raise _Gone from None
+        raise
+
+
+def _listing(store: TableStore) -> list[tuple[str, ...]]:
+    """The branches, and the tags and changelogs of each, with what tells whether they were replaced."""
+    listed: list[tuple[str, ...]] = []
+    for branch in all_branches(store):
+        listed.append((branch.identifier.branch,))
+        for directory in (branch.paths.tag_directory, branch.paths.changelog_directory):
+            files = store.file_io.list_files(directory)
+            listed += [(directory, file.name, str(file.size_bytes), str(file.modified_ms)) for file in files]
+    return sorted(listed)
 
 
 class ReferenceReader:

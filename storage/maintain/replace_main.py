@@ -14,17 +14,25 @@ from ..metadata.main_branch import find_main, name_main
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 from ..read.version import on_branch
-from ..write.close import REPLACEMENT, close, closed_for, is_closed_for, refuse_closed
-from ..write.commit import CommitListener
+from ..write.close import DELETION, REPLACEMENT, close, closed_for, is_closed_for, open_again, refuse_closed
+from ..write.commit import CommitListener, Guard
+from .become import Moved
 from .merge_branch import copy_schemas, copy_tags, put_on_top, refuse_other_schemas, restore_earlier
 from .references import delete_unneeded, last_needed
-from .verdict import Verdict, judge, refuse_if_diverged
+from .verdict import Verdict, judge, refuse_diverged
 
 
 def replace_main(
-    store: TableStore, name: str, *, discard_main: bool = False, listeners: Sequence[CommitListener] = ()
+    store: TableStore,
+    name: str,
+    *,
+    discard_main: bool = False,
+    guard: Guard | None = None,
+    listeners: Sequence[CommitListener] = (),
 ) -> Verdict:
     """Make a branch the main of its table; returns the verdict. What main did elsewhere is put on top of the branch.
+
+    `guard` is asked with main's newest snapshot before main is closed.
 
     Raises NotFound that lists the branches, CommitConflict that names what would be lost if main has diverged, unless
     `discard_main`.
@@ -34,32 +42,62 @@ def replace_main(
     if main.paths.branch == name:
         _drop_old(main)
         return judge(main, main)
+    reason = f"{REPLACEMENT} {name}"
     while True:
-        latest = main.snapshots.latest()
         verdict = judge(main, branch)
-        if closed_for(latest) == f"{REPLACEMENT} {name}":
+        latest = verdict.judged
+        if closed_for(latest) == reason:
             # What a replacement that died has left: everything is on the branch.
             break
         refuse_closed(main, latest)
-        if verdict.kind == "diverged" and not discard_main:
-            refuse_if_diverged(main, branch)
+        refuse_closed(branch, verdict.taken)
+        if not discard_main:
+            refuse_diverged(main, branch, verdict)
         if verdict.kind == "disjoint" or not discard_main:
             refuse_other_schemas(main, branch)
             copy_schemas(main, branch)
+            newest = branch.schemas.latest()
             # Under the schema that it has now.
-            branch = on_branch(main, name)
-        _complete(main, branch, verdict, listeners)
-        if close(main, latest, f"{REPLACEMENT} {name}", shows=latest) is not None:
+            branch = branch if newest is None else branch.at_schema(newest)
+        try:
+            _complete(main, branch, verdict, listeners)
+        except Moved:
+            continue
+        if guard is not None:
+            guard(latest)
+        if close(main, latest, reason) is not None:
             break
-    name_main(main.file_io, branch.paths)
+    _refuse_deleted(main, branch, name)
+    if not name_main(main.file_io, main.paths, branch.paths):
+        raise CommitConflict(
+            f"Main of {main.identifier.full_name} has been replaced with another branch since. Open the table again."
+        )
     _drop_old(on_branch(branch, MAIN_BRANCH))
     return verdict
 
 
+def _refuse_deleted(main: TableStore, branch: TableStore, name: str) -> None:
+    """Open main again, and raise CommitConflict, if somebody is deleting the branch that main was closed for.
+
+    Who deletes it closes it first and then looks whether main is closed for it: one of both sees the other.
+    """
+    reason = f"{DELETION} {name}"
+    is_gone = not branch.is_same_table()
+    if not is_gone and closed_for(branch.snapshots.latest()) != reason:
+        return
+    closing = main.snapshots.latest()
+    if is_gone and closing is not None and closed_for(closing) == f"{REPLACEMENT} {name}":
+        open_again(main, closing)
+    raise CommitConflict(
+        f"Branch {name!r} of {main.identifier.full_name} is being deleted. Main stays what it is; if the deletion has died, "
+        "delete the branch again."
+    )
+
+
 def _complete(main: TableStore, branch: TableStore, verdict: Verdict, listeners: Sequence[CommitListener]) -> None:
     """Give a branch what it lacks of main."""
-    if verdict.kind == "disjoint":
-        put_on_top(branch, main, verdict.lost, listeners)
+    if verdict.kind == "disjoint" and verdict.lost:
+        put_on_top(branch, main, verdict, None, None, listeners, snapshots=verdict.lost)
     copy_tags(main, branch, up_to=(verdict.common or 0) if verdict.kind == "diverged" else None)
     earliest = branch.snapshots.earliest_id()
     if verdict.common is not None and earliest is not None and earliest <= verdict.common + 1:
@@ -82,15 +120,17 @@ def _drop_old(main: TableStore) -> None:
             candidates |= last_needed(old, [tag.snapshot])
         # Without its first schema it is no branch any more.
         for schema_id in old.schemas.ids():
-            old.file_io.delete(old.paths.schema(schema_id))
-        for directory in (old.paths.tag_directory, old.paths.consumer_directory, old.paths.changelog_directory):
+            old.schemas.delete_if(old.schemas.get(schema_id))
+        for tag in old.tags.all():
+            old.tags.delete_if(tag)
+        for directory in (old.paths.consumer_directory, old.paths.changelog_directory):
             old.file_io.delete_directory(directory)
         for snapshot in snapshots[:-1]:
-            old.snapshots.delete(snapshot.id)
+            old.snapshots.delete_if(snapshot)
         for hint in ("EARLIEST", "LATEST"):
             old.file_io.delete(f"{old.paths.snapshot_directory}/{hint}")
         # By the last of them a replacement that died is known, and writers who have the old main at hand are stopped.
-        old.snapshots.end(snapshots[-1].id, main.paths.branch)
+        old.snapshots.end(snapshots[-1], main.paths.branch)
         delete_unneeded(main, candidates)
 
 

@@ -1,65 +1,85 @@
-"""Roll a branch back to a snapshot: later snapshots and tags go, and the files that only they needed.
+"""Roll a branch back to a snapshot or tag: one commit on top, by which its rows are those of then.
 
-First the branch is closed by a snapshot that shows the old state again: readers have it from then on, writers wait. Then
-the snapshots in between go, and last the one that closes. A crash leaves the branch closed; calling it again finishes the
-work. Schemas stay: a rollback undoes no change of columns.
+What came in between is taken back and stays in the history until it expires: the rollback can be rolled back, and readers of
+changes follow it. Schemas stay: a rollback undoes no change of columns. Follows `docs/protocols.md`.
 """
 
+from collections.abc import Sequence
+
 from ..errors import CommitConflict, NotFound
-from ..metadata.snapshot import Snapshot
+from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from ..metadata.table_store import TableStore
-from ..write.close import REPLACEMENT, ROLLBACK, close, closed_for, is_closed_for, refuse_closed
-from .expire import Removal
-from .references import delete_unneeded, last_needed
+from ..write.close import refuse_closed
+from ..write.commit import CommitId, CommitListener
+from ..write.taken_over import SOURCES_PROPERTY, marks_of
+from .become import Moved, become, live_entries
+from .hold import held, is_kept
+
+# The property of a rollback: the number of the snapshot that it went back to.
+ROLLED_BACK_PROPERTY = "snapline.rolled-back-to"
+ROLLBACK = "ROLLBACK"
 
 
-def rollback_to(store: TableStore, target: Snapshot, *, seen: int | None = None) -> Removal:
-    """Make a snapshot the latest again, a tagged one that has expired among them.
+def rollback_to(
+    store: TableStore,
+    target: Snapshot,
+    *,
+    judged: Snapshot | None = None,
+    commit_id: CommitId | None = None,
+    properties: dict[str, str] | None = None,
+    listeners: Sequence[CommitListener] = (),
+) -> Snapshot | None:
+    """Make the rows of a snapshot, or of a tag, the latest state again; returns the snapshot, None if they are.
 
-    `seen`: the latest snapshot that may be lost. Raises NotFound for a snapshot of elsewhere, CommitConflict if there is
-    a later one than that.
+    `judged`: the newest snapshot that may be taken back, by default the one that is the newest now; compactions after it do
+    not matter. Raises NotFound if the target is none of this branch or expires meanwhile, CommitConflict if rows were
+    committed after the judged snapshot: nothing is done then.
     """
-    found = store.snapshots.find(target.id)
-    if found is not None and found.uuid != target.uuid:
-        raise NotFound(f"{store.identifier} has another snapshot {target.id} than the one that is meant.")
-    _close(store, target, seen)
-    later = [snapshot for snapshot in store.snapshots.all() if snapshot.id > target.id]
-    tags = [tag for tag in store.tags.all() if tag.snapshot.id > target.id]
-    candidates = last_needed(store, later)
-    for tag in tags:
-        candidates |= last_needed(store, [tag.snapshot])
-    if found is None:
-        # Only a tag remembers it. Nothing older can be left: it becomes the whole history.
-        store.snapshots.restore(target.without_others())
-    for snapshot in reversed(later[:-1]):
-        store.snapshots.delete(snapshot.id)
-    for tag in tags:
-        store.tags.delete(tag.name)
-    for changelog_id in store.changelogs.ids():
-        if changelog_id > target.id:
-            store.changelogs.delete(changelog_id)
-    if found is None:
-        store.snapshots.write_hint("EARLIEST", target.id)
-    if later:
-        # The hint follows, so that nobody overlooks what closes the branch as long as it is there.
-        store.snapshots.delete(later[-1].id)
-        store.snapshots.write_hint("LATEST", target.id)
-    files = delete_unneeded(store, candidates)
-    return Removal(
-        tuple(one.id for one in later if closed_for(one) is None), tuple(files), tuple(candidates[one] for one in files)
-    )
+    latest = store.snapshots.latest()
+    refuse_closed(store, latest)
+    judged = judged or latest
+    if latest is None or judged is None:
+        raise NotFound(f"{store.identifier} has no snapshot to roll back to.")
+    inherited = {SOURCES_PROPERTY: text} if (text := (target.properties or {}).get(SOURCES_PROPERTY)) else {}
+    with held(store, target, lambda name: is_kept(store, target, name)):
+        while True:
+            _refuse_later(store, judged, latest)
+            try:
+                return become(
+                    store,
+                    live_entries(store, target),
+                    latest,
+                    operation=ROLLBACK,
+                    commit_id=commit_id or CommitId(store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER),
+                    properties={**inherited, **(properties or {}), ROLLED_BACK_PROPERTY: str(target.id)},
+                    listeners=listeners,
+                )
+            except Moved:
+                latest = store.snapshots.latest()
+                refuse_closed(store, latest)
 
 
-def _close(store: TableStore, target: Snapshot, seen: int | None) -> None:
-    while (latest := store.snapshots.latest()) is not None and latest != target:
-        if is_closed_for(latest, ROLLBACK, REPLACEMENT):
-            # What a rollback that died has left, or a replacement of main, which is given up.
+def effective_history(history: Sequence[Snapshot]) -> list[Snapshot]:
+    """The snapshots of a history whose work is still in its last one: without rollbacks, and what was taken back."""
+    effective: list[Snapshot] = []
+    for snapshot in history:
+        target_id = (snapshot.properties or {}).get(ROLLED_BACK_PROPERTY)
+        if target_id is not None:
+            effective = [earlier for earlier in effective if earlier.id <= int(target_id)]
+            is_back = bool(effective) and effective[-1].id == int(target_id)
+            if is_back and not marks_of(snapshot):
+                continue
+        # What also took a branch over, or went back to what has expired, counts itself.
+        effective.append(snapshot)
+    return effective
+
+
+def _refuse_later(store: TableStore, judged: Snapshot, latest: Snapshot | None) -> None:
+    for snapshot in store.snapshots.backwards(latest):
+        if snapshot.id <= judged.id:
             return
-        refuse_closed(store, latest)
-        if seen is not None and latest.id != seen:
+        if snapshot.changes_rows:
             raise CommitConflict(
-                f"A writer came first: {store.identifier} has snapshot {latest.id} by now, and {seen} was the last that may "
-                "be lost. Nothing is done; ask again."
+                f"A writer came first: {store.identifier} has snapshot {snapshot.id} by {snapshot.commit_user} by now, and "
+                f"{judged.id} was the last that may be taken back. Nothing is done; ask again."
             )
-        if close(store, latest, f"{ROLLBACK} {target.id}", shows=target) is not None:
-            return

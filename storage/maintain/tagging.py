@@ -8,7 +8,8 @@ import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..errors import InvalidRequest
+from ..errors import AlreadyExists, InvalidRequest, NotFound
+from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
 from ..options import TableOptions
@@ -89,11 +90,35 @@ def create_due_tag(store: TableStore) -> Tag | None:
     if snapshot is None:
         return None
     retained = store.options.tag_default_time_retained_ms
-    tag = store.tags.create(period.name, snapshot, retained_ms=retained, now_ms=store.clock.now_ms())
+    try:
+        tag = create_tag(store, period.name, snapshot, retained_ms=retained)
+    except AlreadyExists:
+        # Somebody else was due at the same time.
+        return None
     most = store.options.tag_num_retained_max
     if most is not None:
         for old in sorted(_automatic(store), key=lambda one: one.snapshot.id)[:-most]:
-            delete_tag(store, old.name)
+            _delete(store, old)
+    return tag
+
+
+def create_tag(
+    store: TableStore, name: str, snapshot: Snapshot, *, replace: bool = False, retained_ms: int | None = None
+) -> Tag:
+    """Name a snapshot. Raises AlreadyExists, or NotFound if the snapshot expires meanwhile: there is no tag then."""
+    replaced = store.tags.find(name) if replace else None
+    tag = store.tags.create(name, snapshot, replace=replace, retained_ms=retained_ms, now_ms=store.clock.now_ms())
+    # An expiry takes the snapshot away before it looks who needs its files: either it sees the tag, or this sees that
+    # the snapshot is gone.
+    here = store.snapshots.find(snapshot.id)
+    kept = here is not None and here.identity == snapshot.identity
+    if not kept and not any(
+        one.name != name and one.snapshot.identity == snapshot.identity for one in store.tags.all()
+    ):
+        store.tags.delete_if(tag)
+        raise store.snapshots.missing(snapshot.id)
+    if replaced is not None and replaced.snapshot.identity != snapshot.identity:
+        _delete_files_of(store, replaced)
     return tag
 
 
@@ -112,15 +137,35 @@ def _automatic(store: TableStore) -> Iterator[Tag]:
 
 
 def delete_tag(store: TableStore, name: str) -> list[str]:
-    """Forget a name, and delete the files that nobody needs then; returns those. Raises NotFound that lists the tags."""
-    tag = store.tags.get(name)
-    others = [one for one in store.tags.all() if one.name != name and one.snapshot.id == tag.snapshot.id]
-    if others or store.snapshots.find(tag.snapshot.id) is not None:
-        store.tags.delete(name)
-        return []
-    candidates = files_of(store, tag.snapshot)
-    store.tags.delete(name)
-    return delete_unneeded(store, candidates)
+    """Forget a name, and delete the files that nobody needs then; returns those. Raises NotFound that lists the tags, and
+    if the name was given to another snapshot meanwhile.
+    """
+    gone = _delete(store, store.tags.get(name))
+    if gone is None:
+        raise NotFound(f"Tag {name!r} was deleted or replaced meanwhile. Nothing is done.")
+    return gone
+
+
+def _delete(store: TableStore, tag: Tag) -> list[str] | None:
+    """Delete a tag as it was read, and the files that nobody needs then; None if it is another one by now."""
+    candidates = _only_tagged(store, tag)
+    if not store.tags.delete_if(tag):
+        return None
+    return delete_unneeded(store, candidates) if candidates else []
+
+
+def _delete_files_of(store: TableStore, gone: Tag) -> list[str]:
+    """Delete the files that nobody needs after a tag has gone."""
+    candidates = _only_tagged(store, gone)
+    return delete_unneeded(store, candidates) if candidates else []
+
+
+def _only_tagged(store: TableStore, tag: Tag) -> set[str]:
+    """The files of a tag, if its snapshot has expired; else it keeps them."""
+    here = store.snapshots.find(tag.snapshot.id)
+    if here is not None and here.identity == tag.snapshot.identity:
+        return set()
+    return files_of(store, tag.snapshot)
 
 
 def expire_tags(store: TableStore) -> list[str]:
@@ -129,7 +174,7 @@ def expire_tags(store: TableStore) -> list[str]:
     gone = []
     for tag in store.tags.all():
         created, retained = tag.create_time, tag.time_retained_seconds
-        if created is not None and retained is not None and created + dt.timedelta(seconds=retained) < now:
-            delete_tag(store, tag.name)
+        is_over = created is not None and retained is not None and created + dt.timedelta(seconds=retained) < now
+        if is_over and _delete(store, tag) is not None:
             gone.append(tag.name)
     return gone

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..errors import CommitConflict, InvalidRequest
+from ..errors import CommitConflict
 from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.tag import TAG_BRANCH_KEY
 from ..write.close import closed_for
-
-# Key of the property by which one side knows what it has put on top of its own snapshots.
-TAKEN_OVER_PROPERTY = "snapline.taken-over"
+from ..write.taken_over import mark, marks_of
+from .rollback import effective_history
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,15 @@ class Verdict:
     clean: main has not moved since they parted, or was compacted at the most. disjoint: it has, in other partitions or
     buckets than the branch, so that both survive. diverged: in the same; `lost` are main's snapshots that would go. `new`
     are the branch's snapshots that main does not have yet; `common` is the last snapshot that both have, None if there is
-    none.
+    none. `judged` and `taken` are the newest snapshots of main and of the branch that this was judged by.
     """
 
     kind: Literal["clean", "disjoint", "diverged"]
     common: int | None
     new: tuple[Snapshot, ...]
     lost: tuple[Snapshot, ...]
+    judged: Snapshot | None = None
+    taken: Snapshot | None = None
 
     def describe(self) -> str:
         """The verdict in a sentence, with the jobs whose work would be lost."""
@@ -48,26 +50,32 @@ class Verdict:
 
 
 def judge(main: TableStore, branch: TableStore) -> Verdict:
-    """Compare a branch with main."""
-    theirs = {snapshot.id: snapshot for snapshot in branch.snapshots.all()}
-    ours = {snapshot.id: snapshot for snapshot in main.snapshots.all() if closed_for(snapshot) is None}
+    """Compare a branch with main. What a rollback has taken back on a side does not count there."""
+    histories = [list(store.snapshots.all()) for store in (main, branch)]
+    judged, taken = (history[-1] if history else None for history in histories)
+    ours, theirs = (
+        {snapshot.id: snapshot for snapshot in effective_history(history) if closed_for(snapshot) is None}
+        for history in histories
+    )
     common = _common(main, ours, branch, theirs)
     apart = [snapshot for number, snapshot in ours.items() if number > (common or 0)]
     later = [snapshot for number, snapshot in theirs.items() if number > (common or 0)]
     # What was put on top of the other side before is on both, under another number.
     lost, new = _only_here(main, apart, branch, later), _only_here(branch, later, main, apart)
-    if not apart:
-        return Verdict("clean", common, new, lost)
-    if common in ours and len(lost) == len(apart) and not any(one.changes_rows for one in lost):
-        return Verdict("clean", common, new, lost)
+
+    def verdict(kind: Literal["clean", "disjoint", "diverged"]) -> Verdict:
+        return Verdict(kind, common, new, lost, judged, taken)
+
+    # What has expired since cannot be judged.
+    all_known = common is not None and bool(histories[0]) and histories[0][0].id <= common + 1
+    if not apart or (all_known and not any(snapshot.changes_rows for snapshot in lost)):
+        return verdict("clean")
     same_schemas = all(
         schema_id in main.schemas.ids() and main.schemas.get(schema_id) == branch.schemas.get(schema_id)
         for schema_id in branch.schemas.ids()
     )
-    # What has expired since cannot be judged.
-    all_known = common is not None and min(one.id for one in apart) == common + 1
     untouched = all_known and same_schemas and not _meet(main, lost, branch, new)
-    return Verdict("disjoint" if untouched else "diverged", common, new, lost)
+    return verdict("disjoint" if untouched else "diverged")
 
 
 def _common(
@@ -75,29 +83,27 @@ def _common(
 ) -> int | None:
     """The last snapshot that both sides have, or remember by a tag."""
     known = [
-        {**{tag.snapshot.id: tag.snapshot for tag in store.tags.all()}, **snapshots}
+        {
+            **{tag.snapshot.id: tag.snapshot for tag in store.tags.all() if TAG_BRANCH_KEY not in tag.snapshot.others},
+            **snapshots,
+        }
         for store, snapshots in ((main, ours), (branch, theirs))
     ]
     shared = [one for one in known[0].keys() & known[1].keys() if same_snapshot(known[0][one], known[1][one])]
     return max(shared, default=None)
 
 
-def mark(store: TableStore, snapshot: Snapshot) -> str:
-    """What the other side's copy of a snapshot carries, so that it is not made twice."""
-    return f"{store.identifier.branch}@{snapshot.id} {snapshot.delta_manifest_list}"
-
-
 def _only_here(
     store: TableStore, snapshots: Sequence[Snapshot], other: TableStore, others: Sequence[Snapshot]
 ) -> tuple[Snapshot, ...]:
     """Those of some snapshots that the other side neither made nor got."""
-    made_there = {mark(other, one) for one in others}
-    got_there = {_origin(one) for one in others}
-    return tuple(one for one in snapshots if _origin(one) not in made_there and mark(store, one) not in got_there)
-
-
-def _origin(snapshot: Snapshot) -> str | None:
-    return (snapshot.properties or {}).get(TAKEN_OVER_PROPERTY)
+    made_there = {mark(other, snapshot) for snapshot in others}
+    got_there = {text for snapshot in others for text in marks_of(snapshot)}
+    return tuple(
+        snapshot
+        for snapshot in snapshots
+        if not marks_of(snapshot) & made_there and mark(store, snapshot) not in got_there
+    )
 
 
 def same_snapshot(one: Snapshot, other: Snapshot) -> bool:
@@ -109,24 +115,12 @@ def same_snapshot(one: Snapshot, other: Snapshot) -> bool:
     )
 
 
-def refuse_if_diverged(main: TableStore, branch: TableStore) -> None:
+def refuse_diverged(main: TableStore, branch: TableStore, verdict: Verdict) -> None:
     """Raise CommitConflict, naming what would be lost, if a branch cannot be taken over."""
-    verdict = judge(main, branch)
     if verdict.kind == "diverged":
         raise CommitConflict(
             f"Branch {branch.identifier.branch!r} cannot be taken over by {main.identifier.full_name}. "
             f"{verdict.describe()}. Insist with discard-main, or apply the change to main again."
-        )
-
-
-def refuse_if_expired(branch: TableStore, verdict: Verdict) -> None:
-    """Raise InvalidRequest if snapshots of a branch have expired that main would have to get."""
-    earliest = branch.snapshots.earliest_id()
-    if earliest is not None and earliest > (verdict.common or 0) + 1:
-        raise InvalidRequest(
-            f"Branch {branch.identifier.branch!r} of {branch.identifier.full_name} parted from main after snapshot "
-            f"{verdict.common or 0}, and its snapshots before {earliest} have expired since: they cannot be made main's. "
-            "Replace main with the branch."
         )
 
 

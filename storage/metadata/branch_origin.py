@@ -15,6 +15,8 @@ class BranchOrigin:
     tag: str | None
     snapshot_id: int | None
     create_time_ms: int
+    # Tells the branch from another one that was made of the same snapshot and had the same name.
+    uuid: str | None = None
 
 
 def write_origin(file_io: FileIO, paths: TablePaths, origin: BranchOrigin) -> None:

@@ -41,13 +41,21 @@ class ConsumerFiles:
 
     def all(self, not_before_ms: int | None = None) -> list[Consumer]:
         """Every consumer, by name; those that have not moved since a time are left out."""
-        found = []
-        for file in self._file_io.list_files(self._paths.consumer_directory):
-            match = _CONSUMER_FILE.fullmatch(file.name)
-            recent = not_before_ms is None or file.modified_ms is None or file.modified_ms >= not_before_ms
-            if match and recent and (consumer := self.find(match[1])) is not None:
-                found.append(consumer)
-        return sorted(found, key=lambda one: one.name)
+        while True:
+            files = self._files()
+            consumers = []
+            for name, modified_ms in files.items():
+                recent = not_before_ms is None or modified_ms is None or modified_ms >= not_before_ms
+                if recent and (consumer := self.find(name)) is not None:
+                    consumers.append(consumer)
+            # One may have come because another was where it began, which has moved on before it was read.
+            if self._files().keys() == files.keys():
+                return sorted(consumers, key=lambda consumer: consumer.name)
+
+    def _files(self) -> dict[str, int | None]:
+        """When the file of each consumer was last written, in milliseconds since 1970."""
+        listed = self._file_io.list_files(self._paths.consumer_directory)
+        return {match[1]: file.modified_ms for file in listed if (match := _CONSUMER_FILE.fullmatch(file.name))}
 
     def record(self, consumer: Consumer) -> None:
         """Remember how far a consumer has come."""
@@ -61,3 +69,11 @@ class ConsumerFiles:
 
     def delete(self, name: str) -> None:
         self._file_io.delete(self._paths.consumer(name))
+
+    def announce_expiry(self, next_snapshot_id: int) -> None:
+        """Say that snapshots below a number may expire from now on, before looking which consumers there are."""
+        self._file_io.raise_number(self._paths.expiring, next_snapshot_id)
+
+    def expiring_below(self) -> int:
+        """The number below which snapshots may expire at any moment, unless a consumer keeps them; 0 for none."""
+        return self._file_io.read_number(self._paths.expiring) or 0

@@ -20,6 +20,11 @@ def find_main(file_io: FileIO, root: str) -> TablePaths:
         raise CorruptData(f"{path} names no branch: {error}") from None
 
 
-def name_main(file_io: FileIO, branch: TablePaths) -> None:
-    """Make a branch the table's main, at once."""
-    file_io.overwrite(branch.main_branch_file, branch.branch.encode())
+def name_main(file_io: FileIO, before: TablePaths, branch: TablePaths) -> bool:
+    """Make a branch the table's main, at once, if `before` still is; says whether the branch is main then."""
+    path, wanted = branch.main_branch_file, branch.branch.encode()
+    if before.branch == MAIN_BRANCH:
+        named = file_io.create_exclusively(path, wanted)
+    else:
+        named = file_io.replace_if(path, before.branch.encode(), wanted)
+    return named or find_main(file_io, branch.root) == branch

@@ -27,7 +27,10 @@ _SCHEMA_FILE = re.compile(r"schema-(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """One version of a table's definition. Changed by making a copy with the next id."""
+    """One version of a table's definition. Changed by making a copy with the next id.
+
+    `uuid` tells the table from another one of the same name and columns; None if another writer wrote the file.
+    """
 
     id: int
     fields: tuple[DataField, ...]
@@ -37,6 +40,7 @@ class TableSchema:
     options: Mapping[str, str]
     comment: str | None
     time_ms: int
+    uuid: str | None = None
 
     @classmethod
     def from_json(cls, text: str) -> "TableSchema":
@@ -57,6 +61,7 @@ class TableSchema:
             options,
             comment,
             value.get("timeMillis", 0),
+            value.get("uuid"),
         )
 
     def to_json(self) -> str:
@@ -72,6 +77,8 @@ class TableSchema:
         if self.comment is not None:
             value["comment"] = self.comment
         value["timeMillis"] = self.time_ms
+        if self.uuid is not None:
+            value["uuid"] = self.uuid
         return json.dumps(value, indent=2, ensure_ascii=False)
 
     @property
@@ -254,6 +261,8 @@ class SchemaFiles:
         self._file_io = file_io
         self._paths = paths
         self._read: dict[int, TableSchema] = {}
+        # The text of a version that was compared with what its reader knows of it.
+        self._confirmed: dict[int, str] = {}
 
     def get(self, schema_id: int) -> TableSchema:
         """The schema of that id. Raises CorruptData if it is missing or unreadable."""
@@ -266,6 +275,16 @@ class SchemaFiles:
             except (ValueError, KeyError, TypeError) as error:
                 raise CorruptData(f"Schema file {path} is unreadable: {error}") from None
         return self._read[schema_id]
+
+    def is_still(self, schema: TableSchema) -> bool:
+        """Whether a version that was read before is still there and the same: else this is no more the same table."""
+        text = self._file_io.read_text_or_none(self._paths.schema(schema.id))
+        if text is not None and self._confirmed.get(schema.id) != text:
+            fresh = SchemaFiles(self._file_io, self._paths)
+            if fresh.get(schema.id) != schema:
+                return False
+            self._confirmed[schema.id] = text
+        return text is not None
 
     def ids(self) -> list[int]:
         """All schema ids, ascending."""
@@ -281,12 +300,11 @@ class SchemaFiles:
         """Write a new schema version; False if another writer took its id."""
         return self._file_io.create_exclusively(self._paths.schema(schema.id), schema.to_json().encode())
 
-    def replace(self, schema: TableSchema) -> None:
-        """Put another schema in the place of the one that has its id."""
+    def delete_if(self, schema: TableSchema) -> bool:
+        """Forget a version, if its file still holds it; says whether it did."""
+        path = self._paths.schema(schema.id)
+        text = self._file_io.read_text_or_none(path)
+        if text is None or TableSchema.from_json(text) != schema:
+            return False
         self._read.pop(schema.id, None)
-        self._file_io.overwrite(self._paths.schema(schema.id), schema.to_json().encode())
-
-    def delete(self, schema_id: int) -> None:
-        """Forget a version. No file may be of it."""
-        self._read.pop(schema_id, None)
-        self._file_io.delete(self._paths.schema(schema_id))
+        return self._file_io.delete_if(path, text.encode())

@@ -1,22 +1,27 @@
 """Snapshots: one JSON file for each committed state of a table, numbered without gaps.
 
-Follows `docs/format.md`, "Snapshot files". The hints LATEST and EARLIEST are where a search starts, never its answer.
+The numbers of a branch are a log: it grows at the upper end, by files that are created if absent, and shrinks at the lower
+end, by expiry. Follows `docs/format.md`, "Snapshot files", and `docs/protocols.md`. The hints LATEST and EARLIEST are where
+a search starts, never its answer.
 """
 
 import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from ..errors import CorruptData, MainReplaced, NotFound
+from ..errors import CorruptData, MainReplaced, NotFound, StorageError
 from ..file_io import FileIO
 from ..paths import TablePaths
 
 APPEND, COMPACT, OVERWRITE, ANALYZE = "APPEND", "COMPACT", "OVERWRITE", "ANALYZE"
 # The identifier of commits that nobody will ask for again.
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
+# The property by which a snapshot names the one that it was put on top of.
+FOLLOWS_PROPERTY = "snapline.follows"
 # In the place of the last snapshot of a main that is no more, so that none can follow it.
 _REPLACED_BY = "replacedBy"
 _SNAPSHOT_FILE = re.compile(r"snapshot-(\d+)")
@@ -87,6 +92,16 @@ class Snapshot:
         """Whether rows are other ones than before: a compaction only moves them, and statistics are not rows."""
         return self.commit_kind not in (COMPACT, ANALYZE)
 
+    @property
+    def identity(self) -> str:
+        """What no other snapshot has, whatever its number: the uuid, which writers of older versions leave out."""
+        return self.uuid or self.delta_manifest_list
+
+    @property
+    def follows(self) -> str | None:
+        """The identity of the snapshot that this one was put on top of; None if the writer did not say."""
+        return (self.properties or {}).get(FOLLOWS_PROPERTY)
+
     def with_others(self, others: Mapping[str, Any]) -> "Snapshot":
         """The snapshot with what a tag adds to it."""
         return replace(self, others=others)
@@ -135,51 +150,84 @@ class SnapshotFiles:
         return f"Existing snapshots: {ids[0]} to {ids[-1]}." if len(ids) > 1 else f"Existing snapshot: {ids[0]}."
 
     def ids(self) -> list[int]:
-        """All snapshot ids, ascending."""
+        """The numbers of the history, ascending: they end at the highest, and have no gap."""
+        listed = self.listed_ids()
+        if not listed:
+            return []
+        known = set(listed)
+        lowest = listed[-1]
+        # A listing may miss a file that came while it was made: only what is looked for and not there is a gap.
+        while lowest - 1 >= listed[0] and (lowest - 1 in known or self._exists(lowest - 1)):
+            lowest -= 1
+        return list(range(lowest, listed[-1] + 1))
+
+    def listed_ids(self) -> list[int]:
+        """The numbers of all snapshot files, ascending, those among them that are below a gap and no part of the history."""
         matches = (_SNAPSHOT_FILE.fullmatch(f.name) for f in self._file_io.list_files(self._paths.snapshot_directory))
         return sorted(int(match[1]) for match in matches if match)
 
     def latest_id(self) -> int | None:
         """The highest snapshot id, or None for a table without snapshots."""
-        hint = self._hint("LATEST")
-        if hint:
-            # Go upwards from the hint: others may have committed since it was written.
+        # Locally the hint only rises, and is raised before numbers expire, so that a search from it does not begin below
+        # the history; if it has risen meanwhile, the search may have ended there, and begins again.
+        hint = self._hint("LATEST") if self._file_io.is_local else None
+        while hint:
             latest = hint
-            while self._file_io.exists(self._paths.snapshot(latest + 1)):
+            while self._exists(latest + 1) and latest <= hint + 16:
                 latest += 1
-                if latest > hint + 16:
-                    break
-            else:
-                if latest > hint or self._file_io.exists(self._paths.snapshot(latest)):
-                    return latest
-        ids = self.ids()
-        return ids[-1] if ids else None
+            if latest > hint + 16 or not (latest > hint or self._exists(latest)):
+                break
+            risen = self._hint("LATEST") or 0
+            if risen <= latest:
+                return latest
+            hint = risen
+        return max(self.listed_ids(), default=None)
+
+    def _exists(self, snapshot_id: int) -> bool:
+        return self._file_io.exists(self._paths.snapshot(snapshot_id))
 
     def latest(self) -> Snapshot | None:
-        latest_id = self.latest_id()
-        return None if latest_id is None else self.get(latest_id)
+        """The newest snapshot, or None for a table without snapshots."""
+        while (latest_id := self.latest_id()) is not None:
+            snapshot = self.find(latest_id)
+            # Where there is no hint, the number may have expired and been created again between the listing and the reading.
+            if snapshot is not None and (self._file_io.is_local or self.latest_id() == latest_id):
+                return snapshot
+        return None
 
     def earliest_id(self) -> int | None:
         """The lowest snapshot id, or None for a table without snapshots."""
         hint = self._hint("EARLIEST")
-        if hint and self._file_io.exists(self._paths.snapshot(hint)):
+        if hint and self._exists(hint):
+            # A branch gets earlier snapshots when it becomes main.
+            while hint > 1 and self._exists(hint - 1):
+                hint -= 1
             return hint
         ids = self.ids()
         return ids[0] if ids else None
 
     def all(self) -> Iterator[Snapshot]:
         """Every snapshot, ascending."""
+        history: list[Snapshot] = []
         for snapshot_id in self.ids():
-            found = self.find(snapshot_id)
-            if found is not None:
-                yield found
+            snapshot = self.find(snapshot_id)
+            if snapshot is None:
+                continue
+            if history and snapshot.follows not in (None, history[-1].identity):
+                # Below it lies what somebody is about to take away again: it was created at a number that had expired.
+                history = []
+            history.append(snapshot)
+        yield from history
 
-    def backwards(self) -> Iterator[Snapshot]:
-        """Every snapshot, newest first, read one at a time."""
-        snapshot_id = self.latest_id() or 0
-        while snapshot_id > 0 and (found := self.find(snapshot_id)) is not None:
-            yield found
-            snapshot_id -= 1
+    def backwards(self, latest: Snapshot | None = None) -> Iterator[Snapshot]:
+        """Every snapshot up to `latest` (by default, the latest), newest first, read one at a time."""
+        snapshot = latest or self.latest()
+        while snapshot is not None:
+            yield snapshot
+            earlier = self.find(snapshot.id - 1) if snapshot.id > 1 else None
+            if earlier is not None and snapshot.follows not in (None, earlier.identity):
+                return
+            snapshot = earlier
 
     def at_or_before(self, time_ms: int) -> Snapshot | None:
         """The latest snapshot committed at or before a time, or None. Reads a logarithmic number of files."""
@@ -195,38 +243,45 @@ class SnapshotFiles:
         return self.get(ids[count]) if count < len(ids) else None
 
     def create(self, snapshot: Snapshot) -> bool:
-        """Commit: create the snapshot file; False if its id is taken. Hints follow and may be lost in a crash."""
-        if not self._file_io.create_exclusively(self._paths.snapshot(snapshot.id), snapshot.to_json().encode()):
+        """Commit: create the snapshot file; False if its id is taken. Hints follow and may be lost in a crash.
+
+        Raises NotFound if the directory of an older snapshot is not there any more.
+        """
+        path = self._paths.snapshot(snapshot.id)
+        if not self._file_io.create_exclusively(path, snapshot.to_json().encode(), in_existing=snapshot.id > 1):
             return False
-        self.write_hint("LATEST", snapshot.id)
+        self.raise_hint("LATEST", snapshot.id)
         if snapshot.id == 1:
-            self.write_hint("EARLIEST", 1)
+            self.raise_hint("EARLIEST", 1)
         return True
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Bring back the file of a snapshot that has expired, from a tag that remembers it."""
+        """Give a branch a snapshot from before its own first one, of the branch that it was made from."""
         self._file_io.create_exclusively(self._paths.snapshot(snapshot.id), snapshot.to_json().encode())
 
-    def replace(self, snapshot: Snapshot) -> None:
-        """Put a snapshot in the place of the one that has its number."""
-        self._file_io.overwrite(self._paths.snapshot(snapshot.id), snapshot.to_json().encode())
+    def delete_if(self, snapshot: Snapshot) -> bool:
+        """Forget a snapshot, if its number still stands for it; says whether it did.
 
-    def delete(self, snapshot_id: int) -> None:
-        """Forget a snapshot."""
-        self._file_io.delete(self._paths.snapshot(snapshot_id))
+        Somebody else may have forgotten it meanwhile, or dropped the table and made another one.
+        """
+        path = self._paths.snapshot(snapshot.id)
+        text = self._file_io.read_text_or_none(path)
+        if text is None or Snapshot.from_json(text, path) != snapshot:
+            return False
+        return self._file_io.delete_if(path, text.encode())
 
-    def end(self, snapshot_id: int, replaced_by: str) -> None:
+    def end(self, last: Snapshot, replaced_by: str) -> None:
         """Turn the last snapshot into the mark that nothing follows here: main is that branch now."""
-        text = json.dumps({"version": 3, "id": snapshot_id, _REPLACED_BY: replaced_by})
-        self._file_io.overwrite(self._paths.snapshot(snapshot_id), text.encode())
+        path = self._paths.snapshot(last.id)
+        before = self._file_io.read_text_or_none(path)
+        text = json.dumps({"version": 3, "id": last.id, _REPLACED_BY: replaced_by})
+        if before is not None and Snapshot.from_json(before, path) == last:
+            self._file_io.replace_if(path, before.encode(), text.encode())
 
-    def write_hint(self, name: str, snapshot_id: int) -> None:
-        """Write LATEST or EARLIEST; a failure is ignored, since a hint is no truth."""
-        try:
-            self._file_io.write_in_place(f"{self._paths.snapshot_directory}/{name}", str(snapshot_id).encode())
-        except OSError:
-            return
+    def raise_hint(self, name: str, snapshot_id: int) -> None:
+        """Write LATEST or EARLIEST unless it is higher; a failure is ignored, since a hint is no truth."""
+        with suppress(OSError, StorageError):
+            self._file_io.raise_number(f"{self._paths.snapshot_directory}/{name}", snapshot_id)
 
     def _hint(self, name: str) -> int | None:
-        text = self._file_io.read_text_or_none(f"{self._paths.snapshot_directory}/{name}")
-        return int(text) if text and text.strip().isdigit() else None
+        return self._file_io.read_number(f"{self._paths.snapshot_directory}/{name}")

@@ -46,6 +46,9 @@ class TableStore:
         if latest is None:
             raise NotFound(f"Table {identifier} does not exist at {self.paths.metadata_root}.")
         self.schema = latest
+        self._origin = None
+        if schema is None and self.paths.branch != MAIN_BRANCH:
+            self._origin = file_io.read_text_or_none(self.paths.origin)
 
     def __reduce__(self) -> tuple[object, ...]:
         return TableStore, (self.file_io, self.paths.root, self.identifier, self.schema, None, self.paths)
@@ -112,7 +115,30 @@ class TableStore:
 
     def at_schema(self, schema: TableSchema) -> "TableStore":
         """The same branch under another version of its schema."""
-        return TableStore(self.file_io, self.paths.root, self.identifier, schema, self.clock, self.paths)
+        store = TableStore(self.file_io, self.paths.root, self.identifier, schema, self.clock, self.paths)
+        store._origin = self._origin
+        return store
+
+    def is_same_table(self) -> bool:
+        """Whether this is still the table, and the branch, that was opened: neither dropped, nor renamed, nor made anew."""
+        same_branch = self._origin is None or self.file_io.read_text_or_none(self.paths.origin) == self._origin
+        return same_branch and self.schemas.is_still(self.schema)
+
+    @property
+    def witness(self) -> tuple[str, bytes]:
+        """A file, and what it holds, by which this table or branch is told from a later one of the same name."""
+        if self._origin is not None:
+            return self.paths.origin, self._origin.encode()
+        path = self.paths.schema(self.schema.id)
+        return path, self.file_io.read_bytes(path)
+
+    def refuse_other_table(self) -> None:
+        """Raise NotFound unless this is still the table that was opened."""
+        if not self.is_same_table():
+            raise NotFound(
+                f"{self.identifier} is not the table any more that was opened: it was dropped, renamed or made anew since. "
+                "Nothing is done; open the table again."
+            )
 
     def delta_of(self, snapshot: Snapshot) -> list[ManifestEntry]:
         """What a snapshot added and took away."""

@@ -12,6 +12,8 @@ from ..identifier import check_tag_name
 from ..paths import TablePaths
 from .snapshot import Snapshot
 
+# In a tag that was copied from another branch, along with its snapshot: the name of that branch.
+TAG_BRANCH_KEY = "snapline.branch"
 _TAG_FILE = re.compile(r"tag-(.+)", re.DOTALL)
 
 
@@ -87,19 +89,20 @@ class TagFiles:
         Raises AlreadyExists unless `replace`, or unless it names this snapshot already.
         """
         check_tag_name(name)
-        named = snapshot.without_others()
+        # A copy of another branch's snapshot remembers which.
+        named = snapshot.with_others({key: value for key, value in snapshot.others.items() if key == TAG_BRANCH_KEY})
         if retained_ms is not None:
-            named = named.with_others(_retention(retained_ms, now_ms))
+            named = named.with_others({**named.others, **_retention(retained_ms, now_ms)})
         data = named.to_json().encode()
         path = self._paths.tag(name)
         if replace:
             self._file_io.overwrite(path, data)
         elif not self._file_io.create_exclusively(path, data):
-            existing = self.get(name).snapshot
-            if (existing.id, existing.uuid) != (snapshot.id, snapshot.uuid):
+            existing = self.find(name)
+            if existing is None or existing.snapshot.identity != snapshot.identity:
+                was = f" and names snapshot {existing.snapshot.id}" if existing else ""
                 raise AlreadyExists(
-                    f"Tag {name!r} exists and names snapshot {existing.id}. Choose another name, delete it first, "
-                    "or replace it."
+                    f"Tag {name!r} exists{was}. Choose another name, delete it first, or replace it."
                 )
         return Tag(name, named)
 
@@ -109,13 +112,19 @@ class TagFiles:
         check_tag_name(new_name)
         if not self._file_io.create_exclusively(self._paths.tag(new_name), tag.snapshot.to_json().encode()):
             raise AlreadyExists(f"Tag {new_name!r} exists. Choose another name, or delete it first.")
-        self._file_io.delete(self._paths.tag(name))
+        if not self.delete_if(tag):
+            # Somebody deleted or replaced it meanwhile: then there is nothing that the new name could stand for.
+            self.delete_if(Tag(new_name, tag.snapshot))
+            raise NotFound(f"Tag {name!r} was deleted or replaced meanwhile. Nothing is done.")
         return Tag(new_name, tag.snapshot)
 
-    def delete(self, name: str) -> None:
-        """Forget a name. Raises NotFound if there is no such tag."""
-        self.get(name)
-        self._file_io.delete(self._paths.tag(name))
+    def delete_if(self, tag: Tag) -> bool:
+        """Forget a name, if it still stands for what was read; says whether it did."""
+        path = self._paths.tag(tag.name)
+        text = self._file_io.read_text_or_none(path)
+        if text is None or Snapshot.from_json(text, path) != tag.snapshot:
+            return False
+        return self._file_io.delete_if(path, text.encode())
 
 
 def _retention(retained_ms: int, now_ms: int) -> dict[str, Any]:

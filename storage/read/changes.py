@@ -9,6 +9,7 @@ Compactions change nothing, and commits without change tracking show nothing.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import attrgetter
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from ..lsm.row_multiset import difference
 from ..lsm.sorted_run import Section, SortedRun, split_into_sections
 from ..lsm.system_columns import DELETE, INSERT, VALUE_KIND
 from ..metadata.change_tracking import tracks
+from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, ManifestEntry
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import OVERWRITE, Snapshot
@@ -73,10 +75,10 @@ class ChangeSplit:
                 yield from self._rows_of(entry)
 
     def _difference(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
-        came = [rows for entry in self.entries for _, rows in self._rows_of(entry)]
         if self.request.store.schema.primary_keys:
-            went = list(self._merged(self.replaced))
+            came, went = list(self._merged(self.entries)), list(self._merged(self.replaced))
         else:
+            came = [rows for entry in self.entries for _, rows in self._rows_of(entry)]
             went = [rows for entry in self.replaced for _, rows in self._rows_of(entry)]
         schema = self.request.store.schema.to_arrow()
         removed, added = difference(_table(went, schema), _table(came, schema))
@@ -88,7 +90,7 @@ class ChangeSplit:
         """What merging makes of the files of buckets."""
         store = self.request.store
         request = ReadRequest(store, tuple(store.schema.column_names), None)
-        for place, group in groupby(entries, lambda entry: entry.place):
+        for place, group in groupby(sorted(entries, key=attrgetter("place")), attrgetter("place")):
             sections = split_into_sections([entry.file for entry in group], store.key_range)
             yield from read_sections(
                 request, self.partition, store.bucket_directory(place), sections, use_threads=False
@@ -169,10 +171,27 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
     removed = [one for one in delta if one.kind != ADD]
     # Below this level nobody was told of rows yet: the compaction that lifts them there tells.
     told = store.schemas.get(snapshot.schema_id).table_options.told_level or 0
+    if removed and store.schema.primary_keys:
+        # Files may have gone from between others: what merging makes of the buckets tells, before and after.
+        added, removed = _around(store, snapshot, delta)
     yield from _plan(
         request, snapshot, [one for one in added if one.file.level >= told],
         [one for one in removed if one.file.level >= told],
     )  # fmt: skip
+
+
+def _around(
+    store: TableStore, snapshot: Snapshot, delta: Sequence[ManifestEntry]
+) -> tuple[list[ManifestEntry], list[ManifestEntry]]:
+    """The live files after a commit and before it, in the buckets that it touched."""
+    touched = {entry.place for entry in delta}
+
+    def is_touched(entry: ManifestEntry) -> bool:
+        return entry.place in touched
+
+    before = store.manifests.read_list(snapshot.base_manifest_list)
+    read = store.manifests.read
+    return live_files(store.manifests_of(snapshot), read, is_touched), live_files(before, read, is_touched)
 
 
 def _plan(

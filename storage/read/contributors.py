@@ -26,7 +26,8 @@ def contributors(store: TableStore, snapshot: Snapshot, partition: Mapping[str, 
     while one is not None and open_files:
         entries = [entry for entry in store.delta_of(one) if inside(entry)]
         added = {entry.file.name for entry in entries if entry.kind == ADD} & open_files
-        if added:
+        # A rollback adds files that earlier snapshots wrote.
+        if added and one.operation != "ROLLBACK":
             open_files -= added
             if one.commit_kind == COMPACT:
                 open_files |= {entry.file.name for entry in entries if entry.kind != ADD}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ..errors import InvalidRequest, NotFound
+from ..errors import CorruptData, InvalidRequest, NotFound
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
 from ..metadata.main_branch import find_main
 from ..metadata.schema import TableSchema
@@ -122,9 +122,16 @@ def on_branch(store: TableStore, branch: str) -> TableStore:
 
 
 def all_branches(store: TableStore) -> list[TableStore]:
-    """Main, then every other branch."""
+    """Main, then every other branch; without those that are deleted meanwhile."""
     main = on_branch(store, MAIN_BRANCH)
-    return [main, *(on_branch(main, name) for name in branch_names(main))]
+    branches = [main]
+    for name in branch_names(main):
+        try:
+            branches.append(on_branch(main, name))
+        except (NotFound, CorruptData):
+            if _is_complete(main, name):
+                raise
+    return branches
 
 
 def branch_names(store: TableStore) -> list[str]:

@@ -1,16 +1,18 @@
-"""Close a branch to writers while its history is being cut: a snapshot that none of them goes past.
+"""Close a branch to writers for good: a snapshot on top that none of them goes past, because another branch becomes main, or
+because the branch is deleted.
 
-It is created as any commit is, only if its number is free, so that a writer either comes first or finds the branch
-closed. Until it is taken away again, readers see what it shows.
+It is created as any commit is, so that a writer either comes first or finds the branch closed. Readers see what it shows,
+the state before it. Whoever closed a branch in vain opens it again by a snapshot on top.
 """
 
 from ..errors import CommitConflict
-from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
+from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, Snapshot
 from ..metadata.table_store import TableStore
+from .landing import create_on_top
 
 _CLOSED_PROPERTY = "snapline.closed"
 # What a branch is closed for.
-ROLLBACK, MERGE, REPLACEMENT = "a rollback to snapshot", "the merge of branch", "the replacement of main with branch"
+REPLACEMENT, DELETION = "the replacement of main with branch", "the deletion of branch"
 
 
 def closed_for(snapshot: Snapshot | None) -> str | None:
@@ -33,35 +35,53 @@ def refuse_closed(store: TableStore, latest: Snapshot | None) -> None:
         )
 
 
-def own_files(store: TableStore, closing: Snapshot) -> list[str]:
-    """The files that were written for a snapshot that closes a branch, and for nothing else."""
-    return [store.paths.manifest(one) for one in (closing.base_manifest_list, closing.delta_manifest_list)]
+def close(store: TableStore, latest: Snapshot | None, reason: str) -> Snapshot | None:
+    """Put on top of the latest snapshot one that closes the branch; None if a writer came first."""
+    return _put_on_top(store, latest, latest, "CLOSE", {_CLOSED_PROPERTY: reason})
 
 
-def close(
-    store: TableStore, latest: Snapshot | None, reason: str, *, shows: Snapshot | None, snapshot_id: int | None = None
+def open_again(store: TableStore, closing: Snapshot) -> None:
+    """Put on top of a snapshot that closes a branch one that opens it; nothing if somebody else did."""
+    _put_on_top(store, closing, closing, "OPEN", {})
+
+
+def take_back(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> None:
+    """Put on top of a snapshot that cannot be read the state before it. Nothing if another one is on top already."""
+    _put_on_top(store, snapshot, base, "TAKE BACK", {})
+
+
+def _put_on_top(
+    store: TableStore, latest: Snapshot | None, shows: Snapshot | None, operation: str, properties: dict[str, str]
 ) -> Snapshot | None:
-    """Put on top of the latest snapshot one that closes the branch and shows the state of another; None if a writer
-    came first. `snapshot_id`: its number, if it is not the next one.
-    """
+    """Commit, on top of the latest snapshot, the state of another; None if a writer came first."""
     name = store.clock.unique_name()
     lists = [f"manifest-list-{name}-0", f"manifest-list-{name}-1"]
     sizes = [
         store.manifests.write_list(lists[0], [] if shows is None else store.manifests_of(shows)),
         store.manifests.write_list(lists[1], []),
     ]
-    total = 0 if shows is None else shows.total_record_count
+    follows = {FOLLOWS_PROPERTY: latest.identity} if latest else {}
     snapshot = Snapshot(
-        id=snapshot_id or (latest.id + 1 if latest else 1), uuid=store.clock.unique_name(),
+        id=latest.id + 1 if latest else 1, uuid=store.clock.unique_name(),
         schema_id=shows.schema_id if shows else store.schema.id, base_manifest_list=lists[0],
         base_manifest_list_size=sizes[0], delta_manifest_list=lists[1], delta_manifest_list_size=sizes[1],
         commit_user=name, commit_identifier=BATCH_COMMIT_IDENTIFIER, commit_kind=COMPACT,
-        time_ms=max(store.clock.now_ms(), latest.time_ms if latest else 0), total_record_count=total,
+        time_ms=max(store.clock.now_ms(), latest.time_ms if latest else 0),
+        total_record_count=shows.total_record_count if shows else 0,
         delta_record_count=0, index_manifest=shows.index_manifest if shows else None,
         watermark=shows.watermark if shows else None, next_row_id=latest.next_row_id if latest else 0,
-        operation="CLOSE", properties={_CLOSED_PROPERTY: reason},
+        operation=operation, properties={**properties, **follows} or None,
     )  # fmt: skip
-    if store.snapshots.create(snapshot):
+    if create_on_top(store, snapshot, latest):
         return snapshot
-    store.file_io.delete_quietly([store.paths.manifest(one) for one in lists])
+    store.file_io.delete_quietly([store.paths.manifest(name) for name in lists])
     return None
+
+
+def fence(store: TableStore) -> None:
+    """Put a snapshot that changes nothing on top: whoever was about to follow the one before looks again."""
+    while True:
+        latest = store.snapshots.latest()
+        store.refuse_other_table()
+        if closed_for(latest) is not None or _put_on_top(store, latest, latest, "FENCE", {}) is not None:
+            return

@@ -16,18 +16,23 @@ from ..identifier import Identifier
 from ..metadata.change_tracking import untracked_property
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ManifestEntry, ManifestFile
-from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, OVERWRITE, Snapshot
+from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
-from .close import refuse_closed
+from .close import refuse_closed, take_back
 from .conflicts import check_conflicts
+from .landing import create_on_top
 from .lift import lift_to_top
 from .manifest_merge import merge_manifests
 from .table_write import CommitMessage
+from .taken_over import commits_taken_over
 
 _log = logging.getLogger(__name__)
+Guard = Callable[[Snapshot | None], None]
 WRITER_VERSION = "snapline-0.1.0"
 # How far clocks of writers may differ when an earlier commit is looked for.
 _CLOCK_SKEW_MS = 3_600_000
+# Younger files are spared by orphan cleaning, with a wide margin.
+_SAFE_MS = 3_600_000
 
 
 class CommitListener(Protocol):
@@ -104,13 +109,13 @@ class TableCommit:
         properties: Mapping[str, str] | None = None,
         watermark: int | None = None,
         change_tracking: bool = True,
-        guard: Callable[[], None] | None = None,
+        guard: Guard | None = None,
     ) -> Snapshot | None:
         """Commit added files, and what they replace. Returns the snapshot, an earlier one if this id landed before,
         or None if there is nothing to commit.
 
-        `guard` is asked again before each try, with the table as that try finds it, and raises if the change must not be
-        put on top. Raises CommitConflict if another commit made this one impossible (its files are deleted), and
+        `guard` is asked again before each try, with the newest snapshot as that try finds it, and raises if the change must
+        not be put on top of it. Raises CommitConflict if another commit made this one impossible (its files are deleted), and
         CommitOutcomeUnknown if the store gave no answer.
         """
         added = [entry for message in messages for entry in message.added]
@@ -127,19 +132,17 @@ class TableCommit:
             added, list(deleted), [entry for message in messages for entry in message.changelog], overwrite, kind,
             operation, dict(properties or {}), watermark, guard,
         )  # fmt: skip
-        earlier = self.find_committed()
-        if earlier is not None:
-            self._forget(messages, earlier)
-            return earlier
         try:
-            snapshot = self._commit(change)
+            snapshot, is_own = self._commit(change)
         except CommitOutcomeUnknown:
             raise
         except StorageError:
             self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
             raise
-        if snapshot is not None:
+        if snapshot is not None and is_own:
             self.notify(snapshot)
+        elif snapshot is not None:
+            self._forget(messages, snapshot)
         return snapshot
 
     def _check_covered(
@@ -154,15 +157,17 @@ class TableCommit:
                     f"replace ({overwrite.matching}). Filter the rows, or overwrite those partitions too."
                 )
 
-    def find_committed(self) -> Snapshot | None:
-        """The snapshot that this user and identifier made, if they did."""
+    def find_committed(self, latest: Snapshot | None = None) -> Snapshot | None:
+        """The snapshot that this user and identifier made, if they did: by `latest`, or by now."""
         if self._id.identifier == BATCH_COMMIT_IDENTIFIER:
             return None
         bound = self._id.not_before_ms
         newest_of_user: Snapshot | None = None
-        for snapshot in self._store.snapshots.backwards():
+        for snapshot in self._store.snapshots.backwards(latest):
             if bound is not None and snapshot.time_ms < bound - _CLOCK_SKEW_MS:
                 break
+            if (self._id.user, self._id.identifier) in commits_taken_over(snapshot):
+                return snapshot
             if snapshot.commit_user != self._id.user:
                 continue
             if snapshot.commit_identifier == self._id.identifier:
@@ -197,36 +202,34 @@ class TableCommit:
             except Exception:
                 _log.exception("%s: snapshot %s is committed, a listener failed", self._store.identifier, snapshot.id)
 
-    def _commit(self, change: "_Change") -> Snapshot | None:
+    def _commit(self, change: "_Change") -> tuple[Snapshot | None, bool]:
+        """The snapshot, and whether this call made it; an earlier one of the same id is not."""
         options = self._store.options
         deadline = self._store.clock.now_ms() + options.commit_timeout_ms
         attempt = 0
         while True:
             latest = self._store.snapshots.latest()
+            self._store.refuse_other_table()
+            # Only now: another process may commit under the same id until the newest snapshot is known.
+            earlier = self.find_committed(latest)
+            if earlier is not None:
+                return earlier, False
             refuse_closed(self._store, latest)
             made = _Attempt(self._store, self._id, change, latest)
             try:
                 snapshot = made.prepare()
                 if snapshot is None:
-                    return None
-                landed = self._create(snapshot)
-                if landed and not self._stands_on(latest):
-                    self._store.snapshots.delete(snapshot.id)
-                    raise CommitConflict(
-                        f"{self._store.identifier} was rolled back while snapshot {snapshot.id} was being committed: it is "
-                        "taken away again. Read the table, then repeat the write."
-                    )
+                    return None, True
+                landed = create_on_top(self._store, snapshot, latest)
             except CommitOutcomeUnknown:
                 raise
             except BaseException:
                 made.clean_up()
                 raise
             if landed:
-                return snapshot
+                made.refuse_lost_files(snapshot)
+                return snapshot, True
             made.clean_up()
-            earlier = self.find_committed()
-            if earlier is not None:
-                return earlier
             attempt += 1
             is_append = change.overwrite is None and not change.deleted
             if self._store.clock.now_ms() > deadline or (attempt > options.commit_max_retries and not is_append):
@@ -236,36 +239,6 @@ class TableCommit:
                 )
             longest = min(options.commit_max_retry_wait_ms, options.commit_min_retry_wait_ms * 2 ** min(attempt, 5))
             self._store.clock.sleep_ms(random.uniform(0, longest))
-
-    def _stands_on(self, base: Snapshot | None) -> bool:
-        """Whether the snapshot that a commit was put on is still part of the history."""
-        if base is None:
-            return True
-        try:
-            found = self._store.snapshots.find(base.id)
-            if found is None:
-                # Expired since, unless the history ends before it.
-                return (self._store.snapshots.earliest_id() or 0) > base.id
-        except OSError:
-            # The snapshot is there, and nothing says that it should not be.
-            return True
-        return (found.uuid, found.delta_manifest_list) == (base.uuid, base.delta_manifest_list)
-
-    def _create(self, snapshot: Snapshot) -> bool:
-        """Create the snapshot file. An answer that was lost is looked for."""
-        try:
-            return self._store.snapshots.create(snapshot)
-        except OSError as error:
-            try:
-                found = self._store.snapshots.find(snapshot.id)
-            except OSError:
-                found = None
-            if found is not None:
-                return found.uuid == snapshot.uuid
-            raise CommitOutcomeUnknown(
-                f"{self._store.identifier}: creating snapshot {snapshot.id} failed ({error}) and it cannot be told "
-                f"whether it landed. Look for a snapshot of user {self._id.user!r} before trying again."
-            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +251,7 @@ class _Change:
     operation: str | None
     properties: dict[str, str]
     watermark: int | None
-    guard: Callable[[], None] | None
+    guard: Guard | None
 
 
 class _Attempt:
@@ -289,6 +262,7 @@ class _Attempt:
         self._id = commit_id
         self._change = change
         self._latest = latest
+        self._begun_ms = store.clock.now_ms()
         self._unique = store.clock.unique_name()
         self._manifest_names: list[str] = []
         self._list_names: list[str] = []
@@ -297,7 +271,7 @@ class _Attempt:
         """Write all metadata but the snapshot; None if the change is empty."""
         store, change, latest = self._store, self._change, self._latest
         if change.guard is not None:
-            change.guard()
+            change.guard(latest)
         deletes = [entry.deleted() for entry in change.deleted]
         if change.overwrite is not None and latest is not None:
             deletes += [entry.deleted() for entry in self._live() if change.overwrite.covers(store, entry.partition)]
@@ -341,10 +315,25 @@ class _Attempt:
             changelog_record_count=sum(one.file.row_count for one in change.changelog) if change.changelog else None,
             watermark=max(watermarks) if watermarks else None,
             statistics=latest.statistics if latest and keeps_statistics else None,
-            properties=change.properties or None,
+            properties={**change.properties, **({FOLLOWS_PROPERTY: latest.identity} if latest else {})} or None,
             next_row_id=latest.next_row_id if latest else 0,
             operation=change.operation,
         )
+
+    def refuse_lost_files(self, snapshot: Snapshot) -> None:
+        """Raise CommitConflict, and take the commit back, if it took so long that its files were cleaned away."""
+        store, entries = self._store, self._change.added
+        if store.clock.now_ms() - self._begun_ms < _SAFE_MS:
+            return
+        paths = [f"{store.bucket_directory(one.place)}/{one.file.name}" for one in entries if not one.file.external_path]
+        paths += [store.paths.manifest(name) for name in self._list_names + self._manifest_names]
+        lost = [path for path in paths if not store.file_io.exists(path)]
+        if lost:
+            take_back(store, snapshot, self._latest)
+            raise CommitConflict(
+                f"{store.identifier}: the commit slept for so long that its files were taken for orphans ({lost[0]} is gone). "
+                "It is taken back. Write the rows again."
+            )
 
     def clean_up(self) -> None:
         """Delete the metadata of an attempt that did not become a snapshot."""

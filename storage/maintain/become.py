@@ -1,0 +1,73 @@
+"""Make a branch what a snapshot holds, of the same branch or another one: one commit on top, of files that are there already.
+
+It acts on the exact state that was judged: `Moved` says that somebody committed meanwhile.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ..errors import CommitConflict
+from ..metadata.live_files import live_files
+from ..metadata.manifest import ManifestEntry, Place
+from ..metadata.snapshot import OVERWRITE, Snapshot
+from ..metadata.table_store import TableStore
+from ..write.commit import CommitId, CommitListener, TableCommit
+from ..write.table_write import CommitMessage
+
+
+class Moved(CommitConflict):
+    """There is a newer snapshot than the one that was judged: judge again."""
+
+
+def become(
+    store: TableStore,
+    target: Sequence[ManifestEntry],
+    judged: Snapshot | None,
+    *,
+    operation: str,
+    commit_id: CommitId,
+    properties: Mapping[str, str],
+    listeners: Sequence[CommitListener] = (),
+    touches: Callable[[Place], bool] | None = None,
+    guard: Callable[[Snapshot | None], None] | None = None,
+) -> Snapshot | None:
+    """Commit, on top of the snapshot that was judged, what makes the live files those of `target`; None if they are.
+
+    `touches` leaves buckets out. `guard` is asked as well, before each try. Raises Moved if a snapshot came after the
+    judged one, CommitConflict if the commit cannot be.
+    """
+    live = live_entries(store, judged)
+    held, wanted = {entry.identity for entry in live}, {entry.identity for entry in target}
+    may_touch = touches or (lambda place: True)
+    added = [entry for entry in target if entry.identity not in held and may_touch(entry.place)]
+    deleted = [entry for entry in live if entry.identity not in wanted and may_touch(entry.place)]
+    return TableCommit(store, commit_id, listeners).commit(
+        # Without paths: the files are somebody else's too, and stay whatever happens here.
+        [CommitMessage(tuple(added))],
+        deleted=deleted,
+        kind=OVERWRITE,
+        operation=operation,
+        properties=properties,
+        guard=guard_of(judged, guard),
+    )
+
+
+def guard_of(
+    judged: Snapshot | None, guard: Callable[[Snapshot | None], None] | None = None
+) -> Callable[[Snapshot | None], None]:
+    """A guard that raises Moved unless the newest snapshot is the one that was judged, and then asks another."""
+
+    def refuse_moved(latest: Snapshot | None) -> None:
+        if (latest.identity if latest else None) != (judged.identity if judged else None):
+            raise Moved(
+                f"Snapshot {latest.id if latest else None} came after {judged.id if judged else None}, which was judged. "
+                "Nothing is done; ask again."
+            )
+        if guard is not None:
+            guard(latest)
+
+    return refuse_moved
+
+
+def live_entries(store: TableStore, snapshot: Snapshot | None) -> list[ManifestEntry]:
+    """The live files at a snapshot; none without one."""
+    return [] if snapshot is None else live_files(store.manifests_of(snapshot), store.manifests.read)

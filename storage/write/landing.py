@@ -1,0 +1,100 @@
+"""Put a snapshot on top of the history: the one step by which anything becomes visible.
+
+Its file is created if absent, and then the snapshot below it is looked for: numbers expire in ascending order, so that a
+number above one that is still there has never been used before. Follows `docs/protocols.md`, "Commit".
+"""
+
+from ..errors import CommitOutcomeUnknown
+from ..metadata.snapshot import Snapshot
+from ..metadata.table_store import TableStore
+
+# How often, and after what time, a file is looked for that an expiry is about to delete.
+_LOOKS, _WAIT_MS = 20, 250
+
+
+def create_on_top(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> bool:
+    """Commit a snapshot on top of `base`; False if another one came first, then nothing of it is left.
+
+    Raises NotFound if the table is another one by now, CommitOutcomeUnknown if the store gave no answer.
+    """
+    return _create(store, snapshot) and _stands(store, snapshot, base)
+
+
+def _create(store: TableStore, snapshot: Snapshot) -> bool:
+    """Create the snapshot file. An answer that was lost is looked for."""
+    try:
+        return store.snapshots.create(snapshot)
+    except OSError as error:
+        try:
+            there = store.snapshots.find(snapshot.id)
+        except OSError:
+            there = None
+        if there is not None:
+            return there.uuid == snapshot.uuid
+        raise CommitOutcomeUnknown(
+            f"{store.identifier}: creating snapshot {snapshot.id} failed ({error}) and it cannot be told whether it landed. "
+            f"Look for a snapshot of user {snapshot.commit_user!r} before trying again."
+        ) from error
+
+
+def _stands(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> bool:
+    """Whether a snapshot that was created is part of the history; if not, it is taken away again."""
+    snapshots = store.snapshots
+    try:
+        # On an object store one listing costs what this look costs, and says more.
+        if base is not None and store.file_io.is_local:
+            below = snapshots.find(base.id)
+            if below is not None and below.identity == base.identity:
+                return True
+        if not store.is_same_table():
+            snapshots.delete_if(snapshot)
+            store.refuse_other_table()
+        if _is_on_the_way_to_the_newest(store, snapshot):
+            return True
+        # Looked for last: numbers expire in ascending order, so that one that stands goes before the next one does.
+        if snapshots.find(snapshot.id) is None and _has_expired(store, snapshot):
+            return True
+        snapshots.delete_if(snapshot)
+        return False
+    except OSError as error:
+        raise CommitOutcomeUnknown(
+            f"{store.identifier}: snapshot {snapshot.id} was created, but whether it is part of the history cannot be told "
+            f"({error}). Look for a snapshot of user {snapshot.commit_user!r} before trying again."
+        ) from error
+
+
+def _has_expired(store: TableStore, snapshot: Snapshot) -> bool:
+    """Whether a snapshot that is gone has been part of the history. Locally nobody but its writer takes away another one.
+
+    On an object store an expiry may delete a number that it did not judge, but not the files.
+    """
+    if store.file_io.is_local:
+        return True
+    for _ in range(_LOOKS):
+        if not store.file_io.exists(store.paths.manifest(snapshot.delta_manifest_list)):
+            return True
+        store.clock.sleep_ms(_WAIT_MS)
+    raise CommitOutcomeUnknown(
+        f"{store.identifier}: snapshot {snapshot.id} was created and is gone, which an expiry may have done. Look for the rows "
+        f"of user {snapshot.commit_user!r} before trying again."
+    )
+
+
+def _is_on_the_way_to_the_newest(store: TableStore, snapshot: Snapshot) -> bool:
+    """Whether a snapshot is the newest, or the next one was put on top of it."""
+    if max(store.snapshots.listed_ids(), default=0) == snapshot.id:
+        return True
+    following = store.snapshots.find(snapshot.id + 1)
+    if following is None:
+        return False
+    if following.follows is not None:
+        return following.follows == snapshot.identity
+    # Another writer of the format does not say what it followed, but lists what it found.
+    manifests = store.manifests
+    listed = {manifest.name for manifest in manifests.read_list(following.base_manifest_list)}
+    if {manifest.name for manifest in manifests.read_list(snapshot.delta_manifest_list)} <= listed:
+        return True
+    raise CommitOutcomeUnknown(
+        f"{store.identifier}: snapshot {snapshot.id} was created, but another writer's snapshot {following.id} does not say "
+        f"whether it followed it. Look for the rows of user {snapshot.commit_user!r} before trying again."
+    )
