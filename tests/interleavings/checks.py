@@ -16,7 +16,7 @@ from tests.interleavings.operations import MINUTE, NEXT_DAY, SCHEMA, held, rows
 _SNAPSHOT = re.compile(r"(.+)/snapshot/snapshot-(\d+)")
 _METADATA = ("schema", "snapshot", "tag", "changelog", "consumer")
 _NAMED = ("MAIN-BRANCH", "ORIGIN", "FORMER-NAMES")
-_HOLD = "snapline-hold-"
+_RESERVED = "snapline-"
 Seen = dict[str, Any]
 
 
@@ -54,7 +54,7 @@ def _seen(name: str, branch: str, catalog: Catalog) -> Seen:
         "columns": [(field.name, str(field.type)) for field in schema.fields],
         "options": dict(schema.options),
         "rows": held(table),
-        "tags": {tag.name: held(table, tag.name) for tag in table.tags.list() if not tag.name.startswith(_HOLD)},
+        "tags": {tag.name: held(table, tag.name) for tag in table.tags.list() if not tag.name.startswith(_RESERVED)},
         "consumers": sorted(one.name for one in table.consumers.list()),
     }
 

@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -76,6 +76,7 @@ class Operation:
 
     `may_remain`: where it fails, its effect may be there, or come by `recover`. `repeat`: what another process does after
     this one has died; by default the same. `only_second`: it is several calls, between which others may come.
+    `once`: its commit has an id, so that it lands once, however often it is done.
     """
 
     name: str
@@ -85,10 +86,11 @@ class Operation:
     repeat: Act | None = None
     scenarios: tuple[str, ...] = (KEYED,)
     only_second: bool = False
+    once: bool = False
 
     def again(self) -> "Operation":
         """What another process does after this one has died."""
-        return Operation(self.name, self.repeat or self.act, self.sees, self.may_remain)
+        return replace(self, act=self.repeat or self.act)
 
 
 def orders(act: Callable[[Table], Any]) -> Act:
@@ -173,20 +175,20 @@ OPERATIONS = {
     one.name: one
     for one in [
         Operation("write", orders(lambda table: table.write(rows(7, v=7), commit_id=CommitId("job", 1, exact=True))),
-                  scenarios=SCENARIOS),
+                  scenarios=SCENARIOS, once=True),
         Operation("write elsewhere", orders(lambda table: table.write(rows(1, day=NEXT_DAY))), scenarios=(KEYED, HALF)),
         Operation("write without id", orders(lambda table: table.write(rows(2, v=17))), scenarios=(EXPIRING, TOLD)),
         Operation("several writes", _several_writes, only_second=True),
         Operation("writes and expiry", _writes_and_expiry, only_second=True, scenarios=SCENARIOS),
         Operation("write to fix", lambda catalog: catalog.table(f"{ORDERS}$branch_fix").write(rows(2, v=70))),
         Operation("stream write", orders(lambda table: table.write(rows(3, v=33), commit_id=CommitId("stream", 7))),
-                  scenarios=(KEYED, PLAIN, TOLD)),
+                  once=True, scenarios=(KEYED, PLAIN, TOLD)),
         Operation("overwrite", orders(lambda table: table.overwrite(rows(10, v=10), partition={"day": DAY})),
                   scenarios=(KEYED, PLAIN, TOLD)),
         Operation("delete", orders(lambda table: table.delete("v = 2")), scenarios=ROWS),
         Operation("update", orders(lambda table: table.update("id = 2", {"v": 500})), scenarios=ROWS),
         Operation("update other", orders(lambda table: table.update("id = 2", {"w": 600})), scenarios=ROWS),
-        Operation("merge into", orders(_merge_into), scenarios=ROWS),
+        Operation("merge into", orders(_merge_into), once=True, scenarios=ROWS),
         Operation("compact", orders(lambda table: table.compact()), scenarios=SCENARIOS),
         Operation("rescale", orders(lambda table: table.rescale(2)), may_remain=True),
         Operation("add column", orders(lambda table: table.alter(AddColumn("note", pa.string())) and None)),

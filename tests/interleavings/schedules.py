@@ -6,7 +6,7 @@ That reduction loses nothing, for the files that each step reads and writes are 
 """
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -266,8 +266,11 @@ def explained(
     numbers = iter(range(len(names)))
     orders = product(*(list(_orders([next(numbers) for _ in group])) for group in groups))
     for order in sorted((tuple(chain(*one)) for one in orders), key=len, reverse=True):
+        done = {names[one] for one in order}
+        if any(_is_twice(name, done) for name in done):
+            continue
         left_out = set(range(len(names))) - set(order)
-        if any(answer is not None and answer.kind == DONE for answer in (answers[one] for one in left_out)):
+        if any(_must_be_in(answers[one]) and not _is_twice(names[one], {*done, names[one]}) for one in left_out):
             continue
         said, state, _ = serial(place, tuple(names[one] for one in order))
         if state == seen and all(
@@ -275,6 +278,15 @@ def explained(
         ):
             return True
     return False
+
+
+def _must_be_in(answer: Answer | None) -> bool:
+    return answer is not None and answer.kind == DONE
+
+
+def _is_twice(name: str, done: Collection[str]) -> bool:
+    """Whether an operation is the repetition of one that is done, and that does nothing when it is repeated."""
+    return name.startswith("again ") and _operation(name).once and name.removeprefix("again ") in done
 
 
 def _orders(numbers: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -348,3 +360,11 @@ def names_in(scenario: str) -> list[str]:
 def firsts_in(scenario: str) -> list[str]:
     """Those of them that are stopped at each step."""
     return [name for name in names_in(scenario) if not OPERATIONS[name].only_second]
+
+
+def forget_all() -> None:
+    """Know nothing of what operations did before: the code has changed."""
+    for known in (start, steps_of, serial):
+        known.cache_clear()
+    _judgements.clear()
+    _answers.clear()
