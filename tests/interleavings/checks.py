@@ -70,6 +70,9 @@ def _gaps(table: Table) -> Iterator[str]:
             yield f"{branch.identifier} has snapshots {ids}"
         if ids and branch.store.snapshots.latest_id() != ids[-1]:
             yield f"{branch.identifier} takes {branch.store.snapshots.latest_id()} of {ids} for the newest"
+        for consumer in branch.consumers.list():
+            if ids and consumer.next_snapshot_id < ids[0]:
+                yield f"{branch.identifier}: consumer {consumer.name} waits for {consumer.next_snapshot_id} of {ids}"
 
 
 def _replayed(table: Table) -> Iterator[str]:

@@ -57,7 +57,8 @@ def prepare(catalog: Catalog, scenario: str) -> None:
         table.on_branch("fix").write(rows(2, 5, v=50))
     orders.on_branch("fix").overwrite(rows(2, 6, v=60))
     orders.branches.create("old", tag="first")
-    orders.consumers.reset("feed", 4)
+    if scenario != EXPIRING:
+        orders.consumers.reset("feed", 4)
     orders.expire(retain_last=3)
     if scenario == HALF:
         catalog.table(STOCK).store.file_io.process.before = _die_on_stock
@@ -118,7 +119,8 @@ def _merge_into(table: Table) -> Any:
 def _drop_and_create(catalog: Catalog) -> None:
     catalog.drop_table(ORDERS)
     made = catalog.create_table(ORDERS, SCHEMA, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 1})
-    made.write(rows(100))
+    for id_ in (100, 101, 102, 103):
+        made.write(rows(id_))
 
 
 def _follow(table: Table) -> list[tuple[Any, ...]]:
@@ -149,8 +151,11 @@ def _several_writes(catalog: Catalog) -> None:
 
 
 def _writes_and_expiry(catalog: Catalog) -> None:
+    """All that others may have seen expires: the consumer goes on as well."""
     _several_writes(catalog)
-    catalog.table(ORDERS).expire(retain_last=1)
+    table = catalog.table(ORDERS)
+    table.consumers.reset("feed", table.store.snapshots.latest_id() or 1)
+    table.expire(retain_last=1)
 
 
 def _view(catalog: Catalog) -> Any:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from storage import tags
 from storage.consumers import Consumers
 from storage.journal import Journal
-from storage.maintain import become, branch, expire, merge_branch, orphan_files, references, rollback, tagging
+from storage.maintain import become, branch, rollback
 from storage.metadata.consumer import Consumer
 from storage.metadata.snapshot import SnapshotFiles
 from storage.metadata.table_store import TableStore
-from storage.metadata.tag import TagFiles
 from storage.write import commit, landing
 from tests.interleavings.operations import HALF, KEYED, PLAIN
 from tests.interleavings.schedules import Place
@@ -38,21 +38,10 @@ def _instead(target: object, name: str, value: object) -> Patch:
     return lambda patch: patch.setattr(target, name, value)
 
 
-def _forget_other_table(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TableStore, "is_same_table", lambda self: True)
-    create = SnapshotFiles.create
-    patch.setattr(SnapshotFiles, "create", lambda self, snapshot: create(self, snapshot))
-
-
 def _create_tag_blindly(
     store: TableStore, name: str, snapshot: object, *, replace: bool = False, retained_ms: int | None = None
 ) -> object:
     return store.tags.create(name, snapshot, replace=replace, retained_ms=retained_ms, now_ms=0)  # type: ignore[arg-type]
-
-
-def _delete_blindly(self: TagFiles, tag: object) -> bool:
-    self._file_io.delete(self._paths.tag(tag.name))  # type: ignore[attr-defined]
-    return True
 
 
 def _without_hold(*_: object) -> object:
@@ -67,7 +56,7 @@ BUGS = [
     Bug("A1: a commit lands on a number that has expired", _instead(landing, "_stands", lambda *_: True),
         "write", "writes and expiry"),
     Bug("A2: a merge acts on another state than it judged",
-        _instead(become, "guard_of", lambda judged, guard=None: guard or (lambda latest: None)), "merge", "overwrite"),
+        _instead(become, "guard_of", lambda judged, guard=None: guard or (lambda latest: None)), "merge", "delete"),
     Bug("A3: two publications of a table are open at once", _instead(Journal, "refuse_open", lambda *_, **__: None),
         "publish", "publish"),
     Bug("A4: a rollback does not hold what it goes back to", _instead(rollback, "held", _without_hold),
@@ -75,15 +64,13 @@ BUGS = [
     Bug("A6: an expiry that has slept deletes what it did not judge",
         _instead(SnapshotFiles, "delete_if", lambda self, snapshot: self._file_io.delete(self._paths.snapshot(snapshot.id))),
         "expire", "drop and create"),
-    Bug("A6: a tag is deleted that names another snapshot by now", _instead(TagFiles, "delete_if", _delete_blindly),
-        "delete tag", "replace tag"),
     Bug("A7: a handle of a table that is gone is believed", _instead(TableStore, "is_same_table", lambda self: True),
         "write", "drop and create"),
-    Bug("A12: a tag of a snapshot that is expiring", _instead(tagging, "create_tag", _create_tag_blindly),
+    Bug("A12: a tag of a snapshot that is expiring", _instead(tags, "create_tag", _create_tag_blindly),
         "create tag", "expire"),
     Bug("A12: a branch of a snapshot that is expiring", _instead(branch, "held", _without_hold), "create branch", "expire"),
     Bug("A16: a commit id that is in the history lands again",
-        _instead(commit.TableCommit, "find_committed", lambda self, latest=None: None), "write", "read",
+        _instead(commit.TableCommit, "find_committed", lambda self, latest=None: None), "write", "writes and expiry",
         Place(PLAIN, is_local=True)),
     Bug("C1: a branch goes while a publication needs it", _instead(Journal, "refuse_open", lambda *_, **__: None),
         "read", "delete branch set", Place(HALF, is_local=True)),

@@ -323,8 +323,10 @@ class Outcome:
     violations: list[Violation]
 
 
-def explore(place: Place, first: str, second: str) -> Outcome:
-    """Every schedule of a pair that can differ from another."""
+def explore(place: Place, first: str, second: str, *, every_death: bool = LONG) -> Outcome:
+    """Every schedule of a pair that can differ from another; unless `every_death`, so many of those in which the first dies
+    that each run of the tests is short.
+    """
     steps = steps_of(place, first)
     outcome = Outcome(len(steps) + 1, 0, [])
     point: int | None = 0
@@ -332,7 +334,7 @@ def explore(place: Place, first: str, second: str) -> Outcome:
         done = run(Schedule(place, first, point, second))
         _note(outcome, Schedule(place, first, point, second), steps, done)
         dying = Schedule(place, first, point, second, dies=True)
-        if 0 < point < len(steps) and steps[point - 1].writes and _drawn(dying):
+        if 0 < point < len(steps) and steps[point - 1].writes and (every_death or _is_drawn(dying)):
             _note(outcome, dying, steps, run(dying))
         reads = {name for step in done.steps for name in step.reads}
         writes = {name for step in done.steps for name in step.writes}
@@ -341,9 +343,8 @@ def explore(place: Place, first: str, second: str) -> Outcome:
     return outcome
 
 
-def _drawn(schedule: Schedule) -> bool:
-    """Whether a death is tried in this run: so many of them that each run is short, and all in `make test-long`."""
-    return LONG or zlib.crc32(str(schedule).encode()) % _DEATHS == 0
+def _is_drawn(schedule: Schedule) -> bool:
+    return zlib.crc32(str(schedule).encode()) % _DEATHS == 0
 
 
 def _note(outcome: Outcome, schedule: Schedule, steps: Sequence[Step], done: Run) -> None:

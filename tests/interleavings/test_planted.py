@@ -11,7 +11,7 @@ def test_a_known_bug_is_found(monkeypatch: pytest.MonkeyPatch, bug: Bug) -> None
     bug.patch(monkeypatch)
     forget_all()
     try:
-        violations = explore(bug.place, bug.first, bug.second).violations
+        violations = explore(bug.place, bug.first, bug.second, every_death=True).violations
     finally:
         forget_all()
     assert violations
