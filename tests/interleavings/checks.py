@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from storage import Catalog, CommitConflict, StorageError, Table
+from storage import Catalog, StorageError, Table
 from storage.maintain.references import needed_files
 from tests.interleavings.memory_files import Files
 from tests.interleavings.operations import MINUTE, NEXT_DAY, SCHEMA, held, rows
@@ -26,7 +26,7 @@ def settle(catalog: Catalog) -> None:
         try:
             catalog.recover(**insist)
             return
-        except CommitConflict as error:
+        except StorageError as error:
             refusal = error
     raise refusal
 
