@@ -15,9 +15,10 @@ from .entities import (
 )
 from .forget import forget
 from .graph import Direction, Edge, LineageGraph, neighbour_tables, trace
+from .guarded_store import GuardedStore, LineageUnavailable, stopping_nobody
 from .questions import AncestryDifference, Lag, aligned, ancestry_difference, freshness, impact
 from .recorder import RUN_PROPERTY, LineageRecorder, rebuild, reconcile
-from .store import LineageStore, open_lineage_store
+from .store import LineageStore, UnreachableStore, open_lineage_store
 
 __all__ = [
     "RUN_PROPERTY",
@@ -25,14 +26,17 @@ __all__ = [
     "ColumnLineage",
     "Direction",
     "Edge",
+    "GuardedStore",
     "JobStartup",
     "Lag",
     "LineageGraph",
     "LineageRecorder",
     "LineageStore",
+    "LineageUnavailable",
     "SnapshotLineage",
     "SourceColumn",
     "TableLineage",
+    "UnreachableStore",
     "aligned",
     "ancestry_difference",
     "columns_of",
@@ -49,6 +53,7 @@ __all__ = [
     "rows",
     "sources_of",
     "sources_property",
+    "stopping_nobody",
     "text_tree",
     "trace",
     "was_replaced",

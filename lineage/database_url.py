@@ -4,16 +4,13 @@ from collections.abc import Mapping
 from urllib.parse import parse_qs, urlsplit
 
 from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
 
 from storage import InvalidRequest, Unsupported
 
+from .jdbc_url import DIALECTS, kind_of, named
+
 DEFAULT_DATABASE = "paimon"
-_DRIVERS = {
-    "postgresql": "postgresql+psycopg",
-    "mysql": "mysql+pymysql",
-    "mariadb": "mysql+pymysql",
-    "sqlite": "sqlite",
-}
 # Java's drivers are told by these to encrypt; to leave them unheard would send rows in the clear.
 _MYSQL_ENCRYPTION = ("useSSL", "sslMode", "requireSSL")
 _NO_ENCRYPTION = ("false", "disabled", "disable", "preferred")
@@ -25,21 +22,18 @@ def database_url(options: Mapping[str, str]) -> URL:
     `jdbc.driver` is not needed: the URL tells. User, password and `sslmode` may also stand in the URL; parameters of
     Java's drivers that have no meaning here are passed over. Raises InvalidRequest for what is not understood.
     """
-    text = options.get("jdbc.url", "")
-    if not text:
-        raise InvalidRequest("Lineage needs a database: set 'jdbc.url', for example jdbc:sqlite:/data/lineage.db.")
-    text = text.removeprefix("jdbc:")
-    kind = text.split(":", 1)[0].split("+")[0]
-    if kind not in _DRIVERS:
-        raise InvalidRequest(
-            f"'jdbc.url' = {options['jdbc.url']!r}: databases of kind {kind!r} are not supported. "
-            f"Supported: {', '.join(sorted(_DRIVERS))}."
-        )
+    kind = kind_of(options)
+    text = options["jdbc.url"].removeprefix("jdbc:")
     if kind == "sqlite":
         return URL.create("sqlite", database=text.removeprefix("sqlite:").removeprefix("//"))
     parts = urlsplit(text)
     parameters = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-    url = make_url(text.split("?")[0]).set(drivername=_DRIVERS[kind])
+    try:
+        url = make_url(text.split("?")[0]).set(drivername=DIALECTS[kind][0])
+    except (ArgumentError, ValueError):
+        raise InvalidRequest(
+            f"'jdbc.url' = {named(options['jdbc.url'])!r} cannot be read: write jdbc:{kind}://host:port/database."
+        ) from None
     return url.set(
         database=parts.path.strip("/") or options.get("jdbc.database", DEFAULT_DATABASE),
         username=options.get("jdbc.username", parameters.get("user", url.username)),

@@ -1,10 +1,12 @@
 """What writes lineage down: a listener of commits, and the reading of tables for what no listener was there to hear."""
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from storage import Catalog, Identifier, Snapshot, SnapshotRef, Table
+from storage import Catalog, Identifier, Snapshot, SnapshotRef, StorageError, Table
 
 from .entities import (
     ColumnLineage,
@@ -19,8 +21,10 @@ from .entities import (
     replaced_branch,
     sources_of,
 )
+from .guarded_store import LineageUnavailable, stopping_nobody
 from .store import LineageStore
 
+_log = logging.getLogger(__name__)
 # The property that names the Dagster run of a commit; what a run read first is what it began with.
 RUN_PROPERTY = "snapline.run"
 
@@ -50,7 +54,10 @@ class Commit:
 
 
 class LineageRecorder:
-    """Listens to the commits of one catalog. `stores` are the lineage stores by catalog name: sources may lie in others."""
+    """Listens to the commits of one catalog. `stores` are the lineage stores by catalog name: sources may lie in others.
+
+    A store that is unavailable is passed over in whatever is done for a writer.
+    """
 
     def __init__(self, catalog: str, stores: Mapping[str, LineageStore], *, tables: bool, snapshots: bool) -> None:
         self._catalog = catalog
@@ -69,12 +76,18 @@ class LineageRecorder:
 
     def notify_commit_complete(self, identifier: Identifier, snapshot: Snapshot) -> None:
         """Record a visible commit. Compactions change no rows and have no lineage."""
-        self.record([self.commit_of(identifier, snapshot)] if snapshot.changes_rows else [])
+        if not snapshot.changes_rows:
+            return
+        try:
+            with stopping_nobody():
+                self.record([self.commit_of(identifier, snapshot)])
+        except StorageError as error:
+            _log.warning("The lineage of snapshot %s of %s cannot be kept: %s", snapshot.id, identifier, error)
 
     def notify_table_renamed(self, identifier: Identifier, new: Identifier) -> None:
         """What was recorded about a table is about the same table under its new name."""
-        old = (identifier.database, identifier.table)
-        self.store.rename_table(old, (new.database, new.table))
+        with stopping_nobody():
+            self.store.rename_table((identifier.database, identifier.table), (new.database, new.table))
 
     def commit_of(self, identifier: Identifier, snapshot: Snapshot) -> Commit:
         """What a snapshot says of itself."""
@@ -85,22 +98,32 @@ class LineageRecorder:
     def record(self, commits: Sequence[Commit]) -> None:
         """Record commits, all sources before the first sink: a sink without its sources would be an answer that leaves
         something out.
+
+        Raises LineageUnavailable, having told all other stores, if one cannot be told.
         """
+        told = _Told()
         if self._tables:
-            self._record_tables(commits)
-        if not self._snapshots or not commits:
-            return
-        for commit in commits:
-            self.store.set_apart(commit.row(commit.sink))
+            self._record_tables(commits, told)
+        if self._snapshots and commits:
+            self._record_snapshots(commits, told)
+        told.raise_failure()
+
+    def _record_snapshots(self, commits: Sequence[Commit], told: "_Told") -> None:
+        with told.apart():
+            for commit in commits:
+                self.store.set_apart(commit.row(commit.sink))
         made = {_number(commit.sink): commit.sink.time_ms for commit in commits}
-        rows: dict[str, list[SnapshotLineage]] = {}
-        for commit in commits:
-            for source in commit.sources:
-                if source.catalog in self._stores:
-                    rows.setdefault(source.catalog, []).append(commit.row(self._told_apart(source, made)))
-        for catalog, found in rows.items():
-            self._stores[catalog].store_snapshots("source", found)
-        self.store.store_snapshots("sink", [commit.row(commit.sink) for commit in commits])
+        for catalog in sorted({source.catalog for commit in commits for source in commit.sources} & set(self._stores)):
+            with told.apart():
+                rows = [
+                    commit.row(self._told_apart(source, made))
+                    for commit in commits
+                    for source in commit.sources
+                    if source.catalog == catalog
+                ]
+                self._stores[catalog].store_snapshots("source", rows)
+        with told.apart():
+            self.store.store_snapshots("sink", [commit.row(commit.sink) for commit in commits])
 
     def _told_apart(self, source: SnapshotRef, made: Mapping[tuple[object, ...], int | None]) -> SnapshotRef:
         """A source by its own name, also when its number has since been given to another snapshot."""
@@ -120,7 +143,7 @@ class LineageRecorder:
         branch = replaced_branch(source.branch, moment)
         return SnapshotRef(source.catalog, source.database, source.table, branch, source.snapshot_id, source.time_ms)
 
-    def _record_tables(self, commits: Sequence[Commit]) -> None:
+    def _record_tables(self, commits: Sequence[Commit], told: "_Told") -> None:
         """Tables and columns of jobs, with the time of the first commit that used them."""
         first: dict[tuple[str, Side, str, str, str, str], datetime] = {}
         columns: list[ColumnLineage] = []
@@ -142,38 +165,75 @@ class LineageRecorder:
                 continue
             store = self._stores[catalog]
             place = {"job": job, "database": database, "table": table, "branch": branch}
-            # When a job was built its tables were recorded in advance; its first commit is what can be told again.
-            new = self._snapshots and not store.has_snapshots(side, **place)
-            store.store_tables(side, [TableLineage(job, database, table, branch, moment)], replace=new)
-        self.store.store_columns(columns)
+            with told.apart():
+                # When a job was built its tables were recorded in advance; its first commit is what can be told again.
+                new = self._snapshots and not store.has_snapshots(side, **place)
+                store.store_tables(side, [TableLineage(job, database, table, branch, moment)], replace=new)
+        with told.apart():
+            self.store.store_columns(columns)
+
+    @contextmanager
+    def job(self, job: str, sources: Iterable[SnapshotRef], sinks: Iterable[SnapshotRef]) -> Iterator[None]:
+        """While a job makes its commit: its tables are recorded, and forgotten if it is new and fails."""
+        known = True
+        with stopping_nobody():
+            known = bool(self.store.tables("sink", job=job))
+        self.record_job(job, sources, sinks)
+        try:
+            yield
+        except BaseException:
+            if not known:
+                # A job that never committed has no lineage.
+                with stopping_nobody():
+                    self.store.delete_tables(job)
+            raise
 
     def record_job(self, job: str, sources: Iterable[SnapshotRef], sinks: Iterable[SnapshotRef]) -> None:
         """Record the tables that a job reads and writes, before it has committed."""
         if not self._tables:
             return
         now = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
-        both: list[tuple[Side, list[SnapshotRef]]] = [("source", list(sources)), ("sink", list(sinks))]
+        both: list[tuple[Side, Iterable[SnapshotRef]]] = [("source", sources), ("sink", sinks)]
         for side, refs in both:
-            for catalog, store in self._stores.items():
-                rows = [
-                    TableLineage(job, one.database, one.table, one.branch, now)
-                    for one in refs
-                    if one.catalog == catalog
-                ]
-                store.store_tables(side, rows)
+            for store, listed in self._by_store(refs):
+                rows = [TableLineage(job, one.database, one.table, one.branch, now) for one in listed]
+                with stopping_nobody():
+                    store.store_tables(side, rows)
 
     def record_startup(self, job: str, refs: Iterable[SnapshotRef], *, anew: bool = False) -> None:
         """Record the versions that a job begins with; what it began with before stays, unless it begins anew."""
-        listed = list(refs)
-        for catalog, store in self._stores.items():
-            rows = [
-                JobStartup(job, one.database, one.table, one.branch, one.snapshot_id)
-                for one in listed
-                if one.catalog == catalog
-            ]
-            if anew and rows:
-                store.delete_startups(job)
-            store.store_startups(rows)
+        for store, listed in self._by_store(refs):
+            with stopping_nobody():
+                if anew:
+                    store.delete_startups(job)
+                store.store_startups(
+                    [JobStartup(job, one.database, one.table, one.branch, one.snapshot_id) for one in listed]
+                )
+
+    def _by_store(self, refs: Iterable[SnapshotRef]) -> Iterator[tuple[LineageStore, list[SnapshotRef]]]:
+        """The stores of the catalogs that snapshots lie in; no other is touched."""
+        by_catalog: dict[str, list[SnapshotRef]] = {}
+        for ref in refs:
+            by_catalog.setdefault(ref.catalog, []).append(ref)
+        return ((self._stores[catalog], found) for catalog, found in by_catalog.items() if catalog in self._stores)
+
+
+class _Told:
+    """Stores are told one by one; the failure of one is kept until all others have been told."""
+
+    def __init__(self) -> None:
+        self._failure: LineageUnavailable | None = None
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        try:
+            yield
+        except LineageUnavailable as error:
+            self._failure = self._failure or error
+
+    def raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
 
 def _number(ref: SnapshotRef) -> tuple[object, ...]:
@@ -188,22 +248,28 @@ def _sides(commit: Commit) -> Iterator[tuple[Side, Sequence[SnapshotRef]]]:
 def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
     """Record every snapshot of every table and branch again; returns how many were looked at.
 
-    What is there already stays as it is, so this both recreates a lost database and fills in what a crash left out.
+    What is there already stays as it is, so this both recreates a lost database and fills in what a crash left out. Raises
+    LineageUnavailable, having told all other stores, if one cannot be told.
     Sources that have been renamed since are recorded under the names that they have now.
     """
     names = _Names(catalog)
     commits: list[Commit] = []
-    count = 0
+    read: list[tuple[Table, list[Snapshot]]] = []
     for name in catalog.tables():
         table = catalog.table(name)
         for one in [table, *(table.on_branch(branch) for branch in table.branches.names())]:
             snapshots = list(one.store.snapshots.all())
             commits += _commits(one, snapshots, recorder, names)
-            count += len(snapshots)
-            _remember(one, snapshots, recorder)
-    recorder.record(commits)
-    _record_startups(commits, recorder)
-    return count
+            read.append((one, snapshots))
+    told = _Told()
+    with told.apart():
+        recorder.record(commits)
+    with told.apart():
+        _record_startups(commits, recorder)
+    told.raise_failure()
+    for one, snapshots in read:
+        _remember(one, snapshots, recorder)
+    return sum(len(snapshots) for _, snapshots in read)
 
 
 def reconcile(table: Table, recorder: LineageRecorder, catalog: Catalog) -> int:
@@ -217,6 +283,9 @@ def reconcile(table: Table, recorder: LineageRecorder, catalog: Catalog) -> int:
         return 0
     one = table.identifier
     known = recorder.store.reconciled(database=one.database, table=one.table, branch=one.branch)
+    if not known:
+        _tell_renamed(one, recorder, catalog)
+        known = recorder.store.reconciled(database=one.database, table=one.table, branch=one.branch)
     start = snapshots.earliest_id() or latest
     if known:
         last = snapshots.find(known[0].snapshot_id)
@@ -228,6 +297,23 @@ def reconcile(table: Table, recorder: LineageRecorder, catalog: Catalog) -> int:
     recorder.record(_commits(table, found, recorder, _Names(catalog)))
     _remember(table, found, recorder)
     return len(found)
+
+
+def _tell_renamed(identifier: Identifier, recorder: LineageRecorder, catalog: Catalog) -> None:
+    """Say again under which name a table is found, if the store could not be told when it was renamed.
+
+    What is known under the old name may also be about a table that was made, and dropped, since: then it stays.
+    """
+    store = recorder.store
+    if store.reconciled(database=identifier.database, table=identifier.table):
+        return
+    for former in catalog.former_names(identifier.full_name):
+        old, until = Identifier.parse(former.name), moment_of_ms(former.until_ms)
+        place = {"database": old.database, "table": old.table}
+        times = [row.create_time for row in store.tables("sink", **place)]
+        times += [row.create_time for row in store.snapshots("sink", **place)]
+        if times and max(times) <= until and not catalog.exists(former.name):
+            store.rename_table((old.database, old.table), (identifier.database, identifier.table))
 
 
 def _commits(table: Table, snapshots: Iterable[Snapshot], recorder: LineageRecorder, names: "_Names") -> list[Commit]:

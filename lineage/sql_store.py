@@ -1,6 +1,7 @@
 """Lineage in a SQL database, through SQLAlchemy: SQLite embedded, PostgreSQL and MySQL by URL."""
 
 import hashlib
+import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
@@ -9,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Engine, Table, create_engine, delete, event, select, text, update
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
 
 from storage import InvalidRequest
@@ -26,13 +27,18 @@ from .entities import (
     replaced_branch,
 )
 from .migrations import upgrade
-from .store import LineageStore
+from .store import LineageStore, UnreachableStore, UnreadableStore
 
 _TABLES: dict[Side, Table] = {"source": schema.source_job_lineage, "sink": schema.sink_job_lineage}
 _SNAPSHOTS: dict[Side, Table] = {"source": schema.source_snapshot_lineage, "sink": schema.sink_snapshot_lineage}
-# SQLite waits this long for another process that writes.
-_BUSY_TIMEOUT_SECONDS = 60
-_EXTRAS = {"postgresql": "postgres", "mysql": "mysql"}
+# SQLite waits this long for another process that writes: longer than any of ours takes, with many of them about.
+_BUSY_TIMEOUT_SECONDS = 30
+# What SQLite says of a file that is damaged, or no database at all.
+_UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+# What is raised while a connection is prepared comes as it is, the rest from SQLAlchemy.
+_ERRORS = (DBAPIError, sqlite3.Error)
+# A server that does not answer is away.
+_CONNECT_TIMEOUT_SECONDS = 10
 
 
 def open_sql_store(options: Mapping[str, str]) -> LineageStore:
@@ -47,12 +53,9 @@ class SqlLineageStore(LineageStore):
         self._engine = _engine(url)
         try:
             self._open(url)
-        except OperationalError as error:
+        except _ERRORS as error:
             self.close()
-            raise InvalidRequest(
-                f"The lineage database {url.render_as_string()} cannot be opened: {error.orig}. Check 'jdbc.url', and that "
-                f"{'the directory exists and may be written' if url.get_backend_name() == 'sqlite' else 'the server runs'}."
-            ) from None
+            raise _failure(url, error) from None
         except BaseException:
             self.close()
             raise
@@ -123,9 +126,10 @@ class SqlLineageStore(LineageStore):
         return self._delete([schema.job_startup], {"job": job})
 
     def rename_table(self, name: tuple[str, str], new: tuple[str, str]) -> None:
-        own = (*_TABLES.values(), *_SNAPSHOTS.values(), schema.job_startup, schema.reconciled)
         with self._engine.begin() as connection:
-            for table in own:
+            for table in (*_TABLES.values(), schema.job_startup, schema.reconciled):
+                _make_room(connection, table, name, new)
+            for table in (*_TABLES.values(), *_SNAPSHOTS.values(), schema.job_startup, schema.reconciled):
                 _rename(connection, table, "database", "table", name, new)
             for prefix in ("", "source_"):
                 _rename(connection, schema.column_lineage, f"{prefix}database", f"{prefix}table", name, new)
@@ -144,6 +148,20 @@ class SqlLineageStore(LineageStore):
                     branch = replaced_branch(snapshot.branch, moment)
                     connection.execute(update(table).where(same, table.c.snapshot_time == moment).values(branch=branch))
             connection.commit()
+
+    def check(self) -> None:
+        if self._engine.dialect.name != "sqlite":
+            return
+        url = self._engine.url
+        try:
+            with self._engine.connect() as connection:
+                found = connection.execute(text("PRAGMA integrity_check(1)")).scalar()
+                for table in schema.metadata.sorted_tables:
+                    connection.execute(select(table).limit(1)).first()
+        except _ERRORS as error:
+            raise _failure(url, error, unreadable=(*_UNREADABLE, sqlite3.SQLITE_ERROR)) from None
+        if found != "ok":
+            raise UnreadableStore(f"The lineage database {url.render_as_string()} is damaged: {found}", _file(url))
 
     def close(self) -> None:
         self._engine.dispose()
@@ -216,15 +234,35 @@ def _rename(
     connection.execute(update(table).where(same).values({database: new[0], name: new[1]}))
 
 
+def _make_room(connection: Connection, table: Table, name: tuple[str, str], new: tuple[str, str]) -> None:
+    """Delete the rows under a new name whose places those of the old name take: they are of a table that was dropped, or
+    of this one, written before its renaming could be told.
+    """
+    own = [column for column in table.primary_key if column.name not in ("database", "table")]
+    for row in connection.execute(select(*own).where(table.c.database == name[0], table.c.table == name[1])).fetchall():
+        same = [column == value for column, value in zip(own, row, strict=True)]
+        connection.execute(delete(table).where(table.c.database == new[0], table.c.table == new[1], *same))
+
+
+def _file(url: URL) -> str:
+    return url.database or ""
+
+
+def _failure(url: URL, error: Exception, unreadable: Sequence[int] = _UNREADABLE) -> UnreachableStore:
+    """What a driver's error means, and what to do."""
+    cause = getattr(error, "orig", None) or error
+    said = f"The lineage database {url.render_as_string()} cannot be opened: {' '.join(str(cause).split())}."
+    if url.get_backend_name() != "sqlite":
+        return UnreachableStore(f"{said} Check 'jdbc.url', and that the server runs.")
+    # The lowest byte is the kind of the error.
+    if getattr(cause, "sqlite_errorcode", 0) & 0xFF in unreadable:
+        return UnreadableStore(said, _file(url))
+    return UnreachableStore(f"{said} Check 'jdbc.url', and that the directory exists and may be written.")
+
+
 def _engine(url: URL) -> Engine:
-    backend = url.get_backend_name()
-    if backend != "sqlite":
-        try:
-            return create_engine(url, pool_pre_ping=True)
-        except ModuleNotFoundError as error:
-            raise InvalidRequest(
-                f"A lineage database of kind {backend} needs the package {error.name}: install the extra {_EXTRAS[backend]!r}."
-            ) from None
+    if url.get_backend_name() != "sqlite":
+        return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": _CONNECT_TIMEOUT_SECONDS})
     # A connection of its own for each use: they may come from any thread, and a fork must not share one.
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": _BUSY_TIMEOUT_SECONDS})
 
@@ -232,8 +270,13 @@ def _engine(url: URL) -> Engine:
     def prepare(connection: Any, _: Any) -> None:
         # Transactions begin where we say, not where the driver thinks that a statement needs one.
         connection.isolation_level = None
-        # With a write-ahead log readers and the writer do not wait for each other.
-        connection.execute("PRAGMA journal_mode = WAL")
+        try:
+            # With a write-ahead log readers and the writer do not wait for each other.
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            # What cannot be written may be read.
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+                raise
         connection.execute("PRAGMA synchronous = NORMAL")
 
     @event.listens_for(engine, "begin")

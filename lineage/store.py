@@ -7,14 +7,27 @@ among the entry points of the group `snapline.lineage_stores`: a function from o
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from storage import InvalidRequest
 
 from .entities import ColumnLineage, JobStartup, Reconciled, Side, SnapshotLineage, TableLineage
+from .jdbc_url import kind_of
 
 ENTRY_POINT_GROUP = "snapline.lineage_stores"
+
+
+class UnreachableStore(InvalidRequest):
+    """What the options lead to does not answer; the options themselves may be right."""
+
+
+class UnreadableStore(UnreachableStore):
+    """What is kept cannot be read, and has to be replaced. `path`: the file."""
+
+    def __init__(self, message: str, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class LineageStore(ABC):
@@ -92,9 +105,29 @@ class LineageStore(ABC):
     def close(self) -> None:
         """Release connections."""
 
+    def check(self) -> None:
+        """Look at all that is kept. Raises UnreadableStore if it is in a file that has to be replaced."""
+        return
+
 
 def open_lineage_store(options: Mapping[str, str]) -> LineageStore:
-    """The store that catalog options ask for. Raises InvalidRequest, listing what is installed, if there is none."""
+    """The store that catalog options ask for. Raises InvalidRequest, listing what is installed, if there is none;
+    UnreachableStore if it does not answer.
+    """
+    store = _factory(options).load()(options)
+    assert isinstance(store, LineageStore)
+    return store
+
+
+def check_lineage_options(options: Mapping[str, str]) -> None:
+    """Raise InvalidRequest if there can be no store of these options. None is opened."""
+    if options.get("lineage-meta", "jdbc") == "jdbc":
+        kind_of(options)
+    else:
+        _factory(options)
+
+
+def _factory(options: Mapping[str, str]) -> EntryPoint:
     identifier = options.get("lineage-meta", "jdbc")
     factories = {one.name: one for one in entry_points(group=ENTRY_POINT_GROUP)}
     if identifier not in factories:
@@ -102,6 +135,4 @@ def open_lineage_store(options: Mapping[str, str]) -> LineageStore:
             f"Catalog option 'lineage-meta' = {identifier!r}: no such lineage store is installed. "
             f"Installed: {', '.join(sorted(factories)) or 'none'}."
         )
-    store = factories[identifier].load()(options)
-    assert isinstance(store, LineageStore)
-    return store
+    return factories[identifier]

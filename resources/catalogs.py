@@ -11,11 +11,14 @@
 """
 
 import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from storage import AlreadyExists, Catalog, InvalidRequest, NotFound
+from lineage import UnreachableStore, open_lineage_store
+from storage import AlreadyExists, Catalog, InvalidRequest, NotFound, StorageError
 
+_log = logging.getLogger(__name__)
 _TYPES = ("paimon", "table-store", "snapline")
 _STORAGE = "storage."
 
@@ -55,7 +58,19 @@ class CatalogRegistry:
         if not options.get("warehouse"):
             raise InvalidRequest(f"Catalog {name!r} needs a 'warehouse': the path or URL of its tables.")
         open_catalog(name, options)
+        self._check_lineage(name, options)
         self._write({**known, name: dict(options)})
+
+    def _check_lineage(self, name: str, options: Mapping[str, str]) -> None:
+        """Open the lineage store once. That it does not answer is said, and no reason to refuse the catalog."""
+        try:
+            open_lineage_store(self._lineage_options(name, options)).close()
+        except UnreachableStore as error:
+            _log.warning("Catalog %r: %s", name, error)
+        except StorageError as error:
+            raise InvalidRequest(f"Catalog {name!r}: {error}") from None
+        except Exception as error:
+            _log.warning("The lineage store of catalog %r cannot be opened: %s", name, error)
 
     def drop(self, name: str, *, if_exists: bool = False) -> None:
         """Forget a catalog; its warehouse stays. Raises NotFound."""
@@ -68,12 +83,11 @@ class CatalogRegistry:
 
     def lineage_options(self, name: str) -> dict[str, str]:
         """What the lineage store of a catalog is opened with."""
-        options = self.get(name)
+        return self._lineage_options(name, self.get(name))
+
+    def _lineage_options(self, name: str, options: Mapping[str, str]) -> dict[str, str]:
         defaults = {"lineage-meta": "jdbc", "jdbc.url": f"jdbc:sqlite:{self._home / f'lineage-{name}.db'}"}
-        return {
-            **defaults,
-            **{key: value for key, value in options.items() if key.startswith(("lineage-meta", "jdbc."))},
-        }
+        return {**defaults, **{key: value for key, value in options.items() if not key.startswith(_STORAGE)}}
 
     def _write(self, known: Mapping[str, Mapping[str, str]]) -> None:
         draft = self._file.with_suffix(".tmp")

@@ -14,14 +14,14 @@ from typing import Any, NoReturn
 import click
 from rich.progress import Progress
 
-from lineage import dot, mermaid, rebuild, rows, text_tree, trace
-from storage import BATCH_COMMIT_IDENTIFIER, InvalidRequest, StorageError, Table
+from lineage import LineageUnavailable, dot, mermaid, rows, sources_of, text_tree, trace
+from storage import BATCH_COMMIT_IDENTIFIER, FailedWork, InvalidRequest, StorageError, Table
 
 from .parameters import Duration, OrderedGroup, Timestamp, partition_values
 from .quick_reads import run_query
 from .recovery.commands import recovery
 from .rendering import FORMATS, console, print_rows, rendered_table, rolled_back, size_text
-from .session import Session
+from .session import CATALOG_NAME, Session
 
 
 @click.group(cls=OrderedGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -143,13 +143,19 @@ def describe(session: Session, table: str, partition: Sequence[str]) -> None:
 def snapshots(session: Session, table: str) -> None:
     """List the snapshots of a table, newest first, with the job and barrier that made them."""
     one = session.table(table)
-    session.reconcile_all()
+    try:
+        stores = session.stores_to_ask(CATALOG_NAME)
+    except LineageUnavailable as error:
+        # What a snapshot itself says of its sources is as good, but for tables renamed since.
+        click.echo(f"Warning: {error}", err=True)
+        stores = None
     found = []
     for snapshot in one.store.snapshots.backwards():
         barrier = "" if snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER else str(snapshot.commit_identifier)
         ref = one.ref(snapshot.id)
         assert ref is not None
-        sources = ", ".join(map(str, trace(session.lineage_stores, ref, "up", hops=1).snapshots))
+        made_from = sources_of(snapshot) if stores is None else trace(stores, ref, "up", hops=1).snapshots
+        sources = ", ".join(map(str, made_from))
         found.append(
             (snapshot.id, _time(snapshot), snapshot.commit_kind, snapshot.delta_record_count,
              snapshot.total_record_count, snapshot.commit_user, barrier, sources)
@@ -516,11 +522,19 @@ def remove_orphan_files(session: Session, table: str, older_than: timedelta, dry
 @click.option("--deep", is_flag=True, help="Read the data files as well.")
 @click.pass_obj
 def check(session: Session, table: str, deep: bool) -> None:
-    """Walk all snapshots, tags and branches of a table and report whatever is broken. Exit code 1 if anything is."""
+    """Walk all snapshots, tags and branches of a table and report whatever is broken, and what has failed after
+    commits. Exit code 1 if there is any of either.
+    """
     broken = session.table(table).check(deep=deep)
     for one in broken:
         click.echo(one)
-    click.echo(f"{table} is sound." if not broken else f"{len(broken)} invariants of {table} are broken.")
+    failed = sum(isinstance(one, FailedWork) for one in broken)
+    if len(broken) > failed:
+        click.echo(f"{len(broken) - failed} invariants of {table} are broken.")
+    else:
+        click.echo(
+            f"{table} is sound." if not failed else f"{table} is sound; {failed} kinds of work on it have failed."
+        )
     sys.exit(1 if broken else 0)
 
 
@@ -564,8 +578,9 @@ def lineage(
     Snapshots that cannot be read any more are marked: expired, taken back, replaced, dropped.
     """
     if target == "rebuild":
-        names = session.catalog_names()
-        count = sum(rebuild(session.catalog_of(one), session.recorder_of(one)) for one in names)
+        count, replaced = session.rebuild_lineage()
+        for file in replaced:
+            click.echo(f"A lineage database that could not be read was replaced. It lies in {file} now.")
         click.echo(f"Read the lineage of {count} snapshots off the tables.")
         return
     if of_tables:
@@ -729,6 +744,9 @@ def main() -> NoReturn:
         # Whoever read the output has read enough.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        # Of the machine: a home directory that cannot be written, a full disk.
+        _fail(str(error))
     sys.exit(code if isinstance(code, int) else 0)
 
 

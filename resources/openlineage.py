@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lineage import SnapshotLineage, columns_of
+from lineage import LineageStore, SnapshotLineage, columns_of
 from storage import InvalidRequest, NotFound, SnapshotRef
 
 from .session import Session
@@ -40,14 +40,15 @@ def export(
 ) -> Exported:
     """Send every barrier whose commit was made after `since` (UTC, without time zone), oldest first; all of them without.
 
-    Raises what the transport raises: what was sent before then can be sent again.
+    Raises what the transport raises: what was sent before then can be sent again. So it is when the lineage of a catalog is
+    out of reach: `until` stays where it was.
     """
-    session.reconcile_all()
+    stores = session.stores_to_ask()
     count, until = 0, since
-    for event, moment in events(session, since, namespace):
+    for event, moment in events(session, stores, since, namespace):
         client.emit(event)
         count, until = count + 1, moment if until is None else max(until, moment)
-    return Exported(count, until)
+    return Exported(count, until if len(stores) == len(session.lineage_stores) else since)
 
 
 def client_of(url: str | None = None, file: str | None = None) -> "OpenLineageClient":
@@ -72,18 +73,20 @@ def client_of(url: str | None = None, file: str | None = None) -> "OpenLineageCl
     return OpenLineageClient()
 
 
-def events(session: Session, since: datetime | None, namespace: str) -> "Iterator[tuple[RunEvent, datetime]]":
+def events(
+    session: Session, stores: Mapping[str, LineageStore], since: datetime | None, namespace: str
+) -> "Iterator[tuple[RunEvent, datetime]]":
     """An event for each barrier, with the time of its commit; oldest first."""
     start = datetime.min if since is None else since - _OVERLAP
     barriers: dict[tuple[str, int], list[tuple[str, SnapshotLineage]]] = {}
-    for catalog, store in session.lineage_stores.items():
+    for catalog, store in stores.items():
         for row in store.committed_since(start):
             barriers.setdefault((row.job, row.barrier_id), []).append((catalog, row))
     datasets = _Datasets(session)
     for (job, barrier), sinks in sorted(barriers.items(), key=lambda one: (one[1][0][1].create_time, one[0])):
         sources = [
             row.ref(catalog)
-            for catalog, store in session.lineage_stores.items()
+            for catalog, store in stores.items()
             for row in store.snapshots("source", job=job, barrier_id=barrier)
         ]
         moment = sinks[0][1].create_time

@@ -73,7 +73,11 @@ def run_query(session: Session, sql: str, open_table: Callable[[str], Table] | N
             raise InvalidRequest(
                 "Give one SELECT statement: tables are changed by assets and commands, not by queries."
             )
-        for database, name in _tables_of(connection, sql):
+        tables = _tables_of(connection, sql)
+        if any(database == LINEAGE_DATABASE and name != CATALOG_OPTIONS for database, name in tables):
+            # What a crash has left out of lineage is recorded before it is read.
+            session.stores_to_ask(session.catalog.name)
+        for database, name in tables:
             _add(session, connection, database, name, open_table or session.table)
         # Else a Python variable of this process could stand in for a table.
         connection.execute("SET python_enable_replacements = false")

@@ -41,7 +41,9 @@ def rolled_back(table: str, version: object, snapshot: Snapshot | None) -> str:
     """What a rollback did, in a sentence."""
     if snapshot is None:
         return f"{table} holds the rows of {version} already."
-    return f"{table} holds the rows of {version} again, by snapshot {snapshot.id}. Those before it stay until they expire."
+    return (
+        f"{table} holds the rows of {version} again, by snapshot {snapshot.id}. Those before it stay until they expire."
+    )
 
 
 def print_rows(rows: pa.Table, form: str) -> None:

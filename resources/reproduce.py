@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lineage import sources_of
+from lineage import sources_of, stopping_nobody
 from storage import CommitId, InvalidRequest, NotFound, Snapshot, SnapshotRef, Table
 from storage.engines.duckdb_compare import Comparison, compare
 
@@ -139,7 +139,8 @@ class Reproducer:
         finally:
             # What happens here is nobody's lineage.
             for store in self._session.lineage_stores.values():
-                store.delete_tables(name)
-                store.delete_snapshots(name)
+                with stopping_nobody():
+                    store.delete_tables(name)
+                    store.delete_snapshots(name)
             if not keep:
                 table.branches.delete(name)

@@ -4,27 +4,31 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from lineage import (
     AncestryDifference,
     Direction,
+    GuardedStore,
     Lag,
     LineageGraph,
     LineageRecorder,
     LineageStore,
+    LineageUnavailable,
     aligned,
     ancestry_difference,
     forget,
     freshness,
     impact,
     neighbour_tables,
-    open_lineage_store,
+    rebuild,
     reconcile,
+    stopping_nobody,
     trace,
     was_replaced,
 )
-from storage import Catalog, FileLock, InvalidRequest, NotFound, SnapshotRef, Table
+from storage import Catalog, FileLock, InvalidRequest, NotFound, SnapshotRef, StorageError, Table
 
 from .catalogs import CatalogRegistry, open_catalog
 from .settings import Settings
@@ -90,15 +94,45 @@ class Session:
     def forget_catalog(self, name: str) -> None:
         """Open a catalog anew when it is asked for again."""
         self._opened.pop(name, None)
+        self._stores.forget(name)
+
+    @property
+    def lineage_stores(self) -> Mapping[str, LineageStore]:
+        """The lineage store of each catalog. Its methods raise LineageUnavailable if it is away: see `stopping_nobody`."""
+        return self._stores
 
     @cached_property
-    def lineage_stores(self) -> Mapping[str, LineageStore]:
-        """The lineage store of each catalog."""
-        return _Stores(self)
+    def _stores(self) -> "_Stores":
+        stores = _Stores(self)
+        for name in self.catalog_names():
+            with stopping_nobody():
+                stores.guarded(name).check_options()
+        return stores
 
     @property
     def lineage_store(self) -> LineageStore:
         return self.lineage_stores[CATALOG_NAME]
+
+    def stores_to_ask(self, *catalogs: str) -> Mapping[str, LineageStore]:
+        """The lineage stores that answer, brought up to date; a warning names the others.
+
+        Raises LineageUnavailable if one of `catalogs` is among the others, or if none answers.
+        """
+        _, warnings = self._reconcile_all()
+        found: dict[str, LineageStore] = {}
+        failures: dict[str, LineageUnavailable] = {}
+        for name, store in self.lineage_stores.items():
+            try:
+                store.has_snapshots("sink")
+                found[name] = store
+            except LineageUnavailable as error:
+                failures[name] = error
+                warnings[name] = f"This answer leaves out a catalog. {error}"
+        for name in catalogs if found else failures:
+            if name in failures:
+                raise failures[name]
+        _warn(warnings)
+        return found
 
     @cached_property
     def recorder(self) -> LineageRecorder:
@@ -116,31 +150,84 @@ class Session:
         if key not in self._reconciled:
             self._reconciled.add(key)
             try:
-                reconcile(table, self.recorder_of(catalog), self.catalog_of(catalog))
-            except Exception:
+                with stopping_nobody():
+                    reconcile(table, self.recorder_of(catalog), self.catalog_of(catalog))
+                    return
+                # The store may be back when the table is touched again.
+                self._reconciled.discard(key)
+            except Exception as error:
                 # The table can be read without its lineage, and a later session tries again.
-                _log.warning("the lineage of %s could not be brought up to date", table.identifier, exc_info=True)
+                _log.warning("The lineage of %s could not be brought up to date: %s", table.identifier, error)
 
     def reconcile_all(self) -> int:
-        """Record what crashes have left out of the lineage of any table; returns the number of snapshots looked at."""
-        count = 0
-        for name in self.catalog_names():
-            catalog, recorder = self.catalog_of(name), self.recorder_of(name)
-            for one in catalog.tables():
-                table = catalog.table(one)
-                for branch in [table, *map(table.on_branch, table.branches.names())]:
-                    count += reconcile(branch, recorder, catalog)
+        """Record what crashes have left out of the lineage of any table; returns the number of snapshots looked at.
+
+        A warning names each catalog whose lineage is not complete now.
+        """
+        count, warnings = self._reconcile_all()
+        _warn(warnings)
         return count
+
+    def _reconcile_all(self) -> tuple[int, dict[str, str]]:
+        count = 0
+        warnings: dict[str, str] = {}
+        for name in self.catalog_names():
+            try:
+                for one in self.catalog_of(name).tables():
+                    count += self._reconcile_branches(name, one, warnings)
+            except LineageUnavailable as error:
+                warnings[error.catalog] = str(error)
+            except Exception as error:
+                warnings[name] = f"The lineage of catalog {name!r} could not be brought up to date: {error}"
+        return count, warnings
+
+    def _reconcile_branches(self, catalog: str, name: str, warnings: dict[str, str]) -> int:
+        """Reconcile a table and its branches. Raises LineageUnavailable if the store of the catalog itself is away: then
+        there is no use in going on with other tables.
+        """
+        count = 0
+        try:
+            table = self.catalog_of(catalog).table(name)
+            for branch in [table, *map(table.on_branch, table.branches.names())]:
+                try:
+                    count += reconcile(branch, self.recorder_of(catalog), self.catalog_of(catalog))
+                except LineageUnavailable as error:
+                    if error.catalog == catalog:
+                        raise
+                    warnings[error.catalog] = str(error)
+        except LineageUnavailable:
+            raise
+        except StorageError as error:
+            # One table that is broken, or has been dropped just now, concerns no other.
+            warnings[f"{catalog}.{name}"] = f"The lineage of {catalog}.{name} could not be brought up to date: {error}"
+        return count
+
+    def rebuild_lineage(self, *catalogs: str) -> tuple[int, list[Path]]:
+        """Read all lineage of these catalogs, by default all, off the tables; SQLite files that cannot be read are set aside
+        before. Returns the number of snapshots looked at, and where the files are now.
+
+        Raises LineageUnavailable, having done all others, if a store is away.
+        """
+        count, replaced = 0, []
+        failures: dict[str, LineageUnavailable] = {}
+        for name in catalogs or self.catalog_names():
+            try:
+                file = self._stores.guarded(name).replace_unreadable()
+                if file is not None:
+                    replaced.append(file)
+                count += rebuild(self.catalog_of(name), self.recorder_of(name))
+            except LineageUnavailable as error:
+                failures[error.catalog] = error
+        for failure in failures.values():
+            raise failure
+        return count, replaced
 
     def ref(self, text: str) -> SnapshotRef:
         """The snapshot that `[catalog.]db.t`, `db.t@5` or `db.t@tag` names. Raises NotFound, listing what there is."""
         name, _, version = text.partition("@")
         catalog, _, rest = name.partition(".")
-        if rest.partition("$")[0].count(".") == 1:
-            table = self.catalog_of(catalog).table(rest)
-            self.reconcile(table, catalog)
-        else:
-            table = self.table(name)
+        elsewhere = rest.partition("$")[0].count(".") == 1
+        table = self.catalog_of(catalog).table(rest) if elsewhere else self.catalog.table(name)
         # A compaction has no lineage of its own: the rows are those of the change before it.
         ref = table.last_change(version or None)
         if ref is None:
@@ -149,16 +236,15 @@ class Session:
 
     def lineage(self, ref: SnapshotRef, direction: Direction, hops: int | None = None) -> LineageGraph:
         """What a snapshot was made from (up), or what it fed (down)."""
-        self.reconcile_all()
-        return trace(self.lineage_stores, ref, direction, hops)
+        return trace(self.stores_to_ask(ref.catalog), ref, direction, hops)
 
     def partition_lineage(
         self, name: str, partition: Mapping[str, object], direction: Direction, hops: int | None = None
     ) -> list[LineageGraph]:
         """The lineage of each snapshot that the rows of a partition come from, newest first."""
-        self.reconcile_all()
+        stores = self.stores_to_ask(CATALOG_NAME)
         found = self.table(name).contributors(partition)
-        return [trace(self.lineage_stores, ref, direction, hops) for ref in found]
+        return [trace(stores, ref, direction, hops) for ref in found]
 
     def fate(self, ref: SnapshotRef) -> str:
         """Why a snapshot can no longer be read: `expired`, `taken back`, `dropped`, `replaced`; empty if it can be."""
@@ -179,51 +265,48 @@ class Session:
         """Delete the lineage of snapshots that can no longer be read and were committed so long ago; returns the number of
         rows.
         """
-        self.reconcile_all()
+        stores = self.stores_to_ask()
         before = (datetime.now(UTC) - older_than).replace(tzinfo=None)
-        return forget(self.lineage_stores, before, lambda ref: bool(self.fate(ref)))
+        return forget(stores, before, lambda ref: bool(self.fate(ref)))
 
     def forget_job(self, job: str, *, tables: bool = False, snapshots: bool = False) -> int:
         """Delete what is known of the tables, or of the snapshots, of a job; returns the number of rows. Only a rebuild
         brings it back.
         """
         # What was not recorded yet would otherwise be recorded later, as if nobody had asked to forget it.
-        self.reconcile_all()
         count = 0
-        for store in self.lineage_stores.values():
+        for store in self.stores_to_ask().values():
             count += store.delete_tables(job) if tables else 0
             count += store.delete_snapshots(job) if snapshots else 0
         return count
 
     def ancestry_difference(self, first: SnapshotRef, second: SnapshotRef) -> AncestryDifference:
         """The snapshots that only one of two versions was made from, over any number of hops."""
-        self.reconcile_all()
-        return ancestry_difference(self.lineage_stores, first, second)
+        return ancestry_difference(self.stores_to_ask(first.catalog, second.catalog), first, second)
 
     def neighbour_tables(self, name: str, direction: Direction) -> list[str]:
         """The tables that jobs read to write a table (up), or write having read it (down)."""
-        one = self.table(name).identifier
+        one = self.catalog.table(name).identifier
         found: set[str] = set()
-        for store in self.lineage_stores.values():
+        for store in self.stores_to_ask(CATALOG_NAME).values():
             found.update(".".join(row) for row in neighbour_tables(store, one.database, one.table, direction))
         return sorted(found)
 
     def impact(self, ref: SnapshotRef) -> list[SnapshotRef]:
         """The first snapshot of each table downstream that a bad snapshot, or anything after it, went into."""
-        self.reconcile_all()
-        return impact(self.lineage_stores, ref)
+        return impact(self.stores_to_ask(ref.catalog), ref)
 
     def aligned(self, names: Sequence[str], on: str) -> dict[str, Table]:
         """Tables fixed at their newest snapshots that were made from the same snapshot of a source.
 
         Raises NotFound if there are none.
         """
-        self.reconcile_all()
+        stores = self.stores_to_ask(CATALOG_NAME)
         source = self.table(on)
         one = source.identifier
         tables = {name: self.table(name) for name in names}
         found = aligned(
-            self.lineage_stores, [_history(table) for table in tables.values()],
+            stores, [_history(table) for table in tables.values()],
             (CATALOG_NAME, one.database, one.table, one.branch),
         )  # fmt: skip
         if found is None:
@@ -232,7 +315,6 @@ class Session:
 
     def freshness(self, name: str) -> list[Lag]:
         """How far the newest change of a table is behind each table that it was made from."""
-        self.reconcile_all()
         ref = self.ref(name)
 
         def newest_of(read: SnapshotRef) -> tuple[SnapshotRef, int, int] | None:
@@ -249,7 +331,7 @@ class Session:
             assert newest is not None
             return newest, len(later), later[-1].time_ms - before.time_ms
 
-        return freshness(self.lineage_stores, ref, newest_of)
+        return freshness(self.stores_to_ask(ref.catalog), ref, newest_of)
 
     def sql(self, text: str, engine: str = "spark") -> "Result":
         """Run SQL statements; the result of the last. `engine`: spark, or duckdb (for reading, without a JVM).
@@ -267,8 +349,12 @@ class Session:
         return Statements(self)
 
     def close(self) -> None:
-        for store in self.lineage_stores.values():
-            store.close()
+        self._stores.close()
+
+
+def _warn(warnings: Mapping[str, str]) -> None:
+    for one in warnings.values():
+        _log.warning("%s", " ".join(one.split()))
 
 
 def _history(table: Table) -> list[SnapshotRef]:
@@ -284,22 +370,33 @@ def _recorder(name: str, stores: Mapping[str, LineageStore], options: Mapping[st
 
 
 class _Stores(Mapping[str, LineageStore]):
-    """The lineage stores of all catalogs, opened when they are first asked for."""
+    """The lineage stores of all catalogs, opened when they are first used."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._open: dict[str, LineageStore] = {}
+        self._known: dict[str, GuardedStore] = {}
 
-    def __getitem__(self, name: str) -> LineageStore:
-        if name not in self._open:
+    def guarded(self, name: str) -> GuardedStore:
+        if name not in self._known:
             if name == CATALOG_NAME:
                 options = {**self._session._plain_catalog.options, "jdbc.url": self._session.settings.lineage_url}
             elif name in self._session.registry.all():
                 options = self._session.registry.lineage_options(name)
             else:
                 raise KeyError(name)
-            self._open[name] = open_lineage_store(options)
-        return self._open[name]
+            self._known[name] = GuardedStore(name, options)
+        return self._known[name]
+
+    def forget(self, name: str) -> None:
+        if name in self._known:
+            self._known.pop(name).close()
+
+    def close(self) -> None:
+        for store in self._known.values():
+            store.close()
+
+    def __getitem__(self, name: str) -> LineageStore:
+        return cast(LineageStore, self.guarded(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._session.catalog_names())

@@ -2,6 +2,8 @@
 
 import dagster as dg
 
+from lineage import LineageUnavailable
+
 from .session import Session
 from .tables import TablesResource
 
@@ -34,6 +36,9 @@ def _sensor(name: str, status: dg.DagsterRunStatus, seconds: int) -> dg.SensorDe
         monitor_all_code_locations=False,
     )  # fmt: skip
     def look(context: dg.RunStatusSensorContext, tables: TablesResource) -> dg.SkipReason:
-        return dg.SkipReason(f"{sweep(tables.session, context.dagster_run.run_id)} rows of lineage went.")
+        try:
+            return dg.SkipReason(f"{sweep(tables.session, context.dagster_run.run_id)} rows of lineage went.")
+        except LineageUnavailable as error:
+            return dg.SkipReason(str(error))
 
     return look

@@ -21,7 +21,14 @@ import pyarrow.compute as pc
 from pydantic import PrivateAttr
 from pyspark.sql import DataFrame
 
-from lineage import RUN_PROPERTY, JobStartup, columns_property, sources_of, sources_property
+from lineage import (
+    RUN_PROPERTY,
+    JobStartup,
+    LineageUnavailable,
+    columns_property,
+    sources_of,
+    sources_property,
+)
 from storage import CommitId, NotFound, Snapshot, SnapshotRef, Table
 from storage.engines import spark_reader, spark_stream, spark_writer
 from storage.engines.spark_types import arrow_schema_of
@@ -53,6 +60,7 @@ class TablesResource(dg.ConfigurableResource):
     lineage_url: str = ""
 
     _session: Session | None = PrivateAttr(default=None)
+    _pins: dict[tuple[str, ...], int] = PrivateAttr(default_factory=dict)
     _reads: dict[tuple[str, ...], dict[SnapshotRef, None]] = PrivateAttr(default_factory=dict)
 
     @property
@@ -77,23 +85,38 @@ class TablesResource(dg.ConfigurableResource):
         The first call of a run pins every table that any of its assets reads. Raises NotFound, saying what to
         materialize, if the table has no snapshot.
         """
+        table = self._existing(name)
+        run = context.run.run_id
+        key = (run, *_place(table))
+        if key not in self._pins:
+            try:
+                pinned = self._pinned(context, name, table)
+            except LineageUnavailable as error:
+                if STARTUP_TAG in context.run.tags:
+                    raise
+                error.say_once()
+                pinned = _newest_at_start(context, table)
+            if pinned is None:
+                raise NotFound(f"{name} has no snapshot yet. Materialize the asset {'/'.join(_key(name).path)} first.")
+            self._pins[key] = pinned
+        ref = table.ref(self._written_by(run, table, self._pins[key]))
+        assert ref is not None
+        return ref
+
+    def _pinned(self, context: Context, name: str, table: Table) -> int | None:
+        """The snapshot that all processes of the run read, agreed on in the lineage store. Raises LineageUnavailable."""
         store = self.session.lineage_store
         run = context.run.run_id
         if not store.startups(job=run):
             self._pin_like_another(context)
             self._pin_first(context, [*_inputs_of_run(context), name])
-        table = self._existing(name)
         identifier = table.identifier
         where = {"database": identifier.database, "table": identifier.table, "branch": identifier.branch}
         pinned = store.startups(job=run, **where)
         if not pinned:
             self._pin_first(context, [name])
             pinned = store.startups(job=run, **where)
-        if not pinned:
-            raise NotFound(f"{name} has no snapshot yet. Materialize the asset {'/'.join(_key(name).path)} first.")
-        ref = table.ref(self._written_by(run, table, pinned[0].snapshot_id))
-        assert ref is not None
-        return ref
+        return pinned[0].snapshot_id if pinned else None
 
     def _pin_like_another(self, context: Context) -> None:
         """Begin with the versions that another run began with, if the run's tags name one. Raises NotFound."""
@@ -291,18 +314,18 @@ class TablesResource(dg.ConfigurableResource):
             table = on(table)
         job = "/".join(key.path)
         planned = SnapshotRef(self.session.catalog.name, *_place(table), 0)
-        known = self._knows_job(job)
-        self.session.recorder.record_job(job, sources, [planned])
         try:
-            commit_id = _commit_id(context, job, table, key, part)
-            snapshot = self._commit(context, rows, table, mode, partitions, commit_id, sources, properties)
-        except BaseException:
-            if not known:
-                # A job that never committed has no lineage.
-                self.session.lineage_store.delete_tables(job)
-            raise
+            with self.session.recorder.job(job, sources, [planned]):
+                commit_id = _commit_id(context, job, table, key, part)
+                snapshot = self._commit(context, rows, table, mode, partitions, commit_id, sources, properties)
         finally:
             self._reads.pop(step, None)
+        if snapshot is not None and not commit_id.made(snapshot):
+            context.log.warning(
+                f"commit {commit_id.identifier} of {job} to {table.identifier} landed long ago, and its snapshot has expired: "
+                "nothing is committed again"
+            )
+            snapshot = None
         if snapshot is not None:
             for name in tags:
                 table.tags.create(name, snapshot_id=snapshot.id, replace=True)
@@ -350,9 +373,6 @@ class TablesResource(dg.ConfigurableResource):
         snapshot = table.snapshot(newest.snapshot_id) if newest is not None and grown else None
         provenance = provenance_tags(context.instance, {_key_of(ref): ref for ref in made})
         return self._result(context, key, table, snapshot, made, {}, False, provenance, str)
-
-    def _knows_job(self, job: str) -> bool:
-        return bool(self.session.lineage_store.tables("sink", job=job))
 
     def _commit(
         self,
@@ -407,6 +427,8 @@ class TablesResource(dg.ConfigurableResource):
             )
         if partitions and tag_partitions:
             metadata["tags"] = ", ".join(tag_name(one) for one in partitions)
+        if "warning" in metadata:
+            context.log.warning(f"{ref} is committed, but {metadata['warning']}")
         context.log.info(f"committed {ref}: {metadata['rows_added']} rows added, {metadata['rows_removed']} removed")
         return dg.MaterializeResult(
             asset_key=key, metadata=metadata, data_version=dg.DataVersion(ref.data_version), tags=tags
@@ -428,6 +450,17 @@ def _place(table: Table) -> tuple[str, str, str]:
 
 def _step(context: Context) -> tuple[str, str]:
     return context.run.run_id, str(context.op_execution_context.op_handle)
+
+
+def _newest_at_start(context: Context, table: Table) -> int | None:
+    """The newest change of a table when the run began, which all of its processes find without asking each other; of a table
+    that is younger, the newest; None without any.
+    """
+    record = context.instance.get_run_record_by_id(context.run.run_id)
+    began = (record.start_time or record.create_timestamp.timestamp()) if record else 0
+    before = (one.id for one in table.store.snapshots.backwards() if one.time_ms <= began * 1000)
+    ref = table.last_change(next(before, None))
+    return None if ref is None else ref.snapshot_id
 
 
 def _code_version(context: dg.AssetExecutionContext) -> str | None:
@@ -454,7 +487,8 @@ def _commit_id(context: dg.AssetExecutionContext, job: str, table: Table, key: d
     for run in _earlier_runs(context):
         earlier = _barrier(context, run, job, part)
         made = table.new_commit(earlier).find_committed()
-        ref = None if made is None else table.ref(made.id)
+        # One that has expired is none to go on from.
+        ref = table.ref(made.id) if made is not None and earlier.made(made) else None
         if ref is not None and not _is_reported(context.instance, key, ref):
             return earlier
     return _barrier(context, context.run, job, part)

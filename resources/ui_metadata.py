@@ -43,7 +43,14 @@ def table_metadata(table: Table, snapshot: Snapshot, sources: Sequence[SnapshotR
         "compaction": _compaction(scan.splits),
         **source_metadata(ref, sources),
         **column_metadata(snapshot),
+        **trouble_metadata(table),
     }
+
+
+def trouble_metadata(table: Table) -> dict[str, Any]:
+    """What follows commits to a table and has failed; nothing if all is well."""
+    troubles = table.troubles()
+    return {"warning": "; ".join(str(trouble) for trouble in troubles)} if troubles else {}
 
 
 def _row_changes(table: Table, snapshot: Snapshot, count: int) -> dict[str, int]:

@@ -16,10 +16,12 @@ from .errors import (
     MainReplaced,
     NotFound,
     StorageError,
+    StoreUnavailable,
     Unsupported,
 )
 from .identifier import MAIN_BRANCH, Identifier, SnapshotRef
 from .lock import CatalogLock, FileLock
+from .maintain.check import FailedWork
 from .maintain.verdict import Verdict
 from .metadata.derived_columns import ComputedColumn, Watermark
 from .metadata.schema_change import (
@@ -65,6 +67,7 @@ __all__ = [
     "DataType",
     "DropColumn",
     "DropNotNull",
+    "FailedWork",
     "FileLock",
     "FixedClock",
     "Identifier",
@@ -84,6 +87,7 @@ __all__ = [
     "SnapshotRef",
     "Split",
     "StorageError",
+    "StoreUnavailable",
     "Table",
     "TableOptions",
     "Unsupported",

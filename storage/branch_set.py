@@ -6,10 +6,13 @@ it. Follows `docs/protocols.md`, "Publications".
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from .errors import AlreadyExists, CommitConflict, InvalidRequest, NotFound
+from .identifier import MAIN_BRANCH
 from .journal import PUBLISHED, REPLACING, UNDONE, Journal, Publication
+from .maintain.revert import revert, reverting
 from .maintain.rollback import rollback_to
 from .maintain.verdict import Verdict
 from .metadata.snapshot import Snapshot
@@ -107,9 +110,10 @@ class BranchSet:
         self._journal.refuse_open(self.tables)
         self._refuse_diverged(wanted, self.verdicts())
         before = {name: _id(self._table(name).snapshot()) for name in self.tables}
-        # Judged again once it is open: two that judge at once would both go on.
+        # Looked and judged again once it is open: of several that begin at once, one goes on.
         publication = self._journal.open(replace(wanted, before=before))
         try:
+            self._journal.refuse_open(self.tables, before=publication.name)
             verdicts = self.verdicts()
             self._refuse_diverged(wanted, verdicts)
         except BaseException:
@@ -184,9 +188,7 @@ def _take_over(
         pinned = _pinned(table.on_branch(publication.branch).store, publication, refuse_ended)
         branches.replace_main(publication.branch, discard_main=publication.discard_main, guard=pinned)
     elif _commit_of(_main(table), publication, name) is None:
-        branches.merge(
-            publication.branch, discard_main=publication.discard_main, commit_id=commit_id, guard=guard
-        )
+        branches.merge(publication.branch, discard_main=publication.discard_main, commit_id=commit_id, guard=guard)
 
 
 def _pinned(keeper: TableStore, publication: Publication, refuse: Guard) -> Guard:
@@ -194,14 +196,22 @@ def _pinned(keeper: TableStore, publication: Publication, refuse: Guard) -> Guar
 
     def pin(latest: Snapshot | None) -> None:
         refuse(latest)
-        if latest is not None:
-            keeper.tags.create(publication.tag, latest, replace=True)
+        while latest is not None:
+            pinned = keeper.tags.find(publication.tag)
+            # Never backwards: whoever does the same may have slept.
+            if pinned is not None and pinned.snapshot.id >= latest.id:
+                return
+            if pinned is None:
+                with suppress(AlreadyExists):
+                    keeper.tags.create(publication.tag, latest)
+            else:
+                keeper.tags.replace_if(pinned, latest)
 
     return pin
 
 
 def _main(table: Table) -> TableStore:
-    return table.on_branch("main").store
+    return table.on_branch(MAIN_BRANCH).store
 
 
 def _undone(publication: Publication) -> CommitConflict:
@@ -221,9 +231,7 @@ def _commit_of(main: TableStore, publication: Publication, name: str) -> Snapsho
     return None
 
 
-def undo(
-    open_table: OpenTable, journal: Journal, publication: Publication, *, discard_main: bool = False
-) -> None:
+def undo(open_table: OpenTable, journal: Journal, publication: Publication, *, discard_main: bool = False) -> None:
     """Take every table back to what it was before the publication's commit on it, and end the publication.
 
     Needs neither the branch nor tables that are gone. Raises CommitConflict, doing nothing, if somebody has written to a
@@ -259,7 +267,7 @@ def _refuse_later(open_table: OpenTable, publication: Publication, name: str) ->
 
 
 def _take_back(table: Table, publication: Publication, name: str, *, discard_main: bool) -> None:
-    """Roll a main back to before a publication's commit. Whoever is about to make that commit finds its number taken."""
+    """Take a main back to before a publication's commit. Whoever is about to make that commit finds its number taken."""
     main = _main(table)
     # First, so that no commit that was judged before the decision comes after the look.
     fence(main)
@@ -268,8 +276,12 @@ def _take_back(table: Table, publication: Publication, name: str, *, discard_mai
     if own is None or table.new_commit(commit_id).find_committed() is not None:
         return
     tag = main.tags.find(publication.tag)
-    if tag is None:
-        table.on_branch("main").truncate(commit_id=commit_id)
+    later = [one for one in _since(main, main.snapshots.latest(), own.id) if one.changes_rows]
+    if later and not discard_main:
+        # Somebody wrote after it was decided: that stays.
+        revert(main, own, commit_id)
+    elif tag is None:
+        table.on_branch(MAIN_BRANCH).truncate(commit_id=commit_id, properties=reverting(own))
     else:
         rollback_to(main, tag.snapshot, judged=None if discard_main else own, commit_id=commit_id)
 
@@ -334,7 +346,7 @@ def _fixed(table: Table, name: str, publication: Publication | None) -> Table:
     return table.at(tag.snapshot)
 
 
-def _since(main: TableStore, newest: Snapshot, after_id: int) -> list[Snapshot]:
+def _since(main: TableStore, newest: Snapshot | None, after_id: int) -> list[Snapshot]:
     history = []
     for snapshot in main.snapshots.backwards(newest):
         if snapshot.id <= after_id:

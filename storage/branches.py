@@ -13,7 +13,10 @@ from .maintain.verdict import Verdict, judge
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .read.version import branch_names, on_branch, resolve_version
+from .store_errors import outcome
 from .write.commit import CommitId, CommitListener, Guard
+
+_REPEAT = "What was done before stays done. Mend the store, then repeat the call, which goes on from there."
 
 
 class Branches:
@@ -23,10 +26,12 @@ class Branches:
         self._store = store
         self._listeners = listeners
 
+    @outcome(_REPEAT)
     def names(self) -> list[str]:
         """All branches but main."""
         return branch_names(self._store)
 
+    @outcome(_REPEAT)
     def create(self, name: str, *, tag: str | None = None, snapshot_id: int | None = None, empty: bool = False) -> None:
         """Fork at a tag, at a snapshot, or (by default) at the latest state; `empty` takes the schema alone.
 
@@ -42,6 +47,7 @@ class Branches:
             snapshot = resolve_version(self._store, snapshot_id)[1]
         create_branch(self._store, name, snapshot, named, latest_schema=tag is None and snapshot_id is None)
 
+    @outcome(_REPEAT)
     def delete(self, name: str) -> None:
         """Delete a branch and the files that only it needs. Raises CommitConflict if it is becoming main, or is part of a
         publication that is open.
@@ -49,10 +55,12 @@ class Branches:
         self._journal.refuse_open([self._store.identifier.full_name], branch=name)
         delete_branch(self._store, name)
 
+    @outcome(_REPEAT)
     def verdict(self, name: str) -> Verdict:
         """Whether main can take a branch over without losing anything."""
         return judge(*self._sides(name))
 
+    @outcome(_REPEAT)
     def merge(
         self,
         name: str,
@@ -70,6 +78,7 @@ class Branches:
             *self._sides(name), discard_main=discard_main, commit_id=commit_id, guard=guard, listeners=self._listeners
         )
 
+    @outcome(_REPEAT)
     def fast_forward(self, name: str, *, discard_main: bool = False) -> Verdict:
         """Make main what a branch is, by one commit; the branch stays.
 
@@ -77,6 +86,7 @@ class Branches:
         """
         return fast_forward(*self._sides(name), discard_main=discard_main, listeners=self._listeners)
 
+    @outcome(_REPEAT)
     def adopt(
         self,
         name: str,
@@ -93,9 +103,16 @@ class Branches:
         """
         main, branch = self._sides(name)
         return adopt(
-            main, branch, until=until, commit_id=commit_id, properties=properties, guard=guard, listeners=self._listeners
+            main,
+            branch,
+            until=until,
+            commit_id=commit_id,
+            properties=properties,
+            guard=guard,
+            listeners=self._listeners,
         )
 
+    @outcome(_REPEAT)
     def replace_main(self, name: str, *, discard_main: bool = False, guard: Guard | None = None) -> Verdict:
         """Make a branch the main of the table: jobs that write to it go on, what main was is dropped.
 
@@ -103,14 +120,14 @@ class Branches:
         opened before have to be opened again. Raises CommitConflict that names what would be lost if main has diverged,
         unless `discard_main`. `guard` is asked with main's newest snapshot before main is closed.
         """
-        return replace_main(
-            self._store, name, discard_main=discard_main, guard=guard, listeners=self._listeners
-        )
+        return replace_main(self._store, name, discard_main=discard_main, guard=guard, listeners=self._listeners)
 
+    @outcome(_REPEAT)
     def has_other(self, name: str) -> bool:
         """Whether there is a branch of that name, and it is not the main one. Raises NotFound if there is none."""
         return on_branch(self._store, name).identifier.branch != MAIN_BRANCH
 
+    @outcome(_REPEAT)
     def lengthen(self, name: str, earliest_id: int) -> None:
         """Give a branch main's earlier snapshots, back to one, and main's tags of them."""
         main, branch = self._sides(name)

@@ -311,7 +311,11 @@ class Catalog:
 
     def _clear(self, path: str) -> None:
         """Put away what a writer who came too late has left where a table was."""
-        if self._file_io.moves_at_once and self._file_io.list_directories(path) and not self._has_schema(TablePaths(path)):
+        if (
+            self._file_io.moves_at_once
+            and self._file_io.list_directories(path)
+            and not self._has_schema(TablePaths(path))
+        ):
             with suppress(FileNotFoundError):
                 self._file_io.move_directory(path, self._discarded())
 

@@ -3,6 +3,9 @@
 from .errors import NotFound
 from .metadata.consumer import Consumer
 from .metadata.table_store import TableStore
+from .store_errors import outcome
+
+_REPEAT = "Mend the store, then repeat the call."
 
 
 class Consumers:
@@ -11,10 +14,12 @@ class Consumers:
     def __init__(self, store: TableStore) -> None:
         self._store = store
 
+    @outcome(_REPEAT)
     def list(self) -> list[Consumer]:
         """All consumers, by name."""
         return self._store.consumers.all()
 
+    @outcome(_REPEAT)
     def get(self, name: str) -> Consumer:
         """The consumer of that name. Raises NotFound that lists which there are."""
         found = self._store.consumers.find(name)
@@ -23,6 +28,7 @@ class Consumers:
             raise NotFound(f"Consumer {name!r} of {self._store.identifier} does not exist. Consumers: {names}.")
         return found
 
+    @outcome(_REPEAT)
     def reset(self, name: str, next_snapshot_id: int) -> None:
         """Make a consumer go on from a snapshot; it is made if there is none. Raises NotFound if the snapshot has expired, or
         is about to.
@@ -47,6 +53,7 @@ class Consumers:
                 f"{store.snapshots.describe_existing()}"
             )
 
+    @outcome(_REPEAT)
     def delete(self, name: str) -> None:
         """Forget a consumer. Raises NotFound that lists which there are."""
         self.get(name)

@@ -7,6 +7,7 @@
     ├── CommitConflict         another writer came first: read again, then retry
     │   └── MainReplaced       the table has another main branch since it was opened: open it again
     ├── CommitOutcomeUnknown   the commit may have landed: look for its identifier before retrying
+    ├── StoreUnavailable       the file system or object store failed or refused: mend that, then repeat
     ├── CorruptData            bytes on disk contradict the format
     └── Unsupported            a feature of the format that is refused by name
 
@@ -41,6 +42,17 @@ class MainReplaced(CommitConflict):
 
 class CommitOutcomeUnknown(StorageError):
     """The store did not say whether the snapshot was created."""
+
+
+class StoreUnavailable(StorageError, OSError):
+    """The file system or object store did not do what it was asked.
+
+    `landed`: False if it is known that the commit under way is not there; None if there was none, or nobody knows yet.
+    """
+
+    landed: bool | None = None
+    # Whether the message says what has become of the operation.
+    says_outcome: bool = False
 
 
 class CorruptData(StorageError):

@@ -23,6 +23,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from .clock import Clock
 from .errors import NotFound, StorageError, Unsupported
 from .lock import CatalogLock
+from .store_errors import NO_HARD_LINKS, is_missing_bucket, store_call
 
 # File systems that create a file on condition that there is none, as one step.
 _CONDITIONAL_PUT = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
@@ -68,6 +69,7 @@ class FileIO:
         """The path as other engines take it."""
         return f"file://{path}" if self._local else str(self._fs.unstrip_protocol(path))
 
+    @store_call("read")
     def read_bytes(self, path: str) -> bytes:
         """The whole file. Raises NotFound if there is none."""
         try:
@@ -75,7 +77,9 @@ class FileIO:
                 with open(path, "rb", buffering=0) as file:
                     return file.read()
             return bytes(self._fs.cat_file(path))
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if is_missing_bucket(error):
+                raise
             raise NotFound(f"File {path} does not exist.") from None
 
     def read_text_or_none(self, path: str) -> str | None:
@@ -85,6 +89,7 @@ class FileIO:
         except NotFound:
             return None
 
+    @store_call("create")
     def create_exclusively(self, path: str, data: bytes, *, in_existing: bool = False) -> bool:
         """Create a file that does not exist yet; return False if it does. Readers see all of it or nothing.
 
@@ -136,11 +141,19 @@ class FileIO:
         except FileNotFoundError:
             # Between the two calls somebody may have moved the directory away.
             raise NotFound(f"Directory {posixpath.dirname(path)} does not exist (any more).") from None
+        except OSError as error:
+            if self.lock is None or error.errno not in NO_HARD_LINKS:
+                raise
+            with self.lock.hold(path):
+                if os.path.exists(path):
+                    return False
+                os.replace(temporary, path)
         finally:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):
                 os.unlink(temporary)
         return True
 
+    @store_call("write")
     def write_bytes(self, path: str, data: bytes) -> None:
         """Write a new file under a name nobody else uses."""
         if self._local:
@@ -149,15 +162,21 @@ class FileIO:
             self._make_parent(path)
             self._fs.pipe_file(path, data)
 
+    @store_call("replace")
     def overwrite(self, path: str, data: bytes) -> None:
         """Replace a file; readers see the old or the new content."""
         if self._local:
             temporary = f"{posixpath.dirname(path)}/.{posixpath.basename(path)}.{self._clock.unique_name()}.tmp"
             self._write_local(temporary, data)
-            os.replace(temporary, path)
+            try:
+                os.replace(temporary, path)
+            except OSError:
+                self.delete_quietly([temporary])
+                raise
         else:
             self.write_bytes(path, data)
 
+    @store_call("read")
     def read_number(self, path: str) -> int | None:
         """The number in a file that `raise_number` writes; None if there is none, or something else."""
         try:
@@ -170,29 +189,33 @@ class FileIO:
             return None
         return int(text) if text.strip().isdigit() and len(text) < 20 else None
 
-    def raise_number(self, path: str, number: int) -> None:
-        """Write a number into a small file, or leave it if it holds a higher one.
+    @store_call("write")
+    def raise_number(self, path: str, number: int) -> int:
+        """Write a number into a small file, or leave it if it holds a higher one; returns what it holds then.
 
         On local disks this is one step, and many times faster than to create a file. On object stores somebody else may
         write between the look and the write.
         """
         if not self._local:
-            if (self.read_number(path) or 0) < number:
+            held = self.read_number(path) or 0
+            if held < number:
                 self.write_bytes(path, str(number).encode())
-            return
+            return max(held, number)
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             with _locked(file, fcntl.LOCK_EX):
                 text = os.pread(file, 32, 0)
                 known = text.strip().isdigit() and len(text) < 20
                 if known and int(text) >= number:
-                    return
+                    return int(text)
                 if not known or len(text) > len(str(number)):
                     os.ftruncate(file, 0)
                 os.pwrite(file, str(number).encode(), 0)
+                return number
         finally:
             os.close(file)
 
+    @store_call("delete")
     def delete_if(self, path: str, expected: bytes) -> bool:
         """Delete a file if it still holds some bytes; says whether it did.
 
@@ -204,6 +227,7 @@ class FileIO:
             self.delete(path)
             return True
 
+    @store_call("replace")
     def replace_if(self, path: str, expected: bytes, data: bytes) -> bool:
         """Replace a file if it still holds some bytes; says whether it did. As atomic as `delete_if`."""
         with self._directory_locked(path):
@@ -243,26 +267,35 @@ class FileIO:
                 raise
             os.makedirs(os.path.dirname(path), exist_ok=True)
             file = open(path, "wb", buffering=0)  # noqa: SIM115
-        with file:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[file.write(rest) :]
+        try:
+            with file:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[file.write(rest) :]
+        except OSError:
+            # Half a file is of no use, and a full disk is when every byte counts.
+            self.delete_quietly([path])
+            raise
 
     def _make_parent(self, path: str) -> None:
         # Object stores have no directories, and asking for one would create a bucket; the memory file system needs them.
         if isinstance(self._fs, MemoryFileSystem):
             self._fs.makedirs(posixpath.dirname(path), exist_ok=True)
 
+    @store_call("create the directory")
     def make_directory(self, path: str) -> None:
         self._fs.makedirs(path, exist_ok=True)
 
+    @store_call("look for")
     def exists(self, path: str) -> bool:
         return os.path.exists(path) if self._local else bool(self._fs.exists(path))
 
+    @store_call("list")
     def list_files(self, path: str) -> list[FileInfo]:
         """Files directly in a directory, unordered; none if it does not exist."""
         return [FileInfo(name, size, time_ms) for name, size, kind, time_ms in self._list(path) if kind == "file"]
 
+    @store_call("list")
     def list_directories(self, path: str) -> list[str]:
         """Names of the directories directly in a directory, unordered; none if it does not exist."""
         return [name for name, _, kind, _ in self._list(path) if kind == "directory"]
@@ -282,9 +315,11 @@ class FileIO:
                 name = posixpath.basename(str(info["name"]).rstrip("/"))
                 if name and str(info["name"]).rstrip("/").lstrip("/") != path.strip("/"):
                     yield name, info.get("size") or 0, info["type"], _modified_ms(info)
-        except FileNotFoundError:
-            return
+        except FileNotFoundError as error:
+            if is_missing_bucket(error):
+                raise
 
+    @store_call("delete")
     def delete(self, path: str) -> None:
         """Delete a file; no error if it is gone already."""
         with contextlib.suppress(FileNotFoundError):
@@ -293,6 +328,7 @@ class FileIO:
             else:
                 self._fs.rm_file(path)
 
+    @store_call("delete the directory")
     def delete_directory(self, path: str) -> None:
         """Delete a directory and all that is in it; no error if it is gone already."""
         with contextlib.suppress(FileNotFoundError):
@@ -303,16 +339,18 @@ class FileIO:
         """Whether a directory gets another name in one step, rather than file by file."""
         return self.is_local
 
+    @store_call("move the directory")
     def move_directory_if_absent(self, path: str, target: str) -> bool:
         """Give a directory another name unless there is one of that name with something in it; says whether it has it."""
         try:
-            self.move_directory(path, target)
+            self._move_directory(path, target)
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 return False
             raise
         return True
 
+    @store_call("move the directory")
     def move_directory_if(self, path: str, target: str, witness: str, expected: bytes) -> bool:
         """Give a directory another name if a file in it still holds some bytes; says whether it did. As atomic as
         `delete_if`.
@@ -320,11 +358,15 @@ class FileIO:
         with self._directory_locked(path):
             if self._bytes_or_none(witness) != expected:
                 return False
-            self.move_directory(path, target)
+            self._move_directory(path, target)
             return True
 
+    @store_call("move the directory")
     def move_directory(self, path: str, target: str) -> None:
         """Give a directory another name; the target must not be there."""
+        self._move_directory(path, target)
+
+    def _move_directory(self, path: str, target: str) -> None:
         if self._local:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             os.rename(path, target)
@@ -337,17 +379,21 @@ class FileIO:
             with contextlib.suppress(OSError, StorageError):
                 self.delete(path)
 
+    @store_call("open")
     def open_input(self, path: str) -> pa.NativeFile:
         """A random-access file for pyarrow. Raises NotFound if there is none."""
         try:
             if self._local:
                 return pa.memory_map(path)
             return pa.PythonFile(self._fs.open(path, "rb"), mode="r")
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if is_missing_bucket(error):
+                raise
             raise NotFound(
                 f"Data file {path} does not exist. The snapshot that names it may have expired: read a newer one."
             ) from None
 
+    @store_call("write")
     def open_output(self, path: str) -> pa.NativeFile:
         """A stream that writes a new file under a name nobody else uses."""
         if self._local:

@@ -107,5 +107,7 @@ def check_tag_name(name: str) -> str:
 def refuse_reserved_tag(name: str) -> str:
     """Return `name` unless it is kept for tags that the store itself creates; raise InvalidRequest then."""
     if name.startswith(RESERVED_TAGS):
-        raise InvalidRequest(f"Tag names that begin with {RESERVED_TAGS!r} are the store's own: choose another than {name!r}.")
+        raise InvalidRequest(
+            f"Tag names that begin with {RESERVED_TAGS!r} are the store's own: choose another than {name!r}."
+        )
     return name

@@ -67,6 +67,16 @@ class TablePaths:
         return f"{self.snapshot_directory}/EXPIRING"
 
     @property
+    def trouble_directory(self) -> str:
+        """What has failed after commits."""
+        return f"{self.metadata_root}/trouble"
+
+    @property
+    def committed_directory(self) -> str:
+        """Commit ids of snapshots that have expired."""
+        return f"{self.metadata_root}/committed"
+
+    @property
     def changelog_directory(self) -> str:
         return f"{self.metadata_root}/changelog"
 

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from .branches import Branches
 from .consumers import Consumers
 from .description import describe_partition, describe_table
-from .errors import CommitConflict, InvalidRequest, StorageError, Unsupported
+from .errors import CommitConflict, InvalidRequest, Unsupported
 from .identifier import Identifier, SnapshotRef
 from .lsm.merge_engines import merge_engine_of
 from .maintain.check import BrokenInvariant, check_table
@@ -22,12 +22,14 @@ from .maintain.expire_partitions import expired_partitions
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
 from .maintain.references import files_of, holders_of, needed_files
 from .maintain.rollback import rollback_to
+from .maintain.tagging import create_due_tag
 from .metadata.derived_columns import ComputedColumn, computed_columns
 from .metadata.manifest import ADD, ManifestEntry, Place
 from .metadata.schema import TableSchema
 from .metadata.schema_change import SchemaChange, SetOptions, next_schema
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from .metadata.table_store import TableStore
+from .metadata.trouble import COMPACTION, EXPIRY, FILE_DELETION, TAG_CREATION, Trouble, afterwards
 from .read.changes import changes_schema, latest_schema, plan_changes
 from .read.contributors import contributors
 from .read.predicate import Predicate
@@ -35,6 +37,7 @@ from .read.scan import Scan
 from .read.split_read import ReadRequest
 from .read.version import Pinned, Version, on_branch, resolve_version
 from .row_changes import Change, assignments, commit_counted, rewrite_files, with_values
+from .store_errors import outcome
 from .system_tables import read_system_table
 from .tags import Tags
 from .values import from_arrow, from_literal, to_arrow
@@ -45,6 +48,9 @@ from .write.table_write import CommitMessage, TableWrite
 _log = logging.getLogger(__name__)
 _COMPACTION_TRIES = 3
 _EXPIRES_BY_ITSELF = {"snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.time-retained"}
+_NOT_COMMITTED = "Nothing was committed. Mend the store, then repeat the call."
+_PARTLY_DONE = "What was done before stays done. Mend the store, then repeat the call."
+_NOTHING_CHANGED = "Nothing was changed."
 Data: TypeAlias = "Rows | pa.RecordBatchReader"
 Where = str | Predicate | None
 
@@ -101,6 +107,7 @@ class Table:
         """The same table as of a version; it can be read, not written."""
         return Table(self._store, self._catalog_name, self._listeners, version)
 
+    @outcome(_NOTHING_CHANGED)
     def pinned(self, version: Version = None) -> "Table":
         """The same table, fixed at what a version is now, with the columns that it has now; it can be read, not written.
 
@@ -111,14 +118,17 @@ class Table:
             return self
         return Table(store, self._catalog_name, self._listeners, Pinned(snapshot, store.schema))
 
+    @outcome(_NOTHING_CHANGED)
     def on_branch(self, branch: str) -> "Table":
         """The same table on another branch. Raises NotFound that lists the branches."""
         return Table(on_branch(self._store, branch), self._catalog_name, self._listeners)
 
+    @outcome(_NOTHING_CHANGED)
     def snapshot(self, version: Version = None) -> Snapshot | None:
         """The snapshot of a version; None if the table has none yet."""
         return resolve_version(self._store, self._version if version is None else version)[1]
 
+    @outcome(_NOTHING_CHANGED)
     def ref(self, version: Version = None) -> SnapshotRef | None:
         """The snapshot of a version as lineage names it; None if the table has no snapshot yet."""
         store, snapshot = resolve_version(self._store, self._version if version is None else version)
@@ -128,6 +138,7 @@ class Table:
         one = store.identifier
         return SnapshotRef(self._catalog_name, one.database, one.table, one.branch, snapshot.id, snapshot.time_ms)
 
+    @outcome(_NOTHING_CHANGED)
     def changes_of(self, snapshot: Snapshot) -> "CommitSummary":
         """What a snapshot added and took away, from its manifests alone."""
         entries = self._store.delta_of(snapshot)
@@ -141,6 +152,7 @@ class Table:
             sum(file.row_count for file in deleted),
         )
 
+    @outcome(_NOTHING_CHANGED)
     def last_change(self, version: Version = None) -> SnapshotRef | None:
         """The snapshot that made the rows of a version: compactions came after it and changed none."""
         store, snapshot = resolve_version(self._store, self._version if version is None else version)
@@ -151,6 +163,7 @@ class Table:
             snapshot = earlier
         return None if snapshot is None else self._ref(store, snapshot)
 
+    @outcome(_NOTHING_CHANGED)
     def changed_partitions(self, after: Version = None, until: Version = None) -> list[dict[str, Any]]:
         """The partitions in which snapshots after one version and up to another changed rows, by column, in order.
 
@@ -165,6 +178,7 @@ class Table:
                 found.update((entry.partition, None) for entry in self._store.delta_of(snapshot))
         return sorted((self._store.partition_values(one) for one in found), key=lambda one: str(list(one.values())))
 
+    @outcome(_NOTHING_CHANGED)
     def contributors(self, partition: Mapping[str, Any], version: Version = None) -> list[SnapshotRef]:
         """The snapshots that the rows of a partition come from at a version, newest first, as far as history goes back.
 
@@ -190,6 +204,7 @@ class Table:
 
     # --- reading
 
+    @outcome(_NOTHING_CHANGED)
     def scan(
         self,
         *,
@@ -209,6 +224,7 @@ class Table:
         predicate = None if where is None else _predicate(where).bind(store.schema)
         return Scan(store, snapshot, None if columns is None else tuple(columns), predicate, limit)
 
+    @outcome(_NOTHING_CHANGED)
     def to_arrow(
         self,
         *,
@@ -231,10 +247,12 @@ class Table:
         """The rows as a stream of batches, in no particular order."""
         return self.scan(columns=columns, where=where, version=version, limit=limit).to_batches()
 
+    @outcome(_NOTHING_CHANGED)
     def count(self, *, where: Where = None, version: Version = None) -> int:
         """The number of rows."""
         return self.scan(where=where, version=version).count()
 
+    @outcome(_NOTHING_CHANGED)
     def changes(
         self,
         after: Version = None,
@@ -258,6 +276,7 @@ class Table:
         splits = () if last is None else plan_changes(request, first.id if first else 0, last.id)
         return pa.Table.from_batches([batch for one in splits for batch in one.read()], changes_schema(store, names))
 
+    @outcome(_NOTHING_CHANGED)
     def system_table(self, name: str) -> pa.Table:
         """A system table, such as `snapshots`, `files` or `tags`."""
         return read_system_table(self._store, name)
@@ -324,6 +343,7 @@ class Table:
             dynamic = self._store.options.dynamic_partition_overwrite
         return Overwrite(dynamic=dynamic and bool(self.schema.partition_keys))
 
+    @outcome(_NOT_COMMITTED, landed=False)
     def delete(self, where: str | Predicate) -> Snapshot | None:
         """Delete the rows that match: by key, or by writing the files that hold them anew. None if nothing matched."""
         if self.schema.primary_keys:
@@ -333,6 +353,7 @@ class Table:
             return self.write_changes(rows.append_column("_kind", kinds), "_kind", "DELETE")
         return self._rewrite(where, lambda rows, mask: rows.filter(pc.invert(mask)), "DELETE")
 
+    @outcome(_NOT_COMMITTED, landed=False)
     def update(self, where: str | Predicate, values: Mapping[str, Any]) -> Snapshot | None:
         """Set columns of the rows that match to plain values. None if nothing matched.
 
@@ -359,6 +380,7 @@ class Table:
                 f"row. Set '{engine}.remove-record-on-delete', or overwrite the partition with the rows to keep."
             )
 
+    @outcome(_NOT_COMMITTED, landed=False)
     def _rewrite(self, where: str | Predicate, change: Change, operation: str) -> Snapshot | None:
         self._check_writable()
         snapshot = self._store.snapshots.latest()
@@ -370,6 +392,7 @@ class Table:
             return None
         return self.new_commit().commit([message], deleted=deleted, operation=operation)
 
+    @outcome(_NOT_COMMITTED, landed=False)
     def truncate(
         self, *, commit_id: CommitId | None = None, properties: Mapping[str, str] | None = None
     ) -> Snapshot | None:
@@ -377,6 +400,7 @@ class Table:
         self._check_writable()
         return self.commit_messages([], Overwrite(), commit_id, properties, "TRUNCATE")
 
+    @outcome(_PARTLY_DONE)
     def alter(self, *changes: SchemaChange) -> "Table":
         """Change columns and options in one step: a new version of the schema. Returns the table under it.
 
@@ -394,6 +418,7 @@ class Table:
             if store.schemas.create(changed):
                 return Table(store.at_schema(changed), self._catalog_name, self._listeners)
 
+    @outcome(_NOT_COMMITTED, landed=False)
     def compact(
         self,
         *,
@@ -416,8 +441,11 @@ class Table:
             def wanted(place: Place) -> bool:
                 return overwrite.covers(self._store, place[0])
 
-        return compact(self._store, full=full, wanted=wanted, listeners=self._listeners, progress=progress, run=run)
+        snapshot = compact(self._store, full=full, wanted=wanted, listeners=self._listeners, progress=progress, run=run)
+        self._store.troubles.clear(COMPACTION)
+        return snapshot
 
+    @outcome(_NOT_COMMITTED, landed=False)
     def rescale(self, bucket_count: int, *, partition: Mapping[str, Any] | None = None) -> Snapshot | None:
         """Change the number of buckets: rows are hashed anew, those of a partition or all. None if there are none.
 
@@ -456,12 +484,14 @@ class Table:
         # Not an overwrite of whatever is there by then: files that came meanwhile have the old number of buckets.
         return table.new_commit().commit([message], deleted=entries, operation="RESCALE")
 
+    @outcome(_NOTHING_CHANGED)
     def describe(self, partition: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """What there is to say of the table, or of a partition: property by name."""
         if partition is None:
             return describe_table(self._store)
         return describe_partition(self._store, self.partition_values(partition))
 
+    @outcome(_PARTLY_DONE)
     def rollback_to(self, version: Version) -> Snapshot | None:
         """Make the rows of an earlier snapshot or tag the latest state again, by a commit on top; None if they are.
 
@@ -474,6 +504,7 @@ class Table:
             raise InvalidRequest(f"{version!r} is no version of {self.identifier} to roll back to.")
         return rollback_to(self._store, target, listeners=self._listeners)
 
+    @outcome(_PARTLY_DONE)
     def expire(
         self, *, retain_last: int | None = None, older_than: dt.timedelta | None = None, dry_run: bool = False
     ) -> Removal:
@@ -490,8 +521,12 @@ class Table:
         else:
             age_ms = None if older_than is None else older_than // dt.timedelta(milliseconds=1)
             retention = Retention(retain_last, age_ms=age_ms)
-        return expire_snapshots(self._store, retention, dry_run=dry_run)
+        removal = expire_snapshots(self._store, retention, dry_run=dry_run)
+        if not dry_run:
+            self._store.troubles.clear(EXPIRY)
+        return removal
 
+    @outcome(_NOT_COMMITTED, landed=False)
     def expire_partitions(self, *, dry_run: bool = False) -> list[dict[str, Any]]:
         """Drop the partitions that are older than `partition.expiration-time`; returns their values, as the store holds
         them. `dry_run` drops nothing.
@@ -502,6 +537,7 @@ class Table:
             self.new_commit().commit([], overwrite=Overwrite(matching=tuple(expired)), operation="DROP PARTITION")
         return expired
 
+    @outcome(_NOT_COMMITTED, landed=False)
     def drop_partition(self, *partitions: Mapping[str, Any]) -> Snapshot | None:
         """Delete all rows of partitions, each given by the values of some or all partition columns. None if there are none."""
         self._check_writable()
@@ -510,19 +546,30 @@ class Table:
         matching = tuple(self.partition_values(one) for one in partitions)
         return self.new_commit().commit([], overwrite=Overwrite(matching=matching), operation="DROP PARTITION")
 
+    @outcome(_PARTLY_DONE)
     def remove_orphan_files(
         self, *, older_than: dt.timedelta = dt.timedelta(days=1), dry_run: bool = False
     ) -> list[OrphanFile]:
         """Delete files that nobody needs and that are older than a safety age; `dry_run` says which those are."""
         before = self._store.clock.now_ms() - older_than // dt.timedelta(milliseconds=1)
-        return remove_orphan_files(self._store, older_than_ms=before, dry_run=dry_run)
+        orphans = remove_orphan_files(self._store, older_than_ms=before, dry_run=dry_run)
+        if not dry_run:
+            self._store.troubles.clear(FILE_DELETION)
+        return orphans
 
+    @outcome(_NOTHING_CHANGED)
     def check(self, *, deep: bool = False) -> list[BrokenInvariant]:
-        """What must be true of the table, with all its branches, and is not; empty for a sound table. `deep` reads the
-        data files as well.
+        """What must be true of the table, with all its branches, and is not, and which work after commits has failed
+        (FailedWork); empty for a sound table. `deep` reads the data files as well.
         """
         return check_table(self._store, deep=deep)
 
+    @outcome(_NOTHING_CHANGED)
+    def troubles(self) -> list[Trouble]:
+        """The kinds of work that follow commits to this branch and have failed since they last succeeded."""
+        return self._store.troubles.all()
+
+    @outcome(_NOTHING_CHANGED)
     def why_kept(self, what: int | str) -> list[str]:
         """Who needs a snapshot's files, or a file (by its path or name): snapshots and tags of all branches."""
         if isinstance(what, int):
@@ -532,6 +579,7 @@ class Table:
             paths = {path for path in needed_files(self._store) if path == what or path.endswith(f"/{what}")}
         return [str(holder) for holder in holders_of(self._store, paths)]
 
+    @outcome(_NOT_COMMITTED, landed=False)
     def new_write(
         self, *, replaces: bool = False, write_name: str | None = None, change_tracking: bool = True
     ) -> TableWrite:
@@ -578,30 +626,28 @@ class Table:
         )  # fmt: skip
         if snapshot is not None:
             # The rows are committed: what fails here is left to the next commit, or to a schedule.
-            self._after_write("create the tag that was due", self.tags.create_due)
-            if overwrite is None:
-                self._compact_after_write({one.place for message in messages for one in message.added})
-            if not self._store.options.write_only and _EXPIRES_BY_ITSELF & self.schema.options.keys():
-                self._after_write("expire snapshots", self.expire)
+            store = self._store
+            afterwards(store, TAG_CREATION, lambda: create_due_tag(store), None, snapshot.id)
+            if overwrite is None and not store.options.write_only and self.schema.primary_keys:
+                written = {one.place for message in messages for one in message.added}
+                afterwards(store, COMPACTION, lambda: self._compact_after_write(written), None, snapshot.id)
+            if not store.options.write_only and _EXPIRES_BY_ITSELF & self.schema.options.keys():
+                afterwards(store, EXPIRY, self._expire_after_write, tuple[int, ...](), snapshot.id)
         return snapshot
 
-    def _after_write(self, what: str, act: Callable[[], object]) -> None:
-        try:
-            act()
-        except (StorageError, OSError):
-            _log.exception("%s: could not %s", self.identifier, what)
-
-    def _compact_after_write(self, written: set[Place]) -> None:
-        if self._store.options.write_only or not self.schema.primary_keys:
-            return
+    def _compact_after_write(self, written: set[Place]) -> Snapshot | None:
         for _ in range(_COMPACTION_TRIES):
             try:
-                compact(self._store, full=False, wanted=written.__contains__, listeners=self._listeners)
-                return
+                return compact(self._store, full=False, wanted=written.__contains__, listeners=self._listeners)
             except CommitConflict as error:
                 # The rows are committed; if no try succeeds, the next writer's will.
                 _log.info("%s", error)
+        return None
 
+    def _expire_after_write(self) -> tuple[int, ...]:
+        return expire_snapshots(self._store, retention_of(self._store.options)).snapshot_ids
+
+    @outcome(_NOT_COMMITTED, landed=False)
     def _commit(
         self,
         data: Data,

@@ -9,6 +9,10 @@ from .maintain.hold import held, is_kept
 from .maintain.tagging import create_due_tag, create_tag, delete_tag, expire_tags
 from .metadata.table_store import TableStore
 from .metadata.tag import Tag
+from .metadata.trouble import TAG_CREATION
+from .store_errors import outcome
+
+_REPEAT = "What was done before stays done. Mend the store, then repeat the call."
 
 
 class Tags:
@@ -17,6 +21,7 @@ class Tags:
     def __init__(self, store: TableStore) -> None:
         self._store = store
 
+    @outcome(_REPEAT)
     def create(
         self,
         name: str,
@@ -46,16 +51,21 @@ class Tags:
         with held(self._store, snapshot, lambda hold: is_kept(self._store, snapshot, hold)):
             return create_tag(self._store, name, snapshot, replace=True, retained_ms=retained_ms)
 
+    @outcome(_REPEAT)
     def create_due(self) -> Tag | None:
         """Create the tag of the last period that is over, if the options ask for it and it is not there."""
-        return create_due_tag(self._store)
+        tag = create_due_tag(self._store)
+        self._store.troubles.clear(TAG_CREATION)
+        return tag
 
+    @outcome(_REPEAT)
     def rename(self, name: str, new_name: str) -> Tag:
         """Give a tag another name. Raises NotFound, or AlreadyExists if that name is taken."""
         refuse_reserved_tag(name)
         refuse_reserved_tag(new_name)
         return self._store.tags.rename(name, new_name)
 
+    @outcome(_REPEAT)
     def delete(self, name: str) -> list[str]:
         """Forget a name, and delete the files that nobody needs then; returns those. Raises NotFound, listing the tags."""
         refuse_reserved_tag(name)
@@ -67,13 +77,16 @@ class Tags:
             with suppress(NotFound):
                 delete_tag(self._store, name)
 
+    @outcome(_REPEAT)
     def expire(self) -> list[str]:
         """Delete the tags whose retention is over; returns their names."""
         return expire_tags(self._store)
 
+    @outcome(_REPEAT)
     def get(self, name: str) -> Tag:
         return self._store.tags.get(name)
 
+    @outcome(_REPEAT)
     def list(self) -> list[Tag]:
         """All tags, by snapshot id."""
         return self._store.tags.all()

@@ -25,7 +25,7 @@ from storage import (
 )
 from storage.sql.dialect import HINT_OPTIONS
 
-from ..quick_reads import LINEAGE_DATABASE, lineage_rows
+from ..quick_reads import CATALOG_OPTIONS, LINEAGE_DATABASE, lineage_rows
 from ..session import CATALOG_NAME, Session
 from .place import at
 
@@ -170,6 +170,15 @@ class Names:
         pinned = table.pinned(asks)
         schema = pinned.scan().schema
         return Source(str(pinned.identifier), schema, pinned, catalog.warehouse, place.catalog, options=hints)
+
+    def lineage_catalogs(self, tree: exp.Expr) -> list[str]:
+        """The catalogs whose lineage tables a query reads."""
+        places = [self.place(one) for one in tree.find_all(exp.Table) if one.name]
+        return [
+            one.catalog
+            for one in places
+            if one.identifier.database == LINEAGE_DATABASE and one.identifier.table != CATALOG_OPTIONS
+        ]
 
     def _startup(self, place: Place, job: str) -> int:
         """The snapshot of a table that a job began with. Raises NotFound."""

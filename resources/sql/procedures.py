@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlglot import exp
 
-from lineage import rebuild
 from storage import InvalidRequest, Table, parse_duration_ms
 
 from ..rendering import rolled_back
@@ -323,17 +322,18 @@ def reset_consumer(context: Context, table: str, consumer_id: str, next_snapshot
 @procedure
 def delete_table_lineage(context: Context, job: str) -> Result:
     """Forget which tables a job reads and writes."""
-    return Result(f"Deleted {context.session.lineage_stores[context.catalog].delete_tables(job)} rows of job {job}.")
+    return Result(f"Deleted {context.session.forget_job(job, tables=True)} rows of job {job}.")
 
 
 @procedure
 def delete_data_lineage(context: Context, job: str) -> Result:
     """Forget which snapshots a job consumed and produced."""
-    return Result(f"Deleted {context.session.lineage_stores[context.catalog].delete_snapshots(job)} rows of job {job}.")
+    return Result(f"Deleted {context.session.forget_job(job, snapshots=True)} rows of job {job}.")
 
 
 @procedure
 def rebuild_lineage(context: Context) -> Result:
     """Read all lineage off the tables again."""
-    count = rebuild(context.session.catalog_of(context.catalog), context.session.recorder_of(context.catalog))
-    return Result(f"Read the lineage of {count} snapshots off the tables.")
+    count, replaced = context.session.rebuild_lineage(context.catalog)
+    aside = "".join(f" The database could not be read; it lies in {one} now." for one in replaced)
+    return Result(f"Read the lineage of {count} snapshots off the tables.{aside}")

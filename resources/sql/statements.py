@@ -150,7 +150,10 @@ class Statements:
     # --- reading
 
     def prepare(self, tree: exp.Expr) -> Query:
-        """A query with its tables found and pinned, ready for an engine."""
+        """A query with its tables found and pinned, ready for an engine. Lineage that it reads is brought up to date."""
+        catalogs = self._names.lineage_catalogs(tree)
+        if catalogs:
+            self._session.stores_to_ask(*catalogs)
         return prepare(tree, self._names.source, f"__snapline_{next(_views)}")
 
     def _explain(self, tree: exp.Expr, engine: Engine) -> Result:
@@ -204,16 +207,9 @@ class Statements:
     ) -> Iterator[dict[str, Any]]:
         """What a change's commit carries. The tables of its job are recorded; forgotten if a new job never commits."""
         job = changes.Job(changes.job_name(self.settings.options), self._session.recorder_of(catalog))
-        store = self._session.lineage_stores[catalog]
-        known = bool(store.tables("sink", job=job.name))
         one = table.identifier
-        job.recorder.record_job(job.name, sources, [SnapshotRef(catalog, one.database, one.table, one.branch, 0)])
-        try:
+        with job.recorder.job(job.name, sources, [SnapshotRef(catalog, one.database, one.table, one.branch, 0)]):
             yield job.how(sources, properties or {})
-        except BaseException:
-            if not known:
-                store.delete_tables(job.name)
-            raise
 
     def _change_rows(self, tree: exp.Delete | exp.Update, engine: Engine) -> Result:
         node = tree.this

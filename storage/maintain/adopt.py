@@ -43,7 +43,9 @@ def adopt(
             if snapshot.changes_rows:
                 later.append(snapshot)
         if later:
-            told = ", ".join(f"{one.id} ({one.operation or one.commit_kind} by {one.commit_user})" for one in later[::-1])
+            told = ", ".join(
+                f"{one.id} ({one.operation or one.commit_kind} by {one.commit_user})" for one in later[::-1]
+            )
             raise CommitConflict(
                 f"Main of {main.identifier.full_name} has moved beyond snapshot {until}, up to which branch "
                 f"{branch.identifier.branch!r} replaces it: {told}."

@@ -48,6 +48,7 @@ def become(
         operation=operation,
         properties=properties,
         guard=guard_of(judged, guard),
+        adds_again=True,
     )
 
 

@@ -60,9 +60,7 @@ def _make(
     if not file_io.moves_at_once and not _claim(store, final):
         return None
     begun_at = snapshot.id if snapshot else None
-    origin = BranchOrigin(
-        store.identifier.branch, tag.name if tag else None, begun_at, store.clock.now_ms(), identity
-    )
+    origin = BranchOrigin(store.identifier.branch, tag.name if tag else None, begun_at, store.clock.now_ms(), identity)
     write_origin(file_io, paths, origin)
     if snapshot is not None:
         begin = snapshot.without_others().with_others({_BRANCH_ID_KEY: identity})
@@ -78,10 +76,21 @@ def _make(
         # With the last of them, the branch is there.
         file_io.create_exclusively(paths.schema(schema_id), file_io.read_bytes(store.paths.schema(schema_id)))
     if paths != final and not file_io.move_directory_if_absent(paths.metadata_root, final.metadata_root):
-        file_io.delete_directory(paths.metadata_root)
-        return None
+        _clear_remains(store, final)
+        if not file_io.move_directory_if_absent(paths.metadata_root, final.metadata_root):
+            file_io.delete_directory(paths.metadata_root)
+            return None
     one = store.identifier
     return TableStore(file_io, root, Identifier(one.database, one.table, name), clock=store.clock)
+
+
+def _clear_remains(store: TableStore, paths: TablePaths) -> None:
+    """Put away what is left of a branch that is no more: a main that was replaced leaves a mark."""
+    origin = store.file_io.read_text_or_none(paths.origin)
+    if origin is not None and not store.file_io.exists(paths.schema(0)):
+        gone = TablePaths(paths.root, paths.branch, making=f"{paths.branch}-{store.clock.unique_name()}").metadata_root
+        if store.file_io.move_directory_if(paths.metadata_root, gone, paths.origin, origin.encode()):
+            store.file_io.delete_directory(gone)
 
 
 def _claim(store: TableStore, paths: TablePaths) -> bool:

@@ -19,10 +19,11 @@ from ..metadata.manifest import ManifestEntry, ManifestFile
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.time_order import rising_since
+from ..metadata.trouble import Trouble
 from ..read.split_read import ReadRequest, read_file
 from ..read.version import all_branches
 from ..values import from_arrow
-from ..write.close import closed_for
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,12 +37,24 @@ class BrokenInvariant:
         return f"{self.where}: {self.what}"
 
 
+class FailedWork(BrokenInvariant):
+    """Not broken: work that follows commits and has failed. The rows are all there."""
+
+    @classmethod
+    def of(cls, store: TableStore, trouble: Trouble) -> "FailedWork":
+        return cls(str(store.identifier), str(trouble))
+
+
 def check_table(store: TableStore, *, deep: bool = False) -> list[BrokenInvariant]:
-    """Every broken invariant of a table with all of its branches, each once, in order; empty if it is sound."""
+    """Every broken invariant of a table with all of its branches, each once, in order, then the work after commits that
+    has failed (FailedWork); empty if it is sound and there is none.
+    """
     found: set[BrokenInvariant] = set()
+    failed: list[BrokenInvariant] = []
     for branch in all_branches(store):
         found |= set(_BranchCheck(branch, deep=deep).run())
-    return sorted(found)
+        failed += [FailedWork.of(branch, trouble) for trouble in branch.troubles.all()]
+    return sorted(found) + failed
 
 
 class _BranchCheck:
@@ -54,9 +67,8 @@ class _BranchCheck:
     def run(self) -> Iterator[BrokenInvariant]:
         store = self._store
         ids = store.snapshots.ids()
-        for before, after in pairwise(ids):
-            # What died while the branch was closed may have left a gap beside the snapshot that closes it.
-            if after != before + 1 and not any(closed_for(store.snapshots.find(one)) for one in (before, after)):
+        for before, after in pairwise(store.snapshots.listed_ids()):
+            if after != before + 1:
                 yield self._broken("snapshots", f"there is a gap between {before} and {after}")
         previous: Snapshot | None = None
         for snapshot_id in ids:
@@ -66,8 +78,7 @@ class _BranchCheck:
                 if snapshot.id != snapshot_id:
                     yield self._broken(where, f"the file says it is snapshot {snapshot.id}")
                 yield from self._snapshot(where, snapshot, previous)
-                # What closes a branch shows another state than it follows.
-                previous = None if closed_for(snapshot) else snapshot
+                previous = snapshot
             except (StorageError, OSError) as error:
                 yield self._broken(where, str(error))
                 previous = None
@@ -97,7 +108,7 @@ class _BranchCheck:
         count = sum(entry.file.row_count for entry in entries)
         if count != snapshot.total_record_count:
             yield self._broken(where, f"totalRecordCount is {snapshot.total_record_count}, its files hold {count} rows")
-        if previous is not None and snapshot.id == previous.id + 1 and closed_for(snapshot) is None:
+        if previous is not None and snapshot.id == previous.id + 1:
             grown = previous.total_record_count + snapshot.delta_record_count
             if grown != snapshot.total_record_count:
                 yield self._broken(
@@ -105,7 +116,7 @@ class _BranchCheck:
                     f"totalRecordCount is {snapshot.total_record_count}, but {previous.total_record_count} before and "
                     f"{snapshot.delta_record_count} more make {grown}",
                 )
-            if snapshot.time_ms < previous.time_ms:
+            if snapshot.time_ms < previous.time_ms and rising_since(snapshot) != snapshot.id:
                 yield self._broken(where, f"it is older ({snapshot.time_ms}) than the one before ({previous.time_ms})")
         yield from self._places(where, entries)
         if snapshot.changelog_manifest_list is not None:

@@ -6,11 +6,13 @@ between leaves files that nobody needs, which `orphan_files` finds. Follows `doc
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from ..errors import InvalidRequest
 from ..metadata.consumer import Consumer
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.trouble import FILE_DELETION, afterwards
 from ..options import TableOptions
 from .references import Holder, ReferenceReader, changelog_files_of, delete_unneeded, last_needed, needed_files
 
@@ -34,11 +36,26 @@ class Retention:
         most = max(0, len(snapshots) - self.at_least)
         if self.limit is not None:
             most = min(most, self.limit)
+        times = _believable_times(snapshots, now_ms)
         count = min(most, 0 if self.at_most is None else max(0, len(snapshots) - self.at_most))
         offset = int(self.successor_tells)
-        while count < most and (self.age_ms is None or snapshots[count + offset].time_ms < now_ms - self.age_ms):
+        while count < most and (self.age_ms is None or times[count + offset] < now_ms - self.age_ms):
             count += 1
         return list(snapshots[:count])
+
+
+def _believable_times(snapshots: Sequence[Snapshot], now_ms: int) -> list[int]:
+    """The times of snapshots, in order, by which their age is told, whatever clocks of writers did.
+
+    One from the future is as old as the one after it, the last of them as now: it keeps nothing for years. And none is
+    older than one before it: a clock far back lets nothing go early.
+    """
+    times: list[int] = []
+    later_ms = now_ms
+    for snapshot in reversed(snapshots):
+        later_ms = snapshot.time_ms if snapshot.time_ms <= now_ms else later_ms
+        times.append(later_ms)
+    return list(accumulate(reversed(times), max))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +127,7 @@ def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool =
         # The search for the newest begins at the hint, and must not begin below the history.
         store.snapshots.raise_hint("LATEST", history[-1].id)
         store.snapshots.raise_hint("EARLIEST", ids[-1] + 1)
+        store.committed.remember(expired)
     for snapshot in expired:
         # In ascending order, and only what was judged: `docs/protocols.md`.
         store.snapshots.delete_if(snapshot)
@@ -122,7 +140,8 @@ def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool =
             store.changelogs.delete(snapshot.id)
         store.changelogs.write_hints()
     # Asked only now: a tag may have been made of one of them until it was gone.
-    return _removal(ids, candidates, delete_unneeded(store, candidates, reader))
+    gone_files = afterwards(store, FILE_DELETION, lambda: delete_unneeded(store, candidates, reader), list[str]())
+    return _removal(ids, candidates, gone_files)
 
 
 def _removal(ids: tuple[int, ...], candidates: dict[str, int], gone: Iterable[str]) -> Removal:
@@ -132,4 +151,12 @@ def _removal(ids: tuple[int, ...], candidates: dict[str, int], gone: Iterable[st
 
 def _living_consumers(store: TableStore) -> list[Consumer]:
     lifetime_ms = store.options.consumer_expiration_ms
-    return store.consumers.all(None if lifetime_ms is None else store.clock.now_ms() - lifetime_ms)
+    if lifetime_ms is None:
+        return store.consumers.all()
+    # When a consumer has moved is told by the file system's clock. The newest snapshot is as well, so that a clock that is
+    # ahead of it here lets no consumer go.
+    written = [
+        file.modified_ms for file in store.file_io.list_files(store.paths.snapshot_directory) if file.modified_ms
+    ]
+    now_ms = store.clock.now_ms()
+    return store.consumers.all(min(now_ms, max(written, default=now_ms)) - lifetime_ms)

@@ -161,19 +161,26 @@ def put_on_top(
     kind = _kind(taken)
     last = taken[-1]
     if commit_id is None:
-        commit_id = CommitId(last.commit_user, last.commit_identifier, exact=True) if len(taken) == 1 else _new_id(store)
+        commit_id = (
+            CommitId(last.commit_user, last.commit_identifier, exact=True) if len(taken) == 1 else _new_id(store)
+        )
         if TableCommit(store, commit_id).find_committed() is not None:
             # There is a commit of that number of its own.
             commit_id = CommitId(last.commit_user, BATCH_COMMIT_IDENTIFIER)
     return TableCommit(store, commit_id, listeners).commit(
         # Without paths: the files are the other branch's too, and stay whatever happens here.
-        [CommitMessage(tuple(entry for entry in delta if entry.kind == ADD), (), tuple(_changelog(other, taken, kind)))],
+        [
+            CommitMessage(
+                tuple(entry for entry in delta if entry.kind == ADD), (), tuple(_changelog(other, taken, kind))
+            )
+        ],
         deleted=[entry for entry in delta if entry.kind != ADD],
         kind=kind,
         operation=last.operation if len(taken) == 1 else "MERGE",
         properties=taken_over_properties(other, taken),
         watermark=max((one.watermark for one in taken if one.watermark is not None), default=None),
         guard=refuse,
+        adds_again=True,
     )
 
 

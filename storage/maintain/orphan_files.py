@@ -7,10 +7,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..identifier import HOLD_PREFIX
 from ..metadata.table_store import TableStore
+from ..read.version import all_branches
 from .references import needed_files
+from .tagging import expire_tags
 
-_METADATA_DIRECTORIES = ("schema", "snapshot", "tag", "branch", "consumer", "changelog", "service")
+_OWN_DIRECTORIES = ("trouble", "committed")
+_METADATA_DIRECTORIES = ("schema", "snapshot", "tag", "branch", "consumer", "changelog", "service", *_OWN_DIRECTORIES)
 _TEMPORARY = re.compile(r"\..+\.tmp")
 
 
@@ -33,10 +37,28 @@ def remove_orphan_files(store: TableStore, *, older_than_ms: int, dry_run: bool 
     ]
     needed = needed_files(store)
     orphans = [OrphanFile(path, size) for path, size in sorted(candidates) if path not in needed]
+    orphans += _stale_snapshots(store, older_than_ms)
     if not dry_run:
         for orphan in orphans:
             store.file_io.delete(orphan.path)
+        for branch in all_branches(store):
+            expire_tags(branch, prefix=HOLD_PREFIX)
     return orphans
+
+
+def _stale_snapshots(store: TableStore, older_than_ms: int) -> list[OrphanFile]:
+    """Snapshot files below the history: writers created them at numbers that had expired, and died."""
+    stale = []
+    for branch in all_branches(store):
+        history = {snapshot.id for snapshot in branch.snapshots.all()}
+        below = [number for number in branch.snapshots.listed_ids() if history and number < min(history)]
+        paths = {branch.paths.snapshot(number) for number in below}
+        directory = branch.paths.snapshot_directory
+        for file in store.file_io.list_files(directory) if paths else []:
+            path = f"{directory}/{file.name}"
+            if path in paths and file.modified_ms is not None and file.modified_ms < older_than_ms:
+                stale.append(OrphanFile(path, file.size_bytes))
+    return stale
 
 
 def _files(store: TableStore) -> Iterator[tuple[str, int, int | None]]:

@@ -105,6 +105,7 @@ def _complete(main: TableStore, branch: TableStore, verdict: Verdict, listeners:
     for changelog in main.changelogs.all():
         if verdict.common is not None and changelog.id < (earliest or 0):
             branch.changelogs.keep(changelog)
+    branch.committed.take_over(main.committed)
     known = {one.name for one in branch.consumers.all()}
     for consumer in main.consumers.all():
         if consumer.name not in known:
@@ -123,7 +124,10 @@ def _drop_old(main: TableStore) -> None:
             old.schemas.delete_if(old.schemas.get(schema_id))
         for tag in old.tags.all():
             old.tags.delete_if(tag)
-        for directory in (old.paths.consumer_directory, old.paths.changelog_directory):
+        for directory in (
+            old.paths.consumer_directory, old.paths.changelog_directory, old.paths.trouble_directory,
+            old.paths.committed_directory,
+        ):  # fmt: skip
             old.file_io.delete_directory(directory)
         for snapshot in snapshots[:-1]:
             old.snapshots.delete_if(snapshot)

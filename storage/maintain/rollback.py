@@ -4,7 +4,8 @@ What came in between is taken back and stays in the history until it expires: th
 changes follow it. Schemas stay: a rollback undoes no change of columns. Follows `docs/protocols.md`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ..errors import CommitConflict, NotFound
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
@@ -17,6 +18,8 @@ from .hold import held, is_kept
 
 # The property of a rollback: the number of the snapshot that it went back to.
 ROLLED_BACK_PROPERTY = "snapline.rolled-back-to"
+# The property of a commit that takes back one earlier snapshot: its number.
+REVERTED_PROPERTY = "snapline.reverted"
 ROLLBACK = "ROLLBACK"
 
 
@@ -61,17 +64,43 @@ def rollback_to(
 
 def effective_history(history: Sequence[Snapshot]) -> list[Snapshot]:
     """The snapshots of a history whose work is still in its last one: without rollbacks, and what was taken back."""
-    effective: list[Snapshot] = []
+    # Each snapshot with the one that its rows build on: chains, so that one can go back to what was taken back before.
+    chains: dict[int, _Chain] = {}
+    newest: _Chain | None = None
     for snapshot in history:
-        target_id = (snapshot.properties or {}).get(ROLLED_BACK_PROPERTY)
-        if target_id is not None:
-            effective = [earlier for earlier in effective if earlier.id <= int(target_id)]
-            is_back = bool(effective) and effective[-1].id == int(target_id)
-            if is_back and not marks_of(snapshot):
-                continue
-        # What also took a branch over, or went back to what has expired, counts itself.
-        effective.append(snapshot)
-    return effective
+        properties = snapshot.properties or {}
+        target_id, reverted_id = properties.get(ROLLED_BACK_PROPERTY), properties.get(REVERTED_PROPERTY)
+        if reverted_id is not None:
+            newest = _without(newest, int(reverted_id))
+        if target_id is None:
+            newest = _Chain(snapshot, newest)
+        else:
+            below = chains.get(int(target_id))
+            # What also took a branch over, or went back to what has expired, counts itself.
+            newest = below if below is not None and not marks_of(snapshot) else _Chain(snapshot, below)
+        if newest is not None:
+            chains[snapshot.id] = newest
+    return list(_unrolled(newest))[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    snapshot: Snapshot
+    below: "_Chain | None"
+
+
+def _unrolled(chain: "_Chain | None") -> Iterator[Snapshot]:
+    while chain is not None:
+        yield chain.snapshot
+        chain = chain.below
+
+
+def _without(chain: "_Chain | None", snapshot_id: int) -> "_Chain | None":
+    rebuilt: _Chain | None = None
+    for snapshot in list(_unrolled(chain))[::-1]:
+        if snapshot.id != snapshot_id:
+            rebuilt = _Chain(snapshot, rebuilt)
+    return rebuilt
 
 
 def _refuse_later(store: TableStore, judged: Snapshot, latest: Snapshot | None) -> None:

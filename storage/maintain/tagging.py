@@ -12,6 +12,7 @@ from ..errors import AlreadyExists, InvalidRequest, NotFound
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
+from ..metadata.trouble import FILE_DELETION, TAG_DELETION, afterwards
 from ..options import TableOptions
 from .references import delete_unneeded, files_of
 
@@ -97,8 +98,7 @@ def create_due_tag(store: TableStore) -> Tag | None:
         return None
     most = store.options.tag_num_retained_max
     if most is not None:
-        for old in sorted(_automatic(store), key=lambda one: one.snapshot.id)[:-most]:
-            _delete(store, old)
+        afterwards(store, TAG_DELETION, lambda: _delete_oldest(store, most, period.end), list[str]())
     return tag
 
 
@@ -113,7 +113,7 @@ def create_tag(
     here = store.snapshots.find(snapshot.id)
     kept = here is not None and here.identity == snapshot.identity
     if not kept and not any(
-        one.name != name and one.snapshot.identity == snapshot.identity for one in store.tags.all()
+        other.name != name and other.snapshot.identity == snapshot.identity for other in store.tags.all()
     ):
         store.tags.delete_if(tag)
         raise store.snapshots.missing(snapshot.id)
@@ -122,18 +122,27 @@ def create_tag(
     return tag
 
 
-def _automatic(store: TableStore) -> Iterator[Tag]:
-    """Tags whose names are those of periods."""
+def _delete_oldest(store: TableStore, most: int, until: dt.datetime) -> list[str]:
+    """Delete the oldest tags of periods beyond a number; returns their names. Those of periods after `until`, which a
+    clock that was ahead has made, do not count: they would displace others.
+    """
+    tags = [tag for tag, begin in _automatic(store) if begin <= until]
+    oldest = sorted(tags, key=lambda tag: tag.snapshot.id)[:-most]
+    return [tag.name for tag in oldest if _delete(store, tag) is not None]
+
+
+def _automatic(store: TableStore) -> Iterator[tuple[Tag, dt.datetime]]:
+    """Tags whose names are those of periods, with the moment that the name tells."""
     daily = store.options.tag_create_interval_ms is not None or store.options.tag_creation_period == "daily"
     name_format = (
         "%Y-%m-%d" if store.options.tag_create_interval_ms is not None else _format(store.options, daily=daily)
     )
     for tag in store.tags.all():
         try:
-            dt.datetime.strptime(tag.name, name_format)
+            begin = dt.datetime.strptime(tag.name, name_format)
         except ValueError:
             continue
-        yield tag
+        yield tag, begin
 
 
 def delete_tag(store: TableStore, name: str) -> list[str]:
@@ -151,13 +160,18 @@ def _delete(store: TableStore, tag: Tag) -> list[str] | None:
     candidates = _only_tagged(store, tag)
     if not store.tags.delete_if(tag):
         return None
-    return delete_unneeded(store, candidates) if candidates else []
+    return _delete_unneeded(store, candidates)
 
 
 def _delete_files_of(store: TableStore, gone: Tag) -> list[str]:
     """Delete the files that nobody needs after a tag has gone."""
-    candidates = _only_tagged(store, gone)
-    return delete_unneeded(store, candidates) if candidates else []
+    return _delete_unneeded(store, _only_tagged(store, gone))
+
+
+def _delete_unneeded(store: TableStore, candidates: set[str]) -> list[str]:
+    if not candidates:
+        return []
+    return afterwards(store, FILE_DELETION, lambda: delete_unneeded(store, candidates), list[str]())
 
 
 def _only_tagged(store: TableStore, tag: Tag) -> set[str]:
@@ -168,13 +182,19 @@ def _only_tagged(store: TableStore, tag: Tag) -> set[str]:
     return files_of(store, tag.snapshot)
 
 
-def expire_tags(store: TableStore) -> list[str]:
-    """Delete the tags whose retention is over; returns their names."""
+def expire_tags(store: TableStore, *, prefix: str = "") -> list[str]:
+    """Delete the tags, of names with a prefix, whose retention is over; returns their names."""
     now = dt.datetime.fromtimestamp(store.clock.now_ms() / 1000)
     gone = []
     for tag in store.tags.all():
         created, retained = tag.create_time, tag.time_retained_seconds
-        is_over = created is not None and retained is not None and created + dt.timedelta(seconds=retained) < now
-        if is_over and _delete(store, tag) is not None:
+        if created is None or retained is None:
+            continue
+        # A clock that was back when the tag was made would let it go early: it is no older than its snapshot.
+        snapshot_time = dt.datetime.fromtimestamp(tag.snapshot.time_ms / 1000)
+        if snapshot_time <= now:
+            created = max(created, snapshot_time)
+        is_over = created + dt.timedelta(seconds=retained) < now
+        if is_over and tag.name.startswith(prefix) and _delete(store, tag) is not None:
             gone.append(tag.name)
     return gone

@@ -84,6 +84,10 @@ class ManifestEntry:
         """The entry that takes this file away."""
         return replace(self, kind=DELETE)
 
+    def added(self) -> "ManifestEntry":
+        """The entry that adds this file."""
+        return replace(self, kind=ADD)
+
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:

@@ -7,7 +7,7 @@ a search starts, never its answer.
 
 import json
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -16,6 +16,7 @@ from typing import Any
 from ..errors import CorruptData, MainReplaced, NotFound, StorageError
 from ..file_io import FileIO
 from ..paths import TablePaths
+from .time_order import last_at_or_before
 
 APPEND, COMPACT, OVERWRITE, ANALYZE = "APPEND", "COMPACT", "OVERWRITE", "ANALYZE"
 # The identifier of commits that nobody will ask for again.
@@ -231,9 +232,7 @@ class SnapshotFiles:
 
     def at_or_before(self, time_ms: int) -> Snapshot | None:
         """The latest snapshot committed at or before a time, or None. Reads a logarithmic number of files."""
-        ids = self.ids()
-        count = bisect_right(ids, time_ms, key=lambda one: self.get(one).time_ms)
-        return self.get(ids[count - 1]) if count else None
+        return last_at_or_before(self.ids(), self.get, time_ms)
 
     def first_with_watermark(self, mark: int) -> Snapshot | None:
         """The earliest snapshot whose watermark has reached a mark, or None. Reads a logarithmic number of files."""
@@ -280,8 +279,12 @@ class SnapshotFiles:
 
     def raise_hint(self, name: str, snapshot_id: int) -> None:
         """Write LATEST or EARLIEST unless it is higher; a failure is ignored, since a hint is no truth."""
+        path = f"{self._paths.snapshot_directory}/{name}"
         with suppress(OSError, StorageError):
-            self._file_io.raise_number(f"{self._paths.snapshot_directory}/{name}", snapshot_id)
+            held = self._file_io.raise_number(path, snapshot_id)
+            if held > snapshot_id and held > max(self.listed_ids(), default=held):
+                # Nobody but a defect can have written it: the newest snapshot never goes.
+                self._file_io.replace_if(path, str(held).encode(), str(snapshot_id).encode())
 
     def _hint(self, name: str) -> int | None:
         return self._file_io.read_number(f"{self._paths.snapshot_directory}/{name}")

@@ -14,12 +14,14 @@ from ..identifier import MAIN_BRANCH, Identifier
 from ..options import TableOptions
 from ..paths import TablePaths, partition_path
 from .changelog_files import ChangelogFiles
+from .committed import CommittedFiles
 from .consumer import ConsumerFiles
 from .main_branch import find_main
 from .manifest import DataFile, ManifestEntry, ManifestFile, ManifestFiles, Place
 from .schema import SchemaFiles, TableSchema
 from .snapshot import Snapshot, SnapshotFiles
 from .tag import TagFiles
+from .trouble import TroubleFiles
 
 
 class TableStore:
@@ -72,6 +74,14 @@ class TableStore:
     @cached_property
     def consumers(self) -> ConsumerFiles:
         return ConsumerFiles(self.file_io, self.paths)
+
+    @cached_property
+    def committed(self) -> CommittedFiles:
+        return CommittedFiles(self.file_io, self.paths)
+
+    @cached_property
+    def troubles(self) -> TroubleFiles:
+        return TroubleFiles(self.file_io, self.paths)
 
     @cached_property
     def manifests(self) -> ManifestFiles:

@@ -101,9 +101,7 @@ class TagFiles:
             existing = self.find(name)
             if existing is None or existing.snapshot.identity != snapshot.identity:
                 was = f" and names snapshot {existing.snapshot.id}" if existing else ""
-                raise AlreadyExists(
-                    f"Tag {name!r} exists{was}. Choose another name, delete it first, or replace it."
-                )
+                raise AlreadyExists(f"Tag {name!r} exists{was}. Choose another name, delete it first, or replace it.")
         return Tag(name, named)
 
     def rename(self, name: str, new_name: str) -> Tag:
@@ -117,6 +115,14 @@ class TagFiles:
             self.delete_if(Tag(new_name, tag.snapshot))
             raise NotFound(f"Tag {name!r} was deleted or replaced meanwhile. Nothing is done.")
         return Tag(new_name, tag.snapshot)
+
+    def replace_if(self, tag: Tag, snapshot: Snapshot) -> bool:
+        """Give a name to another snapshot, if it still stands for what was read; says whether it does."""
+        path = self._paths.tag(tag.name)
+        text = self._file_io.read_text_or_none(path)
+        if text is None or Snapshot.from_json(text, path) != tag.snapshot:
+            return False
+        return self._file_io.replace_if(path, text.encode(), snapshot.without_others().to_json().encode())
 
     def delete_if(self, tag: Tag) -> bool:
         """Forget a name, if it still stands for what was read; says whether it did."""

@@ -8,6 +8,7 @@ the state before it. Whoever closed a branch in vain opens it again by a snapsho
 from ..errors import CommitConflict
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, Snapshot
 from ..metadata.table_store import TableStore
+from .commit_time import commit_time
 from .landing import create_on_top
 
 _CLOSED_PROPERTY = "snapline.closed"
@@ -61,16 +62,17 @@ def _put_on_top(
         store.manifests.write_list(lists[1], []),
     ]
     follows = {FOLLOWS_PROPERTY: latest.identity} if latest else {}
+    time = commit_time(store.clock.now_ms(), latest, None)
     snapshot = Snapshot(
         id=latest.id + 1 if latest else 1, uuid=store.clock.unique_name(),
         schema_id=shows.schema_id if shows else store.schema.id, base_manifest_list=lists[0],
         base_manifest_list_size=sizes[0], delta_manifest_list=lists[1], delta_manifest_list_size=sizes[1],
         commit_user=name, commit_identifier=BATCH_COMMIT_IDENTIFIER, commit_kind=COMPACT,
-        time_ms=max(store.clock.now_ms(), latest.time_ms if latest else 0),
-        total_record_count=shows.total_record_count if shows else 0,
-        delta_record_count=0, index_manifest=shows.index_manifest if shows else None,
+        time_ms=time.time_ms, total_record_count=shows.total_record_count if shows else 0,
+        delta_record_count=(shows.total_record_count if shows else 0) - (latest.total_record_count if latest else 0),
+        index_manifest=shows.index_manifest if shows else None,
         watermark=shows.watermark if shows else None, next_row_id=latest.next_row_id if latest else 0,
-        operation=operation, properties={**properties, **follows} or None,
+        operation=operation, properties=time.with_properties({**properties, **follows}) or None,
     )  # fmt: skip
     if create_on_top(store, snapshot, latest):
         return snapshot

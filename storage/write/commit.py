@@ -11,26 +11,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest, StorageError
+from ..errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest, StorageError, StoreUnavailable
 from ..identifier import Identifier
 from ..metadata.change_tracking import untracked_property
 from ..metadata.live_files import live_files
-from ..metadata.manifest import ManifestEntry, ManifestFile
+from ..metadata.manifest import ADD, ManifestEntry, ManifestFile
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.trouble import LISTENERS, afterwards
+from ..store_errors import outcome
 from .close import refuse_closed, take_back
+from .commit_time import commit_time
 from .conflicts import check_conflicts
+from .find_commit import find_commit
 from .landing import create_on_top
 from .lift import lift_to_top
 from .manifest_merge import merge_manifests
 from .table_write import CommitMessage
-from .taken_over import commits_taken_over
 
 _log = logging.getLogger(__name__)
 Guard = Callable[[Snapshot | None], None]
 WRITER_VERSION = "snapline-0.1.0"
-# How far clocks of writers may differ when an earlier commit is looked for.
-_CLOCK_SKEW_MS = 3_600_000
 # Younger files are spared by orphan cleaning, with a wide margin.
 _SAFE_MS = 3_600_000
 
@@ -57,6 +58,10 @@ class CommitId:
     identifier: int = BATCH_COMMIT_IDENTIFIER
     exact: bool = False
     not_before_ms: int | None = None
+
+    def made(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot is the one that this id made."""
+        return (snapshot.commit_user, snapshot.commit_identifier) == (self.user, self.identifier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,7 @@ class TableCommit:
         self._id = commit_id
         self._listeners = listeners
 
+    @outcome("Nothing was committed by this call. Mend the store, then repeat it.", landed=False)
     def commit(
         self,
         messages: Sequence[CommitMessage],
@@ -110,13 +116,16 @@ class TableCommit:
         watermark: int | None = None,
         change_tracking: bool = True,
         guard: Guard | None = None,
+        adds_again: bool = False,
     ) -> Snapshot | None:
         """Commit added files, and what they replace. Returns the snapshot, an earlier one if this id landed before,
-        or None if there is nothing to commit.
+        or None if there is nothing to commit. If the earlier one has expired, the earliest snapshot that there is.
 
         `guard` is asked again before each try, with the newest snapshot as that try finds it, and raises if the change must
-        not be put on top of it. Raises CommitConflict if another commit made this one impossible (its files are deleted), and
-        CommitOutcomeUnknown if the store gave no answer.
+        not be put on top of it. `adds_again`: files may be added that the table has had before. Raises CommitConflict if
+        another commit made this one impossible (its files are deleted), and CommitOutcomeUnknown if the store gave no
+        answer. Raises StoreUnavailable if it failed before: then nothing is committed, and the files of the messages are
+        kept for another try.
         """
         added = [entry for message in messages for entry in message.added]
         if overwrite is not None:
@@ -130,11 +139,11 @@ class TableCommit:
             properties = {**(properties or {}), **untracked}
         change = _Change(
             added, list(deleted), [entry for message in messages for entry in message.changelog], overwrite, kind,
-            operation, dict(properties or {}), watermark, guard,
+            operation, dict(properties or {}), watermark, guard, adds_again,
         )  # fmt: skip
         try:
             snapshot, is_own = self._commit(change)
-        except CommitOutcomeUnknown:
+        except (CommitOutcomeUnknown, StoreUnavailable):
             raise
         except StorageError:
             self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
@@ -158,30 +167,16 @@ class TableCommit:
                 )
 
     def find_committed(self, latest: Snapshot | None = None) -> Snapshot | None:
-        """The snapshot that this user and identifier made, if they did: by `latest`, or by now."""
-        if self._id.identifier == BATCH_COMMIT_IDENTIFIER:
-            return None
-        bound = self._id.not_before_ms
-        newest_of_user: Snapshot | None = None
-        for snapshot in self._store.snapshots.backwards(latest):
-            if bound is not None and snapshot.time_ms < bound - _CLOCK_SKEW_MS:
-                break
-            if (self._id.user, self._id.identifier) in commits_taken_over(snapshot):
-                return snapshot
-            if snapshot.commit_user != self._id.user:
-                continue
-            if snapshot.commit_identifier == self._id.identifier:
-                return snapshot
-            if not self._id.exact:
-                newest_of_user = newest_of_user or snapshot
-                if snapshot.commit_identifier < self._id.identifier:
-                    break
-        if newest_of_user is not None and newest_of_user.commit_identifier > self._id.identifier:
-            return newest_of_user
-        return None
+        """The snapshot that this user and identifier made, if they did, up to `latest` or by now. If it has expired: the
+        earliest that there is.
+        """
+        return find_commit(self._store, self._id, latest)
 
     def _forget(self, messages: Sequence[CommitMessage], earlier: Snapshot) -> None:
         """Delete the files of a repeated commit, unless they are the very files that were committed."""
+        if not self._id.made(earlier):
+            # What that commit added cannot be looked up any more.
+            return
         manifests = self._store.manifests
         lists = [earlier.delta_manifest_list, earlier.changelog_manifest_list]
         kept = {
@@ -195,12 +190,20 @@ class TableCommit:
         self._store.file_io.delete_quietly([path for path in paths if path.rsplit("/", 1)[-1] not in kept])
 
     def notify(self, snapshot: Snapshot) -> None:
-        """Tell the listeners. What they raise is logged: the commit stands."""
+        """Tell every listener. What they raise is logged and the last of it kept as a trouble: the commit stands."""
+        failures: list[Exception] = []
         for listener in self._listeners:
             try:
                 listener.notify_commit_complete(self._store.identifier, snapshot)
-            except Exception:
-                _log.exception("%s: snapshot %s is committed, a listener failed", self._store.identifier, snapshot.id)
+            except Exception as error:
+                failures.append(error)
+
+        def tell() -> bool:
+            if failures:
+                raise failures[-1]
+            return bool(self._listeners)
+
+        afterwards(self._store, LISTENERS, tell, False, snapshot.id)
 
     def _commit(self, change: "_Change") -> tuple[Snapshot | None, bool]:
         """The snapshot, and whether this call made it; an earlier one of the same id is not."""
@@ -218,12 +221,17 @@ class TableCommit:
             made = _Attempt(self._store, self._id, change, latest)
             try:
                 snapshot = made.prepare()
-                if snapshot is None:
-                    return None, True
+            except BaseException:
+                made.clean_up()
+                raise
+            if snapshot is None:
+                return None, True
+            try:
                 landed = create_on_top(self._store, snapshot, latest)
             except CommitOutcomeUnknown:
                 raise
-            except BaseException:
+            except StorageError:
+                # Whatever else ends it here may end it after the snapshot was created: its files stay.
                 made.clean_up()
                 raise
             if landed:
@@ -252,6 +260,7 @@ class _Change:
     properties: dict[str, str]
     watermark: int | None
     guard: Guard | None
+    adds_again: bool
 
 
 class _Attempt:
@@ -283,7 +292,9 @@ class _Attempt:
             check_conflicts(self._live(), delta, store.key_types, rescales=change.overwrite is not None)
         base: list[ManifestFile] = []
         if latest is not None:
-            base = merge_manifests(store, store.manifests_of(latest), latest.schema_id, self._next_manifest)
+            manifests = store.manifests_of(latest)
+            write_anew = change.adds_again and self._has_deleted(manifests, {entry.identity for entry in change.added})
+            base = merge_manifests(store, manifests, latest.schema_id, self._next_manifest, everything=write_anew)
         base_name, base_size = self._write_list(base)
         schema_id = store.schema.id if latest is None else max(store.schema.id, latest.schema_id)
         delta_name, delta_size = self._write_list([self._write_manifest(delta, schema_id)] if delta else [])
@@ -292,6 +303,9 @@ class _Attempt:
             changelog_name, changelog_size = self._write_list([self._write_manifest(change.changelog, schema_id)])
         added_rows = sum(entry.file.row_count for entry in change.added)
         delta_rows = added_rows - sum(entry.file.row_count for entry in deletes)
+        time = commit_time(store.clock.now_ms(), latest, self._id.not_before_ms)
+        if time.behind_ms:
+            _log.info("%s: this clock is %s ms behind, the commit gets a later time", store.identifier, time.behind_ms)
         watermarks = [one for one in (change.watermark, latest.watermark if latest else None) if one is not None]
         keeps_statistics = latest is not None and latest.schema_id == schema_id
         return Snapshot(
@@ -309,13 +323,16 @@ class _Attempt:
             writer_version=WRITER_VERSION,
             commit_identifier=self._id.identifier,
             commit_kind=change.kind or (OVERWRITE if change.overwrite is not None or deletes else APPEND),
-            time_ms=max(store.clock.now_ms(), latest.time_ms if latest else 0),
+            time_ms=time.time_ms,
             total_record_count=(latest.total_record_count if latest else 0) + delta_rows,
             delta_record_count=delta_rows,
             changelog_record_count=sum(one.file.row_count for one in change.changelog) if change.changelog else None,
             watermark=max(watermarks) if watermarks else None,
             statistics=latest.statistics if latest and keeps_statistics else None,
-            properties={**change.properties, **({FOLLOWS_PROPERTY: latest.identity} if latest else {})} or None,
+            properties=time.with_properties(
+                {**change.properties, **({FOLLOWS_PROPERTY: latest.identity} if latest else {})}
+            )
+            or None,
             next_row_id=latest.next_row_id if latest else 0,
             operation=change.operation,
         )
@@ -325,9 +342,17 @@ class _Attempt:
         store, entries = self._store, self._change.added
         if store.clock.now_ms() - self._begun_ms < _SAFE_MS:
             return
-        paths = [f"{store.bucket_directory(one.place)}/{one.file.name}" for one in entries if not one.file.external_path]
+        paths = [
+            f"{store.bucket_directory(one.place)}/{one.file.name}" for one in entries if not one.file.external_path
+        ]
         paths += [store.paths.manifest(name) for name in self._list_names + self._manifest_names]
-        lost = [path for path in paths if not store.file_io.exists(path)]
+        try:
+            lost = [path for path in paths if not store.file_io.exists(path)]
+        except OSError as error:
+            _log.warning(
+                "%s: snapshot %s has landed, its files were not looked for: %s", store.identifier, snapshot.id, error
+            )
+            return
         if lost:
             take_back(store, snapshot, self._latest)
             raise CommitConflict(
@@ -355,6 +380,13 @@ class _Attempt:
                 f"{store.identifier} has {count} buckets since its schema {newest.id}, the rows were written for "
                 f"{store.options.bucket}. Open the table again and repeat the write."
             )
+
+    def _has_deleted(self, manifests: Sequence[ManifestFile], added: set[tuple[object, ...]]) -> bool:
+        """Whether manifests say of files to be added that they were deleted: other readers do not ask which came last."""
+        read = self._store.manifests.read
+        return any(
+            entry.kind != ADD and entry.identity in added for manifest in manifests for entry in read(manifest.name)
+        )
 
     def _live(self) -> list[ManifestEntry]:
         if self._latest is None:

@@ -4,7 +4,7 @@ Its file is created if absent, and then the snapshot below it is looked for: num
 number above one that is still there has never been used before. Follows `docs/protocols.md`, "Commit".
 """
 
-from ..errors import CommitOutcomeUnknown
+from ..errors import CommitOutcomeUnknown, CorruptData
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 
@@ -27,10 +27,14 @@ def _create(store: TableStore, snapshot: Snapshot) -> bool:
     except OSError as error:
         try:
             there = store.snapshots.find(snapshot.id)
+            is_certain = store.file_io.is_local and (store.snapshots.latest_id() or 0) < snapshot.id
         except OSError:
-            there = None
+            there, is_certain = None, False
         if there is not None:
             return there.uuid == snapshot.uuid
+        if is_certain:
+            # On a local file system nothing is under way: what is not there did not land.
+            raise
         raise CommitOutcomeUnknown(
             f"{store.identifier}: creating snapshot {snapshot.id} failed ({error}) and it cannot be told whether it landed. "
             f"Look for a snapshot of user {snapshot.commit_user!r} before trying again."
@@ -56,7 +60,7 @@ def _stands(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> boo
             return True
         snapshots.delete_if(snapshot)
         return False
-    except OSError as error:
+    except (OSError, CorruptData) as error:
         raise CommitOutcomeUnknown(
             f"{store.identifier}: snapshot {snapshot.id} was created, but whether it is part of the history cannot be told "
             f"({error}). Look for a snapshot of user {snapshot.commit_user!r} before trying again."

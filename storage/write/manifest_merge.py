@@ -34,12 +34,17 @@ def pick_merges(manifests: Sequence[ManifestFile], options: TableOptions) -> lis
 
 
 def merge_manifests(
-    store: TableStore, manifests: Sequence[ManifestFile], schema_id: int, next_name: Callable[[], str]
+    store: TableStore,
+    manifests: Sequence[ManifestFile],
+    schema_id: int,
+    next_name: Callable[[], str],
+    *,
+    everything: bool = False,
 ) -> list[ManifestFile]:
-    """Carry out the merges; new manifests get their names from `next_name`."""
+    """Carry out the merges; new manifests get their names from `next_name`. `everything`: all become one."""
     result = []
-    for group in pick_merges(manifests, store.options):
-        if len(group) == 1:
+    for group in [list(manifests)] if everything else pick_merges(manifests, store.options):
+        if len(group) == 1 and not (everything and group[0].deleted_file_count):
             result.append(group[0])
             continue
         entries = merge_entries(entry for manifest in group for entry in store.manifests.read(manifest.name))

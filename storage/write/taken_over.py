@@ -63,7 +63,9 @@ def _taken(snapshot: Snapshot) -> list[list[object]]:
     try:
         return [list(entry) for entry in json.loads(text)]
     except (ValueError, TypeError) as error:
-        raise CorruptData(f"Property {TAKEN_OVER_PROPERTY!r} of snapshot {snapshot.id} is unreadable: {error}") from None
+        raise CorruptData(
+            f"Property {TAKEN_OVER_PROPERTY!r} of snapshot {snapshot.id} is unreadable: {error}"
+        ) from None
 
 
 def _united(snapshots: Sequence[Snapshot], key: str) -> list[object]:

@@ -19,10 +19,13 @@ from xml.sax.saxutils import escape
 
 @dataclass
 class Faults:
-    """How often requests fail: with 503 before anything happens, or after it without an answer."""
+    """How often requests fail: with 503 before anything happens, or after it without an answer. `refusal`: all are
+    answered by this status and code.
+    """
 
     unavailable: float = 0.0
     lost_reply: float = 0.0
+    refusal: tuple[int, str] | None = None
     chosen: random.Random = field(default_factory=lambda: random.Random(0))
     seen: dict[str, int] = field(default_factory=lambda: {"unavailable": 0, "lost": 0})
 
@@ -97,6 +100,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _fails(self) -> bool:
         faults = self.faults
+        if faults.refusal is not None:
+            self._body()
+            self._error(*faults.refusal)
+            return True
         if faults.chosen.random() >= faults.unavailable:
             return False
         faults.seen["unavailable"] += 1

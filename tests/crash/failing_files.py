@@ -48,11 +48,15 @@ class FailingFileIO(FileIO):
     def list_directories(self, path: str) -> list[str]:
         return list(self._call("list", path, lambda: super(FailingFileIO, self).list_directories(path)))
 
-    def create_exclusively(self, path: str, data: bytes) -> bool:
+    def create_exclusively(self, path: str, data: bytes, *, in_existing: bool = False) -> bool:
         half = f"{os.path.dirname(path)}/.{os.path.basename(path)}.half.tmp"
         create = super().create_exclusively
         write = super().write_bytes
-        return bool(self._call("create", path, lambda: create(path, data), lambda: write(half, data[: len(data) // 2])))
+
+        def act() -> bool:
+            return create(path, data, in_existing=in_existing)
+
+        return bool(self._call("create", path, act, lambda: write(half, data[: len(data) // 2])))
 
     def write_bytes(self, path: str, data: bytes) -> None:
         write = super().write_bytes
@@ -62,9 +66,27 @@ class FailingFileIO(FileIO):
         replace = super().overwrite
         self._call("replace", path, lambda: replace(path, data))
 
-    def write_in_place(self, path: str, data: bytes) -> None:
-        write = super().write_in_place
-        self._call("write", path, lambda: write(path, data), lambda: write(path, data[: len(data) // 2]))
+    def raise_number(self, path: str, number: int) -> int:
+        write, whole = super().write_bytes, super().raise_number
+        text = str(number).encode()
+        return self._call("write", path, lambda: whole(path, number), lambda: write(path, text[: len(text) // 2]))
+
+    def read_number(self, path: str) -> int | None:
+        read = super().read_number
+        number: int | None = self._call("read", path, lambda: read(path))
+        return number
+
+    def delete_if(self, path: str, expected: bytes) -> bool:
+        delete = super().delete_if
+        return bool(self._call("delete", path, lambda: delete(path, expected)))
+
+    def replace_if(self, path: str, expected: bytes, data: bytes) -> bool:
+        replace = super().replace_if
+        return bool(self._call("replace", path, lambda: replace(path, expected, data)))
+
+    def move_directory(self, path: str, target: str) -> None:
+        move = super().move_directory
+        self._call("move", path, lambda: move(path, target))
 
     def delete(self, path: str) -> None:
         delete = super().delete

@@ -173,6 +173,26 @@ def test_a_replayed_batch_commits_once(
     assert len(barriers(sink)) == 4
 
 
+def test_a_batch_that_is_replayed_after_its_snapshot_expired_does_not_land_again(
+    source: Table, stream: "Callable[..., DataFrame]", run: Callable[..., None], tmp_path: Path, catalog: Catalog
+) -> None:
+    # Without a key a batch that lands twice is there twice.
+    sink = catalog.create_table("a.log", SCHEMA)
+    source.write(batch((1, "a")))
+    source.write(batch((2, "b")))
+    run(stream(), sink)
+    sink.write(batch((0, "by another")))
+    sink.expire(retain_last=1)
+    before = rows(sink)
+    for done in (tmp_path / "checkpoint" / "commits").glob("*0*"):
+        done.unlink()
+    run(stream(), sink)
+    assert rows(sink) == before
+    source.write(batch((3, "c")))
+    run(stream(), sink)
+    assert rows(sink) == sorted([*before, (3, "c")])
+
+
 def test_the_sink_commits_a_micro_batch_under_its_number(
     source: Table, sink: Table, stream: "Callable[..., DataFrame]", warehouse: str, tmp_path: Path
 ) -> None:

@@ -14,11 +14,11 @@ PACKAGES = ["storage", "lineage", "resources", "platform_assets"]
 # Rooms and files of the store by floor, from the ground up. Rooms on one floor do not know each other.
 FLOORS = [
     {"errors", "clock"},
-    {"options", "identifier", "lock"},
+    {"options", "identifier", "lock", "store_errors"},
     {"data_types"},
     {"values"},
     {"paths", "file_io"},
-    {"format"},
+    {"format", "journal"},
     {"metadata"},
     {"lsm"},
     {"read", "write"},

@@ -122,11 +122,9 @@ class Branched:
         if not self.snapshots[branch] or self.random.random() < 0.6:
             return
         name = self.random.choice([*self.snapshots[branch], *self.tags[branch]])
-        target, rows = (name, self.snapshots[branch][name]) if isinstance(name, int) else self.tags[branch][name]
+        rows = self.snapshots[branch][name] if isinstance(name, int) else self.tags[branch][name][1]
         self.table(branch).rollback_to(name)
-        self.snapshots[branch] = {one: held for one, held in self.snapshots[branch].items() if one <= target}
-        self.snapshots[branch][target] = rows
-        self.tags[branch] = {one: held for one, held in self.tags[branch].items() if held[0] <= target}
+        # On top of all that was: what is taken back can still be seen.
         assert self.read(branch) == rows
 
     def merge(self) -> None:
@@ -162,10 +160,7 @@ class Branched:
             self.tags["main"] = {**kept, **self.tags.pop(name)}
             self.snapshots["main"] = {**self.snapshots.pop(name)}
         else:
-            gone = verdict.kind != "disjoint"
-            kept = {one: held for one, held in tags.items() if not gone or held[0] <= (common or 0)}
-            self.tags["main"] = {**self.tags[name], **kept}
-            self.snapshots["main"] = {} if gone else self.snapshots["main"]
+            self.tags["main"] = {**self.tags[name], **tags}
         seen = self.read("main")
         if expected is not None:
             assert seen == expected

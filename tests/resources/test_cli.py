@@ -15,7 +15,7 @@ import pytest
 from lineage import sources_property
 from resources.cli import main
 from resources.session import Session
-from storage import CommitId
+from storage import CommitId, StoreUnavailable
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -208,6 +208,16 @@ def test_a_table_is_checked(run: Run, shop: Session) -> None:
     assert code == 1
     assert data.name in out
     assert "1 invariants of shop.orders are broken." in out
+
+
+def test_work_that_has_failed_after_commits_is_shown_and_is_no_corruption(run: Run, shop: Session) -> None:
+    name = shop.catalog.tables()[0]
+    shop.table(name).store.troubles.record("compaction", StoreUnavailable("The disk is full."), 0, 1)
+    code, shown, _ = run("check", name)
+    assert code == 1
+    assert "compaction has failed since" in shown
+    assert "last after snapshot 1: The disk is full." in shown
+    assert f"{name} is sound; 1 kinds of work on it have failed." in shown
 
 
 def test_buckets_are_rescaled(run: Run, shop: Session) -> None:

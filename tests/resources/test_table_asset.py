@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from lineage import sources_of
 from resources import Session, TableDefinition, TablesResource, sql_check, table_asset
-from storage import SnapshotRef
+from storage import SnapshotRef, StoreUnavailable
 
 pytestmark = pytest.mark.dagster
 DAYS = dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-01-05")
@@ -74,6 +74,16 @@ def test_a_materialization_shows_what_was_made_and_from_what(materialize: Callab
     assert len(shown["lineage"].value) < 1000
     assert event.tags is not None
     assert event.tags["dagster/data_version"] == "main@1"
+
+
+def test_a_materialization_says_what_has_failed_after_commits(
+    materialize: Callable[..., Any], session: Session
+) -> None:
+    assert "warning" not in materialization(materialize(words), "raw", "words").metadata
+    session.table("raw.words").store.troubles.record("expiry", StoreUnavailable("The disk is full."), 0, 1)
+    shown = materialization(materialize(words), "raw", "words").metadata
+    assert str(shown["warning"].value).startswith("expiry has failed since ")
+    assert str(shown["warning"].value).endswith("last after snapshot 1: The disk is full.")
 
 
 def interloper(session: Session, name: str, row: dict[str, Any]) -> None:

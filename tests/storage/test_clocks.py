@@ -4,11 +4,15 @@ import datetime as dt
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, CommitId, FixedClock, NotFound, Table
+from storage import Catalog, CommitId, FixedClock, NotFound, SetOptions, Table
+from storage.metadata.time_order import CLOCK_PROPERTY, TIME_DISORDER_PROPERTY, rising_since
+from storage.write.commit_time import commit_time
+from storage.write.find_commit import search_bound
 
 HOUR_MS = 3_600_000
 
@@ -34,11 +38,10 @@ def test_a_clock_that_jumps_back_does_not_turn_history_around(orders: Table, clo
     write(orders, 2)
     clock.advance_ms(5 * HOUR_MS + 1000)
     write(orders, 3)
-    times = [one.time_ms for one in orders.store.snapshots.all()]
-    assert times == sorted(times)
     assert (found(orders, start), found(orders, start + 999), found(orders, start + 1000)) == (2, 2, 3)
     with pytest.raises(NotFound, match="no snapshot or tag at or before"):
-        orders.snapshot(at(start - 1))
+        orders.snapshot(at(start - 5 * HOUR_MS - 1))
+    assert orders.check() == []
 
 
 def test_equal_timestamps_lead_to_the_latest_of_them(orders: Table, clock: FixedClock) -> None:
@@ -51,8 +54,8 @@ def test_equal_timestamps_lead_to_the_latest_of_them(orders: Table, clock: Fixed
 def test_writers_whose_clocks_differ_keep_the_order_of_commits(
     catalog: Catalog, orders: Table, clock: FixedClock
 ) -> None:
-    ahead = Catalog(catalog.warehouse, clock=FixedClock(clock.now_ms() + HOUR_MS)).table("shop.orders")
-    behind = Catalog(catalog.warehouse, clock=FixedClock(clock.now_ms() - HOUR_MS)).table("shop.orders")
+    ahead = Catalog(catalog.warehouse, clock=FixedClock(clock.now_ms() + HOUR_MS // 3)).table("shop.orders")
+    behind = Catalog(catalog.warehouse, clock=FixedClock(clock.now_ms() - HOUR_MS // 3)).table("shop.orders")
     for number, table in enumerate([ahead, behind, orders, behind, ahead]):
         write(table, number)
     times = [one.time_ms for one in orders.store.snapshots.all()]
@@ -122,3 +125,177 @@ def test_expiry_by_age_follows_commit_times(orders: Table, clock: FixedClock) ->
     assert orders.expire(retain_last=1, older_than=dt.timedelta(hours=1)).snapshot_ids == ()
     clock.advance_ms(10 * HOUR_MS)
     assert orders.expire(retain_last=1, older_than=dt.timedelta(hours=2)).snapshot_ids == (1, 2)
+
+
+# --- clocks that jump
+
+YEARS_MS = 10 * 365 * 24 * HOUR_MS
+
+
+def a_writer_of_2036(orders: Table, clock: FixedClock) -> None:
+    """Snapshots 1 and 2 of now, 3 of ten years ahead, 4 and 5 of now again; an hour between."""
+    for number in range(1, 6):
+        jump_ms = YEARS_MS if number == 3 else 0
+        clock.advance_ms(jump_ms)
+        write(orders, number)
+        clock.advance_ms(HOUR_MS - jump_ms)
+
+
+def test_one_commit_of_a_clock_years_ahead_does_not_pin_the_history(orders: Table, clock: FixedClock) -> None:
+    start = clock.now_ms()
+    a_writer_of_2036(orders, clock)
+    assert [found(orders, start + hours * HOUR_MS) for hours in range(6)] == [1, 2, 2, 4, 5, 5]
+    assert found(orders, start + YEARS_MS + 3 * HOUR_MS) == 5
+    with pytest.raises(NotFound, match="no snapshot or tag at or before"):
+        orders.snapshot(at(start - 1))
+    times = [one.time_ms for one in orders.store.snapshots.all()]
+    assert times == [start, start + HOUR_MS, start + YEARS_MS + 2 * HOUR_MS, start + 3 * HOUR_MS, start + 4 * HOUR_MS]
+    assert [rising_since(one) for one in orders.store.snapshots.all()] == [None, None, None, 4, 4]
+    assert orders.check() == []
+
+
+def test_points_in_time_lead_to_snapshots_through_several_jumps(catalog: Catalog, clock: FixedClock) -> None:
+    orders = catalog.create_table("a.t", pa.schema([("id", pa.int64()), ("item", pa.string())]))
+    start = clock.now_ms()
+    for number, hours in enumerate([0, 100, 10, 11, 50, 20, 21]):
+        clock.advance_ms(start + hours * HOUR_MS - clock.now_ms())
+        write(orders, number)
+    # Segments: 1 2 | 3 4 5 | 6 7
+    assert [found(orders, start + hours * HOUR_MS) for hours in (0, 9, 10, 15, 19, 20, 99)] == [1, 1, 3, 4, 4, 6, 7]
+    orders.expire(retain_last=3)
+    # Of the second segment the last is left, which is later.
+    assert [found(orders, start + hours * HOUR_MS) for hours in (50, 20)] == [7, 6]
+    with pytest.raises(NotFound, match="no snapshot or tag at or before"):
+        orders.snapshot(at(start + 19 * HOUR_MS))
+
+
+def test_a_time_that_was_taken_from_the_predecessor_is_said(
+    orders: Table, clock: FixedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(orders, 1)
+    clock.advance_ms(-60_000)
+    with caplog.at_level("INFO"):
+        write(orders, 2)
+    snapshot = orders.snapshot()
+    assert snapshot is not None
+    assert snapshot.time_ms == clock.now_ms() + 60_000
+    assert snapshot.properties == {CLOCK_PROPERTY: "60000"}
+    assert "60000 ms behind" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("latest", "bound", "time_ms", "properties"),
+    [
+        (None, None, 0, {}),
+        (-1, None, 0, {}),
+        (HOUR_MS - 1, None, HOUR_MS - 1, {CLOCK_PROPERTY: str(HOUR_MS - 1)}),
+        (HOUR_MS, None, 0, {TIME_DISORDER_PROPERTY: "8"}),
+        (-1, 5 * HOUR_MS, 5 * HOUR_MS, {CLOCK_PROPERTY: str(5 * HOUR_MS)}),
+        (4 * HOUR_MS, 5 * HOUR_MS, 5 * HOUR_MS, {CLOCK_PROPERTY: str(5 * HOUR_MS)}),
+        (-1, 24 * HOUR_MS, 0, {}),
+        (-1, -5, 0, {}),
+    ],
+)
+def test_the_time_of_a_commit(
+    latest: int | None, bound: int | None, time_ms: int, properties: dict[str, str], orders: Table, clock: FixedClock
+) -> None:
+    now_ms = clock.now_ms()
+    write(orders, 1)
+    first = orders.snapshot()
+    assert first is not None
+    before = None if latest is None else replace(first, id=7, time_ms=now_ms + latest)
+    made = commit_time(now_ms, before, None if bound is None else now_ms + bound)
+    assert (made.time_ms - now_ms, made.properties) == (time_ms, properties)
+
+
+def test_a_commit_is_found_though_the_clock_went_back_hours_since_its_run_began(
+    orders: Table, clock: FixedClock
+) -> None:
+    commit_id = CommitId("job", 3, exact=True, not_before_ms=clock.now_ms())
+    clock.advance_ms(-2 * HOUR_MS)
+    write(orders, 1, commit_id=commit_id)
+    write(orders, 2, commit_id=commit_id)
+    clock.advance_ms(2 * HOUR_MS)
+    write(orders, 3, commit_id=commit_id)
+    assert orders.count() == 1
+
+
+def test_a_commit_is_found_behind_others_of_a_clock_that_went_back(orders: Table, clock: FixedClock) -> None:
+    commit_id = CommitId("job", 3, exact=True, not_before_ms=clock.now_ms())
+    write(orders, 1, commit_id=commit_id)
+    clock.advance_ms(-3 * HOUR_MS)
+    write(orders, 2)
+    clock.advance_ms(3 * HOUR_MS)
+    # The newest snapshot is hours older than the bound, the commit before it is not.
+    write(orders, 3, commit_id=commit_id)
+    assert sorted(orders.to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+def test_a_bound_of_another_clock_bounds_nothing() -> None:
+    assert search_bound(CommitId("job", 3, True, 10 * HOUR_MS), 9 * HOUR_MS) == 9 * HOUR_MS
+    assert search_bound(CommitId("job", 3, True, 10 * HOUR_MS), 9 * HOUR_MS - 1) is None
+    assert search_bound(CommitId("job", 3, True), 0) is None
+
+
+def test_a_snapshot_of_a_clock_ahead_keeps_nothing_for_years(orders: Table, clock: FixedClock) -> None:
+    a_writer_of_2036(orders, clock)
+    clock.advance_ms(HOUR_MS)
+    # By now the snapshots are 6, 5, (4), 3 and 2 hours old.
+    assert orders.expire(retain_last=1, older_than=dt.timedelta(hours=2, minutes=30)).snapshot_ids == (1, 2, 3, 4)
+
+
+def test_a_snapshot_of_a_clock_far_back_lets_nothing_go_early(orders: Table, clock: FixedClock) -> None:
+    clock.advance_ms(YEARS_MS)
+    orders.alter(SetOptions({"snapshot.time-retained": "2 h", "snapshot.num-retained.min": 1}))
+    orders = Table(orders.store.at_schema(orders.store.schemas.get(1)), "snapline")
+    for number in range(1, 5):
+        jump_ms = -YEARS_MS if number == 2 else 0
+        clock.advance_ms(jump_ms)
+        write(orders, number)
+        clock.advance_ms(HOUR_MS // 3 - jump_ms)
+    assert orders.store.snapshots.ids() == [1, 2, 3, 4]
+
+
+def test_a_tag_that_a_clock_far_back_made_does_not_go_early(orders: Table, clock: FixedClock) -> None:
+    write(orders, 1)
+    clock.advance_ms(-YEARS_MS)
+    orders.tags.create("kept", time_retained=dt.timedelta(days=7))
+    clock.advance_ms(YEARS_MS)
+    assert orders.tags.expire() == []
+    clock.advance_ms(8 * 24 * HOUR_MS)
+    assert orders.tags.expire() == ["kept"]
+
+
+def test_tags_of_periods_that_a_clock_ahead_made_displace_no_others(catalog: Catalog, clock: FixedClock) -> None:
+    options = {"tag.automatic-creation": "process-time", "tag.creation-period": "daily", "tag.num-retained-max": 3}
+    table = catalog.create_table("a.t", pa.schema([("id", pa.int64()), ("item", pa.string())]), options=options)
+    days = 24 * HOUR_MS
+    for number in range(4):
+        write(table, number)
+        clock.advance_ms(days)
+    before = table.store.tags.names()
+    assert len(before) == 3
+    clock.advance_ms(YEARS_MS)
+    write(table, 4)
+    clock.advance_ms(-YEARS_MS)
+    ahead = set(table.store.tags.names()) - set(before)
+    assert len(ahead) == 1
+    for number in range(3):
+        write(table, number)
+        clock.advance_ms(days)
+    assert len(set(table.store.tags.names()) - ahead) == 3
+
+
+def test_a_consumer_does_not_go_because_a_clock_is_ahead(catalog: Catalog, clock: FixedClock) -> None:
+    schema = pa.schema([("id", pa.int64()), ("item", pa.string())])
+    table = catalog.create_table("a.t", schema, options={"consumer.expiration-time": "1 d"})
+    for number in range(3):
+        write(table, number)
+    table.consumers.reset("reader", 2)
+    clock.advance_ms(10 * YEARS_MS)
+    assert table.expire(retain_last=1).snapshot_ids == (1,)
+    # It has not moved for two days before the newest snapshot came.
+    path = table.store.paths.consumer("reader")
+    long_ago = time.time() - 2 * 24 * 3600
+    os.utime(path, (long_ago, long_ago))
+    assert table.expire(retain_last=1).snapshot_ids == (2,)

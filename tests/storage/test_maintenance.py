@@ -72,26 +72,39 @@ def test_the_latest_snapshot_always_stays(history: Table) -> None:
         history.expire(retain_last=0)
 
 
-def test_a_rollback_takes_later_snapshots_and_tags_away(history: Table) -> None:
-    history.tags.create("early", snapshot_id=2)
+def test_a_rollback_is_a_commit_on_top_and_can_be_rolled_back(history: Table) -> None:
     history.tags.create("late", snapshot_id=4)
-    removal = history.rollback_to(2)
-    assert removal.snapshot_ids == (3, 4)
-    assert history.store.snapshots.ids() == [1, 2]
-    assert [tag.name for tag in history.tags.list()] == ["early"]
+    before = history.to_arrow()
+    snapshot = history.rollback_to(2)
+    assert snapshot is not None
+    assert (snapshot.id, snapshot.operation) == (5, "ROLLBACK")
     assert history.to_arrow()["id"].to_pylist() == [1]
+    # What came in between is still there, by number and by name.
+    assert [one.id for one in history.store.snapshots.all()] == [1, 2, 3, 4, 5]
+    assert history.to_arrow(version="late").equals(before)
+    # Readers of changes follow.
+    kinds = history.changes(after=4).select(["rowkind", "id"]).to_pylist()
+    assert {row["rowkind"] for row in kinds} <= {"+I", "-D"}
     history.write(pa.table({"id": [9], "item": ["after"]}))
-    assert history.snapshot().id == 3  # type: ignore[union-attr]
+    assert history.snapshot().id == 6  # type: ignore[union-attr]
+    history.rollback_to("late")
+    assert history.to_arrow().equals(before)
+    assert history.rollback_to("late") is None
+    assert history.check(deep=True) == []
 
 
-def test_a_rollback_to_a_tag_brings_an_expired_snapshot_back(history: Table) -> None:
+def test_a_rollback_goes_back_to_a_tag_whose_snapshot_has_expired(history: Table) -> None:
     history.tags.create("old", snapshot_id=1)
     history.expire(retain_last=1)
     history.rollback_to("old")
-    assert history.store.snapshots.ids() == [1]
+    assert history.store.snapshots.ids() == [4, 5]
     assert history.to_arrow()["id"].to_pylist() == [0]
     with pytest.raises(NotFound):
-        history.rollback_to(4)
+        history.rollback_to(2)
+    history.expire(retain_last=1)
+    history.tags.delete("old")
+    assert history.to_arrow()["id"].to_pylist() == [0]
+    assert history.check(deep=True) == []
 
 
 def test_what_a_dead_writer_left_is_found_after_a_safety_age(orders: Table, tmp_path: Path) -> None:

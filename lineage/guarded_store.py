@@ -1,0 +1,148 @@
+"""A lineage store that may be away: locked, full, read-only, unreadable, or on a server that is down.
+
+Lineage is an index, so that nobody who writes is stopped by it. A guarded store is opened when it is first needed. Whatever
+goes wrong in it becomes LineageUnavailable: who writes passes that over, inside of `stopping_nobody`; who asks gets to see
+it. What was left out stands in the snapshots, and is read off them once the store is back.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from storage import Clock, StorageError
+
+from .entities import moment_of_ms
+from .jdbc_url import named
+from .store import LineageStore, UnreachableStore, UnreadableStore, check_lineage_options, open_lineage_store
+
+_log = logging.getLogger(__name__)
+_WRITING = ("store_", "delete_", "rename_", "set_")
+# A store that took long to fail is left alone for so many times as long: waiting for it stays a part of the time.
+_PAUSE_RATIO = 2
+# Files that belong to an SQLite database.
+_BESIDE = ("", "-wal", "-shm", "-journal")
+_ADVICE = (
+    "Tables are written without it, and it catches up when the store is back; `snapline lineage rebuild` makes it anew."
+)
+_warned: set[tuple[str, str]] = set()
+
+
+class LineageUnavailable(StorageError):
+    """The lineage store of a catalog cannot be used now: go on without it, or leave the catalog out of an answer."""
+
+    def __init__(self, message: str, catalog: str = "", store: str = "") -> None:
+        super().__init__(message)
+        self.catalog = catalog
+        self.store = store
+
+    def say_once(self) -> None:
+        """Warn, once in a process of each store."""
+        if (self.catalog, self.store) not in _warned:
+            _warned.add((self.catalog, self.store))
+            _log.warning("%s", self)
+
+
+@contextmanager
+def stopping_nobody() -> Iterator[None]:
+    """Go on after this block when a lineage store is unavailable in it. A process says so once of each store."""
+    try:
+        yield
+    except LineageUnavailable as error:
+        error.say_once()
+
+
+class GuardedStore:
+    """Stands for a LineageStore, all methods of which it has. They raise LineageUnavailable."""
+
+    def __init__(self, catalog: str, options: Mapping[str, str], clock: Clock | None = None) -> None:
+        self._catalog = catalog
+        self._options = options
+        self._clock = clock or Clock()
+        self._store: LineageStore | None = None
+        # Reading and writing fail apart: a full disk can be read.
+        self._paused: dict[bool, tuple[int, LineageUnavailable]] = {}
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in LineageStore.__abstractmethods__:
+            raise AttributeError(name)
+        return partial(self._call, name)
+
+    def _call(self, name: str, *given: Any, **named_: Any) -> Any:
+        writes = name.startswith(_WRITING)
+        began_ms = self._clock.now_ms()
+        until_ms, failure = self._paused.get(writes, (0, None))
+        if failure is not None and began_ms < until_ms:
+            raise failure
+        store = None
+        try:
+            store = self._opened()
+            return getattr(store, name)(*given, **named_)
+        except Exception as error:
+            if store is not None and isinstance(error, StorageError):
+                # Not the store is wrong, but what it was to keep.
+                raise
+            # A file that has been replaced is to be opened anew.
+            self.close()
+            failure, now_ms = self._unavailable(error), self._clock.now_ms()
+            self._paused[writes] = (now_ms + _PAUSE_RATIO * (now_ms - began_ms), failure)
+            raise failure from None
+
+    def check_options(self) -> None:
+        """Raise LineageUnavailable if the options alone tell that there can be no such store; nothing is opened."""
+        try:
+            check_lineage_options(self._options)
+        except StorageError as error:
+            raise self._unavailable(error) from None
+
+    def replace_unreadable(self) -> Path | None:
+        """Make room for a new file if the store's own cannot be read; returns where the old one lies now.
+
+        Raises LineageUnavailable if the store can be neither read nor replaced.
+        """
+        self._paused.clear()
+        try:
+            self._opened().check()
+            return None
+        except UnreadableStore as error:
+            self.close()
+            try:
+                return self._set_aside(Path(error.path))
+            except OSError as refused:
+                raise self._unavailable(refused) from None
+        except Exception as error:
+            self.close()
+            raise self._unavailable(error) from None
+
+    def _set_aside(self, file: Path) -> Path:
+        # The database goes first: what lies beside a database that is not there is deleted by SQLite itself.
+        moment = moment_of_ms(self._clock.now_ms())
+        aside = file.with_name(f"{file.name}.unreadable-{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03d}")
+        for end in _BESIDE:
+            one = file.with_name(file.name + end)
+            if one.exists():
+                one.rename(aside.with_name(aside.name + end))
+        return aside
+
+    def close(self) -> None:
+        """Release connections."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _opened(self) -> LineageStore:
+        if self._store is None:
+            self._store = open_lineage_store(self._options)
+        return self._store
+
+    def _unavailable(self, error: BaseException) -> LineageUnavailable:
+        # SQLAlchemy tells of statement and parameters at length; what the driver said is enough.
+        reason = " ".join(str(getattr(error, "orig", None) or error).split()) or type(error).__name__
+        kind = self._options.get("lineage-meta", "jdbc")
+        store = named(self._options.get("jdbc.url", "")) if kind == "jdbc" else kind
+        # What could not be opened says itself what it is.
+        where = "" if isinstance(error, UnreachableStore) else f" ({store})"
+        message = f"The lineage of catalog {self._catalog!r} is out of reach{where}: {reason.rstrip('.')}. {_ADVICE}"
+        return LineageUnavailable(message, self._catalog, store)

@@ -1,0 +1,146 @@
+"""What file systems and object stores raise, turned into StoreUnavailable that says what was tried and what to look at.
+
+`FileIO` turns the errors of single calls; whoever carries out a whole operation says what has become of it.
+"""
+
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from .errors import StorageError, StoreUnavailable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+# Client libraries of object stores raise errors of their own besides OSErrors.
+_CLIENT_LIBRARIES = ("botocore", "aiobotocore", "aiohttp", "s3fs", "gcsfs", "adlfs", "azure", "google")
+NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+_LOCAL_ADVICE = {
+    errno.ENOSPC: "The disk is full: make room, then repeat.",
+    errno.EDQUOT: "The quota of the disk is used up: make room, then repeat.",
+    errno.EROFS: "The file system is mounted for reading only: mount it for writing, or use another warehouse.",
+    errno.EACCES: "This user may not do that there: give it the right, or run as another user.",
+    errno.EPERM: "This user, or this file system, may not do that there.",
+    errno.ENAMETOOLONG: "A name is longer than the file system takes: choose a shorter tag, branch, table or partition.",
+    errno.EMFILE: "This process has too many files open: raise `ulimit -n`.",
+    errno.EIO: "The disk or the network behind it failed: look at the system's log.",
+    errno.ESTALE: "The network file system has lost the file: mount it again.",
+}  # fmt: skip
+_LINK_ADVICE = (
+    "The file system has no hard links, by which a file is created only if it is not there: put the warehouse on another "
+    "file system, or give the catalog a lock: SNAPLINE_LOCK_DIRECTORY, or Catalog(…, lock=FileLock(directory))."
+)
+_CREDENTIALS = "Look at 'key', 'secret' and 'token' of the storage options, and at what that user may do in the bucket."
+_ENDPOINT = "Look at 'endpoint_url' of the storage options, and whether the server can be reached from here."
+_REGION = "Look at 'region_name' in 'client_kwargs' of the storage options: the bucket is in another region."
+_REMOTE_ADVICE = {
+    "NoSuchBucket": "The bucket does not exist: create it, or correct the warehouse's URL.",
+    "AccessDenied": _CREDENTIALS, "Forbidden": _CREDENTIALS, "403": _CREDENTIALS, "InvalidAccessKeyId": _CREDENTIALS,
+    "SignatureDoesNotMatch": _CREDENTIALS, "ExpiredToken": _CREDENTIALS, "InvalidToken": _CREDENTIALS,
+    "AuthorizationHeaderMalformed": _REGION, "PermanentRedirect": _REGION, "IllegalLocationConstraintException": _REGION,
+    "InvalidLocationConstraint": _REGION,
+    "400": _REGION, "SlowDown": "The store asks for fewer requests: repeat later.",
+    "503": "The store is overloaded: repeat later.",
+    "NoCredentialsError": _CREDENTIALS, "PartialCredentialsError": _CREDENTIALS,
+    "NoRegionError": _REGION, "InvalidRegionError": _REGION,
+}  # fmt: skip
+
+
+def comes_from_a_store(error: BaseException) -> bool:
+    """Whether an error was raised by a file system or by the client library of an object store."""
+    return isinstance(error, OSError) or any(
+        kind.__module__.split(".")[0] in _CLIENT_LIBRARIES for kind in type(error).__mro__
+    )
+
+
+def is_missing_bucket(error: BaseException) -> bool:
+    """Whether what does not exist is the bucket, not the file that was asked for."""
+    codes = _codes(error)
+    return "NoSuchBucket" in codes or "specified bucket does not exist" in str(error)
+
+
+def store_call(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """A call of FileIO whose errors become StoreUnavailable that names its path.
+
+    That a file is there, or is not, is an answer and goes on as it is.
+    """
+
+    def decorate(call: Callable[P, T]) -> Callable[P, T]:
+        @wraps(call)
+        def told(*arguments: P.args, **named: P.kwargs) -> T:
+            try:
+                return call(*arguments, **named)
+            except (StorageError, FileExistsError):
+                raise
+            except Exception as error:
+                absent = isinstance(error, FileNotFoundError) and not is_missing_bucket(error)
+                if absent or not comes_from_a_store(error):
+                    raise
+                file_io: Any = arguments[0]
+                path = str(arguments[1] if len(arguments) > 1 else named.get("path", ""))
+                raise store_error(error, doing, path if file_io.is_local else file_io.url(path)) from error
+
+        return told
+
+    return decorate
+
+
+def store_error(error: BaseException, doing: str, where: str) -> StoreUnavailable:
+    """The error that says what could not be done, why, and what to look at."""
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return StoreUnavailable(f"Could not {doing} {where}: {reason.rstrip('.')}. {_advice(error, doing)}".rstrip())
+
+
+def _advice(error: BaseException, doing: str) -> str:
+    codes = _codes(error)
+    for code in codes:
+        if code in _REMOTE_ADVICE:
+            return _REMOTE_ADVICE[code]
+    if is_missing_bucket(error):
+        return _REMOTE_ADVICE["NoSuchBucket"]
+    if isinstance(error, TimeoutError) or not isinstance(error, OSError):
+        return _ENDPOINT
+    if "create" in doing and error.errno in NO_HARD_LINKS and error.filename2 is not None:
+        return _LINK_ADVICE
+    return _LOCAL_ADVICE.get(error.errno or 0, "")
+
+
+def _codes(error: BaseException) -> list[str]:
+    """What the answer of an object store, or the class of its client's error, calls the error."""
+    codes: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None and len(codes) < 10:
+        response = getattr(cause, "response", None)
+        if isinstance(response, dict):
+            codes.append(str(response.get("Error", {}).get("Code")))
+        if not isinstance(cause, OSError) and comes_from_a_store(cause):
+            codes.append(type(cause).__name__)
+        cause = cause.__cause__ or cause.__context__
+    return codes
+
+
+@contextmanager
+def outcome(text: str, *, landed: bool | None = None) -> Iterator[None]:
+    """Errors of a store inside become StoreUnavailable that ends with what has become of the operation.
+
+    Those that say it already, and all other errors, go on as they are. Also a decorator.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, StoreUnavailable):
+            if error.says_outcome:
+                raise
+        elif isinstance(error, StorageError) or not comes_from_a_store(error):
+            raise
+        message = str(error) if isinstance(error, StoreUnavailable) else _plain(error)
+        told = StoreUnavailable(f"{message} {text}")
+        told.landed = landed
+        told.says_outcome = True
+        raise told from error
+
+
+def _plain(error: Exception) -> str:
+    text = f"The store failed: {str(error).rstrip('.') or type(error).__name__}."
+    return f"{text} {_advice(error, '')}".rstrip()
