@@ -135,8 +135,8 @@ def _next_write(table: Table) -> Iterator[str]:
         yield f"{table.identifier}: the next write is not seen: {before} became {held(table)}"
 
 
-def rewritten_history(files: Files) -> Iterator[str]:
-    """Snapshot numbers that were committed twice, and hints that went down."""
+def rewritten_history(files: Files, *, hints_rise: bool) -> Iterator[str]:
+    """Snapshot numbers that were committed twice, and hints that went down (on object stores nobody reads them)."""
     committed: dict[tuple[str, str], tuple[str, str]] = {}
     hints: dict[str, int] = {}
     for event in files.events:
@@ -157,7 +157,7 @@ def rewritten_history(files: Files) -> Iterator[str]:
             del committed[match[1], match[2]]
         if event.path.endswith("/snapshot/LATEST") and event.data is not None and event.data.isdigit():
             number = int(event.data)
-            if number < hints.get(event.path, 0):
+            if hints_rise and number < hints.get(event.path, 0):
                 yield f"{event.path} went from {hints[event.path]} to {number}, by {event.process}"
             hints[event.path] = number
 

@@ -233,16 +233,19 @@ class MemoryFileIO(FileIO):
         text = self._files.contents.get(path, (b"", 0))[0].strip()
         return int(text) if text.isdigit() else None
 
-    def raise_number(self, path: str, number: int) -> None:
+    def raise_number(self, path: str, number: int) -> int:
         if not self._local:
-            if (self.read_number(path) or 0) < number:
+            held = self.read_number(path) or 0
+            if held < number:
                 self.write_bytes(path, str(number).encode())
-            return
+            return max(held, number)
         step = self._step_in_directory("raise", path)
         if _parent(path) not in self._files.directories:
-            raise FileNotFoundError(path)
-        if (self._number(path) or 0) < number:
+            raise FileNotFoundError(errno.ENOENT, path)
+        held = self._number(path) or 0
+        if held < number:
             self._put(step, path, str(number).encode())
+        return max(held, number)
 
     def replace_if(self, path: str, expected: bytes, data: bytes) -> bool:
         step = self._compare("compare and replace", path, expected)
@@ -293,6 +296,9 @@ class MemoryFileIO(FileIO):
             self._forget_directory(step, path)
 
     def move_directory(self, path: str, target: str) -> None:
+        self._move_directory(path, target)
+
+    def _move_directory(self, path: str, target: str) -> None:
         self._move(self.process.step("move", path), path, target)
 
     def move_directory_if(self, path: str, target: str, witness: str, expected: bytes) -> bool:

@@ -247,7 +247,7 @@ def judged(
     `answers` are theirs, in that order; None is the answer of those that died.
     """
     seen, found = _judged(place, files)
-    wrong = [*rewritten_history(files), *found]
+    wrong = [*rewritten_history(files, hints_rise=place.is_local), *found]
     if not wrong and not explained(place, groups, answers, seen):
         names = [name for group in groups for name in group]
         shown = [(name, one and (one.kind, one.said)) for name, one in zip(names, answers, strict=True)]
