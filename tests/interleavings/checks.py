@@ -14,7 +14,7 @@ from tests.interleavings.memory_files import Files
 from tests.interleavings.operations import MINUTE, NEXT_DAY, SCHEMA, held, rows
 
 _SNAPSHOT = re.compile(r"(.+)/snapshot/snapshot-(\d+)")
-_METADATA = ("schema", "snapshot", "tag", "changelog", "consumer")
+_METADATA = ("schema", "snapshot", "tag", "changelog", "consumer", "committed", "trouble")
 _NAMED = ("MAIN-BRANCH", "ORIGIN", "FORMER-NAMES")
 _RESERVED = "snapline-"
 Seen = dict[str, Any]

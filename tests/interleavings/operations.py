@@ -47,7 +47,7 @@ def prepare(catalog: Catalog, scenario: str) -> None:
     orders.write(rows(1, 2, day=OLD_DAY))
     orders.tags.create("first")
     orders.write(rows(1, 2))
-    orders.write(rows(2, 3, v=2))
+    orders.overwrite(rows(1, 2, 3, v=2), partition={"day": DAY})
     orders.tags.create("second")
     orders.write(rows(4, v=3))
     stock = catalog.create_table(STOCK, SCHEMA, primary_key=["id"], options={"bucket": 1})
@@ -182,7 +182,8 @@ OPERATIONS = {
         Operation("write", orders(lambda table: table.write(rows(7, v=7), commit_id=CommitId("job", 1, exact=True))),
                   scenarios=SCENARIOS, once=True),
         Operation("write elsewhere", orders(lambda table: table.write(rows(1, day=NEXT_DAY))), scenarios=(KEYED, HALF)),
-        Operation("write without id", orders(lambda table: table.write(rows(2, v=17))), scenarios=(EXPIRING, TOLD)),
+        Operation("write without id", orders(lambda table: table.write(rows(2, v=17))),
+                  scenarios=(KEYED, EXPIRING, TOLD)),
         Operation("several writes", _several_writes, only_second=True),
         Operation("writes and expiry", _writes_and_expiry, only_second=True, scenarios=SCENARIOS),
         Operation("write to fix", lambda catalog: catalog.table(f"{ORDERS}$branch_fix").write(rows(2, v=70))),
@@ -190,7 +191,7 @@ OPERATIONS = {
                   once=True, scenarios=(KEYED, PLAIN, TOLD)),
         Operation("overwrite", orders(lambda table: table.overwrite(rows(10, v=10), partition={"day": DAY})),
                   scenarios=(KEYED, PLAIN, TOLD)),
-        Operation("delete", orders(lambda table: table.delete("v = 2")), scenarios=ROWS),
+        Operation("delete", orders(lambda table: table.delete("id = 3")), scenarios=ROWS),
         Operation("update", orders(lambda table: table.update("id = 2", {"v": 500})), scenarios=ROWS),
         Operation("update other", orders(lambda table: table.update("id = 2", {"w": 600})), scenarios=ROWS),
         Operation("merge into", orders(_merge_into), once=True, scenarios=ROWS),
@@ -214,7 +215,7 @@ OPERATIONS = {
         Operation("undo", _undo, may_remain=True, scenarios=(KEYED, HALF)),
         Operation("insist", lambda catalog: catalog.recover(discard_main=True) and None, may_remain=True, scenarios=(HALF,)),
         Operation("delete branch set", lambda catalog: catalog.branch_set("fix", ALL).delete(), may_remain=True, scenarios=(KEYED, HALF)),
-        Operation("rollback", orders(lambda table: table.rollback_to(3)), scenarios=(KEYED, PLAIN, TOLD, HALF)),
+        Operation("rollback", orders(lambda table: table.rollback_to(2)), scenarios=(KEYED, PLAIN, TOLD, HALF)),
         Operation("rollback to tag", orders(lambda table: table.rollback_to("first"))),
         Operation("expire", orders(lambda table: table.expire(retain_last=1)), scenarios=SCENARIOS),
         Operation("expire tags", orders(lambda table: table.tags.expire())),

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from storage import tags
+from storage import branch_set, tags
 from storage.consumers import Consumers
-from storage.journal import Journal
-from storage.maintain import become, branch, rollback
+from storage.maintain import become, branch, merge_branch, rollback
 from storage.metadata.consumer import Consumer
 from storage.metadata.snapshot import SnapshotFiles
 from storage.metadata.table_store import TableStore
@@ -52,15 +51,19 @@ def _record_blindly(self: Consumers, name: str, next_snapshot_id: int) -> None:
     self._store.consumers.record(Consumer(name, next_snapshot_id))
 
 
+def _judge_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(become, "guard_of", lambda judged, guard=None: guard or (lambda latest: None))
+    patch.setattr(merge_branch, "judge_again", lambda *_, **__: lambda latest: None)
+
+
 BUGS = [
     Bug("A1: a commit lands on a number that has expired", _instead(landing, "_stands", lambda *_: True),
         "write", "writes and expiry"),
-    Bug("A2: a merge acts on another state than it judged",
-        _instead(become, "guard_of", lambda judged, guard=None: guard or (lambda latest: None)), "merge", "delete"),
-    Bug("A3: two publications of a table are open at once", _instead(Journal, "refuse_open", lambda *_, **__: None),
-        "publish", "publish"),
+    Bug("A2: a merge acts on another state than it judged", _judge_once, "merge", "write without id"),
+    Bug("A3: an undo and whoever finishes do not see each other", _instead(branch_set, "fence", lambda *_: None),
+        "recover", "undo", Place(HALF, is_local=True)),
     Bug("A4: a rollback does not hold what it goes back to", _instead(rollback, "held", _without_hold),
-        "rollback", "writes and expiry"),
+        "rollback", "expire"),
     Bug("A6: an expiry that has slept deletes what it did not judge",
         _instead(SnapshotFiles, "delete_if", lambda self, snapshot: self._file_io.delete(self._paths.snapshot(snapshot.id))),
         "expire", "drop and create"),
@@ -72,8 +75,6 @@ BUGS = [
     Bug("A16: a commit id that is in the history lands again",
         _instead(commit.TableCommit, "find_committed", lambda self, latest=None: None), "write", "writes and expiry",
         Place(PLAIN, is_local=True)),
-    Bug("C1: a branch goes while a publication needs it", _instead(Journal, "refuse_open", lambda *_, **__: None),
-        "read", "delete branch set", Place(HALF, is_local=True)),
     Bug("a new consumer of snapshots that are expiring", _instead(Consumers, "reset", _record_blindly),
         "new consumer", "expire"),
 ]  # fmt: skip
