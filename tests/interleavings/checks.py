@@ -160,5 +160,3 @@ def rewritten_history(files: Files, *, hints_rise: bool) -> Iterator[str]:
             if hints_rise and number < hints.get(event.path, 0):
                 yield f"{event.path} went from {hints[event.path]} to {number}, by {event.process}"
             hints[event.path] = number
-
-

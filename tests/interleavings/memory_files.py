@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from storage import Clock, NotFound
-from storage.file_io import FileInfo, FileIO
+from storage.file_io import FileIO
 
 START_MS = 1_700_000_000_000
 _MOST_STEPS = 4000

@@ -26,7 +26,12 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     PLAIN: {},
     EXPIRING: {"bucket": 1, "snapshot.num-retained.min": 1, "snapshot.num-retained.max": 2},
     HALF: {"bucket": 1},
-    TOLD: {"bucket": 1, "changelog-producer": "input", "changelog.num-retained.min": 3, "changelog.num-retained.max": 5},
+    TOLD: {
+        "bucket": 1,
+        "changelog-producer": "input",
+        "changelog.num-retained.min": 3,
+        "changelog.num-retained.max": 5,
+    },
 }
 SCENARIOS = tuple(_OPTIONS)
 Act = Callable[[Catalog], Any]

@@ -19,6 +19,7 @@ from storage.write import commit, landing
 from tests.interleavings.operations import HALF, KEYED, PLAIN
 from tests.interleavings.schedules import Place
 
+LOCAL = Place(KEYED, is_local=True)
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -30,7 +31,7 @@ class Bug:
     patch: Patch
     first: str
     second: str
-    place: Place = Place(KEYED, is_local=True)
+    place: Place = LOCAL
 
 
 def _instead(target: object, name: str, value: object) -> Patch:

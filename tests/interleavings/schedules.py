@@ -163,7 +163,9 @@ def _judge(place: Place, files: Files) -> tuple[Seen, list[str]]:
         settle(catalog)
         asked = list(questions(catalog, told=place.scenario != PLAIN))
     except StorageError as error:
-        return {}, [f"a publication that nobody can end, or tables that nobody can list: {type(error).__name__}: {error}"]
+        return {}, [
+            f"a publication that nobody can end, or tables that nobody can list: {type(error).__name__}: {error}"
+        ]
     state = files.states()
     for name, question in asked:
         try:
@@ -240,9 +242,7 @@ def run(schedule: Schedule) -> Run:
     return Run(other.steps, judged(place, files, groups, ended))
 
 
-def judged(
-    place: Place, files: Files, groups: Sequence[Sequence[str]], answers: Sequence[Answer | None]
-) -> list[str]:
+def judged(place: Place, files: Files, groups: Sequence[Sequence[str]], answers: Sequence[Answer | None]) -> list[str]:
     """What is wrong once all operations have ended. `groups`: those of a group ran side by side, groups after each other;
     `answers` are theirs, in that order; None is the answer of those that died.
     """
@@ -255,9 +255,7 @@ def judged(
     return wrong
 
 
-def explained(
-    place: Place, groups: Sequence[Sequence[str]], answers: Sequence[Answer | None], seen: Seen
-) -> bool:
+def explained(place: Place, groups: Sequence[Sequence[str]], answers: Sequence[Answer | None], seen: Seen) -> bool:
     """Whether some serial order of operations gives those answers and is seen so.
 
     What has failed, or never answered (None), may be left out.
