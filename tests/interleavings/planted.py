@@ -11,7 +11,7 @@ import pytest
 
 from storage import branch_set, tags
 from storage.consumers import Consumers
-from storage.maintain import become, branch, merge_branch, rollback
+from storage.maintain import branch, rollback
 from storage.metadata.consumer import Consumer
 from storage.metadata.snapshot import SnapshotFiles
 from storage.metadata.table_store import TableStore
@@ -52,15 +52,9 @@ def _record_blindly(self: Consumers, name: str, next_snapshot_id: int) -> None:
     self._store.consumers.record(Consumer(name, next_snapshot_id))
 
 
-def _judge_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(become, "guard_of", lambda judged, guard=None: guard or (lambda latest: None))
-    patch.setattr(merge_branch, "judge_again", lambda *_, **__: lambda latest: None)
-
-
 BUGS = [
     Bug("A1: a commit lands on a number that has expired", _instead(landing, "_stands", lambda *_: True),
         "write", "writes and expiry"),
-    Bug("A2: a merge acts on another state than it judged", _judge_once, "merge", "write without id"),
     Bug("A3: an undo and whoever finishes do not see each other", _instead(branch_set, "fence", lambda *_: None),
         "recover", "undo", Place(HALF, is_local=True)),
     Bug("A4: a rollback does not hold what it goes back to", _instead(rollback, "held", _without_hold),
