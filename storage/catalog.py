@@ -56,16 +56,17 @@ class Catalog:
         clock: Clock | None = None,
         listeners: Sequence[CommitListener] = (),
         lock: CatalogLock | None = None,
+        file_io: FileIO | None = None,
     ) -> None:
         """`warehouse` is a local path or any fsspec URL; `storage_options` go to fsspec. `lock` is needed for file systems
-        that cannot create a file on condition that there is none.
+        that cannot create a file on condition that there is none. `file_io`: other files than those that fsspec gives.
 
         Raises InvalidRequest if `options` contradict what the catalog was created with.
         """
         self.name = check_name(name, "catalog")
         self.warehouse = warehouse
         self._clock = clock or Clock()
-        self._file_io = FileIO(warehouse, dict(storage_options or {}), self._clock, lock)
+        self._file_io = file_io or FileIO(warehouse, dict(storage_options or {}), self._clock, lock)
         self._root = split_url(warehouse)
         self._listeners = tuple(listeners)
         self.options = self._settle_options({key: _text(value) for key, value in (options or {}).items()})

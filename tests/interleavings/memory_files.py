@@ -1,0 +1,404 @@
+"""A file system in memory that many processes share, each with its own view, clock and names.
+
+Each call of a process to the file system, and each look at its clock, is a step. Before a step the process asks whether it
+may go on: there another process can run, or this one dies. What a step read and wrote is noted, so that a schedule that
+cannot differ from another one need not be run.
+"""
+
+import errno
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from storage import Clock, NotFound
+from storage.file_io import FileIO
+
+START_MS = 1_700_000_000_000
+_MOST_STEPS = 4000
+CLOCK = "the clock"
+_MARK = b"between two parts"[:16]
+
+
+class Killed(BaseException):
+    """The process has died: no handler of its own runs to any effect."""
+
+
+class Stuck(AssertionError):
+    """A process goes on for ever."""
+
+
+@dataclass(slots=True)
+class Step:
+    """One call: what it was, and what it read and wrote. A name that ends with `/` is the list of a directory."""
+
+    name: str
+    path: str
+    reads: set[str] = field(default_factory=set)
+    writes: set[str] = field(default_factory=set)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.path}"
+
+
+@dataclass(slots=True)
+class Event:
+    """A file that came or changed (`data`), or went (None), and who did it."""
+
+    process: str
+    path: str
+    data: bytes | None
+
+
+class Files:
+    """What is there: files with the times of their last writing, directories, and the time."""
+
+    def __init__(self) -> None:
+        self.contents: dict[str, tuple[bytes, int]] = {}
+        self.directories: set[str] = set()
+        self.now_ms = START_MS
+        self.events: list[Event] = []
+
+    def copy(self) -> "Files":
+        """The same files, with no events yet."""
+        other = Files()
+        other.contents = dict(self.contents)
+        other.directories = set(self.directories)
+        other.now_ms = self.now_ms
+        return other
+
+    def key(self) -> tuple[Any, ...]:
+        """Equal for equal states."""
+        return frozenset(self.contents.items()), frozenset(self.directories), self.now_ms
+
+    def states(self) -> Callable[[str], Any]:
+        """A function that tells the state of what a step can read: a file, a list (`/` at the end) or a tree (`//`)."""
+        lists: dict[str, list[Any]] = {}
+        for path, (data, time_ms) in self.contents.items():
+            lists.setdefault(f"{_parent(path)}/", []).append((path, len(data), time_ms))
+        for path in self.directories:
+            lists.setdefault(f"{_parent(path)}/", []).append((path,))
+
+        def state(name: str) -> Any:
+            if name == CLOCK:
+                return self.now_ms
+            if name.endswith("//"):
+                return frozenset(item for item in self.contents.items() if item[0].startswith(name[:-1]))
+            if name.endswith("/"):
+                return name[:-1] in self.directories, frozenset(lists.get(name, ()))
+            return self.contents.get(name)
+
+        return state
+
+
+@dataclass
+class Process:
+    """One process: the steps that it made, and what is asked before each."""
+
+    name: str
+    files: Files
+    is_local: bool = True
+    before: Callable[["Process", Step], None] | None = None
+    steps: list[Step] = field(default_factory=list)
+    names: int = 0
+
+    def step(self, name: str, path: str) -> Step:
+        step = Step(name, path)
+        if self.before is not None:
+            self.before(self, step)
+        self.steps.append(step)
+        if len(self.steps) > _MOST_STEPS:
+            raise Stuck(f"{self.name} made {_MOST_STEPS} steps; the last: {step}")
+        return step
+
+
+class ProcessClock(Clock):
+    """The time that all processes share, and names that only this one gives."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def now_ms(self) -> int:
+        self._process.step("look at", CLOCK).reads.add(CLOCK)
+        return self._process.files.now_ms
+
+    def unique_name(self) -> str:
+        self._process.names += 1
+        return f"{self._process.name.replace(' ', '-')}-{self._process.names:04d}"
+
+    def sleep_ms(self, duration_ms: float) -> None:
+        """Waiting takes no time: whoever comes next has come already."""
+
+
+class _Output(pa.BufferOutputStream):
+    """A stream whose content becomes the file's once it is closed."""
+
+    def __new__(cls, store: Callable[[bytes], None]) -> "_Output":
+        return super().__new__(cls)
+
+    def __init__(self, store: Callable[[bytes], None]) -> None:
+        self._store: Callable[[bytes], None] | None = store
+
+    def close(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            store(self.getvalue().to_pybytes())
+
+
+class MemoryFileIO(FileIO):
+    """One process's view of the files. Without `is_local`, directories are but parts of names, as on object stores."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.lock = None
+        # What is remembered of files is remembered by protocol: no process knows what another has read.
+        self.protocol = f"memory-{process.name}"
+        self.storage_options = {}
+        self._clock = ProcessClock(process)
+        self._local = process.is_local
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise AssertionError("work goes to another process: the harness has one thread")
+
+    def url(self, path: str) -> str:
+        return f"memory://{path}"
+
+    @property
+    def _files(self) -> Files:
+        return self.process.files
+
+    # --- reading
+
+    def read_bytes(self, path: str) -> bytes:
+        self.process.step("read", path).reads.add(path)
+        return self._content(path)
+
+    def _content(self, path: str) -> bytes:
+        if path not in self._files.contents:
+            raise NotFound(f"File {path} does not exist.")
+        return self._files.contents[path][0]
+
+    def exists(self, path: str) -> bool:
+        step = self.process.step("look for", path)
+        step.reads |= {path, f"{path}/"}
+        return path in self._files.contents or path in self._files.directories
+
+    def _list(self, path: str) -> Iterator[tuple[str, int, str, int | None]]:
+        self.process.step("list", path).reads.add(f"{path}/")
+        inside = f"{path}/"
+        start = len(inside)
+        listed = [
+            (name[start:], len(data), "file", modified_ms)
+            for name, (data, modified_ms) in self._files.contents.items()
+            if name.startswith(inside) and "/" not in name[start:]
+        ]
+        names = {one[start:] for one in self._files.directories if one.startswith(inside) and "/" not in one[start:]}
+        return iter(sorted([*listed, *((name, 0, "directory", None) for name in names)]))
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        self.process.step("open", path).reads.add(path)
+        return pa.BufferReader(self._content(path))
+
+    # --- writing
+
+    def create_exclusively(self, path: str, data: bytes, *, in_existing: bool = False) -> bool:
+        step = self.process.step("create", path)
+        step.reads |= {path, f"{_parent(path)}/"} if in_existing else {path}
+        if in_existing and self._local and _parent(path) not in self._files.directories:
+            raise NotFound(f"Directory {_parent(path)} does not exist.")
+        if path in self._files.contents:
+            return False
+        self._put(step, path, data)
+        return True
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        self._put(self.process.step("write", path), path, data)
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        self._put(self.process.step("replace", path), path, data)
+
+    def write_in_place(self, path: str, data: bytes) -> None:
+        step = self._step_in_directory("write", path)
+        if self._local and _parent(path) not in self._files.directories:
+            raise FileNotFoundError(path)
+        self._put(step, path, data)
+
+    def read_number(self, path: str) -> int | None:
+        step = self.process.step("read", path)
+        step.reads.add(path)
+        return self._number(path)
+
+    def _number(self, path: str) -> int | None:
+        text = self._files.contents.get(path, (b"", 0))[0].strip()
+        return int(text) if text.isdigit() else None
+
+    def raise_number(self, path: str, number: int) -> int:
+        if not self._local:
+            held = self.read_number(path) or 0
+            if held < number:
+                self.write_bytes(path, str(number).encode())
+            return max(held, number)
+        step = self._step_in_directory("raise", path)
+        if _parent(path) not in self._files.directories:
+            raise FileNotFoundError(errno.ENOENT, path)
+        held = self._number(path) or 0
+        if held < number:
+            self._put(step, path, str(number).encode())
+        return max(held, number)
+
+    def replace_if(self, path: str, expected: bytes, data: bytes) -> bool:
+        step = self._compare("compare and replace", path, expected)
+        if step is not None:
+            self._put(step if self._local else self.process.step("replace", path), path, data)
+        return step is not None
+
+    def delete_if(self, path: str, expected: bytes) -> bool:
+        step = self._compare("compare and delete", path, expected)
+        if step is not None:
+            self._remove(step if self._local else self.process.step("delete", path), path)
+        return step is not None
+
+    def _compare(self, name: str, path: str, expected: bytes) -> Step | None:
+        """The step, if the file holds what is expected; on object stores another step follows it."""
+        step = self.process.step(name, path)
+        step.reads.add(path)
+        return step if self._files.contents.get(path, (None, 0))[0] == expected else None
+
+    def _step_in_directory(self, name: str, path: str) -> Step:
+        step = self.process.step(name, path)
+        step.reads |= {path, f"{_parent(path)}/"}
+        return step
+
+    def make_directory(self, path: str) -> None:
+        self._make_directories(self.process.step("make directory", path), path)
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        step = self.process.step("open for writing", path)
+        if self._local:
+            self._put(step, path, b"")
+        return _Output(lambda data: self._put(self.process.step("close", path), path, data))
+
+    def delete(self, path: str) -> None:
+        self._remove(self.process.step("delete", path), path)
+
+    def delete_directory(self, path: str) -> None:
+        """File by file: nothing deletes a directory at once."""
+        step = self.process.step("list all of", path)
+        step.reads.add(f"{path}//")
+        for one in self._below(path):
+            self._remove(self.process.step("delete", one), one)
+        step = self.process.step("remove directory", path)
+        step.reads.add(f"{path}//")
+        if self._below(path) and self._local:
+            raise OSError(errno.ENOTEMPTY, path)
+        if self._local:
+            self._forget_directory(step, path)
+
+    def move_directory(self, path: str, target: str) -> None:
+        self._move_directory(path, target)
+
+    def _move_directory(self, path: str, target: str) -> None:
+        self._move(self.process.step("move", path), path, target)
+
+    def move_directory_if(self, path: str, target: str, witness: str, expected: bytes) -> bool:
+        step = self._compare("compare and move", witness, expected)
+        if step is not None:
+            self._move(step, path, target)
+        return step is not None
+
+    def _move(self, step: Step, path: str, target: str) -> None:
+        """At once, or on object stores file by file: first each is copied, then each is deleted."""
+        step.reads |= {f"{path}//", f"{target}//"}
+        if not self._local:
+            self._copy_and_delete(self._below(path), path, target)
+            return
+        if path not in self._files.directories:
+            raise FileNotFoundError(errno.ENOENT, path)
+        if self._below(target) or self._inside(target):
+            raise OSError(errno.ENOTEMPTY, target)
+        step.writes |= {f"{path}//", f"{target}//"}
+        for one in self._below(path):
+            self._files.contents[target + one.removeprefix(path)] = self._files.contents.pop(one)
+            self._files.events.append(Event(self.process.name, one, None))
+        inside = self._inside(path)
+        self._forget_directory(step, path)
+        self._make_directories(step, target)
+        self._files.directories |= {target + one.removeprefix(path) for one in inside}
+
+    def _copy_and_delete(self, paths: Sequence[str], path: str, target: str) -> None:
+        for one in paths:
+            step = self.process.step("copy", one)
+            step.reads.add(one)
+            self._put(step, target + one.removeprefix(path), self._content(one))
+        for one in paths:
+            self._remove(self.process.step("delete", one), one)
+
+    def _below(self, path: str) -> list[str]:
+        return sorted(one for one in self._files.contents if one.startswith(f"{path}/"))
+
+    def _inside(self, path: str) -> set[str]:
+        return {one for one in self._files.directories if one.startswith(f"{path}/")}
+
+    def _put(self, step: Step, path: str, data: bytes) -> None:
+        step.writes.add(path)
+        before = self._files.contents.get(path)
+        if before is None or (len(before[0]), before[1]) != (len(data), self._files.now_ms):
+            step.writes.add(f"{_parent(path)}/")
+        self._make_directories(step, _parent(path))
+        data = _without_chance(data)
+        self._files.contents[path] = data, self._files.now_ms
+        self._files.events.append(Event(self.process.name, path, data))
+
+    def _remove(self, step: Step, path: str) -> None:
+        step.writes.add(path)
+        if self._files.contents.pop(path, None) is not None:
+            step.writes.add(f"{_parent(path)}/")
+            self._files.events.append(Event(self.process.name, path, None))
+            if not self._local:
+                self._forget_empty(step, _parent(path))
+
+    def _make_directories(self, step: Step, path: str) -> None:
+        while path and path not in self._files.directories:
+            self._files.directories.add(path)
+            step.writes |= {f"{path}/", f"{_parent(path)}/"}
+            path = _parent(path)
+
+    def _forget_directory(self, step: Step, path: str) -> None:
+        if path in self._files.directories:
+            step.writes |= {f"{path}//", f"{_parent(path)}/"}
+            self._files.directories -= {path, *self._inside(path)}
+
+    def _forget_empty(self, step: Step, path: str) -> None:
+        """On object stores a directory is there as long as a file is in it."""
+        while path and not self._below(path):
+            self._files.directories.discard(path)
+            step.writes |= {f"{path}/", f"{_parent(path)}/"}
+            path = _parent(path)
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _without_chance(data: bytes) -> bytes:
+    """The same file without the random mark between the blocks of an Avro file, so that equal schedules make equal files."""
+    return data.replace(data[-len(_MARK) :], _MARK) if data.startswith(b"Obj") else data
+
+
+def meet(step: Step, reads: set[str], writes: set[str]) -> bool:
+    """Whether it matters if a step is made before or after what reads and writes these."""
+    return _overlap(step.writes, reads) or _overlap(step.writes, writes) or _overlap(step.reads, writes)
+
+
+def _overlap(some: set[str], others: set[str]) -> bool:
+    if not some.isdisjoint(others):
+        return True
+    return any(_below_one(left, others) for left in some if left.endswith("//")) or any(
+        _below_one(right, some) for right in others if right.endswith("//")
+    )
+
+
+def _below_one(tree: str, names: set[str]) -> bool:
+    root = tree[:-1]
+    return any(name.startswith(root) or f"{name}/" == root for name in names)

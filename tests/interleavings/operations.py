@@ -1,0 +1,245 @@
+"""Everything that changes or reads a table, each by a name: what one process does while others do something else."""
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from storage import AddColumn, Catalog, CommitId, SetOptions, Table
+from storage.engines.duckdb_merge import merge_rows
+from storage.engines.merge_clauses import MergeClause
+from storage.metadata.consumer import Consumer
+from storage.read.split_read import ReadRequest
+from storage.read.stream_scan import next_position, plan_step
+from tests.interleavings.memory_files import Killed, Process, Step
+
+ORDERS, STOCK, BILLS = "shop.orders", "shop.stock", "shop.bills"
+OLD_DAY, DAY, NEXT_DAY = "2023-01-01", "2023-11-14", "2023-11-15"
+SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.int64()), ("w", pa.int64())])
+ALL = [ORDERS, STOCK]
+KEYED, PLAIN, EXPIRING, TOLD, HALF = "keyed", "plain", "expiring", "told", "half published"
+_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    KEYED: {"bucket": 1},
+    PLAIN: {},
+    EXPIRING: {"bucket": 1, "snapshot.num-retained.min": 1, "snapshot.num-retained.max": 2},
+    HALF: {"bucket": 1},
+    TOLD: {
+        "bucket": 1,
+        "changelog-producer": "input",
+        "changelog.num-retained.min": 3,
+        "changelog.num-retained.max": 5,
+    },
+}
+SCENARIOS = tuple(_OPTIONS)
+Act = Callable[[Catalog], Any]
+
+
+def rows(*ids: int, day: str = DAY, v: int = 1) -> pa.Table:
+    return pa.table({"day": [day] * len(ids), "id": list(ids), "v": [v] * len(ids), "w": [v] * len(ids)}, SCHEMA)
+
+
+def prepare(catalog: Catalog, scenario: str) -> None:
+    """Two tables with a branch `fix`; the first has expired history, tags, a consumer, and partitions, one of them old.
+
+    HALF: a publication of the branch has come as far as the second table.
+    """
+    key = {} if scenario == PLAIN else {"primary_key": ["day", "id"]}
+    options = {**_OPTIONS[scenario], "partition.expiration-time": "30 d"}
+    orders = catalog.create_table(ORDERS, SCHEMA, partition_by=["day"], options=options, **key)
+    orders.write(rows(1, 2, day=OLD_DAY))
+    orders.tags.create("first")
+    orders.write(rows(1, 2))
+    orders.overwrite(rows(1, 2, 3, v=2), partition={"day": DAY})
+    orders.tags.create("second")
+    orders.write(rows(4, v=3))
+    stock = catalog.create_table(STOCK, SCHEMA, primary_key=["id"], options={"bucket": 1})
+    stock.write(rows(1, 2))
+    catalog.branch_set("fix", ALL).create()
+    for table in (orders, stock):
+        table.on_branch("fix").write(rows(2, 5, v=50))
+    orders.on_branch("fix").overwrite(rows(2, 6, v=60))
+    orders.branches.create("old", tag="first")
+    if scenario != EXPIRING:
+        orders.consumers.reset("feed", 4)
+    orders.expire(retain_last=3)
+    if scenario == HALF:
+        catalog.table(STOCK).store.file_io.process.before = _die_on_stock
+        with suppress(Killed):
+            _publish(catalog)
+
+
+def _die_on_stock(process: Process, step: Step) -> None:
+    if step.name == "create" and "/stock/snapshot/" in step.path:
+        raise Killed
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`act` is done by one process. `sees`: what it returns is what it saw of the tables.
+
+    `may_remain`: where it fails, its effect may be there, or come by `recover`. `repeat`: what another process does after
+    this one has died; by default the same. `only_second`: it is several calls, between which others may come.
+    `once`: its commit has an id, so that it lands once, however often it is done.
+    """
+
+    name: str
+    act: Act
+    sees: bool = False
+    may_remain: bool = False
+    repeat: Act | None = None
+    scenarios: tuple[str, ...] = (KEYED,)
+    only_second: bool = False
+    once: bool = False
+
+    def again(self) -> "Operation":
+        """What another process does after this one has died."""
+        return replace(self, act=self.repeat or self.act)
+
+
+def orders(act: Callable[[Table], Any]) -> Act:
+    return lambda catalog: act(catalog.table(ORDERS))
+
+
+def held(table: Table, version: Any = None) -> list[tuple[Any, ...]]:
+    """The rows, in order."""
+    return ordered(table.to_arrow(version=version).select(SCHEMA.names))
+
+
+def ordered(table: pa.Table) -> list[tuple[Any, ...]]:
+    return sorted(zip(*(column.to_pylist() for column in table.columns), strict=True), key=str)
+
+
+def _merge_into(table: Table) -> Any:
+    source = pa.table({"day": [DAY, DAY], "id": [2, 8], "add": [10, 10]})
+    clauses = [
+        MergeClause("matched", "update", None, {"v": "target.v + source.add"}),
+        MergeClause("not matched", "insert", None, {"day": "source.day", "id": "source.id", "v": "1", "w": "1"}),
+    ]
+    return merge_rows(table, source, ["day", "id"], clauses, commit_id=CommitId("merger", 1, exact=True))
+
+
+def _drop_and_create(catalog: Catalog) -> None:
+    catalog.drop_table(ORDERS)
+    made = catalog.create_table(ORDERS, SCHEMA, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 1})
+    for id_ in (100, 101, 102, 103):
+        made.write(rows(id_))
+
+
+def _follow(table: Table) -> list[tuple[Any, ...]]:
+    """One step of a stream that remembers its place: what it read."""
+    consumer = table.store.consumers.find("feed")
+    position = (consumer.next_snapshot_id if consumer else 1) - 1
+    end = next_position(table.store, position, snapshots_at_once=None)
+    request = ReadRequest(table.store, tuple(SCHEMA.names), None)
+    batches = [batch for split in plan_step(request, position, end) for batch in split.read()]
+    table.store.consumers.record(Consumer("feed", end + 1))
+    if not batches:
+        return []
+    return ordered(pa.Table.from_batches(batches).drop_columns(["snapshot_id"]))
+
+
+def _wait_and_clean(catalog: Catalog) -> None:
+    catalog.table(ORDERS).store.file_io.process.files.now_ms += 2 * 86_400_000
+    catalog.table(ORDERS).remove_orphan_files()
+
+
+def _rename(catalog: Catalog) -> None:
+    catalog.rename_table(ORDERS, BILLS)
+
+
+def _several_writes(catalog: Catalog) -> None:
+    for id_ in (70, 71, 72):
+        catalog.table(ORDERS).write(rows(id_, day=NEXT_DAY))
+
+
+def _writes_and_expiry(catalog: Catalog) -> None:
+    """All that others may have seen expires: the consumer goes on as well."""
+    _several_writes(catalog)
+    table = catalog.table(ORDERS)
+    table.consumers.reset("feed", table.store.snapshots.latest_id() or 1)
+    table.expire(retain_last=1)
+
+
+def _view(catalog: Catalog) -> Any:
+    return [held(table) for table in catalog.consistent(ALL).values()]
+
+
+def _undo(catalog: Catalog) -> None:
+    catalog.recover(undo=True)
+
+
+def _publish(catalog: Catalog) -> None:
+    catalog.branch_set("fix", ALL).publish()
+
+
+def _recover_and_publish(catalog: Catalog) -> None:
+    if not catalog.recover():
+        _publish(catalog)
+
+
+ROWS = (KEYED, PLAIN)
+OPERATIONS = {
+    one.name: one
+    for one in [
+        Operation("write", orders(lambda table: table.write(rows(7, v=7), commit_id=CommitId("job", 1, exact=True))),
+                  scenarios=SCENARIOS, once=True),
+        Operation("write elsewhere", orders(lambda table: table.write(rows(1, day=NEXT_DAY))), scenarios=(KEYED, HALF)),
+        Operation("write without id", orders(lambda table: table.write(rows(2, v=17))),
+                  scenarios=(KEYED, EXPIRING, TOLD)),
+        Operation("several writes", _several_writes, only_second=True),
+        Operation("writes and expiry", _writes_and_expiry, only_second=True, scenarios=SCENARIOS),
+        Operation("write to fix", lambda catalog: catalog.table(f"{ORDERS}$branch_fix").write(rows(2, v=70))),
+        Operation("stream write", orders(lambda table: table.write(rows(3, v=33), commit_id=CommitId("stream", 7))),
+                  once=True, scenarios=(KEYED, PLAIN, TOLD)),
+        Operation("overwrite", orders(lambda table: table.overwrite(rows(10, v=10), partition={"day": DAY})),
+                  scenarios=(KEYED, PLAIN, TOLD)),
+        Operation("delete", orders(lambda table: table.delete("id = 3")), scenarios=ROWS),
+        Operation("update", orders(lambda table: table.update("id = 2", {"v": 500})), scenarios=ROWS),
+        Operation("update other", orders(lambda table: table.update("id = 2", {"w": 600})), scenarios=ROWS),
+        Operation("merge into", orders(_merge_into), once=True, scenarios=ROWS),
+        Operation("compact", orders(lambda table: table.compact()), scenarios=SCENARIOS),
+        Operation("rescale", orders(lambda table: table.rescale(2)), may_remain=True),
+        Operation("add column", orders(lambda table: table.alter(AddColumn("note", pa.string())) and None)),
+        Operation("set option", orders(lambda table: table.alter(SetOptions({"write-only": "true"})) and None)),
+        Operation("create tag", orders(lambda table: table.tags.create("new", snapshot_id=2)), scenarios=(KEYED, HALF)),
+        Operation("replace tag", orders(lambda table: table.tags.create("second", replace=True))),
+        Operation("rename tag", orders(lambda table: table.tags.rename("second", "renamed"))),
+        Operation("delete tag", orders(lambda table: table.tags.delete("second"))),
+        Operation("delete last holder", orders(lambda table: table.tags.delete("first"))),
+        Operation("create branch", orders(lambda table: table.branches.create("mine", snapshot_id=2))),
+        Operation("branch from tag", orders(lambda table: table.branches.create("mine", tag="first"))),
+        Operation("delete branch", orders(lambda table: table.branches.delete("fix")), scenarios=(KEYED, HALF)),
+        Operation("merge", orders(lambda table: table.branches.merge("fix")), scenarios=(*ROWS, HALF)),
+        Operation("fast forward", orders(lambda table: table.branches.fast_forward("fix"))),
+        Operation("replace main", orders(lambda table: table.branches.replace_main("fix")), scenarios=(KEYED, HALF)),
+        Operation("publish", _publish, may_remain=True, repeat=_recover_and_publish, scenarios=(KEYED, HALF)),
+        Operation("recover", lambda catalog: catalog.recover() and None, may_remain=True, scenarios=(KEYED, HALF)),
+        Operation("undo", _undo, may_remain=True, scenarios=(KEYED, HALF)),
+        Operation("insist", lambda catalog: catalog.recover(discard_main=True) and None, may_remain=True, scenarios=(HALF,)),
+        Operation("delete branch set", lambda catalog: catalog.branch_set("fix", ALL).delete(), may_remain=True,
+                  scenarios=(KEYED, HALF)),
+        Operation("rollback", orders(lambda table: table.rollback_to(2)), scenarios=(KEYED, PLAIN, TOLD, HALF)),
+        Operation("rollback to tag", orders(lambda table: table.rollback_to("first"))),
+        Operation("expire", orders(lambda table: table.expire(retain_last=1)), scenarios=SCENARIOS),
+        Operation("expire tags", orders(lambda table: table.tags.expire())),
+        Operation("expire partitions", orders(lambda table: table.expire_partitions())),
+        Operation("clean", orders(lambda table: table.remove_orphan_files()), scenarios=ROWS),
+        Operation("wait and clean", _wait_and_clean, scenarios=ROWS),
+        Operation("drop table", lambda catalog: catalog.drop_table(ORDERS), scenarios=(KEYED, HALF)),
+        Operation("drop and create", _drop_and_create, only_second=True, scenarios=(KEYED, HALF)),
+        Operation("rename table", _rename, scenarios=(KEYED, HALF)),
+        Operation("create table", lambda catalog: catalog.create_table(BILLS, SCHEMA) and None),
+        Operation("stream read", orders(_follow), sees=True, scenarios=(KEYED, PLAIN, TOLD)),
+        Operation("new consumer", orders(lambda table: table.consumers.reset("late", 2))),
+        Operation("delete consumer", orders(lambda table: table.consumers.delete("feed"))),
+        Operation("read", orders(held), sees=True, scenarios=SCENARIOS),
+        Operation("read tag", orders(lambda table: held(table, "second")), sees=True),
+        Operation("read fix", lambda catalog: held(catalog.table(f"{ORDERS}$branch_fix")), sees=True),
+        Operation("consistent view", _view, sees=True, scenarios=(KEYED, HALF)),
+        Operation("check", orders(lambda table: table.check())),
+    ]
+}  # fmt: skip
+MINUTE = dt.timedelta(minutes=1)

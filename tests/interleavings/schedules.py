@@ -1,0 +1,369 @@
+"""Stop one operation at a step, run another to its end, let the first go on or die: every pair, every step that matters.
+
+A schedule is run in one thread. A step of the first operation that has nothing to do with what the second reads and writes
+may as well come before it: the schedules with the second on either side of that step are one, and only the last is run.
+That reduction loses nothing, for the files that each step reads and writes are known, those of lists among them.
+"""
+
+import zlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain, permutations, product
+from typing import Any, Self
+
+from storage import Catalog, StorageError
+from storage.maintain import compaction
+from storage.metadata import manifest
+from storage.read import scan
+from storage.write import table_write
+from tests.interleavings.checks import Question, Seen, questions, rewritten_history, settle
+from tests.interleavings.memory_files import Files, Killed, MemoryFileIO, Process, ProcessClock, Step, meet
+from tests.interleavings.operations import OPERATIONS, PLAIN, Operation, prepare
+from tests.scale import LONG
+
+WAREHOUSE = "/warehouse"
+DONE, FAILED = "done", "failed"
+_FINALS_KEPT, _ANSWERS_KEPT = 20_000, 30
+_DEATHS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where schedules are run: the tables at the start, and the kind of file system."""
+
+    scenario: str
+    is_local: bool
+
+    def __str__(self) -> str:
+        return f"{self.scenario} {'local' if self.is_local else 'object store'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """`second` runs when `first` has made `point` steps; then `first` goes on, or it has died and is repeated."""
+
+    place: Place
+    first: str
+    point: int
+    second: str
+    dies: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How an operation ended: what it returned, if that tells what it saw, or how it failed."""
+
+    kind: str
+    said: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """What is wrong after a schedule; `step` is where the first was stopped."""
+
+    schedule: Schedule
+    step: str
+    what: str
+
+    def __str__(self) -> str:
+        one = self.schedule
+        return (
+            f"[{one.place}] {one.first!r} stopped before step {one.point} ({self.step}), then {one.second!r}"
+            f"{', the first dies and is repeated' if one.dies else ''}: {self.what}"
+        )
+
+
+class _OneThread:
+    """Stands for a pool of threads: a schedule has but one, so that each step comes when it is meant to."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    map = staticmethod(map)
+
+
+def use_one_thread() -> None:
+    """Let this Python process start no threads for tables any more."""
+    for module in (compaction, scan, table_write):
+        module.ThreadPoolExecutor = _OneThread  # type: ignore[misc, assignment]
+
+
+def open_catalog(process: Process) -> Catalog:
+    """The warehouse as a process sees it that knows nothing of others."""
+    return Catalog(WAREHOUSE, clock=ProcessClock(process), file_io=MemoryFileIO(process))
+
+
+def perform(operation: Operation, process: Process) -> Answer:
+    """Do it as that process. Errors that the store raises on purpose are answers; others go on."""
+    try:
+        said = operation.act(open_catalog(process))
+    except StorageError as error:
+        return Answer(FAILED, f"{type(error).__name__}: {error}")
+    return Answer(DONE, said if operation.sees else None)
+
+
+@cache
+def start(place: Place) -> Files:
+    """The files that every schedule begins with."""
+    use_one_thread()
+    files = Files()
+    prepare(open_catalog(Process("setup", files, place.is_local)), place.scenario)
+    manifest.forget()
+    return files.copy()
+
+
+@cache
+def steps_of(place: Place, name: str) -> Sequence[Step]:
+    """What an operation does if nobody disturbs it."""
+    manifest.forget()
+    process = Process("first", start(place).copy(), place.is_local)
+    perform(OPERATIONS[name], process)
+    return process.steps
+
+
+@cache
+def serial(place: Place, names: Sequence[str]) -> tuple[list[Answer], Seen, list[str]]:
+    """The answers of operations that follow each other, what is seen then, and what is wrong. `again x` is the repetition."""
+    manifest.forget()
+    files = start(place).copy()
+    answers = [perform(_operation(name), Process(f"{at}", files, place.is_local)) for at, name in enumerate(names)]
+    return answers, *_judged(place, files)
+
+
+def _operation(name: str) -> Operation:
+    return OPERATIONS[name.removeprefix("again ")].again() if name.startswith("again ") else OPERATIONS[name]
+
+
+_judgements: dict[Any, tuple[Seen, list[str]]] = {}
+
+
+def _judged(place: Place, files: Files) -> tuple[Seen, list[str]]:
+    """What is seen once all are done, and what is wrong with it. The same files are judged once."""
+    key = (place, hash(files.key()))
+    if key not in _judgements:
+        if len(_judgements) > _FINALS_KEPT:
+            _judgements.clear()
+        _judgements[key] = _judge(place, files.copy())
+    return _judgements[key]
+
+
+def _judge(place: Place, files: Files) -> tuple[Seen, list[str]]:
+    catalog = open_catalog(Process("operator", files, place.is_local))
+    seen: Seen = {}
+    wrong: list[str] = []
+    try:
+        settle(catalog)
+        asked = list(questions(catalog, told=place.scenario != PLAIN))
+    except StorageError as error:
+        return {}, [
+            f"a publication that nobody can end, or tables that nobody can list: {type(error).__name__}: {error}"
+        ]
+    state = files.states()
+    for name, question in asked:
+        try:
+            answer = _remembered(place, name, question, files, state)
+        except (StorageError, OSError) as error:
+            answer = [f"{' '.join(name)}: {type(error).__name__}: {error}"]
+        if name[0] == "seen":
+            seen[" ".join(name[1:])] = answer
+            wrong += answer if isinstance(answer, list) else []
+        else:
+            wrong += answer
+    return seen, wrong
+
+
+_answers: dict[Any, list[tuple[dict[str, Any], Any]]] = {}
+
+
+def _remembered(
+    place: Place, name: Sequence[str], question: Question, files: Files, state: Callable[[str], Any]
+) -> Any:
+    """The answer to a question. If all that it was drawn from the last time is the same, so is the answer."""
+    known = _answers.setdefault((place, *name), [])
+    for number, (drawn_from, answer) in enumerate(known):
+        if all(state(one) == before for one, before in drawn_from.items()):
+            known.insert(0, known.pop(number))
+            return answer
+    process = Process("judge", files.copy(), place.is_local)
+    answer = question(open_catalog(process))
+    drawn_from = {one: state(one) for step in process.steps for one in step.reads}
+    known.insert(0, (drawn_from, answer))
+    del known[_ANSWERS_KEPT:]
+    return answer
+
+
+@dataclass
+class Run:
+    """A schedule that was run: the steps of the second operation, and what is wrong."""
+
+    steps: list[Step]
+    wrong: list[str]
+
+
+def run(schedule: Schedule) -> Run:
+    """Run one schedule and check everything."""
+    place = schedule.place
+    first, second = OPERATIONS[schedule.first], OPERATIONS[schedule.second]
+    manifest.forget()
+    files = start(place).copy()
+    other = Process("second", files, place.is_local)
+    process = Process("first", files, place.is_local)
+    answers: dict[str, Answer] = {}
+
+    def stop(process: Process, step: Step) -> None:
+        if len(process.steps) < schedule.point:
+            return
+        if schedule.dies:
+            raise Killed
+        if "second" not in answers:
+            answers["second"] = perform(second, other)
+
+    process.before = stop
+    groups = [[first.name], [second.name], [f"again {first.name}"]] if schedule.dies else [[first.name, second.name]]
+    try:
+        with suppress(Killed):
+            answers["first"] = perform(first, process)
+        if "second" not in answers:
+            answers["second"] = perform(second, other)
+        ended = [answers.get("first"), answers["second"]]
+        if schedule.dies:
+            ended.append(perform(first.again(), Process("again", files, place.is_local)))
+    except Exception as error:
+        # Only errors of the store may come out of it.
+        return Run(other.steps, [f"{type(error).__name__}: {error}"])
+    return Run(other.steps, judged(place, files, groups, ended))
+
+
+def judged(place: Place, files: Files, groups: Sequence[Sequence[str]], answers: Sequence[Answer | None]) -> list[str]:
+    """What is wrong once all operations have ended. `groups`: those of a group ran side by side, groups after each other;
+    `answers` are theirs, in that order; None is the answer of those that died.
+    """
+    seen, found = _judged(place, files)
+    wrong = [*rewritten_history(files, hints_rise=place.is_local), *found]
+    if not wrong and not explained(place, groups, answers, seen):
+        names = [name for group in groups for name in group]
+        shown = [(name, one and (one.kind, one.said)) for name, one in zip(names, answers, strict=True)]
+        wrong.append(f"no order explains {shown}; then: {_difference(place, names, seen)}")
+    return wrong
+
+
+def explained(place: Place, groups: Sequence[Sequence[str]], answers: Sequence[Answer | None], seen: Seen) -> bool:
+    """Whether some serial order of operations gives those answers and is seen so.
+
+    What has failed, or never answered (None), may be left out.
+    """
+    names = [name for group in groups for name in group]
+    numbers = iter(range(len(names)))
+    orders = product(*(list(_orders([next(numbers) for _ in group])) for group in groups))
+    for order in sorted((tuple(chain(*one)) for one in orders), key=len, reverse=True):
+        done = {names[one] for one in order}
+        if any(_is_twice(name, done) for name in done):
+            continue
+        left_out = set(range(len(names))) - set(order)
+        if any(_must_be_in(answers[one]) and not _is_twice(names[one], {*done, names[one]}) for one in left_out):
+            continue
+        said, state, _ = serial(place, tuple(names[one] for one in order))
+        if state == seen and all(
+            _agrees(_operation(names[one]), answers[one], told) for one, told in zip(order, said, strict=True)
+        ):
+            return True
+    return False
+
+
+def _must_be_in(answer: Answer | None) -> bool:
+    return answer is not None and answer.kind == DONE
+
+
+def _is_twice(name: str, done: Collection[str]) -> bool:
+    """Whether an operation is the repetition of one that is done, and that does nothing when it is repeated."""
+    return name.startswith("again ") and _operation(name).once and name.removeprefix("again ") in done
+
+
+def _orders(numbers: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Every order of each part of them."""
+    return chain(*(permutations(numbers, count) for count in range(len(numbers) + 1)))
+
+
+def _agrees(operation: Operation, answer: Answer | None, told: Answer) -> bool:
+    if answer is None or (answer.kind == FAILED and (operation.may_remain or told.kind == FAILED)):
+        return True
+    return answer == told
+
+
+def _difference(place: Place, names: Sequence[str], seen: Seen) -> str:
+    """Where what is seen differs from one operation after the other."""
+    expected = serial(place, tuple(names[:2]))[1]
+    parts = []
+    for where in sorted({*seen, *expected}):
+        ours, theirs = (one.get(where, {}) for one in (seen, expected))
+        parts += [
+            f"{where}: {key} is {ours.get(key)}, in order {theirs.get(key)}"
+            for key in sorted({*ours, *theirs})
+            if ours.get(key) != theirs.get(key)
+        ]
+    return "; ".join(parts) or "the same as in order, with other answers"
+
+
+@dataclass
+class Outcome:
+    """What came of all schedules of some pairs."""
+
+    points: int
+    schedules: int
+    violations: list[Violation]
+
+
+def explore(place: Place, first: str, second: str, *, every_death: bool = LONG) -> Outcome:
+    """Every schedule of a pair that can differ from another; unless `every_death`, so many of those in which the first dies
+    that each run of the tests is short.
+    """
+    steps = steps_of(place, first)
+    outcome = Outcome(len(steps) + 1, 0, [])
+    point: int | None = 0
+    while point is not None:
+        done = run(Schedule(place, first, point, second))
+        _note(outcome, Schedule(place, first, point, second), steps, done)
+        dying = Schedule(place, first, point, second, dies=True)
+        if 0 < point < len(steps) and steps[point - 1].writes and (every_death or _is_drawn(dying)):
+            _note(outcome, dying, steps, run(dying))
+        reads = {name for step in done.steps for name in step.reads}
+        writes = {name for step in done.steps for name in step.writes}
+        later = range(point, len(steps))
+        point = next((at + 1 for at in later if meet(steps[at], reads, writes)), None)
+    return outcome
+
+
+def _is_drawn(schedule: Schedule) -> bool:
+    return zlib.crc32(str(schedule).encode()) % _DEATHS == 0
+
+
+def _note(outcome: Outcome, schedule: Schedule, steps: Sequence[Step], done: Run) -> None:
+    outcome.schedules += 1
+    at = str(steps[schedule.point]) if schedule.point < len(steps) else "its end"
+    outcome.violations += [Violation(schedule, at, what) for what in done.wrong]
+
+
+def names_in(scenario: str) -> list[str]:
+    """The operations that are tried on the tables of a scenario."""
+    return [one.name for one in OPERATIONS.values() if scenario in one.scenarios]
+
+
+def firsts_in(scenario: str) -> list[str]:
+    """Those of them that are stopped at each step."""
+    return [name for name in names_in(scenario) if not OPERATIONS[name].only_second]
+
+
+def forget_all() -> None:
+    """Know nothing of what operations did before: the code has changed."""
+    for known in (start, steps_of, serial):
+        known.cache_clear()
+    _judgements.clear()
+    _answers.clear()
