@@ -13,7 +13,7 @@ from .errors import AlreadyExists, CommitConflict, InvalidRequest, NotFound
 from .identifier import MAIN_BRANCH
 from .journal import PUBLISHED, REPLACING, UNDONE, Journal, Publication
 from .maintain.revert import revert, reverting
-from .maintain.rollback import rollback_to
+from .maintain.rollback import effective_history, rollback_to
 from .maintain.verdict import Verdict
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
@@ -274,6 +274,9 @@ def _take_back(table: Table, publication: Publication, name: str, *, discard_mai
     own = _commit_of(main, publication, name)
     commit_id = CommitId(f"undo/{publication.user(name)}", int(publication.name), exact=True)
     if own is None or table.new_commit(commit_id).find_committed() is not None:
+        return
+    if all(snapshot.id != own.id for snapshot in effective_history(list(main.snapshots.all()))):
+        # Somebody has rolled it back already.
         return
     tag = main.tags.find(publication.tag)
     later = [one for one in _since(main, main.snapshots.latest(), own.id) if one.changes_rows]

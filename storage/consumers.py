@@ -37,6 +37,7 @@ class Consumers:
         store.refuse_other_table()
         before = store.consumers.find(name)
         store.consumers.record(Consumer(name, next_snapshot_id))
+        store.refuse_moved(f"Consumer {name!r}")
         if before is not None and before.next_snapshot_id <= next_snapshot_id:
             return
         # Written first, then looked: an expiry says how far it goes before it looks which consumers there are.

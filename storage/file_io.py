@@ -203,7 +203,10 @@ class FileIO:
             if held < number:
                 self.write_bytes(path, str(number).encode())
             return max(held, number)
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:
+            raise NotFound(f"Directory {posixpath.dirname(path)} does not exist (any more).") from None
         try:
             with _locked(file, fcntl.LOCK_EX):
                 text = os.pread(file, 32, 0)
@@ -346,6 +349,8 @@ class FileIO:
         """Give a directory another name unless there is one of that name with something in it; says whether it has it."""
         try:
             self._move_directory(path, target)
+        except FileNotFoundError:
+            raise NotFound(f"Directory {path} does not exist (any more).") from None
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 return False

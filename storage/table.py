@@ -22,7 +22,7 @@ from .maintain.expire import Removal, Retention, expire_snapshots, retention_of
 from .maintain.expire_partitions import expired_partitions
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
 from .maintain.references import files_of, holders_of, needed_files
-from .maintain.rollback import rollback_to
+from .maintain.rollback import ROLLBACK, effective_history, rollback_to
 from .maintain.tagging import create_due_tag
 from .metadata.derived_columns import ComputedColumn, computed_columns
 from .metadata.manifest import ADD, ManifestEntry, Place
@@ -166,6 +166,12 @@ class Table:
         return None if snapshot is None else self._ref(store, snapshot)
 
     @outcome(_NOTHING_CHANGED)
+    def is_taken_back(self, snapshot_id: int) -> bool:
+        """Whether a rollback, or a branch that main was discarded for, has taken a snapshot back that can still be read."""
+        history = list(self._store.snapshots.all())
+        known = {snapshot.id for snapshot in history if snapshot.operation != ROLLBACK}
+        return snapshot_id in known - {snapshot.id for snapshot in effective_history(history)}
+
     def changed_partitions(self, after: Version = None, until: Version = None) -> list[dict[str, Any]]:
         """The partitions in which snapshots after one version and up to another changed rows, by column, in order.
 

@@ -5,7 +5,6 @@ from contextlib import suppress
 
 from .errors import InvalidRequest, NotFound
 from .identifier import refuse_reserved_tag
-from .maintain.hold import held, is_kept
 from .maintain.tagging import create_due_tag, create_tag, delete_tag, expire_tags
 from .metadata.table_store import TableStore
 from .metadata.tag import Tag
@@ -45,11 +44,7 @@ class Tags:
             retained_ms = time_retained // dt.timedelta(milliseconds=1)
             if retained_ms <= 0:
                 raise InvalidRequest(f"A tag is kept for some time, not for {time_retained}.")
-        if not replace:
-            return create_tag(self._store, name, snapshot, retained_ms=retained_ms)
-        # Held, so that the name does not lose what it stands for if the snapshot is expiring.
-        with held(self._store, snapshot, lambda hold: is_kept(self._store, snapshot, hold)):
-            return create_tag(self._store, name, snapshot, replace=True, retained_ms=retained_ms)
+        return create_tag(self._store, name, snapshot, replace=replace, retained_ms=retained_ms)
 
     @outcome(_REPEAT)
     def create_due(self) -> Tag | None:

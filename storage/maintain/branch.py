@@ -14,7 +14,7 @@ from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
 from ..paths import TablePaths
 from ..read.version import branch_names, on_branch
-from ..write.close import DELETION, REPLACEMENT, close, closed_for, open_again
+from ..write.close import DELETION, REPLACEMENT, close, closed_for, decide, open_again
 from .hold import held, is_kept
 from .references import delete_unneeded, last_needed
 
@@ -80,8 +80,9 @@ def _make(
         if not file_io.move_directory_if_absent(paths.metadata_root, final.metadata_root):
             file_io.delete_directory(paths.metadata_root)
             return None
-    one = store.identifier
-    return TableStore(file_io, root, Identifier(one.database, one.table, name), clock=store.clock)
+    store.refuse_moved(f"Branch {name!r}")
+    table = store.identifier
+    return TableStore(file_io, root, Identifier(table.database, table.table, name), clock=store.clock)
 
 
 def _clear_remains(store: TableStore, paths: TablePaths) -> None:
@@ -105,28 +106,49 @@ def _claim(store: TableStore, paths: TablePaths) -> bool:
     return True
 
 
+def _may_go(branch: TableStore, closing: Snapshot, name: str) -> bool:
+    """Whether a branch that was closed can be deleted; False if somebody has opened it again.
+
+    Who makes it main closes main first and then looks whether the branch is closed: one of both sees the other. Raises
+    CommitConflict if it is becoming main: it is opened again then.
+    """
+    table = branch.identifier
+    main = TableStore(branch.file_io, branch.paths.root, Identifier(table.database, table.table), clock=branch.clock)
+    if main.paths.branch != name and closed_for(main.snapshots.latest()) != f"{REPLACEMENT} {name}":
+        if decide(branch, closing, "done"):
+            return True
+        open_again(branch, closing)
+        return False
+    if decide(branch, closing, "opened"):
+        open_again(branch, closing)
+        raise CommitConflict(
+            f"Branch {name!r} of {table.full_name} is becoming main. Replace main with it again, which finishes it."
+        )
+    # Somebody has decided before main was closed, and whoever did that gives up.
+    return True
+
+
 def delete_branch(store: TableStore, name: str) -> list[str]:
     """Delete a branch and the files that nobody else needs; returns those. Raises NotFound that lists the branches, and
     CommitConflict if the branch is becoming main.
     """
     branch = on_branch(store, name)
-    if branch.identifier.branch == MAIN_BRANCH:
-        raise InvalidRequest("The main branch cannot be deleted. Drop the table instead.")
     reason = f"{DELETION} {name}"
+    if branch.identifier.branch == MAIN_BRANCH:
+        latest = branch.snapshots.latest()
+        if latest is not None and closed_for(latest) == reason:
+            # Somebody who was about to delete it before it became main has closed it, and died.
+            open_again(branch, latest)
+        raise InvalidRequest("The main branch cannot be deleted. Drop the table instead.")
     for _ in range(_TRIES):
         latest = branch.snapshots.latest()
         branch.refuse_other_table()
         closing = latest if closed_for(latest) == reason else close(branch, latest, reason)
-        if closing is not None:
+        if closing is not None and _may_go(branch, closing, name):
             break
     else:
         raise CommitConflict(f"Writers of branch {name!r} come first each time. Stop them, then delete the branch.")
-    main = on_branch(store, MAIN_BRANCH)
-    if main.paths.branch == name or closed_for(main.snapshots.latest()) == f"{REPLACEMENT} {name}":
-        open_again(branch, closing)
-        raise CommitConflict(
-            f"Branch {name!r} of {store.identifier.full_name} is becoming main. Replace main with it again, which finishes it."
-        )
+    main = on_branch(branch, MAIN_BRANCH)
     candidates = last_needed(branch, branch.snapshots.all())
     for tag in branch.tags.all():
         candidates |= last_needed(branch, [tag.snapshot])

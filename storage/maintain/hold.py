@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from ..errors import NotFound, StorageError
-from ..identifier import HOLD_PREFIX
+from ..identifier import HOLD_PREFIX, RESERVED_TAGS
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
-from .tagging import delete_tag
+from ..metadata.tag import Tag
+from ..metadata.trouble import FILE_DELETION, afterwards
+from .references import delete_unneeded, files_of
 
 _DAY_MS = 86_400_000
 
@@ -23,19 +25,37 @@ def held(store: TableStore, snapshot: Snapshot, is_there: Callable[[str], bool])
     `is_there` says whether something else than the tag of the given name still keeps them. Raises NotFound if not.
     """
     name = f"{HOLD_PREFIX}{store.clock.unique_name()}"
-    store.tags.create(name, snapshot, retained_ms=_DAY_MS, now_ms=store.clock.now_ms())
+    hold = store.tags.create(name, snapshot, retained_ms=_DAY_MS, now_ms=store.clock.now_ms())
     try:
         if not is_there(name):
             raise NotFound(f"Snapshot {snapshot.id} of {store.identifier} has expired meanwhile. Nothing is done.")
         yield
     finally:
         with suppress(StorageError, OSError):
-            delete_tag(store, name)
+            store.tags.delete_if(hold)
+            delete_files_of(store, hold)
+
+
+def delete_files_of(store: TableStore, gone: Tag) -> list[str]:
+    """Delete the files that nobody needs after a tag has gone; returns them."""
+    candidates = only_tagged(store, gone)
+    if not candidates:
+        return []
+    return afterwards(store, FILE_DELETION, lambda: delete_unneeded(store, candidates), list[str]())
+
+
+def only_tagged(store: TableStore, tag: Tag) -> set[str]:
+    """The files of a tag, if its snapshot has expired; else that keeps them."""
+    here = store.snapshots.find(tag.snapshot.id)
+    if here is not None and here.identity == tag.snapshot.identity:
+        return set()
+    return files_of(store, tag.snapshot)
 
 
 def is_kept(store: TableStore, snapshot: Snapshot, besides: str) -> bool:
-    """Whether a branch still has a snapshot, or a tag of it other than `besides`."""
+    """Whether a branch still has a snapshot, or a tag of it other than `besides`. Holds that others have may be in vain."""
     here = store.snapshots.find(snapshot.id)
     if here is not None and here.identity == snapshot.identity:
         return True
-    return any(tag.name != besides and tag.snapshot.identity == snapshot.identity for tag in store.tags.all())
+    tags = [tag for tag in store.tags.all() if tag.name != besides and not tag.name.startswith(RESERVED_TAGS)]
+    return any(tag.snapshot.identity == snapshot.identity for tag in tags)

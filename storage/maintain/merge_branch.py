@@ -6,16 +6,17 @@ between makes the verdict be asked again. Follows `docs/protocols.md`, "History 
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from ..errors import CommitConflict
+from ..errors import CommitConflict, NotFound
 from ..identifier import RESERVED_TAGS
 from ..metadata.live_files import merge_entries
 from ..metadata.manifest import ADD, ManifestEntry
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
-from ..metadata.tag import TAG_BRANCH_KEY
+from ..metadata.tag import TAG_BRANCH_KEY, Tag
 from ..write.close import refuse_closed
 from ..write.commit import CommitId, CommitListener, Guard, TableCommit
 from ..write.table_write import CommitMessage
@@ -242,10 +243,13 @@ def copy_tags(source: TableStore, target: TableStore, *, up_to: int | None = Non
             here = target.snapshots.find(snapshot.id)
             if here is None or here.identity != snapshot.identity:
                 snapshot = snapshot.with_others({TAG_BRANCH_KEY: source.identifier.branch})
-            copied = target.tags.create(tag.name, snapshot)
-            if source.tags.find(tag.name) is None:
-                # Deleted meanwhile, perhaps with its files.
-                target.tags.delete_if(copied)
+            with suppress(NotFound), held(target, tag.snapshot, partial(_is_still, source, tag)):
+                target.tags.create(tag.name, snapshot)
+
+
+def _is_still(source: TableStore, tag: Tag, hold: str) -> bool:
+    """Whether a tag is what it was when it was read."""
+    return source.tags.find(tag.name) == tag
 
 
 def copy_schemas(source: TableStore, target: TableStore) -> None:

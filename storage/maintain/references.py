@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from ..errors import CommitConflict, StorageError
+from ..errors import CommitConflict, NotFound, StorageError
 from ..format import avro
-from ..identifier import MAIN_BRANCH
+from ..identifier import HOLD_PREFIX, MAIN_BRANCH
 from ..metadata.live_files import merge_entries
 from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.tag import Tag
 from ..read.version import all_branches
 
 _TRIES = 50
@@ -145,6 +146,9 @@ def _holders_of(branch: TableStore, reader: "ReferenceReader") -> Iterator[tuple
         tag = tags.find(tag_name)
         if tag is None:
             raise _Gone
+        if tag_name.startswith(HOLD_PREFIX) and not _is_readable(branch, tag, reader):
+            # Made in vain by somebody who died before he saw that its snapshot had expired.
+            continue
         with _if_still_there(branch, partial(tags.find, tag_name)):
             yield Holder(name, "tag", tag_name), reader.files_of(branch, tag.snapshot)
     for changelog_id in changelogs.ids():
@@ -159,6 +163,14 @@ def _holders_of(branch: TableStore, reader: "ReferenceReader") -> Iterator[tuple
             raise _Gone
         with _if_still_there(branch, partial(snapshots.find, snapshot_id)):
             yield Holder(name, "snapshot", str(snapshot_id)), reader.files_of(branch, snapshot)
+
+
+def _is_readable(branch: TableStore, tag: Tag, reader: "ReferenceReader") -> bool:
+    try:
+        reader.files_of(branch, tag.snapshot)
+    except NotFound:
+        return False
+    return True
 
 
 @contextmanager

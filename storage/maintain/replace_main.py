@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from ..errors import CommitConflict
 from ..identifier import MAIN_BRANCH, Identifier
 from ..metadata.main_branch import find_main, name_main
+from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 from ..read.version import on_branch
-from ..write.close import DELETION, REPLACEMENT, close, closed_for, is_closed_for, open_again, refuse_closed
+from ..write.close import DELETION, REPLACEMENT, close, closed_for, decide, is_closed_for, open_again, refuse_closed
 from ..write.commit import CommitListener, Guard
 from .become import Moved
 from .merge_branch import copy_schemas, copy_tags, put_on_top, refuse_other_schemas, restore_earlier
@@ -43,11 +44,13 @@ def replace_main(
         _drop_old(main)
         return judge(main, main)
     reason = f"{REPLACEMENT} {name}"
-    while True:
+    closing: Snapshot | None = None
+    while closing is None:
         verdict = judge(main, branch)
         latest = verdict.judged
-        if closed_for(latest) == reason:
+        if latest is not None and closed_for(latest) == reason:
             # What a replacement that died has left: everything is on the branch.
+            closing = latest
             break
         refuse_closed(main, latest)
         refuse_closed(branch, verdict.taken)
@@ -65,9 +68,8 @@ def replace_main(
             continue
         if guard is not None:
             guard(latest)
-        if close(main, latest, reason) is not None:
-            break
-    _refuse_deleted(main, branch, name)
+        closing = close(main, latest, reason)
+    _refuse_deleted(main, branch, closing, name)
     if not name_main(main.file_io, main.paths, branch.paths):
         raise CommitConflict(
             f"Main of {main.identifier.full_name} has been replaced with another branch since. Open the table again."
@@ -76,18 +78,19 @@ def replace_main(
     return verdict
 
 
-def _refuse_deleted(main: TableStore, branch: TableStore, name: str) -> None:
+def _refuse_deleted(main: TableStore, branch: TableStore, closing: Snapshot, name: str) -> None:
     """Open main again, and raise CommitConflict, if somebody is deleting the branch that main was closed for.
 
-    Who deletes it closes it first and then looks whether main is closed for it: one of both sees the other.
+    Who deletes it closes it first and then looks whether main is closed for it: one of both sees the other. What has been
+    decided for this closing holds, whoever repeats the call.
     """
-    reason = f"{DELETION} {name}"
-    is_gone = not branch.is_same_table()
-    if not is_gone and closed_for(branch.snapshots.latest()) != reason:
+    is_deleted = not branch.is_same_table() or closed_for(branch.snapshots.latest()) == f"{DELETION} {name}"
+    if not is_deleted and decide(main, closing, "done"):
         return
-    closing = main.snapshots.latest()
-    if is_gone and closing is not None and closed_for(closing) == f"{REPLACEMENT} {name}":
-        open_again(main, closing)
+    if is_deleted and not decide(main, closing, "opened"):
+        # It was decided before the deletion began, which gives up then.
+        return
+    open_again(main, closing)
     raise CommitConflict(
         f"Branch {name!r} of {main.identifier.full_name} is being deleted. Main stays what it is; if the deletion has died, "
         "delete the branch again."

@@ -14,7 +14,8 @@ from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
 from ..metadata.trouble import FILE_DELETION, TAG_DELETION, afterwards
 from ..options import TableOptions
-from .references import delete_unneeded, files_of
+from .hold import delete_files_of, held, is_kept, only_tagged
+from .references import delete_unneeded
 
 _HOURS = {"hourly": 1, "two-hours": 2, "daily": 24}
 _FORMATS = {
@@ -105,20 +106,16 @@ def create_due_tag(store: TableStore) -> Tag | None:
 def create_tag(
     store: TableStore, name: str, snapshot: Snapshot, *, replace: bool = False, retained_ms: int | None = None
 ) -> Tag:
-    """Name a snapshot. Raises AlreadyExists, or NotFound if the snapshot expires meanwhile: there is no tag then."""
-    replaced = store.tags.find(name) if replace else None
-    tag = store.tags.create(name, snapshot, replace=replace, retained_ms=retained_ms, now_ms=store.clock.now_ms())
-    # An expiry takes the snapshot away before it looks who needs its files: either it sees the tag, or this sees that
-    # the snapshot is gone.
-    here = store.snapshots.find(snapshot.id)
-    kept = here is not None and here.identity == snapshot.identity
-    if not kept and not any(
-        other.name != name and other.snapshot.identity == snapshot.identity for other in store.tags.all()
-    ):
-        store.tags.delete_if(tag)
-        raise store.snapshots.missing(snapshot.id)
+    """Name a snapshot. Raises AlreadyExists, or NotFound if the snapshot expires meanwhile: there is no tag then.
+
+    It is held until it has its name, so that nobody sees a name whose files are about to go.
+    """
+    with held(store, snapshot, lambda hold: is_kept(store, snapshot, hold)):
+        replaced = store.tags.find(name) if replace else None
+        tag = store.tags.create(name, snapshot, replace=replace, retained_ms=retained_ms, now_ms=store.clock.now_ms())
+    store.refuse_moved(f"Tag {name!r}")
     if replaced is not None and replaced.snapshot.identity != snapshot.identity:
-        _delete_files_of(store, replaced)
+        delete_files_of(store, replaced)
     return tag
 
 
@@ -157,29 +154,12 @@ def delete_tag(store: TableStore, name: str) -> list[str]:
 
 def _delete(store: TableStore, tag: Tag) -> list[str] | None:
     """Delete a tag as it was read, and the files that nobody needs then; None if it is another one by now."""
-    candidates = _only_tagged(store, tag)
+    candidates = only_tagged(store, tag)
     if not store.tags.delete_if(tag):
         return None
-    return _delete_unneeded(store, candidates)
-
-
-def _delete_files_of(store: TableStore, gone: Tag) -> list[str]:
-    """Delete the files that nobody needs after a tag has gone."""
-    return _delete_unneeded(store, _only_tagged(store, gone))
-
-
-def _delete_unneeded(store: TableStore, candidates: set[str]) -> list[str]:
     if not candidates:
         return []
     return afterwards(store, FILE_DELETION, lambda: delete_unneeded(store, candidates), list[str]())
-
-
-def _only_tagged(store: TableStore, tag: Tag) -> set[str]:
-    """The files of a tag, if its snapshot has expired; else it keeps them."""
-    here = store.snapshots.find(tag.snapshot.id)
-    if here is not None and here.identity == tag.snapshot.identity:
-        return set()
-    return files_of(store, tag.snapshot)
 
 
 def expire_tags(store: TableStore, *, prefix: str = "") -> list[str]:

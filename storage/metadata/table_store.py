@@ -7,7 +7,7 @@ from typing import Any
 
 from ..clock import Clock
 from ..data_types import DataType
-from ..errors import NotFound
+from ..errors import CommitOutcomeUnknown, NotFound
 from ..file_io import FileIO
 from ..format.binary_row import decoder
 from ..identifier import MAIN_BRANCH, Identifier
@@ -133,6 +133,14 @@ class TableStore:
         """Whether this is still the table, and the branch, that was opened: neither dropped, nor renamed, nor made anew."""
         same_branch = self._origin is None or self.file_io.read_text_or_none(self.paths.origin) == self._origin
         return same_branch and self.schemas.is_still(self.schema)
+
+    def refuse_moved(self, what: str) -> None:
+        """Raise CommitOutcomeUnknown if the table has gone while something of it was created: that has gone along."""
+        if not self.is_same_table():
+            raise CommitOutcomeUnknown(
+                f"{what} of {self.identifier} was created, and meanwhile the table was dropped, renamed, or its main replaced: "
+                "it has gone the same way. Open the table again and look."
+            )
 
     @property
     def witness(self) -> tuple[str, bytes]:

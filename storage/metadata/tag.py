@@ -109,14 +109,14 @@ class TagFiles:
         """Give a tag another name. Raises NotFound, or AlreadyExists if that name is taken by another snapshot."""
         tag = self.get(name)
         check_tag_name(new_name)
-        if not self._file_io.create_exclusively(
-            self._paths.tag(new_name), tag.snapshot.to_json(f"tag-{new_name}").encode()
-        ):
-            raise AlreadyExists(f"Tag {new_name!r} exists. Choose another name, or delete it first.")
-        if not self.delete_if(tag):
-            # Somebody deleted or replaced it meanwhile: then there is nothing that the new name could stand for.
-            self.delete_if(Tag(new_name, tag.snapshot))
-            raise NotFound(f"Tag {name!r} was deleted or replaced meanwhile. Nothing is done.")
+        content = tag.snapshot.to_json(f"tag-{new_name}").encode()
+        if not self._file_io.create_exclusively(self._paths.tag(new_name), content):
+            there = self.find(new_name)
+            # Whoever did it before and died has left both names.
+            if there is None or there.snapshot != tag.snapshot:
+                raise AlreadyExists(f"Tag {new_name!r} exists. Choose another name, or delete it first.")
+        # Who has deleted or replaced the old name meanwhile came after.
+        self.delete_if(tag)
         return Tag(new_name, tag.snapshot)
 
     def replace_if(self, tag: Tag, snapshot: Snapshot) -> bool:

@@ -75,7 +75,7 @@ def resolve_version(store: TableStore, version: Version) -> tuple[TableStore, Sn
     Raises NotFound, listing what exists, for versions that do not.
     """
     if version is None:
-        return store, store.snapshots.latest()
+        return store, _latest(store)
     if isinstance(version, Pinned):
         return store.at_schema(version.schema), version.snapshot
     if isinstance(version, Snapshot):
@@ -85,9 +85,17 @@ def resolve_version(store: TableStore, version: Version) -> tuple[TableStore, Sn
     if isinstance(version, str):
         store, version = _split_branch(store, version)
         if version is None:
-            return store, store.snapshots.latest()
+            return store, _latest(store)
     snapshot = _find(store, version)
     return store.at_schema(_schema_of(store, snapshot)), snapshot
+
+
+def _latest(store: TableStore) -> Snapshot | None:
+    """The newest snapshot. Raises NotFound for a table that was dropped or renamed since it was opened: it is not empty."""
+    latest = store.snapshots.latest()
+    if latest is None:
+        store.refuse_other_table()
+    return latest
 
 
 def _split_branch(store: TableStore, version: str) -> tuple[TableStore, int | str | None]:

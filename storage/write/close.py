@@ -5,6 +5,8 @@ It is created as any commit is, so that a writer either comes first or finds the
 the state before it. Whoever closed a branch in vain opens it again by a snapshot on top.
 """
 
+from typing import Literal
+
 from ..errors import CommitConflict
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, Snapshot
 from ..metadata.table_store import TableStore
@@ -44,6 +46,16 @@ def close(store: TableStore, latest: Snapshot | None, reason: str) -> Snapshot |
 def open_again(store: TableStore, closing: Snapshot) -> None:
     """Put on top of a snapshot that closes a branch one that opens it; nothing if somebody else did."""
     _put_on_top(store, closing, closing, "OPEN", {})
+
+
+def decide(store: TableStore, closing: Snapshot, outcome: Literal["done", "opened"]) -> bool:
+    """Whether a branch that was closed by a snapshot is gone for good (`done`) or opened again, as asked for: who asks
+    first decides, by a file that is created if absent.
+    """
+    path = f"{store.paths.branch_directory}/.closed-{closing.identity}"
+    if store.file_io.create_exclusively(path, outcome.encode()):
+        return True
+    return store.file_io.read_text_or_none(path) == outcome
 
 
 def take_back(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> None:

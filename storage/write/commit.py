@@ -7,6 +7,7 @@ identifier lands once, however often it is tried; what an attempt wrote in vain 
 
 import logging
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -229,6 +230,8 @@ class TableCommit:
             made = _Attempt(self._store, self._id, change, latest)
             try:
                 snapshot = made.prepare()
+                if snapshot is not None:
+                    made.refuse_lost_files()
             except BaseException:
                 made.clean_up()
                 raise
@@ -244,7 +247,7 @@ class TableCommit:
                 raise
             if landed:
                 change.numbers.keep()
-                made.refuse_lost_files(snapshot)
+                made.take_back_if_lost(snapshot)
                 return snapshot, True
             made.clean_up()
             attempt += 1
@@ -314,9 +317,11 @@ class _Attempt:
             changelog_name, changelog_size = self._write_list([self._write_manifest(change.changelog, schema_id)])
         added_rows = sum(entry.file.row_count for entry in change.added)
         delta_rows = added_rows - sum(entry.file.row_count for entry in deletes)
-        time = commit_time(store.clock.now_ms(), latest, self._id.not_before_ms)
-        if time.behind_ms:
-            _log.info("%s: this clock is %s ms behind, the commit gets a later time", store.identifier, time.behind_ms)
+        moment = commit_time(store.clock.now_ms(), latest, self._id.not_before_ms)
+        if moment.behind_ms:
+            _log.info(
+                "%s: this clock is %s ms behind, the commit gets a later time", store.identifier, moment.behind_ms
+            )
         watermarks = [one for one in (change.watermark, latest.watermark if latest else None) if one is not None]
         keeps_statistics = latest is not None and latest.schema_id == schema_id
         return Snapshot(
@@ -334,13 +339,13 @@ class _Attempt:
             writer_version=WRITER_VERSION,
             commit_identifier=self._id.identifier,
             commit_kind=change.kind or (OVERWRITE if change.overwrite is not None or deletes else APPEND),
-            time_ms=time.time_ms,
+            time_ms=moment.time_ms,
             total_record_count=(latest.total_record_count if latest else 0) + delta_rows,
             delta_record_count=delta_rows,
             changelog_record_count=sum(one.file.row_count for one in change.changelog) if change.changelog else None,
             watermark=max(watermarks) if watermarks else None,
             statistics=latest.statistics if latest and keeps_statistics else None,
-            properties=time.with_properties(
+            properties=moment.with_properties(
                 {**change.properties, **({FOLLOWS_PROPERTY: latest.identity} if latest else {})}
             )
             or None,
@@ -348,28 +353,50 @@ class _Attempt:
             operation=change.operation,
         )
 
-    def refuse_lost_files(self, snapshot: Snapshot) -> None:
-        """Raise CommitConflict, and take the commit back, if it took so long that its files were cleaned away."""
-        store, entries = self._store, self._change.added
-        if store.clock.now_ms() - self._begun_ms < _SAFE_MS:
-            return
-        paths = [
-            f"{store.bucket_directory(one.place)}/{one.file.name}" for one in entries if not one.file.external_path
-        ]
-        paths += [store.paths.manifest(name) for name in self._list_names + self._manifest_names]
+    def refuse_lost_files(self) -> None:
+        """Raise CommitConflict if the files were written so long ago that they have been cleaned away."""
+        if self._is_late():
+            lost = self._lost()
+            if lost:
+                raise CommitConflict(self._said_of(lost[0]) + " Nothing is committed. Write the rows again.")
+
+    def take_back_if_lost(self, snapshot: Snapshot) -> None:
+        """The same after the commit, in case the process slept in the moment between: it is taken back then."""
         try:
-            lost = [path for path in paths if not store.file_io.exists(path)]
+            lost = self._lost() if self._is_late() else []
         except OSError as error:
             _log.warning(
-                "%s: snapshot %s has landed, its files were not looked for: %s", store.identifier, snapshot.id, error
+                "%s: snapshot %s has landed, its files were not looked for: %s",
+                self._store.identifier,
+                snapshot.id,
+                error,
             )
             return
         if lost:
-            take_back(store, snapshot, self._latest)
-            raise CommitConflict(
-                f"{store.identifier}: the commit slept for so long that its files were taken for orphans ({lost[0]} is gone). "
-                "It is taken back. Write the rows again."
-            )
+            take_back(self._store, snapshot, self._latest)
+            raise CommitConflict(self._said_of(lost[0]) + " The commit is taken back. Write the rows again.")
+
+    def _said_of(self, path: str) -> str:
+        return (
+            f"{self._store.identifier}: the commit took so long that its files were taken for orphans ({path} is gone)."
+        )
+
+    def _is_late(self) -> bool:
+        """Whether orphan cleaning may have come since the first file was written."""
+        offset_ms = (time.localtime().tm_gmtoff or 0) * 1000
+        written = [
+            entry.file.creation_time_local_ms - offset_ms
+            for entry in self._change.added
+            if entry.file.creation_time_local_ms is not None
+        ]
+        return self._store.clock.now_ms() - min([self._begun_ms, *written]) >= _SAFE_MS
+
+    def _lost(self) -> list[str]:
+        store = self._store
+        added = [entry for entry in self._change.added if not entry.file.external_path]
+        paths = [f"{store.bucket_directory(entry.place)}/{entry.file.name}" for entry in added]
+        paths += [store.paths.manifest(name) for name in self._list_names + self._manifest_names]
+        return [path for path in paths if not store.file_io.exists(path)]
 
     def clean_up(self) -> None:
         """Delete the metadata of an attempt that did not become a snapshot."""

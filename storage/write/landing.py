@@ -5,6 +5,8 @@ number above one that is still there has never been used before. Follows `docs/p
 """
 
 from ..errors import CommitOutcomeUnknown, CorruptData
+from ..identifier import MAIN_BRANCH
+from ..metadata.main_branch import find_main
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 
@@ -51,8 +53,7 @@ def _stands(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> boo
             if below is not None and below.identity == base.identity:
                 return True
         if not store.is_same_table():
-            snapshots.delete_if(snapshot)
-            store.refuse_other_table()
+            _refuse_moved(store, snapshot)
         if _is_on_the_way_to_the_newest(store, snapshot):
             return True
         # Looked for last: numbers expire in ascending order, so that one that stands goes before the next one does.
@@ -65,6 +66,17 @@ def _stands(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> boo
             f"{store.identifier}: snapshot {snapshot.id} was created, but whether it is part of the history cannot be told "
             f"({error}). Look for a snapshot of user {snapshot.commit_user!r} before trying again."
         ) from error
+
+
+def _refuse_moved(store: TableStore, snapshot: Snapshot) -> None:
+    """Raise NotFound if the table is another one and nothing of the snapshot is left, else CommitOutcomeUnknown."""
+    was_replaced = store.paths != find_main(store.file_io, store.paths.root) and store.identifier.branch == MAIN_BRANCH
+    if not was_replaced and store.snapshots.delete_if(snapshot):
+        store.refuse_other_table()
+    raise CommitOutcomeUnknown(
+        f"{store.identifier}: snapshot {snapshot.id} was created, and then the table was dropped or renamed, or its main "
+        f"replaced: its rows have gone the same way. Look for those of user {snapshot.commit_user!r} before trying again."
+    )
 
 
 def _has_expired(store: TableStore, snapshot: Snapshot) -> bool:

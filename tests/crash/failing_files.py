@@ -67,9 +67,8 @@ class FailingFileIO(FileIO):
         self._call("replace", path, lambda: replace(path, data))
 
     def raise_number(self, path: str, number: int) -> int:
-        write, whole = super().write_bytes, super().raise_number
-        text = str(number).encode()
-        return self._call("write", path, lambda: whole(path, number), lambda: write(path, text[: len(text) // 2]))
+        raise_number = super().raise_number
+        return int(self._call("raise", path, lambda: raise_number(path, number)))
 
     def read_number(self, path: str) -> int | None:
         read = super().read_number

@@ -82,12 +82,34 @@ def test_a_renamed_table_keeps_its_lineage(opened: Open, tmp_path: Path) -> None
     assert everything(rebuilt(session, tmp_path)) == everything(session.lineage_store)
 
 
-def test_numbers_that_are_given_again_after_a_rollback_are_told_apart(opened: Open, tmp_path: Path) -> None:
+def roll_back_as_paimon_does(table: Table, snapshot_id: int) -> None:
+    """Paimon's own rollback deletes later snapshots, and gives their numbers again."""
+    directory = Path(table.store.paths.snapshot_directory)
+    for path in directory.glob("snapshot-*"):
+        if int(path.name.removeprefix("snapshot-")) > snapshot_id:
+            path.unlink()
+    (directory / "LATEST").write_text(str(snapshot_id))
+
+
+def test_what_a_rollback_takes_back_is_said(opened: Open) -> None:
     session = opened()
     write(session, "raw.a")
     bad = write(session, "raw.a")
     write(session, "core.b", bad)
     session.table("raw.a").rollback_to(1)
+    tree = text_tree(session.lineage(session.ref("core.b"), "up"), session.fate)
+    assert tree.endswith("raw.a@2 (taken back)")
+    assert write(session, "raw.a").snapshot_id == 4
+    session.table("raw.a").rollback_to(2)
+    assert session.fate(bad) == ""
+
+
+def test_numbers_that_are_given_again_after_a_rollback_are_told_apart(opened: Open, tmp_path: Path) -> None:
+    session = opened()
+    write(session, "raw.a")
+    bad = write(session, "raw.a")
+    write(session, "core.b", bad)
+    roll_back_as_paimon_does(session.table("raw.a"), 1)
     assert session.fate(bad) == "taken back"
     tree = text_tree(session.lineage(session.ref("core.b"), "up"), session.fate)
     assert tree.endswith("raw.a@2 (taken back)")
@@ -109,7 +131,7 @@ def test_a_source_that_is_taken_back_while_it_is_read_is_told_apart(opened: Open
     session = opened()
     write(session, "raw.a")
     read = write(session, "raw.a")
-    session.table("raw.a").rollback_to(1)
+    roll_back_as_paimon_does(session.table("raw.a"), 1)
     write(session, "raw.a")
     write(session, "core.b", read)
     (source,) = session.lineage(session.ref("core.b"), "up").snapshots

@@ -290,14 +290,13 @@ def test_a_branch_is_merged_or_becomes_main(run: Run, shop: Session) -> None:
 
 
 def test_a_table_is_rolled_back_to_a_time(run: Run, shop: Session) -> None:
-    before = shop.table("shop.orders").snapshot()
-    assert before is not None
+    before = shop.table("shop.orders").to_arrow().sort_by("id")
     time.sleep(0.01)
     moment = datetime.now()
     time.sleep(0.01)
     shop.table("shop.orders").write(pa.table({"id": [77], "price": [9], "what": ["late"]}))
     assert run("rollback", "shop.orders", "--timestamp", moment.isoformat())[0] == 0
-    assert shop.table("shop.orders").snapshot() == before
+    assert shop.table("shop.orders").to_arrow().sort_by("id") == before
     assert "one of them" in run("rollback", "shop.orders")[2]
     assert "is no date and time" in run("rollback", "shop.orders", "--timestamp", "yesterday")[2]
 

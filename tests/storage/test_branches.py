@@ -67,7 +67,7 @@ def test_main_takes_over_a_branch_with_its_schema_and_tags(forked: Table) -> Non
     assert [snapshot.id for snapshot in verdict.new] == [3, 4]
     main = Catalog(forked.store.paths.root.rsplit("/", 2)[0]).table("shop.orders")
     assert rows(main) == [(1, "fixed", "typo"), (2, "main", None)]
-    assert [tag.name for tag in main.tags.list()] == ["two", "done"]
+    assert [tag.name for tag in main.tags.list() if not tag.name.startswith("snapline-")] == ["two", "done"]
     assert main.branches.verdict("fix").new == ()
     main.write(pa.table({"id": [5], "item": ["after"], "why": [None]}))
     fix.write(pa.table({"id": [6], "item": ["apart"], "why": ["again"]}))
@@ -188,7 +188,7 @@ def test_a_takeover_can_stop_anywhere_and_be_repeated(forked: Table) -> None:
             assert rows(through(forked, FileIO("file://"))) in [old, states[0], states[-1]]
     main = through(forked, FileIO("file://"))
     assert rows(main) == states[-1]
-    assert [tag.name for tag in main.tags.list()] == ["two", "done"]
+    assert [tag.name for tag in main.tags.list() if not tag.name.startswith("snapline-")] == ["two", "done"]
     assert main.store.snapshots.ids() == [1, 2, 3]
 
 
