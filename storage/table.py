@@ -451,6 +451,8 @@ class Table:
             merge_engine_of(changed)
             # Another change may take the same number first: then this one is made on top of it.
             if store.schemas.create(changed):
+                if not store.is_same_table() and store.schemas.delete_if(changed):
+                    store.refuse_other_table()
                 return Table(store.at_schema(changed), self._catalog_name, self._listeners)
 
     @outcome(_NOT_COMMITTED, landed=False)

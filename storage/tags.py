@@ -4,7 +4,7 @@ import datetime as dt
 from contextlib import suppress
 
 from .errors import InvalidRequest, NotFound
-from .identifier import refuse_reserved_tag
+from .identifier import check_tag_name, refuse_reserved_tag
 from .maintain.tagging import create_due_tag, create_tag, delete_tag, expire_tags
 from .metadata.table_store import TableStore
 from .metadata.tag import Tag
@@ -34,7 +34,7 @@ class Tags:
         `time_retained`: how long the tag is kept; by default for `tag.default-time-retained`, or for good. Raises
         AlreadyExists if the name is taken by another snapshot and `replace` is not set.
         """
-        refuse_reserved_tag(name)
+        check_tag_name(refuse_reserved_tag(name))
         self._store.refuse_other_table()
         snapshot = self._store.snapshots.latest() if snapshot_id is None else self._store.snapshots.get(snapshot_id)
         if snapshot is None:
@@ -58,7 +58,7 @@ class Tags:
         """Give a tag another name. Raises NotFound, or AlreadyExists if that name is taken."""
         refuse_reserved_tag(name)
         refuse_reserved_tag(new_name)
-        return self._store.tags.rename(name, new_name)
+        return self._store.tags.rename(name, new_name, self._store.clock.unique_name())
 
     @outcome(_REPEAT)
     def delete(self, name: str) -> list[str]:

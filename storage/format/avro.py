@@ -3,6 +3,7 @@
 Schemas are given by the caller; field order and unions stand there exactly as the format wants them.
 """
 
+import hashlib
 import io
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -50,7 +51,9 @@ def write_records(parsed_schema: Any, records: Iterable[dict[str, Any]], codec: 
     if codec not in _CODECS:
         raise Unsupported(f"Manifests cannot be compressed with {codec!r}. Supported: {', '.join(_CODECS)}.")
     buffer = io.BytesIO()
-    fastavro.writer(buffer, parsed_schema, records, codec=_CODECS[codec], metadata={KEY: UNKNOWN})
+    # The mark between blocks comes from the name, which no other file has, so that equal calls make equal files.
+    mark = hashlib.md5(name.encode(), usedforsecurity=False).digest()
+    fastavro.writer(buffer, parsed_schema, records, codec=_CODECS[codec], metadata={KEY: UNKNOWN}, sync_marker=mark)
     return seal_avro(buffer.getvalue(), name)
 
 

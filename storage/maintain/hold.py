@@ -45,11 +45,14 @@ def delete_files_of(store: TableStore, gone: Tag) -> list[str]:
 
 
 def only_tagged(store: TableStore, tag: Tag) -> set[str]:
-    """The files of a tag, if its snapshot has expired; else that keeps them."""
+    """The files of a tag, if its snapshot has expired; else that keeps them. None if they have gone already."""
     here = store.snapshots.find(tag.snapshot.id)
     if here is not None and here.identity == tag.snapshot.identity:
         return set()
-    return files_of(store, tag.snapshot)
+    try:
+        return files_of(store, tag.snapshot)
+    except NotFound:
+        return set()
 
 
 def is_kept(store: TableStore, snapshot: Snapshot, besides: str) -> bool:

@@ -113,6 +113,8 @@ def create_tag(
     with held(store, snapshot, lambda hold: is_kept(store, snapshot, hold)):
         replaced = store.tags.find(name) if replace else None
         tag = store.tags.create(name, snapshot, replace=replace, retained_ms=retained_ms, now_ms=store.clock.now_ms())
+    if not store.is_same_table() and store.tags.delete_if(tag):
+        store.refuse_other_table()
     store.refuse_moved(f"Tag {name!r}")
     if replaced is not None and replaced.snapshot.identity != snapshot.identity:
         delete_files_of(store, replaced)

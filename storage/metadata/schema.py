@@ -328,7 +328,8 @@ class SchemaFiles:
 
     def create(self, schema: TableSchema) -> bool:
         """Write a new schema version; False if another writer took its id."""
-        return self._file_io.create_exclusively(self._paths.schema(schema.id), schema.to_json().encode())
+        path, content = self._paths.schema(schema.id), schema.to_json().encode()
+        return self._file_io.create_exclusively(path, content, in_existing=schema.id > 0)
 
     def delete_if(self, schema: TableSchema) -> bool:
         """Forget a version, if its file still holds it; says whether it did."""

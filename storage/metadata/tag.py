@@ -14,6 +14,8 @@ from .snapshot import Snapshot
 
 # In a tag that was copied from another branch, along with its snapshot: the name of that branch.
 TAG_BRANCH_KEY = "snapline.branch"
+# In a tag that was renamed: who did it.
+_RENAMED_KEY = "snapline.renamed"
 _TAG_FILE = re.compile(r"tag-(.+)", re.DOTALL)
 
 
@@ -105,28 +107,37 @@ class TagFiles:
                 raise AlreadyExists(f"Tag {name!r} exists{was}. Choose another name, delete it first, or replace it.")
         return Tag(name, named)
 
-    def rename(self, name: str, new_name: str) -> Tag:
-        """Give a tag another name. Raises NotFound, or AlreadyExists if that name is taken by another snapshot."""
+    def rename(self, name: str, new_name: str, token: str) -> Tag:
+        """Give a tag another name. `token` tells this call from others that do the same: one of them ends it.
+
+        Raises NotFound, also if it is deleted, replaced or renamed meanwhile, or AlreadyExists if the name is taken.
+        """
         tag = self.get(name)
         check_tag_name(new_name)
-        content = tag.snapshot.to_json(f"tag-{new_name}").encode()
+        mine = Tag(new_name, tag.snapshot.with_others({**tag.snapshot.others, _RENAMED_KEY: token}))
+        content = mine.snapshot.to_json(f"tag-{new_name}").encode()
         if not self._file_io.create_exclusively(self._paths.tag(new_name), content):
             there = self.find(new_name)
-            # Whoever did it before and died has left both names.
-            if there is None or there.snapshot != tag.snapshot:
+            # Whoever began it before and died has left both names.
+            is_begun = there is not None and _unmarked(there.snapshot) == _unmarked(tag.snapshot)
+            if there is None or not is_begun or not self._put_if(there, content):
                 raise AlreadyExists(f"Tag {new_name!r} exists. Choose another name, or delete it first.")
-        # Who has deleted or replaced the old name meanwhile came after.
-        self.delete_if(tag)
-        return Tag(new_name, tag.snapshot)
+        if not self.delete_if(tag):
+            self.delete_if(mine)
+            raise NotFound(f"Tag {name!r} was deleted, replaced or renamed meanwhile. Nothing is done.")
+        return mine
 
-    def replace_if(self, tag: Tag, snapshot: Snapshot) -> bool:
-        """Give a name to another snapshot, if it still stands for what was read; says whether it does."""
+    def _put_if(self, tag: Tag, content: bytes) -> bool:
+        """Write a tag's file anew, if it still holds what was read; says whether it did."""
         path = self._paths.tag(tag.name)
         text = self._file_io.read_text_or_none(path)
         if text is None or Snapshot.from_json(text, path) != tag.snapshot:
             return False
-        content = snapshot.without_others().to_json(f"tag-{tag.name}")
-        return self._file_io.replace_if(path, text.encode(), content.encode())
+        return self._file_io.replace_if(path, text.encode(), content)
+
+    def replace_if(self, tag: Tag, snapshot: Snapshot) -> bool:
+        """Give a name to another snapshot, if it still stands for what was read; says whether it does."""
+        return self._put_if(tag, snapshot.without_others().to_json(f"tag-{tag.name}").encode())
 
     def delete_if(self, tag: Tag) -> bool:
         """Forget a name, if it still stands for what was read; says whether it did."""
@@ -135,6 +146,11 @@ class TagFiles:
         if text is None or Snapshot.from_json(text, path) != tag.snapshot:
             return False
         return self._file_io.delete_if(path, text.encode())
+
+
+def _unmarked(snapshot: Snapshot) -> Snapshot:
+    """The snapshot of a tag without what tells who renamed it."""
+    return snapshot.with_others({key: value for key, value in snapshot.others.items() if key != _RENAMED_KEY})
 
 
 def _retention(retained_ms: int, now_ms: int) -> dict[str, Any]:

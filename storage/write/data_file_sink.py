@@ -76,6 +76,8 @@ class DataFileSink:
         start = 0
         while start < content.num_rows:
             name, path = self._next_file(bucket)
+            # Before the file is there: whoever tells its age by this does not take it for younger than it is.
+            created_ms = _local_ms(self._store.clock.now_ms())
             compression = self._options.compression_of_level(self._level)
             writer = open_writer(self._store.file_io, path, content.schema, self._types, self._options, compression)
             try:
@@ -90,7 +92,7 @@ class DataFileSink:
             part = slice(start, end)
             numbers = sequence[part] if kinds is not None else sequence
             deleted = 0 if kinds is None else int(np.isin(kinds[part], (UPDATE_BEFORE, DELETE)).sum())
-            file = self._describe(name, size_bytes, rows.slice(start, end - start), numbers, deleted)
+            file = self._describe(name, size_bytes, rows.slice(start, end - start), numbers, deleted, created_ms)
             entries.append(ManifestEntry(ADD, bucket.partition, bucket.number, bucket.total_count, file))
             start = end
         return entries
@@ -102,8 +104,9 @@ class DataFileSink:
         return name, path
 
     def _describe(
-        self, name: str, size_bytes: int, rows: pa.Table, sequence: np.ndarray, delete_row_count: int
-    ) -> DataFile:
+        self, name: str, size_bytes: int, rows: pa.Table, sequence: np.ndarray, delete_row_count: int,
+        created_ms: int,
+    ) -> DataFile:  # fmt: skip
         schema = self._store.schema
         key_stats, (low, high) = EMPTY_STATS, (EMPTY_ROW, EMPTY_ROW)
         if self._key_fields:
@@ -115,7 +118,7 @@ class DataFileSink:
         value_stats, described = collect_dense(columns, schema.fields, self._options.metadata_stats_mode)
         return DataFile(
             name, size_bytes, rows.num_rows, low, high, key_stats, value_stats, int(sequence.min()),
-            int(sequence.max()), schema.id, self._level, _local_ms(self._store.clock.now_ms()), delete_row_count,
+            int(sequence.max()), schema.id, self._level, created_ms, delete_row_count,
             self._source, described,
         )  # fmt: skip
 

@@ -116,7 +116,7 @@ def _left_over(table: Table) -> Iterator[str]:
     root = table.store.paths.root
     there = {path for path in files.contents if path.startswith(f"{root}/")}
     metadata = {path for path in there if posixpath.basename(posixpath.dirname(path)) in _METADATA}
-    metadata |= {path for path in there if posixpath.basename(path) in _NAMED}
+    metadata |= {path for path in there if posixpath.basename(path) in _NAMED or "/branch/.closed-" in path}
     needed = needed_files(table.store).keys()
     for path in sorted(there - metadata - needed):
         yield f"left over: {path}"

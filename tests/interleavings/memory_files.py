@@ -18,7 +18,6 @@ from storage.file_io import FileIO
 START_MS = 1_700_000_000_000
 _MOST_STEPS = 4000
 CLOCK = "the clock"
-_MARK = b"between two parts"[:16]
 
 
 class Killed(BaseException):
@@ -346,7 +345,7 @@ class MemoryFileIO(FileIO):
         if before is None or (len(before[0]), before[1]) != (len(data), self._files.now_ms):
             step.writes.add(f"{_parent(path)}/")
         self._make_directories(step, _parent(path))
-        data = _without_chance(data)
+        data = data
         self._files.contents[path] = data, self._files.now_ms
         self._files.events.append(Event(self.process.name, path, data))
 
@@ -379,11 +378,6 @@ class MemoryFileIO(FileIO):
 
 def _parent(path: str) -> str:
     return path.rpartition("/")[0]
-
-
-def _without_chance(data: bytes) -> bytes:
-    """The same file without the random mark between the blocks of an Avro file, so that equal schedules make equal files."""
-    return data.replace(data[-len(_MARK) :], _MARK) if data.startswith(b"Obj") else data
 
 
 def meet(step: Step, reads: set[str], writes: set[str]) -> bool:
