@@ -52,6 +52,7 @@ class Branches:
         """Delete a branch and the files that only it needs. Raises CommitConflict if it is becoming main, or is part of a
         publication that is open.
         """
+        self._store.refuse_other_table()
         self._journal.refuse_open([self._store.identifier.full_name], branch=name)
         delete_branch(self._store, name)
 
@@ -120,6 +121,7 @@ class Branches:
         opened before have to be opened again. Raises CommitConflict that names what would be lost if main has diverged,
         unless `discard_main`. `guard` is asked with main's newest snapshot before main is closed.
         """
+        self._store.refuse_other_table()
         return replace_main(self._store, name, discard_main=discard_main, guard=guard, listeners=self._listeners)
 
     @outcome(_REPEAT)
@@ -139,4 +141,5 @@ class Branches:
         return Journal.of_table(self._store.file_io, self._store.paths.root)
 
     def _sides(self, name: str) -> tuple[TableStore, TableStore]:
+        self._store.refuse_other_table()
         return on_branch(self._store, MAIN_BRANCH), on_branch(self._store, name)

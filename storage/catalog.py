@@ -32,6 +32,7 @@ from .metadata.schema import SchemaFiles, new_schema
 from .metadata.table_store import TableStore
 from .notes import Notes
 from .paths import TablePaths
+from .system_tables import SYSTEM_TABLES
 from .table import Table
 from .write.commit import CommitListener
 
@@ -173,6 +174,8 @@ class Catalog:
     def exists(self, name: str) -> bool:
         """Whether there is a table of that name."""
         identifier = Identifier.parse(name)
+        if identifier.system_table is not None and identifier.system_table not in SYSTEM_TABLES:
+            return False
         return self._has_schema(TablePaths(self._path(identifier), identifier.branch))
 
     def _has_schema(self, paths: TablePaths) -> bool:
@@ -296,7 +299,7 @@ class Catalog:
 
         Raises NotFound, or AlreadyExists.
         """
-        identifier, target = Identifier.parse(name), Identifier.parse(new_name)
+        identifier, target = _whole_table(name), _whole_table(new_name)
         if not self.exists(identifier.full_name):
             raise NotFound(self._missing(identifier))
         if self.exists(target.full_name):
@@ -341,8 +344,8 @@ class Catalog:
         return former_names(self._file_io, self._path(Identifier.parse(name)))
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
-        """Delete a table with all its snapshots, tags, branches and files."""
-        identifier = Identifier.parse(name)
+        """Delete a table with all its snapshots, tags, branches and files. Raises InvalidRequest for the name of a branch."""
+        identifier = _whole_table(name)
         if not self.exists(identifier.full_name):
             if if_exists:
                 return
@@ -372,6 +375,17 @@ class Catalog:
 
     def _table(self, store: TableStore) -> Table:
         return Table(store, self.name, self._listeners)
+
+
+def _whole_table(name: str) -> Identifier:
+    """The table of that name. Raises InvalidRequest for the name of a branch or of a system table."""
+    identifier = Identifier.parse(name)
+    if identifier.system_table is not None or identifier.branch != MAIN_BRANCH:
+        raise InvalidRequest(
+            f"{name!r} names a part of {identifier.full_name}: give the plain name of a table, as in `db.t`. A branch is "
+            "deleted by `branches.delete`."
+        )
+    return identifier
 
 
 def _text(value: Any) -> str:

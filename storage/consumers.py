@@ -57,5 +57,6 @@ class Consumers:
     @outcome(_REPEAT)
     def delete(self, name: str) -> None:
         """Forget a consumer. Raises NotFound that lists which there are."""
+        self._store.refuse_other_table()
         self.get(name)
         self._store.consumers.delete(name)

@@ -6,10 +6,10 @@ Documents of other writers have none; they are read as they are. Other readers i
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from .errors import CorruptData
+from .errors import CorruptData, InvalidRequest
 
 CHECKSUM = "snapline.crc32"
 _LARGEST = 2**63
@@ -40,6 +40,18 @@ def read_document(text: str | bytes, path: str, *names: str) -> dict[str, Any]:
     if found is not None and found not in wanted:
         raise CorruptData(f"File {path} is damaged: its content does not have the checksum that it names.")
     return value
+
+
+def writable(write: Callable[[], str], read: Callable[[str], object], what: str) -> bytes:
+    """The content of a file, once it has been seen that it can be read again. Raises InvalidRequest if it cannot: a value
+    that was given for it is of a wrong type.
+    """
+    try:
+        text = write()
+        read(text)
+        return text.encode()
+    except (CorruptData, TypeError, ValueError, AttributeError) as error:
+        raise InvalidRequest(f"A value for the {what} cannot be written: {error}. Nothing is written.") from None
 
 
 def integer(value: Any, path: str, key: str) -> int:

@@ -27,6 +27,8 @@ class Identifier:
     @classmethod
     def parse(cls, text: str) -> "Identifier":
         """Read `db.t[$branch_b][$system]`. Raises InvalidRequest for anything else."""
+        if not isinstance(text, str):
+            raise InvalidRequest(f"{text!r} is not a table name: write it as text, as in 'core.orders'.")
         database, dot, rest = text.partition(".")
         if not dot:
             raise InvalidRequest(f"{text!r} is not a table name: write database.table, as in `core.{text}`.")
@@ -95,6 +97,8 @@ def check_file_name(name: str, what: str) -> str:
 
 def check_name(name: str, what: str) -> str:
     """Return `name` if it can be a directory name on every store; raise InvalidRequest otherwise."""
+    if not isinstance(name, str):
+        raise InvalidRequest(f"{name!r} cannot name a {what}: it is not text.")
     check_file_name(name, what)
     if not _NAME.fullmatch(name):
         raise InvalidRequest(
@@ -114,6 +118,8 @@ def check_branch_name(name: str, *, may_be_main: bool = False) -> str:
 
 def check_tag_name(name: str) -> str:
     """Return `name` if it can name a tag: not blank, not only digits (those are snapshot ids), no slash."""
+    if not isinstance(name, str):
+        raise InvalidRequest(f"{name!r} cannot name a tag: it is not text.")
     check_file_name(name, "tag")
     if not name.strip() or "/" in name or "\\" in name or name in (".", ".."):
         raise InvalidRequest(f"{name!r} cannot name a tag: it must not be blank or contain a slash.")
@@ -127,7 +133,7 @@ def check_tag_name(name: str) -> str:
 
 def refuse_reserved_tag(name: str) -> str:
     """Return `name` unless it is kept for tags that the store itself creates; raise InvalidRequest then."""
-    if name.startswith(RESERVED_TAGS):
+    if isinstance(name, str) and name.startswith(RESERVED_TAGS):
         raise InvalidRequest(
             f"Tag names that begin with {RESERVED_TAGS!r} are the store's own: choose another than {name!r}."
         )

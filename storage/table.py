@@ -13,7 +13,7 @@ from .basis import Basis, repeated
 from .branches import Branches
 from .consumers import Consumers
 from .description import describe_partition, describe_table
-from .errors import CommitConflict, InvalidRequest, Unsupported
+from .errors import CommitConflict, InvalidRequest, RowsChanged, Unsupported
 from .identifier import Identifier, SnapshotRef
 from .lsm.merge_engines import merge_engine_of
 from .maintain.check import BrokenInvariant, check_table
@@ -123,6 +123,7 @@ class Table:
     @outcome(_NOTHING_CHANGED)
     def on_branch(self, branch: str) -> "Table":
         """The same table on another branch. Raises NotFound that lists the branches."""
+        self._store.refuse_other_table()
         return Table(on_branch(self._store, branch), self._catalog_name, self._listeners)
 
     @outcome(_NOTHING_CHANGED)
@@ -453,6 +454,7 @@ class Table:
             if store.schemas.create(changed):
                 if not store.is_same_table() and store.schemas.delete_if(changed):
                     store.refuse_other_table()
+                store.refuse_moved(f"Version {changed.id} of the schema")
                 return Table(store.at_schema(changed), self._catalog_name, self._listeners)
 
     @outcome(_NOT_COMMITTED, landed=False)
@@ -588,6 +590,7 @@ class Table:
         self, *, older_than: dt.timedelta = dt.timedelta(days=1), dry_run: bool = False
     ) -> list[OrphanFile]:
         """Delete files that nobody needs and that are older than a safety age; `dry_run` says which those are."""
+        self._store.refuse_other_table()
         before = self._store.clock.now_ms() - older_than // dt.timedelta(milliseconds=1)
         orphans = remove_orphan_files(self._store, older_than_ms=before, dry_run=dry_run)
         if not dry_run:
@@ -657,7 +660,13 @@ class Table:
         """
         commit = self.new_commit(commit_id)
         if any(message.retracted for message in messages):
-            return commit_counted(self._store, commit, messages, properties, operation, change_tracking)
+            try:
+                return commit_counted(self._store, commit, messages, properties, operation, change_tracking)
+            except InvalidRequest as error:
+                if guard is None:
+                    raise
+                # What was computed from a snapshot takes rows away that were there: others have changed them since.
+                raise RowsChanged(str(error)) from None
         snapshot = commit.commit(
             messages, overwrite=overwrite, deleted=deleted, properties=properties, operation=operation,
             change_tracking=change_tracking, guard=guard,

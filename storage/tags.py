@@ -58,12 +58,18 @@ class Tags:
         """Give a tag another name. Raises NotFound, or AlreadyExists if that name is taken."""
         refuse_reserved_tag(name)
         refuse_reserved_tag(new_name)
-        return self._store.tags.rename(name, new_name, self._store.clock.unique_name())
+        self._store.refuse_other_table()
+        try:
+            return self._store.tags.rename(name, new_name, self._store.clock.unique_name())
+        except NotFound:
+            self._store.refuse_moved(f"Tag {new_name!r}")
+            raise
 
     @outcome(_REPEAT)
     def delete(self, name: str) -> list[str]:
         """Forget a name, and delete the files that nobody needs then; returns those. Raises NotFound, listing the tags."""
         refuse_reserved_tag(name)
+        self._store.refuse_other_table()
         return delete_tag(self._store, name)
 
     def delete_reserved(self, name: str) -> None:
@@ -75,6 +81,7 @@ class Tags:
     @outcome(_REPEAT)
     def expire(self) -> list[str]:
         """Delete the tags whose retention is over; returns their names."""
+        self._store.refuse_other_table()
         return expire_tags(self._store)
 
     @outcome(_REPEAT)

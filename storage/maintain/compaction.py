@@ -15,6 +15,7 @@ from operator import attrgetter
 
 import pyarrow as pa
 
+from ..errors import CommitConflict, NotFound
 from ..format.parquet_file import ParquetReader
 from ..lsm.changelog import changelog
 from ..lsm.sorted_run import Section, SortedRun, split_into_sections
@@ -83,8 +84,18 @@ def compact(
     CommitConflict if another commit took away files meanwhile.
     """
     refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
-    plans = plan_compaction(store, full=full, wanted=wanted)
-    results = _run_all(store, plans, progress) if run is None or not plans else run(plans)
+    planned = store.snapshots.latest()
+    try:
+        plans = plan_compaction(store, full=full, wanted=wanted)
+        results = _run_all(store, plans, progress) if run is None or not plans else run(plans)
+    except NotFound as error:
+        store.refuse_other_table()
+        if planned is not None and store.snapshots.find(planned.id) is None:
+            raise CommitConflict(
+                f"{store.identifier}: snapshot {planned.id}, which was to be compacted, has expired meanwhile ({error}) "
+                "Nothing is written; compact it again."
+            ) from None
+        raise
     results = [result for result in results if result.deleted]
     if not results:
         return None

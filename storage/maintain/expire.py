@@ -8,13 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ..errors import InvalidRequest
+from ..errors import InvalidRequest, NotFound
 from ..metadata.consumer import Consumer
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.trouble import FILE_DELETION, afterwards
 from ..options import TableOptions
 from .references import Holder, ReferenceReader, changelog_files_of, delete_unneeded, last_needed, needed_files
+
+_TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,20 @@ def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool =
         raise InvalidRequest(
             f"retain_last = {retention.at_least}: at least the latest snapshot stays. Drop the table to empty it."
         )
+    for tries_left in reversed(range(_TRIES)):
+        store.refuse_other_table()
+        history = list(store.snapshots.all())
+        try:
+            return _expire(store, retention, history, dry_run=dry_run)
+        except NotFound:
+            # Somebody else lets the same snapshots expire.
+            if not tries_left or list(store.snapshots.all())[:1] == history[:1]:
+                raise
+    raise AssertionError("the last try raises")
+
+
+def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot], *, dry_run: bool) -> Removal:
     now_ms = store.clock.now_ms()
-    store.refuse_other_table()
-    history = list(store.snapshots.all())
     expired = retention.expired(history, now_ms)
     if expired and not dry_run:
         # Said before the consumers are looked at: a new one is written first and then looks here.

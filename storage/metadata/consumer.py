@@ -64,6 +64,9 @@ class ConsumerFiles:
     def record(self, consumer: Consumer) -> None:
         """Remember how far a consumer has come."""
         check_file_name(consumer.name, "consumer")
+        number = consumer.next_snapshot_id
+        if isinstance(number, bool) or not isinstance(number, int) or number >= 2**63:
+            raise InvalidRequest(f"The next snapshot of a consumer is a whole number, not {number!r}.")
         if not consumer.name or "/" in consumer.name or consumer.next_snapshot_id < 1:
             raise InvalidRequest(
                 f"A consumer has a name without '/' and a next snapshot from 1 on, not {consumer.name!r} and "

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..data_types import DataField, DataType, arrow_schema, nested_fields, type_from_arrow
-from ..document import integer, read_document, sealed, texts
+from ..document import integer, read_document, sealed, texts, writable
 from ..document import text as document_text
 from ..errors import CorruptData, InvalidRequest, NotFound, Unsupported
 from ..file_io import FileIO
@@ -308,10 +308,10 @@ class SchemaFiles:
 
     def is_still(self, schema: TableSchema) -> bool:
         """Whether a version that was read before is still there and the same: else this is no more the same table."""
-        text = self._file_io.read_text_or_none(self._paths.schema(schema.id))
+        path = self._paths.schema(schema.id)
+        text = self._file_io.read_text_or_none(path)
         if text is not None and self._confirmed.get(schema.id) != text:
-            fresh = SchemaFiles(self._file_io, self._paths)
-            if fresh.get(schema.id) != schema:
+            if TableSchema.from_json(text, path) != schema:
                 return False
             self._confirmed[schema.id] = text
         return text is not None
@@ -328,7 +328,8 @@ class SchemaFiles:
 
     def create(self, schema: TableSchema) -> bool:
         """Write a new schema version; False if another writer took its id."""
-        path, content = self._paths.schema(schema.id), schema.to_json().encode()
+        path = self._paths.schema(schema.id)
+        content = writable(schema.to_json, lambda text: TableSchema.from_json(text, path), "schema")
         return self._file_io.create_exclusively(path, content, in_existing=schema.id > 0)
 
     def delete_if(self, schema: TableSchema) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from .. import document
+from ..document import writable
 from ..errors import CorruptData, MainReplaced, NotFound, StorageError
 from ..file_io import FileIO
 from ..paths import TablePaths
@@ -267,7 +268,8 @@ class SnapshotFiles:
         Raises NotFound if the directory of an older snapshot is not there any more.
         """
         path = self._paths.snapshot(snapshot.id)
-        if not self._file_io.create_exclusively(path, snapshot.to_json().encode(), in_existing=snapshot.id > 1):
+        content = writable(lambda: snapshot.to_json(), lambda text: Snapshot.from_json(text, path), "snapshot")
+        if not self._file_io.create_exclusively(path, content, in_existing=snapshot.id > 1):
             return False
         self.raise_hint("LATEST", snapshot.id)
         if snapshot.id == 1:

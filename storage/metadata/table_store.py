@@ -7,7 +7,7 @@ from typing import Any
 
 from ..clock import Clock
 from ..data_types import DataType
-from ..errors import CommitOutcomeUnknown, NotFound
+from ..errors import CommitOutcomeUnknown, MainReplaced, NotFound
 from ..file_io import FileIO
 from ..format.binary_row import decoder
 from ..identifier import MAIN_BRANCH, Identifier
@@ -153,6 +153,10 @@ class TableStore:
     def refuse_other_table(self) -> None:
         """Raise NotFound unless this is still the table that was opened."""
         if not self.is_same_table():
+            if self.identifier.branch == MAIN_BRANCH and find_main(self.file_io, self.paths.root) != self.paths:
+                raise MainReplaced(
+                    f"Main of {self.identifier} has been replaced with another branch since the table was opened. Open it again."
+                )
             raise NotFound(
                 f"{self.identifier} is not the table any more that was opened: it was dropped, renamed or made anew since. "
                 "Nothing is done; open the table again."

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import AlreadyExists, NotFound
 from ..file_io import FileIO
-from ..identifier import check_file_name, check_tag_name
+from ..identifier import RESERVED_TAGS, check_file_name, check_tag_name
 from ..paths import TablePaths
 from .snapshot import Snapshot
 
@@ -64,10 +64,14 @@ class TagFiles:
         tag = self.find(name)
         if tag is None:
             raise NotFound(
-                f"Tag {name!r} does not exist. Existing tags: {', '.join(self.names()) or 'none'}. "
+                f"Tag {name!r} does not exist. Existing tags: {', '.join(self._own_names()) or 'none'}. "
                 "Create it with `create-tag`, or read by snapshot id."
             )
         return tag
+
+    def _own_names(self) -> list[str]:
+        """Those that users have given."""
+        return [name for name in self.names() if not name.startswith(RESERVED_TAGS)]
 
     def names(self) -> list[str]:
         matches = (_TAG_FILE.fullmatch(file.name) for file in self._file_io.list_files(self._paths.tag_directory))
@@ -116,14 +120,17 @@ class TagFiles:
         check_tag_name(new_name)
         mine = Tag(new_name, tag.snapshot.with_others({**tag.snapshot.others, _RENAMED_KEY: token}))
         content = mine.snapshot.to_json(f"tag-{new_name}").encode()
-        if not self._file_io.create_exclusively(self._paths.tag(new_name), content):
+        is_new = self._file_io.create_exclusively(self._paths.tag(new_name), content)
+        if not is_new:
             there = self.find(new_name)
             # Whoever began it before and died has left both names.
             is_begun = there is not None and _unmarked(there.snapshot) == _unmarked(tag.snapshot)
             if there is None or not is_begun or not self._put_if(there, content):
                 raise AlreadyExists(f"Tag {new_name!r} exists. Choose another name, or delete it first.")
         if not self.delete_if(tag):
-            self.delete_if(mine)
+            if is_new:
+                # Unless somebody else has gone on with it.
+                self.delete_if(mine)
             raise NotFound(f"Tag {name!r} was deleted, replaced or renamed meanwhile. Nothing is done.")
         return mine
 

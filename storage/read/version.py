@@ -91,10 +91,9 @@ def resolve_version(store: TableStore, version: Version) -> tuple[TableStore, Sn
 
 
 def _latest(store: TableStore) -> Snapshot | None:
-    """The newest snapshot. Raises NotFound for a table that was dropped or renamed since it was opened: it is not empty."""
+    """The newest snapshot. Raises NotFound for a table that was dropped, renamed or made anew since it was opened."""
     latest = store.snapshots.latest()
-    if latest is None:
-        store.refuse_other_table()
+    store.refuse_other_table()
     return latest
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest, StorageError, StoreUnavailable
+from ..errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest, NotFound, StorageError, StoreUnavailable
 from ..identifier import Identifier
 from ..metadata.change_tracking import untracked_property
 from ..metadata.live_files import live_files
@@ -61,6 +61,14 @@ class CommitId:
     identifier: int = BATCH_COMMIT_IDENTIFIER
     exact: bool = False
     not_before_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        is_number = isinstance(self.identifier, int) and not isinstance(self.identifier, bool)
+        if not isinstance(self.user, str) or not self.user or not is_number or not -(2**63) <= self.identifier < 2**63:
+            raise InvalidRequest(
+                f"A commit id has a user, which is text, and a whole number of 64 bits, not {self.user!r} and "
+                f"{self.identifier!r}."
+            )
 
     def made(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot is the one that this id made."""
@@ -232,6 +240,12 @@ class TableCommit:
                 snapshot = made.prepare()
                 if snapshot is not None:
                     made.refuse_lost_files()
+            except NotFound:
+                made.clean_up()
+                if latest is not None and self._store.snapshots.find(latest.id) is None:
+                    # It has expired while this was put on it: there is a newer one.
+                    continue
+                raise
             except BaseException:
                 made.clean_up()
                 raise
