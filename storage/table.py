@@ -44,6 +44,7 @@ from .tags import Tags
 from .values import from_arrow, from_literal, to_arrow
 from .write.commit import CommitId, CommitListener, Guard, Overwrite, TableCommit
 from .write.incoming import Rows
+from .write.own_properties import refuse_own_properties
 from .write.table_write import CommitMessage, TableWrite
 
 _log = logging.getLogger(__name__)
@@ -658,6 +659,7 @@ class Table:
         """Commit what writers wrote, in the place of files `deleted` if there are any, and compact the buckets that have
         come to need it. `guard`: see `TableCommit.commit`.
         """
+        refuse_own_properties(properties)
         commit = self.new_commit(commit_id)
         if any(message.retracted for message in messages):
             try:

@@ -19,11 +19,11 @@ from ..metadata.table_store import TableStore
 from ..metadata.tag import TAG_BRANCH_KEY, Tag
 from ..write.close import refuse_closed
 from ..write.commit import CommitId, CommitListener, Guard, TableCommit
+from ..write.own_properties import ROLLED_BACK_PROPERTY
 from ..write.table_write import CommitMessage
 from ..write.taken_over import taken_over_properties
 from .become import Moved, become, live_entries
 from .hold import held, is_kept
-from .rollback import ROLLED_BACK_PROPERTY
 from .verdict import Verdict, judge, refuse_diverged
 
 _TRIES = 20

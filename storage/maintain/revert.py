@@ -5,8 +5,8 @@ from ..metadata.manifest import ADD
 from ..metadata.snapshot import OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..write.commit import CommitId, TableCommit
+from ..write.own_properties import REVERTED_PROPERTY
 from ..write.table_write import CommitMessage
-from .rollback import REVERTED_PROPERTY
 
 
 def revert(store: TableStore, snapshot: Snapshot, commit_id: CommitId) -> Snapshot | None:

@@ -12,14 +12,11 @@ from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from ..metadata.table_store import TableStore
 from ..write.close import refuse_closed
 from ..write.commit import CommitId, CommitListener
+from ..write.own_properties import REVERTED_PROPERTY, ROLLED_BACK_PROPERTY
 from ..write.taken_over import SOURCES_PROPERTY, marks_of
 from .become import Moved, become, live_entries
 from .hold import held, is_kept
 
-# The property of a rollback: the number of the snapshot that it went back to.
-ROLLED_BACK_PROPERTY = "snapline.rolled-back-to"
-# The property of a commit that takes back one earlier snapshot: its number.
-REVERTED_PROPERTY = "snapline.reverted"
 ROLLBACK = "ROLLBACK"
 
 

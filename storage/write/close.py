@@ -13,14 +13,14 @@ from ..metadata.table_store import TableStore
 from .commit_time import commit_time
 from .landing import create_on_top
 
-_CLOSED_PROPERTY = "snapline.closed"
+CLOSED_PROPERTY = "snapline.closed"
 # What a branch is closed for.
 REPLACEMENT, DELETION = "the replacement of main with branch", "the deletion of branch"
 
 
 def closed_for(snapshot: Snapshot | None) -> str | None:
     """What a branch is closed for, if its latest snapshot closes it."""
-    return None if snapshot is None else (snapshot.properties or {}).get(_CLOSED_PROPERTY)
+    return None if snapshot is None else (snapshot.properties or {}).get(CLOSED_PROPERTY)
 
 
 def is_closed_for(snapshot: Snapshot | None, *reasons: str) -> bool:
@@ -40,7 +40,7 @@ def refuse_closed(store: TableStore, latest: Snapshot | None) -> None:
 
 def close(store: TableStore, latest: Snapshot | None, reason: str) -> Snapshot | None:
     """Put on top of the latest snapshot one that closes the branch; None if a writer came first."""
-    return _put_on_top(store, latest, latest, "CLOSE", {_CLOSED_PROPERTY: reason})
+    return _put_on_top(store, latest, latest, "CLOSE", {CLOSED_PROPERTY: reason})
 
 
 def open_again(store: TableStore, closing: Snapshot) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import CommitConflict, InvalidRequest
+from ..errors import CommitConflict, InvalidRequest, NotFound
 from ..format.binary_row import buckets_of, encode, hash_rows
 from ..lsm.key_order import last_of_each, ranks, stable_order
 from ..lsm.merge_engines import merge_engine_of, merge_groups
@@ -331,13 +331,21 @@ class TableWrite:
         return self._existing.get((partition, bucket), -1) + 1
 
     def _highest_sequence_numbers(self) -> dict[tuple[bytes, int], int]:
-        snapshot = self._store.snapshots.latest()
-        self._numbered_at = Mark.of(snapshot)
-        if snapshot is None:
-            return {}
-        known = _known.get(self._store)
-        if known is None or not known.advance(self._store, snapshot):
-            known = _known[self._store] = _KnownPlaces(self._store, snapshot)
+        while True:
+            snapshot = self._store.snapshots.latest()
+            self._numbered_at = Mark.of(snapshot)
+            if snapshot is None:
+                return {}
+            known = _known.get(self._store)
+            try:
+                if known is None or not known.advance(self._store, snapshot):
+                    known = _known[self._store] = _KnownPlaces(self._store, snapshot)
+                break
+            except NotFound:
+                # It has expired while it was read: there is a newer one.
+                _known.pop(self._store, None)
+                if self._store.snapshots.find(snapshot.id) is not None:
+                    raise
         self._bucket_counts = known.bucket_counts
         return known.highest
 

@@ -1,0 +1,144 @@
+"""What people found who had not written it: each case stands for a class."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from storage import Catalog, CommitId, InvalidRequest, NotFound, Table
+
+SCHEMA = pa.schema([("id", pa.int64()), ("item", pa.string())])
+ROWS = pa.table({"id": [1], "item": ["x"]}, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "name", ["shop.orders$branch_b", "shop.orders$branch_none", "shop.orders$snapshots", "shop.orders$x"]
+)
+def test_a_part_of_a_table_is_not_dropped_or_renamed_as_the_whole(catalog: Catalog, orders: Table, name: str) -> None:
+    orders.write(ROWS)
+    orders.branches.create("b")
+    for act in (
+        lambda: catalog.drop_table(name), lambda: catalog.drop_table(name, if_exists=True),
+        lambda: catalog.rename_table(name, "shop.z"), lambda: catalog.rename_table("shop.orders", name),
+    ):  # fmt: skip
+        with pytest.raises(InvalidRequest, match="plain name"):
+            act()
+    assert orders.count() == 1
+    assert orders.branches.names() == ["b"]
+
+
+BAD: dict[str, Callable[[Table], Any]] = {
+    "properties of numbers": lambda table: table.write(ROWS, properties={"rows": 5}),  # type: ignore[dict-item]
+    "properties by number": lambda table: table.write(ROWS, properties={1: "a"}),  # type: ignore[dict-item]
+    "a surrogate": lambda table: table.write(ROWS, properties={"a": "\ud800"}),
+    "the store's own": lambda table: table.write(ROWS, properties={"snapline.closed": "x"}),
+    "taken over": lambda table: table.write(ROWS, properties={"snapline.taken-over": "zz"}),
+    "a commit id of text": lambda table: table.write(ROWS, commit_id=CommitId("u", "x")),  # type: ignore[arg-type]
+    "a commit id too large": lambda table: table.write(ROWS, commit_id=CommitId("u", 10**30)),
+    "no commit user": lambda table: table.write(ROWS, commit_id=CommitId(None, 1)),  # type: ignore[arg-type]
+    "an operation": lambda table: table.write_changes(ROWS.append_column("k", pa.array(["+I"])), "k", 5),  # type: ignore[arg-type]
+    "half a consumer": lambda table: table.consumers.reset("c", 1.5),  # type: ignore[arg-type]
+    "a large consumer": lambda table: table.consumers.reset("c", 2**63),
+    "no name": lambda table: table.tags.create(None),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_what_cannot_be_written_is_refused_and_leaves_the_table_as_it_was(orders: Table, bad: str) -> None:
+    orders.write(ROWS)
+    with pytest.raises(InvalidRequest):
+        BAD[bad](orders)
+    assert orders.count() == 1
+    orders.write(pa.table({"id": [2], "item": ["y"]}, SCHEMA))
+    assert orders.expire(retain_last=1).snapshot_ids == (1,)
+    assert orders.check(deep=True) == []
+
+
+OLD: dict[str, Callable[[Table], Any]] = {
+    "read": lambda table: table.to_arrow(),
+    "merge": lambda table: table.branches.merge("b"),
+    "replace main": lambda table: table.branches.replace_main("b"),
+    "delete a branch": lambda table: table.branches.delete("b"),
+    "write to a branch": lambda table: table.on_branch("b").write(ROWS),
+    "delete a tag": lambda table: table.tags.delete("t"),
+    "rename a tag": lambda table: table.tags.rename("t", "u"),
+    "delete a consumer": lambda table: table.consumers.delete("c"),
+    "clean": lambda table: table.remove_orphan_files(),
+    "alter": lambda table: table.truncate(),
+}
+
+
+@pytest.mark.parametrize("old", OLD)
+def test_the_handle_of_a_dropped_table_does_nothing_to_the_one_made_anew(
+    catalog: Catalog, orders: Table, old: str
+) -> None:
+    orders.write(ROWS)
+    catalog.drop_table("shop.orders")
+    anew = catalog.create_table("shop.orders", SCHEMA, primary_key=["id"], options={"bucket": 2})
+    anew.write(pa.table({"id": [7, 8], "item": ["new", "new"]}, SCHEMA))
+    anew.branches.create("b")
+    anew.tags.create("t")
+    anew.consumers.reset("c", 1)
+    with pytest.raises(NotFound, match="not the table any more"):
+        OLD[old](orders)
+    assert anew.count() == 2
+    assert [tag.name for tag in anew.tags.list()] == ["t"]
+    assert anew.branches.names() == ["b"]
+    assert [consumer.name for consumer in anew.consumers.list()] == ["c"]
+
+
+@pytest.mark.parametrize("moment", [0, 1])
+def test_a_commit_that_an_expiry_overtakes_is_put_on_the_newest_snapshot(
+    catalog: Catalog, orders: Table, monkeypatch: pytest.MonkeyPatch, moment: int
+) -> None:
+    from storage.metadata import manifest
+    from storage.metadata.table_store import TableStore
+
+    orders.write(ROWS)
+    rival = catalog.table("shop.orders")
+    manifests_of = TableStore.manifests_of
+    waiting = iter([number == moment for number in range(2)])
+
+    def slow(self: TableStore, snapshot: Any) -> Any:
+        if self is orders.store and next(waiting, False):
+            for number in range(3):
+                rival.write(pa.table({"id": [number], "item": ["rival"]}, SCHEMA))
+            rival.compact()
+            rival.expire(retain_last=1)
+            manifest.forget()
+        return manifests_of(self, snapshot)
+
+    monkeypatch.setattr(TableStore, "manifests_of", slow)
+    orders.write(pa.table({"id": [9], "item": ["late"]}, SCHEMA))
+    assert sorted(orders.to_arrow()["id"].to_pylist()) == [0, 1, 2, 9]
+    assert orders.check(deep=True) == []
+
+
+def test_changes_of_ones_own_are_repeated_without_a_key_too(catalog: Catalog) -> None:
+    table = catalog.create_table("shop.plain", SCHEMA)
+    table.write(ROWS)
+    tries = []
+
+    def rename(basis: Any) -> Any:
+        rows = basis.scan().to_arrow()
+        if not tries:
+            catalog.table("shop.plain").update("id = 1", {"item": "other"})
+        tries.append(rows["item"].to_pylist())
+        old = rows.append_column("k", pa.array(["-U"]))
+        new = pa.table({"id": [1], "item": [rows["item"][0].as_py() + "!"], "k": ["+U"]}).cast(old.schema)
+        return table.write_changes(pa.concat_tables([old, new]), "k", "UPDATE", basis=basis)
+
+    table.repeated(rename)
+    assert tries == [["x"], ["other"]]
+    assert table.to_arrow()["item"].to_pylist() == ["other!"]
+
+
+def test_a_write_that_comes_too_late_leaves_no_table(catalog: Catalog, orders: Table, tmp_path: Path) -> None:
+    orders.write(ROWS)
+    catalog.rename_table("shop.orders", "shop.bills")
+    with pytest.raises(NotFound):
+        orders.write(ROWS)
+    assert catalog.tables() == ["shop.bills"]
+    assert catalog.table("shop.bills").count() == 1
