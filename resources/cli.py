@@ -580,7 +580,7 @@ def lineage(
 ) -> None:
     """Show which snapshots a snapshot was made from, or which it fed; `rebuild` reads all lineage off the tables.
 
-    Snapshots that cannot be read any more are marked: expired, taken back, replaced, dropped.
+    Snapshots that were taken back by a rollback, or cannot be read any more, are marked: expired, replaced, dropped.
     """
     if target == "rebuild":
         count, replaced = session.rebuild_lineage()

@@ -125,7 +125,9 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
     changelogs = _changelog_retention(store.options)
     if changelogs is not None and not dry_run:
         for snapshot in expired:
-            store.changelogs.keep(snapshot)
+            if store.changelogs.keep(snapshot) and store.snapshots.find(snapshot.id) is None:
+                # Somebody else was first, and may have let the changelog expire as well.
+                store.changelogs.delete(snapshot.id)
     ids = tuple(snapshot.id for snapshot in expired)
     # Shared, so that each manifest is read once, whoever needs it.
     reader = ReferenceReader()

@@ -38,10 +38,10 @@ class ChangelogFiles:
             if found is not None:
                 yield found
 
-    def keep(self, snapshot: Snapshot) -> None:
-        """Keep the changelog of a snapshot that is about to expire."""
+    def keep(self, snapshot: Snapshot) -> bool:
+        """Keep the changelog of a snapshot that is about to expire; False if it is kept already."""
         data = snapshot.to_json(f"changelog-{snapshot.id}").encode()
-        self._file_io.create_exclusively(self._paths.changelog(snapshot.id), data)
+        return self._file_io.create_exclusively(self._paths.changelog(snapshot.id), data)
 
     def delete(self, snapshot_id: int) -> None:
         self._file_io.delete(self._paths.changelog(snapshot_id))
