@@ -5,7 +5,7 @@ exists once its `schema-0` does, and nobody sees half of one; a branch that is d
 `docs/protocols.md`.
 """
 
-from ..errors import AlreadyExists, CommitConflict, InvalidRequest, NotFound
+from ..errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, NotFound
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
 from ..metadata.branch_origin import BranchOrigin, read_origin, write_origin
 from ..metadata.main_branch import find_main
@@ -75,14 +75,37 @@ def _make(
     for schema_id in reversed(schema_ids):
         # With the last of them, the branch is there.
         file_io.create_exclusively(paths.schema(schema_id), file_io.read_bytes(store.paths.schema(schema_id)))
+    if paths != final and not file_io.exists(paths.origin):
+        # The table has moved away with what was begun.
+        file_io.delete_directory(paths.metadata_root)
+        store.refuse_other_table()
     if paths != final and not file_io.move_directory_if_absent(paths.metadata_root, final.metadata_root):
         _clear_remains(store, final)
         if not file_io.move_directory_if_absent(paths.metadata_root, final.metadata_root):
             file_io.delete_directory(paths.metadata_root)
             return None
-    store.refuse_moved(f"Branch {name!r}")
+    _refuse_moved(store, final, identity)
     table = store.identifier
-    return TableStore(file_io, root, Identifier(table.database, table.table, name), clock=store.clock)
+    try:
+        return TableStore(file_io, root, Identifier(table.database, table.table, name), clock=store.clock)
+    except (NotFound, CorruptData):
+        store.refuse_moved(f"Branch {name!r}")
+        raise
+
+
+def _refuse_moved(store: TableStore, made: TablePaths, identity: str) -> None:
+    """Take a branch away again, and raise NotFound, if it was made in another table, which came meanwhile; raise
+    CommitOutcomeUnknown if it has gone along with its own.
+    """
+    if store.is_same_table():
+        return
+    text = store.file_io.read_text_or_none(made.origin)
+    if text is not None and identity in text and store.file_io.moves_at_once:
+        gone = TablePaths(made.root, made.branch, making=f"{made.branch}-{identity}").metadata_root
+        if store.file_io.move_directory_if(made.metadata_root, gone, made.origin, text.encode()):
+            store.file_io.delete_directory(gone)
+            store.refuse_other_table()
+    store.refuse_moved(f"Branch {made.branch!r}")
 
 
 def _clear_remains(store: TableStore, paths: TablePaths) -> None:

@@ -84,6 +84,9 @@ def _take_over(
 ) -> Verdict:
     for tries_left in reversed(range(_TRIES)):
         verdict = judge(main, branch)
+        # What is empty because it was renamed or dropped has nothing to say.
+        main.refuse_other_table()
+        branch.refuse_other_table()
         refuse(verdict)
         refuse_closed(branch, verdict.taken)
         if verdict.taken is None:

@@ -64,7 +64,7 @@ class CommitId:
 
     def __post_init__(self) -> None:
         is_number = isinstance(self.identifier, int) and not isinstance(self.identifier, bool)
-        if not isinstance(self.user, str) or not self.user or not is_number or not -(2**63) <= self.identifier < 2**63:
+        if not isinstance(self.user, str) or not is_number or not -(2**63) <= self.identifier < 2**63:
             raise InvalidRequest(
                 f"A commit id has a user, which is text, and a whole number of 64 bits, not {self.user!r} and "
                 f"{self.identifier!r}."
