@@ -187,7 +187,7 @@ def _take_over(
     elif publication.replaces:
         pinned = _pinned(table.on_branch(publication.branch).store, publication, refuse_ended)
         branches.replace_main(publication.branch, discard_main=publication.discard_main, guard=pinned)
-    elif _commit_of(_main(table), publication, name) is None:
+    elif table.new_commit(commit_id).find_committed() is None:
         branches.merge(publication.branch, discard_main=publication.discard_main, commit_id=commit_id, guard=guard)
 
 

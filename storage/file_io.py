@@ -21,7 +21,7 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from .clock import Clock
-from .errors import CorruptData, NotFound, StorageError, Unsupported
+from .errors import CorruptData, NotFound, StorageError, StoreUnavailable, Unsupported
 from .lock import CatalogLock
 from .store_errors import NO_HARD_LINKS, is_missing_bucket, store_call
 
@@ -115,7 +115,11 @@ class FileIO:
 
     def _is_ours(self, path: str, data: bytes) -> bool:
         # An answer that was lost is asked for again by the client library, which then meets its own file.
-        return self.read_bytes(path) == data
+        try:
+            return self.read_bytes(path) == data
+        except NotFound:
+            # It was there a moment ago: whose it was cannot be told.
+            raise StoreUnavailable(f"Creating {path} was refused since it exists, and it does not exist.") from None
 
     def _create_under_lock(self, path: str, data: bytes) -> bool:
         if self.lock is None:

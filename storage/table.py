@@ -573,6 +573,7 @@ class Table:
         """
         self._check_writable()
         expired = expired_partitions(self._store)
+        self._store.refuse_other_table()
         if expired and not dry_run:
             self.new_commit().commit([], overwrite=Overwrite(matching=tuple(expired)), operation="DROP PARTITION")
         return expired

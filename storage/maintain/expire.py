@@ -102,8 +102,9 @@ def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool =
             f"retain_last = {retention.at_least}: at least the latest snapshot stays. Drop the table to empty it."
         )
     for tries_left in reversed(range(_TRIES)):
-        store.refuse_other_table()
         history = list(store.snapshots.all())
+        # Asked once all is read, so that it is the history of one table.
+        store.refuse_other_table()
         try:
             return _expire(store, retention, history, dry_run=dry_run)
         except NotFound:

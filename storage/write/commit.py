@@ -155,10 +155,7 @@ class TableCommit:
         )  # fmt: skip
         try:
             snapshot, is_own = self._commit(change)
-        except CommitOutcomeUnknown:
-            raise
-        except StoreUnavailable:
-            change.numbers.drop()
+        except (CommitOutcomeUnknown, StoreUnavailable):
             raise
         except StorageError:
             self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
@@ -167,7 +164,8 @@ class TableCommit:
         if snapshot is not None and is_own:
             self.notify(snapshot)
         elif snapshot is not None:
-            self._forget(messages, snapshot)
+            paths = [path for message in messages for path in message.paths]
+            self._forget([*paths, *change.numbers.written], snapshot)
         return snapshot
 
     def _check_covered(
@@ -188,7 +186,7 @@ class TableCommit:
         """
         return find_commit(self._store, self._id, latest)
 
-    def _forget(self, messages: Sequence[CommitMessage], earlier: Snapshot) -> None:
+    def _forget(self, paths: Sequence[str], earlier: Snapshot) -> None:
         """Delete the files of a repeated commit, unless they are the very files that were committed."""
         if not self._id.made(earlier):
             # What that commit added cannot be looked up any more.
@@ -202,7 +200,6 @@ class TableCommit:
             for manifest in manifests.read_list(name)
             for entry in manifests.read(manifest.name)
         }
-        paths = [path for message in messages for path in message.paths]
         self._store.file_io.delete_quietly([path for path in paths if path.rsplit("/", 1)[-1] not in kept])
 
     def notify(self, snapshot: Snapshot) -> None:
@@ -232,7 +229,6 @@ class TableCommit:
             # Only now: another process may commit under the same id until the newest snapshot is known.
             earlier = self.find_committed(latest)
             if earlier is not None:
-                change.numbers.drop()
                 return earlier, False
             refuse_closed(self._store, latest)
             made = _Attempt(self._store, self._id, change, latest)

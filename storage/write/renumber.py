@@ -72,6 +72,11 @@ class NumberedFiles:
             self._write_anew({place: shift + room for place, shift in shifts.items()})
         self._mark = Mark.of(latest)
 
+    @property
+    def written(self) -> list[str]:
+        """The paths of all files that were written here."""
+        return list(self._written)
+
     def keep(self) -> None:
         """The commit has landed: delete the files that others were written for."""
         self._store.file_io.delete_quietly(self._replaced)

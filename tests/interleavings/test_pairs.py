@@ -23,7 +23,10 @@ _SHARE = 1 if LONG else 4
 _SHOWN = 12
 Chunk = tuple[Place, str]
 # What is known to be open: see `docs/interleavings.md`. Tried in long runs alone.
-_OPEN = {"replace main", "stream read", "rename tag"}
+_OPEN = {
+    "replace main", "stream read", "rename tag", "delete branch set", "publish", "new consumer", "delete consumer",
+    "rename table", "wait and clean",
+}  # fmt: skip
 CHUNKS = [
     (Place(scenario, is_local), first)
     for is_local in ((True, False) if LONG else (True,))

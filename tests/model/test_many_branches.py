@@ -186,7 +186,11 @@ class Branched:
         root = Path(table.store.paths.root)
         on_disk = {str(path) for path in root.rglob("*") if path.is_file()}
         metadata = {
-            one for one in on_disk if Path(one).parent.name in METADATA or Path(one).name in ("MAIN-BRANCH", "ORIGIN")
+            one
+            for one in on_disk
+            if Path(one).parent.name in METADATA
+            or Path(one).name in ("MAIN-BRANCH", "ORIGIN")
+            or Path(one).name.startswith(".closed-")
         }
         assert on_disk - metadata == needed_files(table.store).keys()
 
