@@ -67,8 +67,9 @@ class FailingFileIO(FileIO):
         self._call("replace", path, lambda: replace(path, data))
 
     def raise_number(self, path: str, number: int) -> int:
-        raise_number = super().raise_number
-        return int(self._call("raise", path, lambda: raise_number(path, number)))
+        raise_number, write = super().raise_number, super().write_bytes
+        half = str(number).encode()[: len(str(number)) // 2]
+        return int(self._call("raise", path, lambda: raise_number(path, number), lambda: write(path, half)))
 
     def read_number(self, path: str) -> int | None:
         read = super().read_number
