@@ -90,10 +90,10 @@ class _OneThread:
     map = staticmethod(map)
 
 
-def use_one_thread() -> None:
-    """Let this Python process start no threads for tables any more."""
+def use_one_thread(setattr: Callable[[object, str, Any], None]) -> None:
+    """Let this Python process start no threads for tables, for as long as `setattr` lasts."""
     for module in (compaction, scan, table_write):
-        module.ThreadPoolExecutor = _OneThread  # type: ignore[misc, assignment]
+        setattr(module, "ThreadPoolExecutor", _OneThread)
 
 
 def open_catalog(process: Process) -> Catalog:
@@ -113,7 +113,6 @@ def perform(operation: Operation, process: Process) -> Answer:
 @cache
 def start(place: Place) -> Files:
     """The files that every schedule begins with."""
-    use_one_thread()
     files = Files()
     prepare(open_catalog(Process("setup", files, place.is_local)), place.scenario)
     manifest.forget()
