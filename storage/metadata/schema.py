@@ -19,6 +19,7 @@ from ..errors import CorruptData, InvalidRequest, NotFound, Unsupported
 from ..file_io import FileIO
 from ..options import TableOptions, check_table_options
 from ..paths import TablePaths
+from .unchanged import unchanged
 
 _VERSION = 3
 _FIRST_SYSTEM_FIELD_ID = 1073741823
@@ -335,8 +336,6 @@ class SchemaFiles:
     def delete_if(self, schema: TableSchema) -> bool:
         """Forget a version, if its file still holds it; says whether it did."""
         path = self._paths.schema(schema.id)
-        text = self._file_io.read_text_or_none(path)
-        if text is None or TableSchema.from_json(text, path) != schema:
-            return False
+        content = unchanged(self._file_io, path, TableSchema.from_json, schema)
         self._read.pop(schema.id, None)
-        return self._file_io.delete_if(path, text.encode())
+        return content is not None and self._file_io.delete_if(path, content)

@@ -11,6 +11,7 @@ from ..file_io import FileIO
 from ..identifier import RESERVED_TAGS, check_file_name, check_tag_name
 from ..paths import TablePaths
 from .snapshot import Snapshot
+from .unchanged import unchanged
 
 # In a tag that was copied from another branch, along with its snapshot: the name of that branch.
 TAG_BRANCH_KEY = "snapline.branch"
@@ -137,10 +138,8 @@ class TagFiles:
     def _put_if(self, tag: Tag, content: bytes) -> bool:
         """Write a tag's file anew, if it still holds what was read; says whether it did."""
         path = self._paths.tag(tag.name)
-        text = self._file_io.read_text_or_none(path)
-        if text is None or Snapshot.from_json(text, path) != tag.snapshot:
-            return False
-        return self._file_io.replace_if(path, text.encode(), content)
+        held = unchanged(self._file_io, path, Snapshot.from_json, tag.snapshot)
+        return held is not None and self._file_io.replace_if(path, held, content)
 
     def replace_if(self, tag: Tag, snapshot: Snapshot) -> bool:
         """Give a name to another snapshot, if it still stands for what was read; says whether it does."""
@@ -149,10 +148,8 @@ class TagFiles:
     def delete_if(self, tag: Tag) -> bool:
         """Forget a name, if it still stands for what was read; says whether it did."""
         path = self._paths.tag(tag.name)
-        text = self._file_io.read_text_or_none(path)
-        if text is None or Snapshot.from_json(text, path) != tag.snapshot:
-            return False
-        return self._file_io.delete_if(path, text.encode())
+        content = unchanged(self._file_io, path, Snapshot.from_json, tag.snapshot)
+        return content is not None and self._file_io.delete_if(path, content)
 
 
 def _unmarked(snapshot: Snapshot) -> Snapshot:

@@ -55,11 +55,7 @@ class Tried:
 
 def seconds_of(place: Place, first: str) -> list[str]:
     """The second operations that are tried."""
-    return [
-        name
-        for name in names_in(place.scenario)
-        if zlib.crc32(f"{place} {first} {name}".encode()) % _SHARE == 0
-    ]
+    return [name for name in names_in(place.scenario) if zlib.crc32(f"{place} {first} {name}".encode()) % _SHARE == 0]
 
 
 def explore_all(place: Place, first: str) -> Tried:

@@ -202,7 +202,9 @@ def run(engine: dict[str, Any], seed: int, directory: Path) -> None:
     assert model.table.check() == []
 
 
-@pytest.mark.parametrize("chosen", blocks(seeds(20, 20_000, full=100), 20), ids=lambda chosen: f"{chosen[0]}-{chosen[-1]}")
+@pytest.mark.parametrize(
+    "chosen", blocks(seeds(20, 20_000, full=100), 20), ids=lambda chosen: f"{chosen[0]}-{chosen[-1]}"
+)
 @pytest.mark.parametrize("engine", ENGINES, ids=str)
 def test_a_table_agrees_with_a_dictionary_under_random_operations(
     tmp_path: Path, engine: dict[str, Any], chosen: Sequence[int]
