@@ -62,6 +62,8 @@ class Tags:
         try:
             return self._store.tags.rename(name, new_name, self._store.clock.unique_name())
         except NotFound:
+            if self._store.file_io.moves_at_once:
+                self._store.refuse_other_table()
             self._store.refuse_moved(f"Tag {new_name!r}")
             raise
 

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from storage import AddColumn, Catalog, CommitId, SetOptions, Table
+from storage.consumers import Consumption
 from storage.engines.duckdb_merge import merge_rows
 from storage.engines.merge_clauses import MergeClause
-from storage.metadata.consumer import Consumer
 from storage.read.split_read import ReadRequest
-from storage.read.stream_scan import next_position, plan_step
+from storage.read.stream_scan import NOTHING_READ, StartUp, first_position, next_position, plan_step
 from tests.interleavings.memory_files import Killed, Process, Step
 
 ORDERS, STOCK, BILLS = "shop.orders", "shop.stock", "shop.bills"
@@ -129,13 +129,18 @@ def _drop_and_create(catalog: Catalog) -> None:
 
 
 def _follow(table: Table) -> list[tuple[Any, ...]]:
-    """One step of a stream that remembers its place: what it read."""
-    consumer = table.store.consumers.find("feed")
-    position = (consumer.next_snapshot_id if consumer else 1) - 1
+    """One step of a stream that remembers its place, as Spark makes it: what it read."""
+    consumption = Consumption(table.store, "feed")
+    known = consumption.position()
+    position = first_position(table.store, StartUp()) if known is None else known
     end = next_position(table.store, position, snapshots_at_once=None)
+    if end == position:
+        table.store.refuse_other_table()
+        return []
+    consumption.record(position if position != NOTHING_READ else end - 1)
     request = ReadRequest(table.store, tuple(SCHEMA.names), None)
     batches = [batch for split in plan_step(request, position, end) for batch in split.read()]
-    table.store.consumers.record(Consumer("feed", end + 1))
+    consumption.record(end)
     if not batches:
         return []
     return ordered(pa.Table.from_batches(batches).drop_columns(["snapshot_id"]))

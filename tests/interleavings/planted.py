@@ -9,13 +9,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from storage import branch_set, tags
-from storage.consumers import Consumers
-from storage.maintain import branch, rollback
-from storage.metadata.consumer import Consumer
-from storage.metadata.snapshot import SnapshotFiles
+from storage import branch_set, consumers, tags
+from storage.consumers import Consumers, Consumption
+from storage.maintain import branch, replace_main, rollback
+from storage.metadata.consumer import Consumer, ConsumerFiles
+from storage.metadata.snapshot import Snapshot, SnapshotFiles
 from storage.metadata.table_store import TableStore
-from storage.write import commit, landing
+from storage.metadata.tag import Tag, TagFiles
+from storage.paths import TablePaths
+from storage.write import close, commit, landing
 from tests.interleavings.operations import HALF, KEYED, PLAIN
 from tests.interleavings.schedules import Place
 
@@ -49,7 +51,24 @@ def _without_hold(*_: object) -> object:
 
 
 def _record_blindly(self: Consumers, name: str, next_snapshot_id: int) -> None:
-    self._store.consumers.record(Consumer(name, next_snapshot_id))
+    self._store.consumers.put(Consumer(name, next_snapshot_id), None, "blind")
+
+
+def _record_whatever_is_there(self: Consumption, position: int) -> None:
+    store, name = self._store, self._name
+    store.consumers.put(Consumer(name, position + 1), store.consumers.content(name), store.clock.unique_name())
+
+
+def _close_after_consumers(store: TableStore, latest: Snapshot | None, reason: str) -> Snapshot | None:
+    if reason.startswith(close.REPLACEMENT):
+        branch = TablePaths(store.paths.root, reason.removeprefix(f"{close.REPLACEMENT} "))
+        for consumer in store.consumers.all():
+            ConsumerFiles(store.file_io, branch).put(consumer, None, "early")
+    return close.close(store, latest, reason)
+
+
+def _rename_by_copy(self: TagFiles, tag: Tag, new_name: str, taken: Exception) -> Tag | None:
+    return self._rename_in_two_steps(tag, new_name, "copy", taken)  # type: ignore[arg-type]
 
 
 BUGS = [
@@ -70,6 +89,12 @@ BUGS = [
     Bug("A16: a commit id that is in the history lands again",
         _instead(commit.TableCommit, "find_committed", lambda self, latest=None: None), "write", "writes and expiry",
         Place(PLAIN, is_local=True)),
+    Bug("two read as one consumer", _instead(Consumption, "record", _record_whatever_is_there), "stream read", "stream read"),
+    Bug("a consumer that is changed while main is replaced", _instead(consumers, "_look_back", lambda *_: None),
+        "new consumer", "replace main"),
+    Bug("consumers handed over before main is closed", _instead(replace_main, "close", _close_after_consumers),
+        "replace main", "delete consumer"),
+    Bug("a tag that is renamed by a copy", _instead(TagFiles, "_rename_at_once", _rename_by_copy), "rename tag", "delete tag"),
     Bug("a new consumer of snapshots that are expiring", _instead(Consumers, "reset", _record_blindly),
         "new consumer", "expire"),
 ]  # fmt: skip

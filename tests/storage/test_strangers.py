@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, CommitId, InvalidRequest, NotFound, Table
+from storage import AlreadyExists, Catalog, CommitId, InvalidRequest, NotFound, Table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("item", pa.string())])
 ROWS = pa.table({"id": [1], "item": ["x"]}, SCHEMA)
@@ -142,3 +142,18 @@ def test_a_write_that_comes_too_late_leaves_no_table(catalog: Catalog, orders: T
         orders.write(ROWS)
     assert catalog.tables() == ["shop.bills"]
     assert catalog.table("shop.bills").count() == 1
+
+
+def test_a_table_is_not_renamed_onto_one_that_comes_meanwhile(
+    catalog: Catalog, orders: Table, events: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.write(ROWS)
+    exists = Catalog.exists
+    # As it was a moment before.
+    monkeypatch.setattr(Catalog, "exists", lambda self, name: name != "shop.events" and exists(self, name))
+    with pytest.raises(AlreadyExists, match=r"Table shop.events exists. Drop it first"):
+        catalog.rename_table("shop.orders", "shop.events")
+    monkeypatch.undo()
+    assert catalog.tables() == ["shop.events", "shop.orders"]
+    assert catalog.table("shop.orders").count() == 1
+    assert catalog.table("shop.events").count() == 0
