@@ -21,6 +21,7 @@ OLD_DAY, DAY, NEXT_DAY = "2023-01-01", "2023-11-14", "2023-11-15"
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.int64()), ("w", pa.int64())])
 ALL = [ORDERS, STOCK]
 KEYED, PLAIN, EXPIRING, TOLD, HALF = "keyed", "plain", "expiring", "told", "half published"
+COMPACTED = "compacted"
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     KEYED: {"bucket": 1},
     PLAIN: {},
@@ -32,6 +33,7 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "changelog.num-retained.min": 3,
         "changelog.num-retained.max": 5,
     },
+    COMPACTED: {"bucket": 1},
 }
 SCENARIOS = tuple(_OPTIONS)
 Act = Callable[[Catalog], Any]
@@ -44,7 +46,8 @@ def rows(*ids: int, day: str = DAY, v: int = 1) -> pa.Table:
 def prepare(catalog: Catalog, scenario: str) -> None:
     """Two tables with a branch `fix`; the first has expired history, tags, a consumer, and partitions, one of them old.
 
-    HALF: a publication of the branch has come as far as the second table.
+    HALF: a publication of the branch has come as far as the second table. COMPACTED: the first has been compacted since the
+    branch was made, so that the branch's files cannot be put on top one by one.
     """
     key = {} if scenario == PLAIN else {"primary_key": ["day", "id"]}
     options = {**_OPTIONS[scenario], "partition.expiration-time": "30 d"}
@@ -64,6 +67,8 @@ def prepare(catalog: Catalog, scenario: str) -> None:
     orders.branches.create("old", tag="first")
     if scenario != EXPIRING:
         orders.consumers.reset("feed", 4)
+    if scenario == COMPACTED:
+        orders.compact()
     orders.expire(retain_last=3)
     if scenario == HALF:
         catalog.table(STOCK).store.file_io.process.before = _die_on_stock
