@@ -87,7 +87,8 @@ class Operation:
 
     `may_remain`: where it fails, its effect may be there, or come by `recover`. `repeat`: what another process does after
     this one has died; by default the same. `only_second`: it is several calls, between which others may come.
-    `once`: its commit has an id, so that it lands once, however often it is done.
+    `once`: its commit has an id, so that it lands once, however often it is done. `passes`: others whose end is seen while it
+    is under way: what fails after them may fail beside this one.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Operation:
     scenarios: tuple[str, ...] = (KEYED,)
     only_second: bool = False
     once: bool = False
+    passes: tuple[str, ...] = ()
 
     def again(self) -> "Operation":
         """What another process does after this one has died."""
@@ -234,7 +236,7 @@ OPERATIONS = {
         Operation("clean", orders(lambda table: table.remove_orphan_files()), scenarios=ROWS),
         Operation("wait and clean", _wait_and_clean, scenarios=ROWS),
         Operation("drop table", lambda catalog: catalog.drop_table(ORDERS), scenarios=(KEYED, HALF)),
-        Operation("drop and create", _drop_and_create, only_second=True, scenarios=(KEYED, HALF)),
+        Operation("drop and create", _drop_and_create, only_second=True, passes=("drop table",), scenarios=(KEYED, HALF)),
         Operation("rename table", _rename, scenarios=(KEYED, HALF)),
         Operation("create table", lambda catalog: catalog.create_table(BILLS, SCHEMA) and None),
         Operation("stream read", orders(_follow), sees=True, scenarios=(KEYED, PLAIN, TOLD)),
@@ -244,7 +246,7 @@ OPERATIONS = {
         Operation("read tag", orders(lambda table: held(table, "second")), sees=True),
         Operation("read fix", lambda catalog: held(catalog.table(f"{ORDERS}$branch_fix")), sees=True),
         Operation("consistent view", _view, sees=True, scenarios=(KEYED, HALF)),
-        Operation("check", orders(lambda table: table.check())),
+        Operation("check", orders(lambda table: [str(one) for one in table.check()]), sees=True),
     ]
 }  # fmt: skip
 MINUTE = dt.timedelta(minutes=1)
