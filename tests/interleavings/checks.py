@@ -20,6 +20,15 @@ _RESERVED = "snapline-"
 Seen = dict[str, Any]
 
 
+def unseen(catalog: Catalog) -> Iterator[str]:
+    """Why no consistent view can be had, while publications may still be open."""
+    try:
+        for table in catalog.consistent(catalog.tables()).values():
+            held(table)
+    except (StorageError, OSError) as error:
+        yield f"a consistent view cannot be had: {type(error).__name__}: {error}"
+
+
 def settle(catalog: Catalog) -> None:
     """End the publications that are open, as an operator would. Raises the last refusal if that cannot be."""
     for insist in ({}, {"undo": True}, {"discard_main": True}):

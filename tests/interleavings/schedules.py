@@ -19,7 +19,7 @@ from storage.maintain import compaction
 from storage.metadata import manifest
 from storage.read import scan
 from storage.write import table_write
-from tests.interleavings.checks import Question, Seen, questions, rewritten_history, settle
+from tests.interleavings.checks import Question, Seen, questions, rewritten_history, settle, unseen
 from tests.interleavings.memory_files import Files, Killed, MemoryFileIO, Process, ProcessClock, Step, meet
 from tests.interleavings.operations import OPERATIONS, PLAIN, Operation, prepare
 from tests.scale import LONG
@@ -33,8 +33,9 @@ _MADE_FOR_GOOD = re.compile(r"/(snapshot/snapshot|schema/schema|tag/tag(?!-snapl
 # What tells a caller to look again, or that others came first, may be answered whenever others are there.
 _OVERTAKEN = ("CommitConflict", "CommitOutcomeUnknown", "RowsChanged", "Moved", "MainReplaced")
 _NOTHING_DONE = "Nothing is done"
-# What a process that dies leaves in a table of the same name that came meanwhile: see `docs/interleavings.md`.
-_OPEN_DEATHS = {"drop and create"}
+# What a process that dies leaves in a table of the same name that came meanwhile, and consumers that nobody was told of: see
+# `docs/interleavings.md`.
+_OPEN_DEATHS = {"drop and create", "new consumer"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +81,8 @@ class Violation:
     def __str__(self) -> str:
         one = self.schedule
         dies = "" if one.dies is None else f", the first dies after {one.dies} steps and is repeated"
-        return (
-            f"[{one.place}] {one.first!r} stopped before step {one.point} ({self.step}), then {one.second!r}{dies}: {self.what}"
-        )
+        stopped = f"{one.first!r} stopped before step {one.point} ({self.step})"
+        return f"[{one.place}] {stopped}, then {one.second!r}{dies}: {self.what}"
 
 
 class _OneThread:
@@ -168,7 +168,7 @@ def _judged(place: Place, files: Files) -> tuple[Seen, list[str]]:
 def _judge(place: Place, files: Files) -> tuple[Seen, list[str]]:
     catalog = open_catalog(Process("operator", files, place.is_local))
     seen: Seen = {}
-    wrong: list[str] = []
+    wrong = list(unseen(catalog))
     try:
         settle(catalog)
         asked = list(questions(catalog, told=place.scenario != PLAIN))
@@ -365,7 +365,7 @@ def explore(
     while point is not None:
         done = run(Schedule(place, first, point, second))
         _note(outcome, Schedule(place, first, point, second), steps, done)
-        deaths = [] if second in _OPEN_DEATHS and not known else list(taken_back(done.first, point))
+        deaths = [] if _OPEN_DEATHS & {first, second} and not known else list(taken_back(done.first, point))
         if 0 < point < len(steps) and steps[point - 1].writes:
             deaths.append(point)
         for dies in deaths:
