@@ -193,7 +193,8 @@ OPERATIONS = {
     for one in [
         Operation("write", orders(lambda table: table.write(rows(7, v=7), commit_id=CommitId("job", 1, exact=True))),
                   scenarios=SCENARIOS, once=True),
-        Operation("write elsewhere", orders(lambda table: table.write(rows(1, day=NEXT_DAY))), scenarios=(KEYED, HALF, COMPACTED)),
+        Operation("write elsewhere", orders(lambda table: table.write(rows(1, day=NEXT_DAY))),
+                  scenarios=(KEYED, HALF, COMPACTED)),
         Operation("write without id", orders(lambda table: table.write(rows(2, v=17))),
                   scenarios=(KEYED, EXPIRING, TOLD)),
         Operation("several writes", _several_writes, only_second=True),
