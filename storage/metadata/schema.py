@@ -332,7 +332,7 @@ class SchemaFiles:
                 return None
             try:
                 return self.get(ids[-1])
-            except CorruptData:
+            except (CorruptData, NotFound):
                 # What was dropped, renamed or deleted since it was listed is not damaged: it is no more.
                 if not tries_left or self._file_io.exists(self._paths.schema(ids[-1])):
                     raise
