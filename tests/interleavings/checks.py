@@ -20,13 +20,14 @@ _RESERVED = "snapline-"
 Seen = dict[str, Any]
 
 
-def unseen(catalog: Catalog) -> Iterator[str]:
+def unseen(catalog: Catalog) -> list[str]:
     """Why no consistent view can be had, while publications may still be open."""
     try:
         for table in catalog.consistent(catalog.tables()).values():
             held(table)
     except (StorageError, OSError) as error:
-        yield f"a consistent view cannot be had: {type(error).__name__}: {error}"
+        return [f"a consistent view cannot be had: {type(error).__name__}: {error}"]
+    return []
 
 
 def settle(catalog: Catalog) -> None:

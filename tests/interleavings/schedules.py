@@ -168,7 +168,7 @@ def _judged(place: Place, files: Files) -> tuple[Seen, list[str]]:
 def _judge(place: Place, files: Files) -> tuple[Seen, list[str]]:
     catalog = open_catalog(Process("operator", files, place.is_local))
     seen: Seen = {}
-    wrong = list(unseen(catalog))
+    wrong = list(_remembered(place, ("unseen",), unseen, files, files.states()))
     try:
         settle(catalog)
         asked = list(questions(catalog, told=place.scenario != PLAIN))
