@@ -2,7 +2,7 @@
 
 A share of the pairs is tried in each run, all of them on local disks in `make test-full`, but for what is known to be open;
 object stores, and everything, in `make test-long`.
-A failure names the schedule: `python -m tests.interleavings.test_pairs PLACE FIRST POINT SECOND [dies]` runs it again.
+A failure names the schedule: `python -m tests.interleavings.test_pairs PLACE FIRST POINT SECOND [DIES]` runs it again.
 """
 
 import sys
@@ -75,11 +75,11 @@ def test_pairs(chunk: Chunk) -> None:
     assert not done.violations, f"{len(done.violations)} violations:\n{shown}"
 
 
-def main(place: str, first: str, point: str, second: str, dies: str = "") -> None:
+def main(place: str, first: str, point: str, second: str, dies: str | None = None) -> None:
     """Run one schedule and print what is wrong."""
     use_one_thread(setattr)
     named = {str(one): one for one, _ in CHUNKS}[place]
-    schedule = Schedule(named, first, int(point), second, bool(dies))
+    schedule = Schedule(named, first, int(point), second, None if dies is None else int(dies))
     print("\n".join(run(schedule).wrong) or "nothing is wrong")
 
 
