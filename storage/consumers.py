@@ -1,5 +1,6 @@
 """The consumers of a branch, for users."""
 
+from .arguments import checked
 from .errors import NotFound
 from .metadata.consumer import Consumer
 from .metadata.table_store import TableStore
@@ -8,6 +9,7 @@ from .store_errors import outcome
 _REPEAT = "Mend the store, then repeat the call."
 
 
+@checked
 class Consumers:
     """Named readers of changes. Snapshots that one of them has not read do not expire."""
 
