@@ -79,8 +79,8 @@ class SnapshotRef:
 
 
 def whole_number(text: str) -> int | None:
-    """The number that text is written as, of as many digits as the number of a snapshot can have; None for other text."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
+    """The number that text of digits stands for; None for other text, and for more digits than any number has."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 100 else None
 
 
 def check_file_name(name: str, what: str) -> str:

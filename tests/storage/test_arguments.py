@@ -3,6 +3,7 @@
 import datetime as dt
 import inspect
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from storage import (
 from storage.branch_set import BranchSet
 from storage.branches import Branches
 from storage.consumers import Consumers
+from storage.read.predicate import Comparison
 from storage.read.scan import Scan
 from storage.tags import Tags
 from storage.write.commit import TableCommit
@@ -224,3 +226,13 @@ def test_numbers_in_text_that_mean_no_moment_are_refused(text: str) -> None:
     ):  # fmt: skip
         with pytest.raises(InvalidRequest):
             act()
+
+
+@pytest.mark.parametrize("column", ["id", "price", "size"])
+def test_whole_numbers_of_thousands_of_digits_are_compared(catalog: Catalog, column: str) -> None:
+    schema = pa.schema([("id", pa.int64()), ("price", pa.decimal128(8, 2)), ("size", pa.float64())])
+    table = catalog.create_table("shop.numbers", schema)
+    table.write(pa.table({"id": [1], "price": [Decimal(1)], "size": [1.0]}, schema))
+    assert [table.count(where=Comparison(column, "<", one)) for one in (10**5000, -(10**5000))] == [1, 0]
+    with pytest.raises(InvalidRequest, match="a value of type int is not"):
+        table.update("id = 1", {"price": 10**5000})
