@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from .arguments import checked
 from .errors import AlreadyExists, CommitConflict, InvalidRequest, NotFound
 from .identifier import MAIN_BRANCH
 from .journal import PUBLISHED, REPLACING, UNDONE, Journal, Publication
@@ -27,6 +28,7 @@ OpenTable = Callable[[str], Table]
 MadeFrom = Callable[[str], Mapping[str, str]]
 
 
+@checked
 class BranchSet:
     """The branches of one name on several tables of a catalog."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from .arguments import checked
 from .errors import InvalidRequest
 from .identifier import MAIN_BRANCH
 from .journal import Journal
@@ -19,6 +20,7 @@ from .write.commit import CommitId, CommitListener, Guard
 _REPEAT = "What was done before stays done. Mend the store, then repeat the call, which goes on from there."
 
 
+@checked
 class Branches:
     """The branches of a table: forks that share its data files."""
 

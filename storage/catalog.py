@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from .arguments import checked
 from .branch_set import BranchSet, MadeFrom, clean_up, consistent_view, finish
 from .branch_set import undo as undo_publication
 from .clock import Clock
@@ -44,6 +45,7 @@ _DISCARDED = ".discarded"
 _RESERVED_DATABASES = ("sys", "paimon")
 
 
+@checked
 class Catalog:
     """All tables of a warehouse. Cheap to make."""
 

@@ -6,6 +6,7 @@ still the same. Follows `docs/protocols.md`, "Consumers".
 
 from contextlib import suppress
 
+from .arguments import checked
 from .errors import CommitConflict, CommitOutcomeUnknown, CorruptData, MainReplaced, NotFound
 from .metadata.consumer import Consumer
 from .metadata.table_store import TableStore
@@ -15,6 +16,7 @@ from .write.close import REPLACEMENT, is_closed_for, refuse_closed
 _REPEAT = "Mend the store, then repeat the call."
 
 
+@checked
 class Consumers:
     """Named readers of changes. Snapshots that one of them has not read do not expire."""
 

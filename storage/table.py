@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .arguments import checked
 from .basis import Basis, repeated
 from .branches import Branches
 from .consumers import Consumers
@@ -53,7 +54,7 @@ _EXPIRES_BY_ITSELF = {"snapshot.num-retained.min", "snapshot.num-retained.max", 
 _NOT_COMMITTED = "Nothing was committed. Mend the store, then repeat the call."
 _PARTLY_DONE = "What was done before stays done. Mend the store, then repeat the call."
 _NOTHING_CHANGED = "Nothing was changed."
-Data: TypeAlias = "Rows | pa.RecordBatchReader"
+Data: TypeAlias = Rows | pa.RecordBatchReader
 Where = str | Predicate | None
 _T = TypeVar("_T")
 
@@ -69,6 +70,7 @@ class CommitSummary:
     rows_deleted: int
 
 
+@checked
 class Table:
     """One branch of a table, optionally fixed at a version. Cheap to make; holds no open files."""
 
@@ -559,7 +561,7 @@ class Table:
         if retain_last is None:
             retention = retention_of(self._store.options)
         else:
-            age_ms = None if older_than is None else older_than // dt.timedelta(milliseconds=1)
+            age_ms = None if older_than is None else _age_ms(older_than)
             retention = Retention(retain_last, age_ms=age_ms)
         removal = expire_snapshots(self._store, retention, dry_run=dry_run)
         if not dry_run:
@@ -593,7 +595,7 @@ class Table:
     ) -> list[OrphanFile]:
         """Delete files that nobody needs and that are older than a safety age; `dry_run` says which those are."""
         self._store.refuse_other_table()
-        before = self._store.clock.now_ms() - older_than // dt.timedelta(milliseconds=1)
+        before = self._store.clock.now_ms() - _age_ms(older_than)
         orphans = remove_orphan_files(self._store, older_than_ms=before, dry_run=dry_run)
         if not dry_run:
             self._store.troubles.clear(FILE_DELETION)
@@ -734,6 +736,13 @@ class Table:
                     f"Partition columns: {', '.join(keys) or 'none'}."
                 )
         return {name: from_literal(value, self.schema.field(name).type) for name, value in partition.items()}
+
+
+def _age_ms(age: dt.timedelta) -> int:
+    """An age in milliseconds. Raises InvalidRequest if it is negative: what is that old was not made yet."""
+    if age < dt.timedelta(0):
+        raise InvalidRequest(f"older_than = {age}: an age is not negative.")
+    return age // dt.timedelta(milliseconds=1)
 
 
 def _predicate(where: str | Predicate) -> Predicate:

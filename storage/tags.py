@@ -3,6 +3,7 @@
 import datetime as dt
 from contextlib import suppress
 
+from .arguments import checked
 from .errors import InvalidRequest, NotFound
 from .identifier import check_tag_name, refuse_reserved_tag
 from .maintain.tagging import create_due_tag, create_tag, delete_tag, expire_tags
@@ -14,6 +15,7 @@ from .store_errors import outcome
 _REPEAT = "What was done before stays done. Mend the store, then repeat the call."
 
 
+@checked
 class Tags:
     """The tags of one branch."""
 

@@ -1,6 +1,5 @@
 """CALL sys.*: the actions on tables, tags, branches and lineage, by name. Arguments by position or by name."""
 
-import datetime as dt
 import difflib
 import inspect
 from collections.abc import Callable, Sequence
@@ -9,8 +8,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from storage import InvalidRequest, Table, parse_duration_ms
+from storage import InvalidRequest, Table, moment_of
 
+from ..parameters import duration
 from ..rendering import rolled_back
 from ..session import Session
 from .result import Result, rows_result
@@ -97,10 +97,6 @@ def _plain(node: exp.Expr) -> Any:
     )
 
 
-def _duration(text: str) -> dt.timedelta:
-    return dt.timedelta(milliseconds=parse_duration_ms(text))
-
-
 def _names(value: str | list[str]) -> list[str]:
     return [one.strip() for one in value.split(",")] if isinstance(value, str) else value
 
@@ -113,7 +109,7 @@ def create_tag(
     context: Context, table: str, tag: str, snapshot_id: int | None = None, time_retained: str | None = None
 ) -> Result:
     """Give a snapshot a name."""
-    retained = _duration(time_retained) if time_retained else None
+    retained = duration(time_retained) if time_retained else None
     made = context.table(table).tags.create(tag, snapshot_id=snapshot_id, time_retained=retained)
     return Result(f"Tag {made.name} of {table} names snapshot {made.snapshot.id}.")
 
@@ -123,7 +119,7 @@ def replace_tag(
     context: Context, table: str, tag: str, snapshot_id: int | None = None, time_retained: str | None = None
 ) -> Result:
     """Make a name stand for another snapshot."""
-    retained = _duration(time_retained) if time_retained else None
+    retained = duration(time_retained) if time_retained else None
     made = context.table(table).tags.create(tag, snapshot_id=snapshot_id, time_retained=retained, replace=True)
     return Result(f"Tag {made.name} of {table} names snapshot {made.snapshot.id}.")
 
@@ -166,11 +162,7 @@ def rollback(context: Context, table: str, version: str | int) -> Result:
 @procedure
 def rollback_to_timestamp(context: Context, table: str, timestamp: int | str) -> Result:
     """Make the latest snapshot at or before a time (milliseconds, or text) the latest state again."""
-    moment = (
-        dt.datetime.fromtimestamp(timestamp / 1000)
-        if isinstance(timestamp, int)
-        else dt.datetime.fromisoformat(timestamp)
-    )
+    moment = moment_of(str(timestamp))
     return Result(rolled_back(table, moment, context.table(table).rollback_to(moment)))
 
 
@@ -272,7 +264,7 @@ def expire_snapshots(
     context: Context, table: str, retain_last: int | None = None, older_than: str | None = None, dry_run: bool = False
 ) -> Result:
     """Let old snapshots go; without `retain_last` as the options `snapshot.*` say. `older_than` is an age, as '7 d'."""
-    age = _duration(older_than) if older_than else None
+    age = duration(older_than) if older_than else None
     removal = context.table(table).expire(retain_last=retain_last, older_than=age, dry_run=dry_run)
     return Result(
         f"{len(removal.snapshot_ids)} snapshots and {len(removal.files)} files {'would go' if dry_run else 'went'}."
@@ -289,7 +281,7 @@ def expire_partitions(context: Context, table: str, dry_run: bool = False) -> Re
 @procedure
 def remove_orphan_files(context: Context, table: str, older_than: str = "1 d", dry_run: bool = False) -> Result:
     """Delete files that nobody needs."""
-    orphans = context.table(table).remove_orphan_files(older_than=_duration(older_than), dry_run=dry_run)
+    orphans = context.table(table).remove_orphan_files(older_than=duration(older_than), dry_run=dry_run)
     return rows_result(["orphan_file"], [(one.path,) for one in orphans])
 
 

@@ -16,6 +16,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -138,10 +139,8 @@ def _is_overtaken(error: StorageError) -> bool:
 
 
 def _unless_in_the_way(act: Callable[[], object]) -> None:
-    try:
+    with suppress(CommitConflict, CommitOutcomeUnknown, StoreUnavailable):
         act()
-    except (CommitConflict, CommitOutcomeUnknown, StoreUnavailable):
-        pass
     time.sleep(_PAUSE_S)
 
 
