@@ -137,7 +137,7 @@ def _attempt(part: Part) -> str:
     try:
         part.act()
     except Exception:
-        return f"{part.name}: {traceback.format_exc()[-1500:]}"
+        return f"{part.name}: {traceback.format_exc()[-4000:]}"
     return ""
 
 
@@ -145,7 +145,7 @@ def _judge(verdict: Callable[[], list[str]]) -> list[str]:
     try:
         return verdict()
     except Exception:
-        return [f"the check: {traceback.format_exc()[-1500:]}"]
+        return [f"the check: {traceback.format_exc()[-4000:]}"]
 
 
 def unless_in_the_way(act: Callable[[], object]) -> None:
