@@ -161,8 +161,13 @@ def _holders_of(branch: TableStore, reader: "ReferenceReader") -> Iterator[tuple
         snapshot = snapshots.find(snapshot_id)
         if snapshot is None:
             raise _Gone
-        with _if_still_there(branch, snapshot, partial(snapshots.find, snapshot_id)):
+        with _if_still_there(branch, snapshot, partial(_unless_expiring, branch, snapshot_id)):
             yield Holder(name, "snapshot", str(snapshot_id)), reader.files_of(branch, snapshot)
+
+
+def _unless_expiring(branch: TableStore, snapshot_id: int) -> Snapshot | None:
+    """A snapshot, if it is there and not about to go: its files may have gone before one that was created once more."""
+    return branch.snapshots.find(snapshot_id) if snapshot_id >= branch.consumers.expiring_below() else None
 
 
 def _is_readable(branch: TableStore, tag: Tag, reader: "ReferenceReader") -> bool:
