@@ -1,7 +1,9 @@
 """The consumers of a branch, for users."""
 
+from contextlib import suppress
+
 from .arguments import checked
-from .errors import NotFound
+from .errors import CorruptData, InvalidRequest, NotFound
 from .metadata.consumer import Consumer
 from .metadata.table_store import TableStore
 from .store_errors import outcome
@@ -37,7 +39,10 @@ class Consumers:
         """
         store = self._store
         store.refuse_other_table()
-        before = store.consumers.find(name)
+        self._refuse_beyond(next_snapshot_id)
+        before = None
+        with suppress(CorruptData):
+            before = store.consumers.find(name)
         store.consumers.record(Consumer(name, next_snapshot_id))
         store.refuse_moved(f"Consumer {name!r}")
         if before is not None and before.next_snapshot_id <= next_snapshot_id:
@@ -60,5 +65,24 @@ class Consumers:
     def delete(self, name: str) -> None:
         """Forget a consumer. Raises NotFound that lists which there are."""
         self._store.refuse_other_table()
-        self.get(name)
+        with suppress(CorruptData):
+            self.get(name)
         self._store.consumers.delete(name)
+
+    @outcome(_REPEAT)
+    def is_damaged(self, name: str) -> bool:
+        """Whether there is a consumer of that name that cannot be read."""
+        try:
+            self._store.consumers.find(name)
+        except CorruptData:
+            return True
+        return False
+
+    def _refuse_beyond(self, next_snapshot_id: int) -> None:
+        """Raise InvalidRequest for a snapshot that is not the next one to come either: all up to it would be passed over."""
+        latest = self._store.snapshots.latest_id() or 0
+        if next_snapshot_id > latest + 1:
+            raise InvalidRequest(
+                f"Snapshot {next_snapshot_id} of {self._store.identifier} does not exist, nor is it the next: a consumer goes on "
+                f"from {latest + 1} at the most. {self._store.snapshots.describe_existing()}"
+            )

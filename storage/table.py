@@ -615,10 +615,13 @@ class Table:
 
     @outcome(_NOTHING_CHANGED)
     def why_kept(self, what: int | str) -> list[str]:
-        """Who needs a snapshot's files, or a file (by its path or name): snapshots and tags of all branches."""
+        """Who needs a snapshot's files, or a file (by its path or name): snapshots and tags of all branches.
+
+        The snapshot may have expired, if a tag has kept it.
+        """
         if isinstance(what, int):
-            snapshot = self._store.snapshots.get(what)
-            paths = files_of(self._store, snapshot)
+            store, snapshot = resolve_version(self._store, what)
+            paths = set() if snapshot is None else files_of(store, snapshot)
         else:
             paths = {path for path in needed_files(self._store) if path == what or path.endswith(f"/{what}")}
         return [str(holder) for holder in holders_of(self._store, paths)]

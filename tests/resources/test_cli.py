@@ -268,7 +268,7 @@ def test_branches_of_several_tables_are_published_together(run: Run, shop: Sessi
     assert run("branch", "publish", "--name", "fix", *names)[0] == 0
     assert shop.table("shop.orders").count(where="what = 'fixed'") == 1
     assert run("branch", "recover")[1] == "No publication is open.\n"
-    assert run("branch", "delete", "--name", "fix", *names)[1] == "Branch fix is gone from 2 tables.\n"
+    assert run("branch", "delete", "--name", "fix", *names)[1] == "Branch fix is gone from shop.orders, shop.totals.\n"
     assert "Existing branches: none but main" in run("branch", "publish", "--name", "fix", *names)[2]
 
 
@@ -284,7 +284,7 @@ def test_a_branch_is_merged_or_becomes_main(run: Run, shop: Session) -> None:
     code, _, error = run("replace-main-branch", "shop.orders", "--name", "fix")
     assert code == 2 and "diverged" in error
     done = run("replace-main-branch", "shop.orders", "--name", "fix", "--discard-main")
-    assert done[1] == "Branch fix is the main of shop.orders (diverged).\n"
+    assert done[1] == "Branch fix is the main of shop.orders (diverged), at snapshot 3.\n"
     assert shop.table("shop.orders").count(where="what = 'fixed'") == 2
     assert run("branches", "shop.orders")[0] == 0
 
