@@ -20,7 +20,7 @@ def operation_of(snapshot: Snapshot) -> str | None:
     branch = branch_taken_over(snapshot)
     if branch is not None:
         what = "" if operation in (None, "MERGE") else f" ({operation})"
-        gave_up = "" if back is None else f", giving up main's after {back}"
+        gave_up = {None: "", "0": ", giving up all of main's"}.get(back, f", giving up main's after {back}")
         return f"MERGE of branch {branch}{what}{gave_up}{in_publication if user.startswith(PUBLICATION_USER) else ''}"
     if operation == "ADOPT" and user.startswith(RECOVERY_USER):
         return f"ADOPT of branch {user.removeprefix(RECOVERY_USER).rsplit('/', 2)[0]}{in_publication}"
