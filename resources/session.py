@@ -274,6 +274,13 @@ class Session:
 
     def fate(self, ref: SnapshotRef) -> str:
         """What has become of a snapshot: `expired`, `dropped`, `replaced`, or `taken back` by a rollback; else empty."""
+        if gone := self._why_gone(ref):
+            return gone
+        table = self.catalog_of(ref.catalog).table(ref.table_name)
+        return "taken back" if table.is_taken_back(ref.snapshot_id) else ""
+
+    def _why_gone(self, ref: SnapshotRef) -> str:
+        """Why a snapshot can no longer be read; empty if it can."""
         if was_replaced(ref):
             return "replaced"
         try:
@@ -281,20 +288,11 @@ class Session:
         except NotFound:
             return "dropped"
         if table.store.snapshots.find(ref.snapshot_id) is not None:
-            return "taken back" if table.is_taken_back(ref.snapshot_id) else ""
+            return ""
         if any(tag.snapshot.id == ref.snapshot_id for tag in table.tags.list()):
             return ""
         latest = table.store.snapshots.latest_id() or 0
         return "expired" if ref.snapshot_id <= latest else "taken back"
-
-    def _can_be_read(self, ref: SnapshotRef) -> bool:
-        """Whether a snapshot is still there, though a rollback has taken it back."""
-        if was_replaced(ref):
-            return False
-        try:
-            return self.catalog_of(ref.catalog).table(ref.table_name).store.snapshots.find(ref.snapshot_id) is not None
-        except NotFound:
-            return False
 
     def forget_lineage(self, older_than: timedelta) -> int:
         """Delete the lineage of snapshots that can no longer be read and were committed so long ago; returns the number of
@@ -302,7 +300,7 @@ class Session:
         """
         stores = self.stores_to_ask()
         before = (datetime.now(UTC) - older_than).replace(tzinfo=None)
-        return forget(stores, before, lambda ref: bool(self.fate(ref)) and not self._can_be_read(ref))
+        return forget(stores, before, lambda ref: bool(self._why_gone(ref)))
 
     def forget_job(self, job: str, *, tables: bool = False, snapshots: bool = False) -> int:
         """Delete what is known of the tables, or of the snapshots, of a job; returns the number of rows. Only a rebuild

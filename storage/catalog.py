@@ -334,8 +334,9 @@ class Catalog:
         identifier, target = _whole_table(name), _whole_table(new_name)
         if not self.exists(identifier.full_name):
             raise NotFound(self._missing(identifier))
+        taken = AlreadyExists(f"Table {target.full_name} exists. Drop it first, or choose another name.")
         if self.exists(target.full_name):
-            raise AlreadyExists(f"Table {target.full_name} exists. Drop it first, or choose another name.")
+            raise taken
         self.create_database(target.database)
         source = self._path(identifier)
         store = TableStore(self._file_io, source, replace(identifier, branch=MAIN_BRANCH), clock=self._clock)
@@ -344,8 +345,11 @@ class Catalog:
         names = [*former_names(self._file_io, source), FormerName(identifier.full_name, self._clock.now_ms())]
         write_former_names(self._file_io, source, names)
         self._clear(self._path(target))
-        if not self._file_io.move_directory_if(source, self._path(target), *store.witness):
-            raise NotFound(self._missing(identifier))
+        try:
+            if not self._file_io.move_directory_if(source, self._path(target), *store.witness):
+                raise NotFound(self._missing(identifier))
+        except AlreadyExists:
+            raise taken from None
         for listener in self._listeners:
             listener.notify_table_renamed(identifier, target)
         return self.table(target.full_name)

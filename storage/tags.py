@@ -43,6 +43,8 @@ class Tags:
         self._store.refuse_other_table()
         snapshot = self._store.snapshots.latest() if snapshot_id is None else self._store.snapshots.get(snapshot_id)
         if snapshot is None:
+            # A table that has gone meanwhile has none either.
+            self._store.refuse_other_table()
             raise InvalidRequest(f"{self._store.identifier} has no snapshot to tag. Write to the table first.")
         retained_ms = self._store.options.tag_default_time_retained_ms
         if time_retained is not None:
@@ -67,6 +69,8 @@ class Tags:
         try:
             return self._store.tags.rename(name, new_name, self._store.clock.unique_name())
         except NotFound:
+            if self._store.file_io.moves_at_once:
+                self._store.refuse_other_table()
             self._store.refuse_moved(f"Tag {new_name!r}")
             raise
 

@@ -57,8 +57,8 @@ def _make(
     final = TablePaths(root, name)
     # Where a directory cannot be renamed at once, the branch is made in its place: who made its ORIGIN owns it.
     paths = TablePaths(root, name, making=identity) if file_io.moves_at_once else final
-    if not file_io.moves_at_once and not _claim(store, final):
-        return None
+    if not file_io.moves_at_once:
+        _claim(store, final)
     begun_at = snapshot.id if snapshot else None
     origin = BranchOrigin(store.identifier.branch, tag.name if tag else None, begun_at, store.clock.now_ms(), identity)
     write_origin(file_io, paths, origin)
@@ -117,7 +117,7 @@ def _clear_remains(store: TableStore, paths: TablePaths) -> None:
             store.file_io.delete_directory(gone)
 
 
-def _claim(store: TableStore, paths: TablePaths) -> bool:
+def _claim(store: TableStore, paths: TablePaths) -> None:
     """Begin a branch in its place, on an object store, where what another process has begun is not disturbed."""
     begun = read_origin(store.file_io, paths)
     if begun is not None and store.clock.now_ms() - begun.create_time_ms < _ABANDONED_MS:
@@ -126,7 +126,6 @@ def _claim(store: TableStore, paths: TablePaths) -> bool:
             f"another name, or try again in an hour."
         )
     store.file_io.delete_directory(paths.metadata_root)
-    return True
 
 
 def _may_go(branch: TableStore, closing: Snapshot, name: str) -> bool:
@@ -135,8 +134,7 @@ def _may_go(branch: TableStore, closing: Snapshot, name: str) -> bool:
     Who makes it main closes main first and then looks whether the branch is closed: one of both sees the other. Raises
     CommitConflict if it is becoming main: it is opened again then.
     """
-    table = branch.identifier
-    main = TableStore(branch.file_io, branch.paths.root, Identifier(table.database, table.table), clock=branch.clock)
+    main = on_branch(branch, MAIN_BRANCH)
     if main.paths.branch != name and closed_for(main.snapshots.latest()) != f"{REPLACEMENT} {name}":
         if decide(branch, closing, "done"):
             return True
@@ -145,7 +143,7 @@ def _may_go(branch: TableStore, closing: Snapshot, name: str) -> bool:
     if decide(branch, closing, "opened"):
         open_again(branch, closing)
         raise CommitConflict(
-            f"Branch {name!r} of {table.full_name} is becoming main. Replace main with it again, which finishes it."
+            f"Branch {name!r} of {branch.identifier.full_name} is becoming main. Replace main with it again, which finishes it."
         )
     # Somebody has decided before main was closed, and whoever did that gives up.
     return True

@@ -70,6 +70,7 @@ def replace_main(
             guard(latest)
         closing = close(main, latest, reason)
     _refuse_deleted(main, branch, closing, name)
+    _hand_over_consumers(main, branch)
     if not name_main(main.file_io, main.paths, branch.paths):
         raise CommitConflict(
             f"Main of {main.identifier.full_name} has been replaced with another branch since. Open the table again."
@@ -109,10 +110,16 @@ def _complete(main: TableStore, branch: TableStore, verdict: Verdict, listeners:
         if verdict.common is not None and changelog.id < (earliest or 0):
             branch.changelogs.keep(changelog)
     branch.committed.take_over(main.committed)
-    known = {one.name for one in branch.consumers.all()}
+
+
+def _hand_over_consumers(main: TableStore, branch: TableStore) -> None:
+    """Give a branch the consumers of main, but for names that it has, once main is closed: who changes one on main looks
+    afterwards whether main is closed, and says so.
+    """
     for consumer in main.consumers.all():
-        if consumer.name not in known:
-            branch.consumers.record(consumer)
+        branch.consumers.put(consumer, None, branch.clock.unique_name())
+    # What expired on the branch before they came there.
+    restore_earlier(main, branch)
 
 
 def _drop_old(main: TableStore) -> None:

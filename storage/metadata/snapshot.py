@@ -19,6 +19,7 @@ from ..errors import CorruptData, MainReplaced, NotFound, StorageError
 from ..file_io import FileIO
 from ..paths import TablePaths
 from .time_order import last_at_or_before
+from .unchanged import unchanged
 
 APPEND, COMPACT, OVERWRITE, ANALYZE = "APPEND", "COMPACT", "OVERWRITE", "ANALYZE"
 # The identifier of commits that nobody will ask for again.
@@ -287,18 +288,16 @@ class SnapshotFiles:
         Somebody else may have forgotten it meanwhile, or dropped the table and made another one.
         """
         path = self._paths.snapshot(snapshot.id)
-        text = self._file_io.read_text_or_none(path)
-        if text is None or Snapshot.from_json(text, path) != snapshot:
-            return False
-        return self._file_io.delete_if(path, text.encode())
+        content = unchanged(self._file_io, path, Snapshot.from_json, snapshot)
+        return content is not None and self._file_io.delete_if(path, content)
 
     def end(self, last: Snapshot, replaced_by: str) -> None:
         """Turn the last snapshot into the mark that nothing follows here: main is that branch now."""
         path = self._paths.snapshot(last.id)
-        before = self._file_io.read_text_or_none(path)
+        content = unchanged(self._file_io, path, Snapshot.from_json, last)
         text = json.dumps({"version": 3, "id": last.id, _REPLACED_BY: replaced_by})
-        if before is not None and Snapshot.from_json(before, path) == last:
-            self._file_io.replace_if(path, before.encode(), text.encode())
+        if content is not None:
+            self._file_io.replace_if(path, content, text.encode())
 
     def raise_hint(self, name: str, snapshot_id: int) -> None:
         """Write LATEST or EARLIEST unless it is higher; a failure is ignored, since a hint is no truth."""

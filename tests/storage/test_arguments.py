@@ -182,7 +182,6 @@ def test_wrong_arguments_end_in_errors_of_the_store(grounds: Iterator[Ground], k
         (lambda table: table.rollback_to(dt.datetime(1, 1, 1)), "no snapshot or tag at or before 0001-01-01"),
         (lambda table: table.to_arrow(limit=10**5000), "'limit' of Table.to_arrow is a value of type int"),
         (lambda table: table.at("²").count(), "Tag '²' does not exist"),
-        (lambda table: table.remove_orphan_files(older_than=dt.timedelta(-1)), "an age is not negative"),
         (lambda table: Catalog(5), "Argument 'warehouse' of Catalog is 5. It takes text"),  # type: ignore[arg-type]
     ],
 )  # fmt: skip

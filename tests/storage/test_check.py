@@ -1,5 +1,6 @@
 """A table is walked and whatever is broken is reported; a sound table has nothing to report."""
 
+import datetime as dt
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -7,8 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, Table
+from storage import Catalog, NotFound, Snapshot, Table
 from storage.metadata import manifest
+from storage.metadata.snapshot import SnapshotFiles
 
 TABLES = Path(__file__).parent.parent / "fixtures" / "paimon" / "tables"
 
@@ -122,3 +124,37 @@ def test_who_shares_a_broken_file_stands_in_its_line(table: Table) -> None:
     remove("bucket-0/data-*")(table)
     [line] = [str(one) for one in table.check() if "bucket-0/data-" in str(one)]
     assert " is missing (the same of a.t snapshot " in line
+
+
+def test_what_a_dead_writer_left_below_the_history_is_no_gap(orders: Table) -> None:
+    for number in range(4):
+        orders.write(pa.table({"id": [number], "item": ["x"]}))
+    path = root(orders) / "snapshot" / "snapshot-2"
+    content = path.read_bytes()
+    orders.expire(retain_last=1)
+    path.write_bytes(content)
+    assert orders.check(deep=True) == []
+    orders.remove_orphan_files(older_than=dt.timedelta(days=-10_000))
+    assert not path.exists()
+
+
+def test_what_others_do_while_it_runs_is_not_broken(orders: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        orders.write(pa.table({"id": [number], "item": ["x"]}))
+    get, expired = SnapshotFiles.get, []
+
+    def expire_then_get(self: SnapshotFiles, snapshot_id: int) -> Snapshot:
+        if not expired:
+            expired.append(orders.expire(retain_last=1))
+        return get(self, snapshot_id)
+
+    monkeypatch.setattr(SnapshotFiles, "get", expire_then_get)
+    assert orders.check(deep=True) == []
+    assert expired
+
+
+def test_a_table_that_has_gone_is_not_called_broken(catalog: Catalog, orders: Table) -> None:
+    orders.write(pa.table({"id": [1], "item": ["x"]}))
+    catalog.drop_table("shop.orders")
+    with pytest.raises(NotFound, match="not the table any more"):
+        orders.check()

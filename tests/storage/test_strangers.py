@@ -8,7 +8,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, CommitConflict, CommitId, InvalidRequest, NotFound, StoreUnavailable, Table, branch_set
+from storage import (
+    AlreadyExists,
+    Catalog,
+    CommitConflict,
+    CommitId,
+    InvalidRequest,
+    NotFound,
+    StoreUnavailable,
+    Table,
+    branch_set,
+)
 from storage.branches import Branches
 
 SCHEMA = pa.schema([("id", pa.int64()), ("item", pa.string())])
@@ -152,7 +162,7 @@ def test_an_error_of_the_store_says_once_what_to_do(orders: Table, monkeypatch: 
 
     monkeypatch.setattr("storage.file_io.os.link", full)
     with pytest.raises(
-        StoreUnavailable, match="The disk is full: make room. Nothing was committed by this call"
+        StoreUnavailable, match=r"The disk is full: make room\. Nothing was committed by this call"
     ) as failed:
         orders.write(ROWS)
     assert str(failed.value).count("repeat") == 1
@@ -208,3 +218,18 @@ def test_what_undoing_would_do_to_tables_that_are_gone_or_being_replaced_is_told
     made = catalog.made_by(publication)["shop.orders"]
     assert made is not None
     assert made == catalog.table("shop.orders").snapshot()
+
+
+def test_a_table_is_not_renamed_onto_one_that_comes_meanwhile(
+    catalog: Catalog, orders: Table, events: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.write(ROWS)
+    exists = Catalog.exists
+    # As it was a moment before.
+    monkeypatch.setattr(Catalog, "exists", lambda self, name: name != "shop.events" and exists(self, name))
+    with pytest.raises(AlreadyExists, match=r"Table shop.events exists. Drop it first"):
+        catalog.rename_table("shop.orders", "shop.events")
+    monkeypatch.undo()
+    assert catalog.tables() == ["shop.events", "shop.orders"]
+    assert catalog.table("shop.orders").count() == 1
+    assert catalog.table("shop.events").count() == 0
