@@ -7,7 +7,7 @@ still the same. Follows `docs/protocols.md`, "Consumers".
 from contextlib import suppress
 
 from .arguments import checked
-from .errors import CommitConflict, CommitOutcomeUnknown, CorruptData, MainReplaced, NotFound
+from .errors import CommitConflict, CommitOutcomeUnknown, CorruptData, InvalidRequest, MainReplaced, NotFound
 from .metadata.consumer import Consumer
 from .metadata.table_store import TableStore
 from .store_errors import outcome
@@ -46,6 +46,8 @@ class Consumers:
         then on. Raises NotFound if the snapshot has expired, or is about to.
         """
         store, files = self._store, self._store.consumers
+        store.refuse_other_table()
+        self._refuse_beyond(next_snapshot_id)
         content = None
         while content is None:
             before = files.content(name)
@@ -89,6 +91,24 @@ class Consumers:
             if files.replace(name, content, None):
                 break
         _look_back(store, name)
+
+    @outcome(_REPEAT)
+    def is_damaged(self, name: str) -> bool:
+        """Whether there is a consumer of that name that cannot be read."""
+        try:
+            self._store.consumers.find(name)
+        except CorruptData:
+            return True
+        return False
+
+    def _refuse_beyond(self, next_snapshot_id: int) -> None:
+        """Raise InvalidRequest for a snapshot that is not the next one to come either: all up to it would be passed over."""
+        latest = self._store.snapshots.latest_id() or 0
+        if next_snapshot_id > latest + 1:
+            raise InvalidRequest(
+                f"Snapshot {next_snapshot_id} of {self._store.identifier} does not exist, nor is it the next: a consumer goes on "
+                f"from {latest + 1} at the most. {self._store.snapshots.describe_existing()}"
+            )
 
 
 class Consumption:
