@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ..errors import CommitConflict, NotFound, StorageError
 from ..format import avro
-from ..identifier import HOLD_PREFIX, MAIN_BRANCH
+from ..identifier import HOLD_PREFIX, MAIN_BRANCH, PUBLICATION_PREFIX
 from ..metadata.live_files import merge_entries
 from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.snapshot import Snapshot
@@ -33,7 +33,15 @@ class Holder:
 
     def __str__(self) -> str:
         where = "" if self.branch == MAIN_BRANCH else f" of branch {self.branch}"
-        return f"{self.kind} {self.name}{where}"
+        return f"{self.kind} {self.name}{where}{self._reason()}"
+
+    def _reason(self) -> str:
+        """What a tag of the store's own is for."""
+        if self.kind == "tag" and self.name.startswith(HOLD_PREFIX):
+            return " (while something is made of it; left by a crash, `expire-tags` deletes it after a day)"
+        if self.kind == "tag" and self.name.startswith(PUBLICATION_PREFIX):
+            return " (until a publication is done: `snapline branch recover`)"
+        return ""
 
 
 def needed_files(
