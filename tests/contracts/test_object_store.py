@@ -67,6 +67,18 @@ def test_tables_live_on_an_object_store(store: tuple[dict[str, Any], Faults]) ->
     assert table.location == "s3://bucket/warehouse/a.db/t"
 
 
+def test_a_file_that_came_after_its_directory_was_listed_is_there(store: tuple[dict[str, Any], Faults]) -> None:
+    options, _ = store
+    mine, other = (FileIO("s3://bucket", options | {"skip_instance_cache": True}) for _ in range(2))
+    other.write_bytes("bucket/d/first", b"1")
+    assert [file.name for file in mine.list_files("bucket/d")] == ["first"]
+    other.write_bytes("bucket/d/second", b"2")
+    assert mine.read_bytes("bucket/d/second") == b"2"
+    assert mine.exists("bucket/d/second")
+    with pytest.raises(Unsupported, match="use_listings_cache"):
+        FileIO("s3://bucket", options | {"use_listings_cache": True})
+
+
 @pytest.mark.parametrize("commit_id", [CommitId("slow", 1), None], ids=["an id", "a batch"])
 def test_a_commit_whose_creation_is_asked_for_again_after_it_has_expired_lands_once(
     store: tuple[dict[str, Any], Faults], commit_id: CommitId | None
