@@ -71,16 +71,19 @@ class Catalog:
         listeners: Sequence[CommitListener] = (),
         lock: CatalogLock | None = None,
         file_io: FileIO | None = None,
+        external_roots: Sequence[str] = (),
     ) -> None:
         """`warehouse` is a local path or any fsspec URL; `storage_options` go to fsspec. `lock` is needed for file systems
         that cannot create a file on condition that there is none. `file_io`: other files than those that fsspec gives.
+        `external_roots`: directories outside of the tables, paths or URLs of the warehouse's file system, from which data
+        files are read that the tables name there; nothing is ever deleted in them.
 
         Raises InvalidRequest if `options` contradict what the catalog was created with.
         """
         self.name = check_name(name, "catalog")
         self.warehouse = warehouse
         self._clock = clock or Clock()
-        self._file_io = file_io or FileIO(warehouse, dict(storage_options or {}), self._clock, lock)
+        self._file_io = file_io or FileIO(warehouse, dict(storage_options or {}), self._clock, lock, external_roots)
         self._root = split_url(warehouse)
         self._listeners = tuple(listeners)
         self.options = self._settle_options({key: _text(value) for key, value in (options or {}).items()})
@@ -109,7 +112,7 @@ class Catalog:
         """The same catalog; commits to its tables are told to these listeners."""
         return Catalog(
             self.warehouse, name=self.name, storage_options=self._file_io.storage_options, clock=self._clock,
-            listeners=listeners, lock=self._file_io.lock,
+            listeners=listeners, lock=self._file_io.lock, external_roots=self._file_io.external_roots,
         )  # fmt: skip
 
     @property

@@ -5,6 +5,7 @@ Documents of other writers have none; they are read as they are. Other readers i
 """
 
 import json
+import re
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,6 +14,9 @@ from .errors import CorruptData, InvalidRequest
 
 CHECKSUM = "snapline.crc32"
 _LARGEST = 2**63
+# One segment of a path, on every store: no separator, and nothing that leads elsewhere or that no store can write.
+_FILE_NAME = re.compile(r"(?!\.{1,2}\Z)[^/\\\x00\ud800-\udfff]{1,255}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def sealed(value: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -62,9 +66,18 @@ def integer(value: Any, path: str, key: str) -> int:
 
 
 def text(value: Any, path: str, key: str) -> str:
-    """A value that must be text. Raises CorruptData that names the file and the key."""
-    if not isinstance(value, str):
+    """A value that must be text, which can be written. Raises CorruptData that names the file and the key."""
+    if not isinstance(value, str) or _SURROGATE.search(value):
         raise CorruptData(f"File {path} is damaged: {key} is {_short(value)}, not text.")
+    return value
+
+
+def file_name(value: Any, path: str, key: str) -> str:
+    """A value that becomes part of a path: the name of a file, without its directory. Raises CorruptData that names the
+    file that holds it, the key and the value.
+    """
+    if not isinstance(value, str) or not _FILE_NAME.fullmatch(value):
+        raise CorruptData(f"File {path} is damaged: {key} is {_short(value)}, not the name of a file.")
     return value
 
 

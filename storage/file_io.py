@@ -10,7 +10,7 @@ import errno
 import fcntl
 import os
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,12 +21,16 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from .clock import Clock
-from .errors import AlreadyExists, CorruptData, NotFound, StorageError, StoreUnavailable, Unsupported
+from .errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, StorageError, StoreUnavailable, Unsupported
 from .lock import CatalogLock
 from .store_errors import NO_HARD_LINKS, is_missing_bucket, store_call
 
 # With it, fsspec takes a file that is in no listing of its own for one that does not exist.
 _LISTINGS = "use_listings_cache"
+# Other names that URLs give a file system.
+_SAME_PROTOCOL = {
+    "s3": ("s3a", "s3n"), "s3a": ("s3", "s3n"), "gs": ("gcs",), "gcs": ("gs",), "abfs": ("abfss",), "abfss": ("abfs",),
+}  # fmt: skip
 # File systems that create a file on condition that there is none, as one step.
 _CONDITIONAL_PUT = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
 
@@ -43,15 +47,18 @@ class FileInfo:
 class FileIO:
     """One file system. Pickles as its URL and storage options, so that it can travel to a Spark task."""
 
+    external_roots: tuple[str, ...] = ()
+
     def __init__(
         self,
         url: str,
         storage_options: dict[str, Any] | None = None,
         clock: Clock | None = None,
         lock: CatalogLock | None = None,
+        external_roots: Sequence[str] = (),
     ) -> None:
         """`url` is any fsspec URL or a local path; the path part is ignored. `lock` is for file systems that cannot
-        create a file on condition that there is none.
+        create a file on condition that there is none. `external_roots`: see `external_path`.
         """
         self.lock = lock
         self.protocol = urlsplit(url).scheme if "://" in url else "file"
@@ -63,9 +70,10 @@ class FileIO:
         self._fs = fsspec.filesystem(self.protocol, **{**self.storage_options, _LISTINGS: False})
         self._local = isinstance(self._fs, LocalFileSystem)
         self._clock = clock or Clock()
+        self.external_roots = tuple(self._root(root) for root in external_roots)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FileIO, (f"{self.protocol}://", self.storage_options, None, self.lock)
+        return FileIO, (f"{self.protocol}://", self.storage_options, None, self.lock, self.external_roots)
 
     @property
     def is_local(self) -> bool:
@@ -74,6 +82,43 @@ class FileIO:
     def url(self, path: str) -> str:
         """The path as other engines take it."""
         return f"file://{path}" if self._local else str(self._fs.unstrip_protocol(path))
+
+    def _root(self, root: str) -> str:
+        path = self._path_of(root)
+        if path is None:
+            raise InvalidRequest(
+                f"External root {root!r} is no directory of the warehouse's file system: give an absolute path, or "
+                f"a URL of {self.protocol!r}."
+            )
+        return path.rstrip("/")
+
+    def external_path(self, url: str, source: str) -> str:
+        """The path of a data file that lies outside of its table's directory, as `source`, a file of the table, names it.
+
+        Only who opens the catalog can allow that, not the table. Raises Unsupported unless it lies below an external root.
+        """
+        path = self._path_of(url)
+        if path is None or not any(path.startswith(f"{root}/") for root in self.external_roots):
+            raise Unsupported(
+                f"File {source} names the data file {url!r}, which lies outside of the table's directory. If you trust who "
+                "wrote the table, allow the directory: Catalog(…, external_roots=[…])."
+            )
+        return path
+
+    def _path_of(self, url: str) -> str | None:
+        """The path that a URL of this file system stands for; None for anything else, and for one that leads upwards."""
+        scheme, colon, rest = url.partition(":")
+        if not (colon and scheme.isalnum()):
+            path = url if url.startswith("/") else None
+        elif scheme != self.protocol and scheme not in _SAME_PROTOCOL.get(self.protocol, ()):
+            path = None
+        elif self._local:
+            path = rest.removeprefix("//") if rest.startswith("/") else None
+        else:
+            path = str(self._fs._strip_protocol(url)) if rest.startswith("//") else None
+        if path is None or "\0" in path or (self._local and not path.startswith("/")):
+            return None
+        return None if {".", ".."} & set(path.split("/")) else path
 
     @store_call("read")
     def read_bytes(self, path: str) -> bytes:

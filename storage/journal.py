@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
 from .document import integer, read_document, sealed, text, texts
-from .errors import CommitConflict, CorruptData
+from .errors import CommitConflict, CorruptData, InvalidRequest
 from .file_io import FileIO
-from .identifier import PUBLICATION_PREFIX
+from .identifier import PUBLICATION_PREFIX, Identifier, check_branch_name
 
 _DIRECTORY = ".journal"
 _OPEN, _OUTCOME, _CLOSED = "open-", "outcome-", "closed-"
@@ -69,8 +69,18 @@ class Publication:
         before, adopted, properties = (value.get(key, {}) for key in ("before", "adopted", "properties"))
         if not all(isinstance(part, dict) for part in (before, adopted, properties)) or not name.isdigit():
             raise CorruptData(f"File {source} is damaged: it describes no publication.")
+        branch = text(value.get("branch"), source, "branch")
+        try:
+            check_branch_name(branch)
+            tables = {
+                table: Identifier.parse(table).full_name for part in (before, adopted, properties) for table in part
+            }
+        except InvalidRequest as error:
+            raise CorruptData(f"File {source} is damaged: {error}") from None
+        if any(table != plain for table, plain in tables.items()):
+            raise CorruptData(f"File {source} is damaged: {', '.join(tables)} are not names of tables.")
         return cls(
-            name, text(value.get("branch"), source, "branch"),
+            name, branch,
             {key: None if part is None else integer(part, source, "before") for key, part in before.items()},
             value.get("discardMain") is True, value.get("replaces") is True,
             {key: integer(part, source, "adopted") for key, part in adopted.items()},

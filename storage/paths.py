@@ -101,6 +101,12 @@ class TablePaths:
     def manifest(self, name: str) -> str:
         return f"{self.root}/manifest/{name}"
 
+    def index(self, name: str) -> str:
+        return f"{self.root}/index/{name}"
+
+    def statistics(self, name: str) -> str:
+        return f"{self.root}/statistics/{name}"
+
     def bucket(self, partition_path: str, bucket: int) -> str:
         """Directory of a bucket; `partition_path` is empty for tables without partitions."""
         name = "bucket-postpone" if bucket == -2 else f"bucket-{max(bucket, 0)}"

@@ -191,7 +191,7 @@ def _files(store: TableStore) -> Rows:
         has_keys = file.min_key != EMPTY_ROW
         rows.append(
             (
-                f"{{{show_partition(entry.partition)}}}", entry.bucket, file.external_path or f"{directory}/{file.name}",
+                f"{{{show_partition(entry.partition)}}}", entry.bucket, store.data_path(directory, file),
                 file.format, file.schema_id, file.level, file.row_count, file.size_bytes,
                 f"[{show_key(file.min_key)}]" if has_keys else None,
                 f"[{show_key(file.max_key)}]" if has_keys else None,

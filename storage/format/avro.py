@@ -5,7 +5,9 @@ Schemas are given by the caller; field order and unions stand there exactly as t
 
 import hashlib
 import io
+import json
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import fastavro
@@ -21,6 +23,7 @@ _CODECS = {
     "null": "null",
     "none": "null",
 }
+_PLAIN = ("null", "boolean", "int", "long", "float", "double", "bytes", "string", "array", "map", "enum", "fixed")
 
 
 def nullable(avro_type: Any) -> list[Any]:
@@ -78,12 +81,69 @@ def iterate_records(source: io.BytesIO, name: str) -> Iterator[Any]:
         raise CorruptData(f"{name} is not a readable Avro file: {type(error).__name__}: {error}") from None
 
 
-def read_records(data: bytes, name: str) -> list[dict[str, Any]]:
-    """All records of a container file. Raises CorruptData, naming the file, if it is not one."""
+def types_of(parsed_schema: Any) -> str:
+    """The types of a schema, as `read_records` compares them."""
+    return json.dumps(parsed_schema)
+
+
+def read_records(data: bytes, name: str, types: str | None = None) -> list[dict[str, Any]]:
+    """All records of a container file. `types`: those that its fields may have, besides null.
+
+    Raises CorruptData, naming the file, if it is not one, or has other types.
+    """
     check_avro(data, name)
     try:
-        return list(fastavro.reader(io.BytesIO(data)))  # type: ignore[arg-type]
+        reader = fastavro.reader(io.BytesIO(data))
+        wrong = types and _wrong_type(str(reader.metadata["avro.schema"]), types)
+        if wrong:
+            raise CorruptData(f"{name} is damaged: field {wrong} is of another type than the format says.")
+        return list(reader)  # type: ignore[arg-type]
+    except CorruptData:
+        raise
     except Exception as error:
         raise CorruptData(
             f"{name} is not a readable Avro file ({len(data)} bytes): {type(error).__name__}: {error}"
         ) from None
+
+
+@lru_cache(maxsize=64)
+def _wrong_type(found: str, wanted: str) -> str | None:
+    """The first field of a schema whose type is another than a schema wants; both as JSON text."""
+    return _first_wrong(json.loads(found), json.loads(wanted), "")
+
+
+def _first_wrong(found: Any, wanted: Any, field: str) -> str | None:
+    if not _kinds(found) <= _kinds(wanted) | {"null"}:
+        return field
+    found, wanted = _not_null(found), _not_null(wanted)
+    if not isinstance(found, dict) or not isinstance(wanted, dict):
+        return None
+    if wanted["type"] == "array":
+        return _first_wrong(found["items"], wanted["items"], field)
+    if wanted["type"] == "record":
+        types = {one["name"]: one["type"] for one in wanted["fields"]}
+        for one in found["fields"]:
+            name = one["name"]
+            wrong = _first_wrong(one["type"], types[name], name) if name in types else None
+            if wrong is not None:
+                return wrong
+    return None
+
+
+def _kinds(avro_type: Any) -> set[str]:
+    """The kinds of value that a type allows; a `long` allows an `int`, and a time is told from a number."""
+    if isinstance(avro_type, list):
+        return set().union(*map(_kinds, avro_type))
+    if isinstance(avro_type, dict) and "logicalType" in avro_type:
+        return {"time", *_kinds(avro_type["type"])}
+    kind = avro_type["type"] if isinstance(avro_type, dict) else avro_type
+    if isinstance(kind, dict | list):
+        return _kinds(kind)
+    # A name stands for a record that was described before.
+    return {"int", "long"} if kind == "long" else {kind if kind in _PLAIN else "record"}
+
+
+def _not_null(avro_type: Any) -> Any:
+    """The type beside null of a union of two; other types as they are."""
+    others = [one for one in avro_type if one != "null"] if isinstance(avro_type, list) else [avro_type]
+    return others[0] if len(others) == 1 else avro_type

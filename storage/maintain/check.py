@@ -224,7 +224,7 @@ class _BranchCheck:
             self._indexes(where, snapshot, entries)
         self._each(entries, lambda entry: self._data_file(where, entry, is_changelog=False))
         if snapshot.statistics is not None:
-            path = f"{store.paths.root}/statistics/{snapshot.statistics}"
+            path = store.paths.statistics(snapshot.statistics)
             is_sound = self._file(where, path, None)
             if self._first(path):
                 self._attempt(where, is_sound, lambda: read_document(store.file_io.read_bytes(path), path))
@@ -341,8 +341,8 @@ class _BranchCheck:
 
     def _data_file(self, where: str, entry: ManifestEntry, *, is_changelog: bool) -> None:
         directory, file = self._store.bucket_directory(entry.place), entry.file
-        path = file.external_path or f"{directory}/{file.name}"
-        is_there = file.external_path is not None or self._file(where, path, file.size_bytes)
+        path = self._store.data_path(directory, file)
+        is_there = bool(file.external_path) or self._file(where, path, file.size_bytes)
         for extra in file.extra_files:
             self._file(where, f"{directory}/{extra}", None)
         if not self._deep or not is_there or not self._first(path):

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TypeVar
 
 from ..errors import CommitConflict, NotFound, StorageError
-from ..format import avro
 from ..identifier import HOLD_PREFIX, MAIN_BRANCH, PUBLICATION_PREFIX
+from ..metadata.index_manifest import read_index_manifest
 from ..metadata.live_files import merge_entries
 from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.snapshot import Snapshot
@@ -245,10 +245,10 @@ class ReferenceReader:
         found |= self.changelog_files_of(store, snapshot)
         if snapshot.index_manifest is not None:
             path = paths.manifest(snapshot.index_manifest)
-            records = avro.read_records(store.file_io.read_bytes(path), path)
-            found |= {path, *(f"{paths.root}/index/{record['_FILE_NAME']}" for record in records)}
+            indexes = read_index_manifest(store, snapshot.index_manifest)
+            found |= {path, *(index.path for index in indexes if not index.is_external)}
         if snapshot.statistics is not None:
-            found.add(f"{paths.root}/statistics/{snapshot.statistics}")
+            found.add(paths.statistics(snapshot.statistics))
         return found
 
     def changelog_files_of(self, store: TableStore, snapshot: Snapshot) -> set[str]:
@@ -274,5 +274,6 @@ class ReferenceReader:
         if directory is None:
             directory = self._directories[entry.place] = store.bucket_directory(entry.place)
         file = entry.file
-        own = file.external_path or f"{directory}/{file.name}"
-        return own, *(f"{directory}/{extra}" for extra in file.extra_files)
+        # Who is needed may be deleted one day: what lies outside of the table is not the table's.
+        names = file.extra_files if file.external_path else (file.name, *file.extra_files)
+        return tuple(f"{directory}/{name}" for name in names)

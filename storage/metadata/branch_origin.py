@@ -38,8 +38,8 @@ def read_origin(file_io: FileIO, paths: TablePaths) -> BranchOrigin | None:
     value = read_document(text, paths.origin)
     tag, snapshot_id = value.get("tag"), value.get("snapshot_id")
     return BranchOrigin(
-        document.text(value.get("branch"), paths.origin, "branch"),
-        None if tag is None else document.text(tag, paths.origin, "tag"),
+        document.file_name(value.get("branch"), paths.origin, "branch"),
+        None if tag is None else document.file_name(tag, paths.origin, "tag"),
         None if snapshot_id is None else document.integer(snapshot_id, paths.origin, "snapshot_id"),
         document.integer(value.get("create_time_ms"), paths.origin, "create_time_ms"),
     )

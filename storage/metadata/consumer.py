@@ -35,7 +35,8 @@ class ConsumerFiles:
 
     def content(self, name: str) -> bytes | None:
         """What the file of a consumer holds, by which it is told whether it has changed; None if there is none."""
-        return self._file_io.read_bytes_or_none(self._paths.consumer(check_file_name(name, "consumer")))
+        path = self._paths.consumer(check_file_name(name, "consumer"))
+        return None if "/" in name else self._file_io.read_bytes_or_none(path)
 
     def find(self, name: str) -> Consumer | None:
         return self.parsed(name, self.content(name))

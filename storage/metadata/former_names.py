@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from .. import document
 from ..document import integer, read_document, sealed
-from ..errors import CorruptData
+from ..errors import CorruptData, InvalidRequest
 from ..file_io import FileIO
+from ..identifier import Identifier
 
 _FILE = "FORMER-NAMES"
 
@@ -33,8 +34,9 @@ def former_names(file_io: FileIO, root: str) -> list[FormerName]:
             return []
         # Earlier versions wrote the list alone.
         rows = json.loads(text) if text.startswith("[") else read_document(text, path)["names"]
-        return [FormerName(document.text(name, path, "a name"), integer(until, path, "a time")) for name, until in rows]
-    except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
+        names = [(document.text(name, path, "a name"), integer(until, path, "a time")) for name, until in rows]
+        return [FormerName(Identifier.parse(name).full_name, until) for name, until in names]
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError, InvalidRequest) as error:
         raise CorruptData(f"{path} does not list names: {error}") from None
 
 

@@ -6,6 +6,8 @@ Follows `docs/format.md`, "Deletion vectors".
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .. import document
+from ..document import file_name
 from ..errors import CorruptData
 from ..format import avro
 from ..format.deletion_vector import DeletionVector
@@ -18,6 +20,8 @@ class IndexFile:
 
     path: str
     size_bytes: int
+    # Whether it lies outside of the table.
+    is_external: bool
     vectors: Mapping[str, DeletionVector]
 
 
@@ -28,12 +32,17 @@ def read_index_manifest(store: TableStore, name: str) -> list[IndexFile]:
     try:
         found = []
         for record in records:
-            file = record.get("_EXTERNAL_PATH") or f"{store.paths.root}/index/{record['_FILE_NAME']}"
+            file, external = (
+                store.paths.index(file_name(record["_FILE_NAME"], path, "_FILE_NAME")),
+                record.get("_EXTERNAL_PATH"),
+            )
+            if external:
+                file = store.file_io.external_path(document.text(external, path, "_EXTERNAL_PATH"), path)
             vectors = {}
             if record["_INDEX_TYPE"] == "DELETION_VECTORS":
                 for one in record["_DELETIONS_VECTORS_RANGES"] or ():
                     vectors[str(one["f0"])] = DeletionVector(file, int(one["f1"]), int(one["f2"]))
-            found.append(IndexFile(file, int(record["_FILE_SIZE"]), vectors))
+            found.append(IndexFile(file, int(record["_FILE_SIZE"]), bool(external), vectors))
         return found
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise CorruptData(

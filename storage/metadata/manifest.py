@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..data_types import DataType
+from ..document import file_name, text
 from ..errors import CorruptData, Unsupported
 from ..file_io import FileIO
 from ..format import avro
@@ -141,6 +142,7 @@ _MANIFEST_SCHEMA = avro.parse(
         ("_FILE", _FILE_SCHEMA),
     )
 )  # fmt: skip
+_LIST_TYPES, _MANIFEST_TYPES = avro.types_of(_LIST_SCHEMA), avro.types_of(_MANIFEST_SCHEMA)
 
 
 def _stats_record(stats: SerializedStats) -> dict[str, Any]:
@@ -171,8 +173,13 @@ def _entry_record(entry: ManifestEntry) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _entry(record: dict[str, Any]) -> ManifestEntry:
+def _entry(record: dict[str, Any], file_io: FileIO, path: str) -> ManifestEntry:
     file = record["_FILE"]
+    extra, external = file["_EXTRA_FILES"], file.get("_EXTERNAL_PATH")
+    if record["_PARTITION"] is None or record["_BUCKET"] is None or file["_SCHEMA_ID"] is None:
+        raise ValueError("a partition, bucket or schema is null")
+    if external:
+        file_io.external_path(text(external, path, "_EXTERNAL_PATH"), path)
     created = file.get("_CREATION_TIME")
     if isinstance(created, datetime):
         created = (created.replace(tzinfo=None) - _EPOCH) // timedelta(milliseconds=1)
@@ -180,19 +187,22 @@ def _entry(record: dict[str, Any]) -> ManifestEntry:
     return ManifestEntry(
         record["_KIND"], record["_PARTITION"], record["_BUCKET"], record["_TOTAL_BUCKETS"],
         DataFile(
-            file["_FILE_NAME"], file["_FILE_SIZE"], file["_ROW_COUNT"], file["_MIN_KEY"], file["_MAX_KEY"],
+            file_name(file["_FILE_NAME"], path, "_FILE_NAME"), file["_FILE_SIZE"], file["_ROW_COUNT"],
+            file["_MIN_KEY"], file["_MAX_KEY"],
             _stats(file["_KEY_STATS"]), _stats(file["_VALUE_STATS"]), file["_MIN_SEQUENCE_NUMBER"],
             file["_MAX_SEQUENCE_NUMBER"], file["_SCHEMA_ID"], file["_LEVEL"], created, file.get("_DELETE_ROW_COUNT"),
-            file.get("_FILE_SOURCE"), None if columns is None else tuple(columns), tuple(file["_EXTRA_FILES"]),
-            file.get("_EXTERNAL_PATH"), file.get("_EMBEDDED_FILE_INDEX"), file.get("_FIRST_ROW_ID"),
+            file.get("_FILE_SOURCE"), None if columns is None else tuple(columns),
+            tuple([file_name(one, path, "_EXTRA_FILES") for one in extra]) if extra else (), external,
+            file.get("_EMBEDDED_FILE_INDEX"), file.get("_FIRST_ROW_ID"),
             None if written is None else tuple(written),
         ),
     )  # fmt: skip
 
 
-def _manifest_file(record: dict[str, Any]) -> ManifestFile:
+def _manifest_file(record: dict[str, Any], _: FileIO, path: str) -> ManifestFile:
     return ManifestFile(
-        record["_FILE_NAME"], record["_FILE_SIZE"], record["_NUM_ADDED_FILES"], record["_NUM_DELETED_FILES"],
+        file_name(record["_FILE_NAME"], path, "_FILE_NAME"), record["_FILE_SIZE"], record["_NUM_ADDED_FILES"],
+        record["_NUM_DELETED_FILES"],
         _stats(record["_PARTITION_STATS"]), record["_SCHEMA_ID"], record.get("_MIN_BUCKET"), record.get("_MAX_BUCKET"),
         record.get("_MIN_LEVEL"), record.get("_MAX_LEVEL"),
     )  # fmt: skip
@@ -216,10 +226,10 @@ class _DecodedFiles:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._size = 0
-        self._files: OrderedDict[tuple[str, str], tuple[Any, ...]] = OrderedDict()
+        self._files: OrderedDict[tuple[str, ...], tuple[Any, ...]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: tuple[str, str], load: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+    def get(self, key: tuple[str, ...], load: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
         with self._lock:
             found = self._files.get(key)
             if found is not None:
@@ -234,7 +244,7 @@ class _DecodedFiles:
                 self._size -= len(self._files.popitem(last=False)[1]) + 1
         return loaded
 
-    def put(self, key: tuple[str, str], decoded: tuple[Any, ...]) -> None:
+    def put(self, key: tuple[str, ...], decoded: tuple[Any, ...]) -> None:
         self.get(key, lambda: decoded)
 
     def clear(self) -> None:
@@ -268,15 +278,15 @@ class ManifestFiles:
         """The manifests of a manifest list, in order. `size_bytes`: what the snapshot says of its size."""
         if size_bytes is not None:
             self._sizes[name] = size_bytes
-        listed: tuple[ManifestFile, ...] = self._read(name, _manifest_file)
+        listed: tuple[ManifestFile, ...] = self._read(name, _LIST_TYPES, _manifest_file)
         self._sizes.update((one.name, one.size_bytes) for one in listed)
         return listed
 
     def read(self, name: str) -> tuple[ManifestEntry, ...]:
         """The entries of a manifest, in order. Raises Unsupported for entries that cannot be understood."""
-        return self._read(name, _checked_entry)
+        return self._read(name, _MANIFEST_TYPES, _checked_entry)
 
-    def _read(self, name: str, build: Callable[[dict[str, Any]], Any]) -> tuple[Any, ...]:
+    def _read(self, name: str, types: str, build: Callable[[dict[str, Any], FileIO, str], Any]) -> tuple[Any, ...]:
         path = self._paths.manifest(name)
 
         def load() -> tuple[Any, ...]:
@@ -286,15 +296,19 @@ class ManifestFiles:
                     f"Manifest {path} is damaged: it has {len(data)} bytes instead of {self._sizes[name]}."
                 )
             with _collector_paused():
-                records = avro.read_records(data, path)
+                records = avro.read_records(data, path, types)
                 try:
-                    return tuple(build(record) for record in records)
+                    return tuple(build(record, self._file_io, path) for record in records)
                 except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
                     raise CorruptData(
                         f"Manifest {path} is damaged: its records are not those of one: {type(error).__name__}: {error}"
                     ) from None
 
-        return (self._own or _decoded).get((self._file_io.protocol, path), load)
+        return (self._own or _decoded).get(self._key(path), load)
+
+    def _key(self, path: str) -> tuple[str, ...]:
+        # What one catalog allows, another does not.
+        return self._file_io.protocol, path, *self._file_io.external_roots
 
     def write(
         self, name: str, entries: Sequence[ManifestEntry], partition_types: Sequence[DataType], schema_id: int
@@ -333,11 +347,11 @@ class ManifestFiles:
         path = self._paths.manifest(name)
         self._file_io.write_bytes(path, data)
         # The next commit reads it.
-        (self._own or _decoded).put((self._file_io.protocol, path), tuple(decoded))
+        (self._own or _decoded).put(self._key(path), tuple(decoded))
 
 
-def _checked_entry(record: dict[str, Any]) -> ManifestEntry:
-    entry = _entry(record)
+def _checked_entry(record: dict[str, Any], file_io: FileIO, path: str) -> ManifestEntry:
+    entry = _entry(record, file_io, path)
     if entry.file.write_columns is not None or entry.file.first_row_id is not None:
         raise Unsupported(
             f"Data file {entry.file.name} belongs to a table with row tracking or data evolution, which is not supported."

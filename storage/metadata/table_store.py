@@ -120,6 +120,12 @@ class TableStore:
         partition, bucket = place
         return self.paths.bucket(self.partition_path(partition), bucket)
 
+    def data_path(self, directory: str, file: DataFile) -> str:
+        """The path of a data file of the bucket in `directory`, from which it is read."""
+        if file.external_path:
+            return self.file_io.external_path(file.external_path, f"{directory}/{file.name}")
+        return f"{directory}/{file.name}"
+
     def key_range(self, file: DataFile) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The first and last key of a data file, as tuples that compare in the order of keys."""
         return self._decode_key(file.min_key), self._decode_key(file.max_key)

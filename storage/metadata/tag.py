@@ -57,6 +57,8 @@ class TagFiles:
 
     def find(self, name: str) -> Tag | None:
         check_file_name(name, "tag")
+        if "/" in name:
+            return None
         path = self._paths.tag(name)
         try:
             text = self._file_io.read_text_or_none(path)
@@ -179,6 +181,8 @@ class TagFiles:
     def delete_damaged(self, name: str) -> bool:
         """Forget a name whose file cannot be read, whatever it stood for; says whether it was so."""
         path = self._paths.tag(check_file_name(name, "tag"))
+        if "/" in name:
+            return False
         try:
             content = self._file_io.read_bytes(path)
             self.find(name)

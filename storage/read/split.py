@@ -32,7 +32,7 @@ class Split:
     @property
     def file_paths(self) -> list[str]:
         files = (file for section in self.sections for file in section.files)
-        return [file.external_path or f"{self.directory}/{file.name}" for file in files]
+        return [self.request.store.data_path(self.directory, file) for file in files]
 
     @property
     def size_bytes(self) -> int:

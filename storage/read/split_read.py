@@ -105,7 +105,7 @@ def open_data_file(store: TableStore, directory: str, file: DataFile, *, whole: 
     arrow = {field.name: field.type.to_arrow() for field in fields}
     arrow |= {f"{KEY_PREFIX}{name}": one for name, one in arrow.items()}
     expected = ExpectedFile(file.row_count, file.size_bytes, arrow, whole)
-    return open_reader(store.file_io, file.external_path or f"{directory}/{file.name}", types, expected)
+    return open_reader(store.file_io, store.data_path(directory, file), types, expected)
 
 
 class _SectionReader:
