@@ -8,17 +8,20 @@ it. Follows `docs/protocols.md`, "Publications".
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from .errors import AlreadyExists, CommitConflict, InvalidRequest, NotFound
 from .identifier import MAIN_BRANCH
 from .journal import PUBLISHED, REPLACING, UNDONE, Journal, Publication
+from .maintain.branch import delete_branches
 from .maintain.revert import revert, reverting
 from .maintain.rollback import effective_history, rollback_to
 from .maintain.verdict import Verdict
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
+from .store_errors import outcome
 from .table import Table
-from .write.close import fence
+from .write.close import closed_for, fence
 from .write.commit import CommitId, Guard
 
 _VIEW_TRIES = 20
@@ -67,11 +70,15 @@ class BranchSet:
                 self._table(name).branches.delete(self.branch)
             raise
 
+    @outcome("What was done before stays done. Mend the store, then repeat the call, which goes on from there.")
     def delete(self) -> None:
-        """Delete the branch of every table that has it, and the files that only it needs."""
-        for name in self.tables:
-            if self.branch in self._table(name).branches.names():
-                self._table(name).branches.delete(self.branch)
+        """Delete the branch of every table that has it, and the files that only it needs.
+
+        Raises CommitConflict if it is becoming main somewhere, or is part of a publication that is open: it stays everywhere.
+        """
+        refuse_open = partial(self._journal.refuse_open, self.tables, branch=self.branch)
+        refuse_open()
+        delete_branches([self._table(name).store for name in self.tables], self.branch, refuse_open)
 
     def verdicts(self) -> dict[str, Verdict]:
         """Whether each main can take its branch over without losing anything."""
@@ -108,21 +115,28 @@ class BranchSet:
 
     def _publish(self, wanted: Publication, made_from: "MadeFrom | None" = None) -> dict[str, Verdict]:
         self._journal.refuse_open(self.tables)
-        self._refuse_diverged(wanted, self.verdicts())
+        self._refuse(wanted, self.verdicts())
         before = {name: _id(self._table(name).snapshot()) for name in self.tables}
         # Looked and judged again once it is open: of several that begin at once, one goes on.
         publication = self._journal.open(replace(wanted, before=before))
         try:
             self._journal.refuse_open(self.tables, before=publication.name)
             verdicts = self.verdicts()
-            self._refuse_diverged(wanted, verdicts)
+            self._refuse(wanted, verdicts)
         except BaseException:
             undo(self._table, self._journal, publication)
             raise
         finish(self._table, self._journal, publication, made_from)
         return verdicts
 
-    def _refuse_diverged(self, wanted: Publication, verdicts: Mapping[str, Verdict]) -> None:
+    def _refuse(self, wanted: Publication, verdicts: Mapping[str, Verdict]) -> None:
+        # Who deletes branches closes them first, and then looks which publications are open: one sees the other.
+        closed = [name for name, verdict in verdicts.items() if closed_for(verdict.taken) is not None]
+        if closed:
+            raise CommitConflict(
+                f"Branch {self.branch!r} is not published, on no table, for it is being deleted from {', '.join(closed)}. If "
+                "whoever does it has died, delete it again."
+            )
         diverged = {
             name: verdict
             for name, verdict in verdicts.items()

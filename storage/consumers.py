@@ -4,6 +4,7 @@ from .errors import NotFound
 from .metadata.consumer import Consumer
 from .metadata.table_store import TableStore
 from .store_errors import outcome
+from .write.close import beside_history
 
 _REPEAT = "Mend the store, then repeat the call."
 
@@ -36,8 +37,8 @@ class Consumers:
         store = self._store
         store.refuse_other_table()
         before = store.consumers.find(name)
-        store.consumers.record(Consumer(name, next_snapshot_id))
-        store.refuse_moved(f"Consumer {name!r}")
+        with beside_history(store, f"Consumer {name!r}"):
+            store.consumers.record(Consumer(name, next_snapshot_id))
         if before is not None and before.next_snapshot_id <= next_snapshot_id:
             return
         # Written first, then looked: an expiry says how far it goes before it looks which consumers there are.
@@ -59,4 +60,5 @@ class Consumers:
         """Forget a consumer. Raises NotFound that lists which there are."""
         self._store.refuse_other_table()
         self.get(name)
-        self._store.consumers.delete(name)
+        with beside_history(self._store, f"Consumer {name!r}"):
+            self._store.consumers.delete(name)

@@ -1,26 +1,28 @@
 """Replace main with a branch: main is the branch from then on, and what main was is dropped.
 
 Jobs that write to the branch go on as if nothing had happened; readers of main see it at once. The steps, each of which
-leaves a valid table and can be repeated: the branch gets what main has and it lacks (what main did elsewhere, older
-snapshots, schemas, tags, consumers); main is closed to writers; the file MAIN-BRANCH names the branch; the old main goes.
-Source: the branch document.
+leaves a valid table and can be repeated: main is closed, so that nothing changes any more but the branch; the branch gets
+what main has and it lacks (what main did elsewhere, older snapshots, schemas, tags, consumers); the file MAIN-BRANCH names
+the branch; the old main goes. Source: the branch document. Follows `docs/protocols.md`.
 """
 
 from collections.abc import Sequence
 
-from ..errors import CommitConflict
+from ..errors import CommitConflict, NotFound
 from ..identifier import MAIN_BRANCH, Identifier
-from ..metadata.main_branch import find_main, name_main
+from ..metadata.main_branch import find_main, name_main, unname_main
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 from ..read.version import on_branch
-from ..write.close import DELETION, REPLACEMENT, close, closed_for, decide, is_closed_for, open_again, refuse_closed
+from ..write.close import REPLACEMENT, close, closed_for, decide, is_closed_for, open_again, refuse_closed
 from ..write.commit import CommitListener, Guard
-from .become import Moved
+from .become import Moved, guard_of
 from .merge_branch import copy_schemas, copy_tags, put_on_top, refuse_other_schemas, restore_earlier
 from .references import delete_unneeded, last_needed
 from .verdict import Verdict, judge, refuse_diverged
+
+_TRIES = 20
 
 
 def replace_main(
@@ -33,7 +35,7 @@ def replace_main(
 ) -> Verdict:
     """Make a branch the main of its table; returns the verdict. What main did elsewhere is put on top of the branch.
 
-    `guard` is asked with main's newest snapshot before main is closed.
+    `guard` is asked with main's newest snapshot before main is closed, and once it is.
 
     Raises NotFound that lists the branches, CommitConflict that names what would be lost if main has diverged, unless
     `discard_main`.
@@ -44,61 +46,70 @@ def replace_main(
         _drop_old(main)
         return judge(main, main)
     reason = f"{REPLACEMENT} {name}"
-    closing: Snapshot | None = None
-    while closing is None:
-        verdict = judge(main, branch)
-        latest = verdict.judged
-        if latest is not None and closed_for(latest) == reason:
-            # What a replacement that died has left: everything is on the branch.
-            closing = latest
-            break
-        refuse_closed(main, latest)
-        refuse_closed(branch, verdict.taken)
-        if not discard_main:
-            refuse_diverged(main, branch, verdict)
-        if verdict.kind == "disjoint" or not discard_main:
-            refuse_other_schemas(main, branch)
-            copy_schemas(main, branch)
-            newest = branch.schemas.latest()
-            # Under the schema that it has now.
-            branch = branch if newest is None else branch.at_schema(newest)
+    for tries_left in reversed(range(_TRIES)):
+        latest = main.snapshots.latest()
+        closing = latest if latest is not None and closed_for(latest) == reason else None
         try:
-            _complete(main, branch, verdict, listeners)
+            verdict = _judged(main, branch, latest, discard_main=discard_main)
+            if guard is not None:
+                guard(latest)
+            if closing is None:
+                refuse_closed(main, latest)
+                close(main, latest, reason)
+                # Judged again: the branch may have moved, or be about to be deleted, and no schema is in the history.
+                continue
+            _complete(main, branch, verdict, listeners, with_schemas=_takes_schemas(verdict, discard_main=discard_main))
         except Moved:
             continue
-        if guard is not None:
-            guard(latest)
-        closing = close(main, latest, reason)
-    _refuse_deleted(main, branch, closing, name)
-    if not name_main(main.file_io, main.paths, branch.paths):
-        raise CommitConflict(
-            f"Main of {main.identifier.full_name} has been replaced with another branch since. Open the table again."
-        )
-    _drop_old(on_branch(branch, MAIN_BRANCH))
+        except (CommitConflict, NotFound) as error:
+            main.refuse_other_table()
+            if isinstance(error, NotFound) and branch.is_same_table() and tries_left:
+                # Snapshots have expired meanwhile.
+                continue
+            if closing is None:
+                raise
+            if decide(main, closing, "opened"):
+                open_again(main, closing)
+                raise
+        if decide(main, closing, "done"):
+            _name(main, branch)
+            return verdict
+        open_again(main, closing)
+    raise CommitConflict(f"Writers of {main.identifier.full_name} come first each time. Stop them, then replace main.")
+
+
+def _judged(main: TableStore, branch: TableStore, latest: Snapshot | None, *, discard_main: bool) -> Verdict:
+    """The verdict. Raises Moved unless it is about the latest snapshot of main, CommitConflict if main must not be replaced."""
+    verdict = judge(main, branch)
+    main.refuse_other_table()
+    branch.refuse_other_table()
+    guard_of(latest)(verdict.judged)
+    refuse_closed(branch, verdict.taken)
+    if not discard_main:
+        refuse_diverged(main, branch, verdict)
+    if _takes_schemas(verdict, discard_main=discard_main):
+        refuse_other_schemas(main, branch)
     return verdict
 
 
-def _refuse_deleted(main: TableStore, branch: TableStore, closing: Snapshot, name: str) -> None:
-    """Open main again, and raise CommitConflict, if somebody is deleting the branch that main was closed for.
-
-    Who deletes it closes it first and then looks whether main is closed for it: one of both sees the other. What has been
-    decided for this closing holds, whoever repeats the call.
-    """
-    is_deleted = not branch.is_same_table() or closed_for(branch.snapshots.latest()) == f"{DELETION} {name}"
-    if not is_deleted and decide(main, closing, "done"):
-        return
-    if is_deleted and not decide(main, closing, "opened"):
-        # It was decided before the deletion began, which gives up then.
-        return
-    open_again(main, closing)
-    raise CommitConflict(
-        f"Branch {name!r} of {main.identifier.full_name} is being deleted. Main stays what it is; if the deletion has died, "
-        "delete the branch again."
-    )
+def _takes_schemas(verdict: Verdict, *, discard_main: bool) -> bool:
+    return verdict.kind == "disjoint" or not discard_main
 
 
-def _complete(main: TableStore, branch: TableStore, verdict: Verdict, listeners: Sequence[CommitListener]) -> None:
-    """Give a branch what it lacks of main."""
+def _complete(
+    main: TableStore,
+    branch: TableStore,
+    verdict: Verdict,
+    listeners: Sequence[CommitListener],
+    *,
+    with_schemas: bool,
+) -> None:
+    """Give a branch what it lacks of a main that is closed. Can be done again after a crash."""
+    if with_schemas:
+        copy_schemas(main, branch)
+        newest = branch.schemas.latest()
+        # Under the schema that it has now.
+        branch = branch if newest is None else branch.at_schema(newest)
     if verdict.kind == "disjoint" and verdict.lost:
         put_on_top(branch, main, verdict, None, None, listeners, snapshots=verdict.lost)
     copy_tags(main, branch, up_to=(verdict.common or 0) if verdict.kind == "diverged" else None)
@@ -113,6 +124,21 @@ def _complete(main: TableStore, branch: TableStore, verdict: Verdict, listeners:
     for consumer in main.consumers.all():
         if consumer.name not in known:
             branch.consumers.record(consumer)
+
+
+def _name(main: TableStore, branch: TableStore) -> None:
+    """Let everybody know that a branch is main, and drop what was main. Raises NotFound if the table has gone meanwhile."""
+    named = name_main(main.file_io, main.paths, branch.paths)
+    if not branch.is_same_table():
+        if named:
+            # In the place of the table that was, where there may be another one by now.
+            unname_main(main.file_io, branch.paths)
+        branch.refuse_other_table()
+    if not named:
+        raise CommitConflict(
+            f"Main of {main.identifier.full_name} has been replaced with another branch since. Open the table again."
+        )
+    _drop_old(on_branch(branch, MAIN_BRANCH))
 
 
 def _drop_old(main: TableStore) -> None:
