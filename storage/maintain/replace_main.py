@@ -6,11 +6,14 @@ what main has and it lacks (what main did elsewhere, older snapshots, schemas, t
 the branch; the old main goes. Source: the branch document. Follows `docs/protocols.md`.
 """
 
+import posixpath
 from collections.abc import Sequence
+from contextlib import suppress
 
-from ..errors import CommitConflict, NotFound
+from ..errors import CommitConflict, CorruptData, MainReplaced, NotFound
 from ..identifier import MAIN_BRANCH, Identifier
 from ..metadata.main_branch import find_main, name_main, unname_main
+from ..metadata.schema import TableSchema
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
@@ -127,48 +130,83 @@ def _complete(
 
 
 def _name(main: TableStore, branch: TableStore) -> None:
-    """Let everybody know that a branch is main, and drop what was main. Raises NotFound if the table has gone meanwhile."""
+    """Let everybody know that a branch is main, and drop what was main. Raises CommitOutcomeUnknown if the table has been
+    dropped or renamed meanwhile.
+    """
     named = name_main(main.file_io, main.paths, branch.paths)
-    if not branch.is_same_table():
-        if named:
-            # In the place of the table that was, where there may be another one by now.
-            unname_main(main.file_io, branch.paths)
-        branch.refuse_other_table()
+    if named and not branch.is_same_table():
+        # In the place of the table that was, where there may be another one by now.
+        unname_main(main.file_io, branch.paths)
+    branch.refuse_moved("The name of a new main branch")
     if not named:
         raise CommitConflict(
             f"Main of {main.identifier.full_name} has been replaced with another branch since. Open the table again."
         )
-    _drop_old(on_branch(branch, MAIN_BRANCH))
+    try:
+        _drop_old(on_branch(branch, MAIN_BRANCH))
+    except (NotFound, CorruptData):
+        # What was main has gone along with the table.
+        if branch.is_same_table():
+            raise
 
 
 def _drop_old(main: TableStore) -> None:
     """Drop whatever was main before, with the files that nobody needs then."""
-    for old in _closed_for_good(main):
-        snapshots = list(old.snapshots.all())
-        candidates = last_needed(old, snapshots)
-        for tag in old.tags.all():
-            candidates |= last_needed(old, [tag.snapshot])
+    for old, schemas, closing in _closed_for_good(main):
+        try:
+            snapshots = list(old.snapshots.all())
+            candidates = last_needed(old, snapshots)
+            tags = old.tags.all()
+            for tag in tags:
+                candidates |= last_needed(old, [tag.snapshot])
+        except (NotFound, MainReplaced):
+            # Somebody else drops it.
+            if _is_there(old, closing):
+                raise
+            continue
+        if [one.identity for one in snapshots[-1:]] != [closing.identity]:
+            continue
         # Without its first schema it is no branch any more.
-        for schema_id in old.schemas.ids():
-            old.schemas.delete_if(old.schemas.get(schema_id))
-        for tag in old.tags.all():
+        for schema in schemas:
+            old.schemas.delete_if(schema)
+        for tag in tags:
             old.tags.delete_if(tag)
         for directory in (
             old.paths.consumer_directory, old.paths.changelog_directory, old.paths.trouble_directory,
             old.paths.committed_directory,
         ):  # fmt: skip
-            old.file_io.delete_directory(directory)
+            _delete_directory(old, directory, closing)
         for snapshot in snapshots[:-1]:
             old.snapshots.delete_if(snapshot)
-        for hint in ("EARLIEST", "LATEST"):
-            old.file_io.delete(f"{old.paths.snapshot_directory}/{hint}")
         # By the last of them a replacement that died is known, and writers who have the old main at hand are stopped.
-        old.snapshots.end(snapshots[-1], main.paths.branch)
+        old.snapshots.end(closing, main.paths.branch)
         delete_unneeded(main, candidates)
 
 
-def _closed_for_good(main: TableStore) -> list[TableStore]:
-    """What was main before main was replaced, and is not dropped yet."""
+def _is_there(old: TableStore, closing: Snapshot) -> bool:
+    """Whether what was main is still closed, and not dropped."""
+    with suppress(MainReplaced):
+        found = old.snapshots.find(closing.id)
+        return found is not None and found.identity == closing.identity
+    return False
+
+
+def _delete_directory(old: TableStore, directory: str, closing: Snapshot) -> None:
+    """Delete a directory of what was main: not of a table that may have come to that place meanwhile."""
+    file_io = old.file_io
+    if not file_io.moves_at_once:
+        file_io.delete_directory(directory)
+        return
+    path = old.paths.snapshot(closing.id)
+    text = file_io.read_text_or_none(path)
+    place = f"{old.paths.branch_directory}/.old-{old.clock.unique_name()}"
+    gone = f"{place}/{posixpath.basename(directory)}"
+    if text is not None and file_io.exists(directory) and file_io.move_directory_if(directory, gone, path, text.encode()):
+        file_io.delete_directory(place)
+
+
+def _closed_for_good(main: TableStore) -> list[tuple[TableStore, list[TableSchema], Snapshot]]:
+    """What was main before main was replaced, and is not dropped yet, with its schemas and the snapshot that closes it."""
     file_io, root = main.file_io, main.paths.root
     names = [name.removeprefix("branch-") for name in file_io.list_directories(main.paths.branch_directory)]
     found = []
@@ -179,9 +217,12 @@ def _closed_for_good(main: TableStore) -> list[TableStore]:
         identifier = Identifier(main.identifier.database, main.identifier.table, name)
         old = TableStore(file_io, root, identifier, main.schema, main.clock, paths)
         try:
+            # Before the snapshot: so they are those of the table that is closed, and not of one that came later.
+            schemas = [old.schemas.get(schema_id) for schema_id in old.schemas.ids()]
             latest = old.snapshots.latest()
-        except CommitConflict:
+        except (CommitConflict, CorruptData):
+            # It is dropped, or being dropped by somebody else.
             continue
-        if is_closed_for(latest, REPLACEMENT):
-            found.append(old)
+        if latest is not None and is_closed_for(latest, REPLACEMENT):
+            found.append((old, schemas, latest))
     return found

@@ -324,7 +324,13 @@ class SchemaFiles:
     def latest(self) -> TableSchema | None:
         """The schema with the highest id, or None if there is no table."""
         ids = self.ids()
-        return self.get(ids[-1]) if ids else None
+        try:
+            return self.get(ids[-1]) if ids else None
+        except CorruptData:
+            if self.ids() == ids:
+                raise
+            # The table was dropped, renamed or made anew while it was read.
+            return self.latest()
 
     def create(self, schema: TableSchema) -> bool:
         """Write a new schema version; False if another writer took its id."""

@@ -37,14 +37,17 @@ class TableStore:
         self.file_io = file_io
         self.identifier = identifier
         self.paths = paths or TablePaths(root, identifier.branch)
-        if paths is None:
-            main = find_main(file_io, root)
-            if identifier.branch in (MAIN_BRANCH, main.branch):
+        self.clock = clock or Clock()
+        while True:
+            main = paths or find_main(file_io, root)
+            if paths is None and identifier.branch in (MAIN_BRANCH, main.branch):
                 self.paths = main
                 self.identifier = replace(identifier, branch=MAIN_BRANCH)
-        self.clock = clock or Clock()
-        self.schemas = SchemaFiles(file_io, self.paths)
-        latest = schema or self.schemas.latest()
+            self.schemas = SchemaFiles(file_io, self.paths)
+            latest = schema or self.schemas.latest()
+            # Without a schema main may have been replaced in between.
+            if latest is not None or paths is not None or main == find_main(file_io, root):
+                break
         if latest is None:
             raise NotFound(f"Table {identifier} does not exist at {self.paths.metadata_root}.")
         self.schema = latest
