@@ -214,8 +214,10 @@ def _remove(branch: TableStore, closing: Snapshot, name: str) -> list[tuple[Tabl
         is_mine = False
         if branch.is_same_table():
             raise
+    if is_mine:
+        return [(main, candidates)]
     main.refuse_other_table()
-    return [(main, candidates)] if is_mine else []
+    return []
 
 
 def _take_away(branch: TableStore, name: str) -> bool:
