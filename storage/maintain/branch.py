@@ -203,7 +203,9 @@ def _remove(branch: TableStore, closing: Snapshot, name: str) -> list[tuple[Tabl
     first.
     """
     if not decide(branch, closing, "done"):
-        raise CommitConflict(f"Branch {name!r} of {branch.identifier.full_name} has been opened again. Nothing is done.")
+        raise CommitConflict(
+            f"Branch {name!r} of {branch.identifier.full_name} has been opened again. Nothing is done."
+        )
     main = on_branch(branch, MAIN_BRANCH)
     try:
         candidates = last_needed(branch, branch.snapshots.all())

@@ -161,7 +161,7 @@ def _drop_old(main: TableStore) -> None:
                 candidates |= last_needed(old, [tag.snapshot])
         except (NotFound, MainReplaced):
             # Somebody else drops it.
-            if _is_there(old, closing):
+            if _content(old, closing) is not None:
                 raise
             continue
         if [one.identity for one in snapshots[-1:]] != [closing.identity]:
@@ -183,12 +183,11 @@ def _drop_old(main: TableStore) -> None:
         delete_unneeded(main, candidates)
 
 
-def _is_there(old: TableStore, closing: Snapshot) -> bool:
-    """Whether what was main is still closed, and not dropped."""
+def _content(old: TableStore, closing: Snapshot) -> bytes | None:
+    """What the snapshot holds that closes what was main; None if somebody else has dropped that."""
     with suppress(MainReplaced):
-        found = old.snapshots.find(closing.id)
-        return found is not None and found.identity == closing.identity
-    return False
+        return old.snapshots.content_if(closing)
+    return None
 
 
 def _delete_directory(old: TableStore, directory: str, closing: Snapshot) -> None:
@@ -197,11 +196,10 @@ def _delete_directory(old: TableStore, directory: str, closing: Snapshot) -> Non
     if not file_io.moves_at_once:
         file_io.delete_directory(directory)
         return
-    path = old.paths.snapshot(closing.id)
-    text = file_io.read_text_or_none(path)
+    content, path = _content(old, closing), old.paths.snapshot(closing.id)
     place = f"{old.paths.branch_directory}/.old-{old.clock.unique_name()}"
     gone = f"{place}/{posixpath.basename(directory)}"
-    if text is not None and file_io.exists(directory) and file_io.move_directory_if(directory, gone, path, text.encode()):
+    if content is not None and file_io.exists(directory) and file_io.move_directory_if(directory, gone, path, content):
         file_io.delete_directory(place)
 
 

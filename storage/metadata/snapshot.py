@@ -285,19 +285,21 @@ class SnapshotFiles:
 
         Somebody else may have forgotten it meanwhile, or dropped the table and made another one.
         """
+        content = self.content_if(snapshot)
+        return content is not None and self._file_io.delete_if(self._paths.snapshot(snapshot.id), content)
+
+    def content_if(self, snapshot: Snapshot) -> bytes | None:
+        """What a snapshot's file holds, if its number still stands for it."""
         path = self._paths.snapshot(snapshot.id)
         text = self._file_io.read_text_or_none(path)
-        if text is None or Snapshot.from_json(text, path) != snapshot:
-            return False
-        return self._file_io.delete_if(path, text.encode())
+        return None if text is None or Snapshot.from_json(text, path) != snapshot else text.encode()
 
     def end(self, last: Snapshot, replaced_by: str) -> None:
         """Turn the last snapshot into the mark that nothing follows here: main is that branch now."""
-        path = self._paths.snapshot(last.id)
-        before = self._file_io.read_text_or_none(path)
+        content = self.content_if(last)
         text = json.dumps({"version": 3, "id": last.id, _REPLACED_BY: replaced_by})
-        if before is not None and Snapshot.from_json(before, path) == last:
-            self._file_io.replace_if(path, before.encode(), text.encode())
+        if content is not None:
+            self._file_io.replace_if(self._paths.snapshot(last.id), content, text.encode())
 
     def raise_hint(self, name: str, snapshot_id: int) -> None:
         """Write LATEST or EARLIEST unless it is higher; a failure is ignored, since a hint is no truth."""

@@ -70,6 +70,8 @@ BUGS = [
     Bug("A16: a commit id that is in the history lands again",
         _instead(commit.TableCommit, "find_committed", lambda self, latest=None: None), "write", "writes and expiry",
         Place(PLAIN, is_local=True)),
+    Bug("a tag of a main that is closed", _instead(tags, "beside_history", _without_hold), "replace main", "create tag",
+        Place(HALF, is_local=True)),
     Bug("a new consumer of snapshots that are expiring", _instead(Consumers, "reset", _record_blindly),
         "new consumer", "expire"),
 ]  # fmt: skip

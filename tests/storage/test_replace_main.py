@@ -8,7 +8,10 @@ import pyarrow as pa
 import pytest
 
 from storage import AddColumn, AlreadyExists, Catalog, CommitConflict, CommitId, InvalidRequest, NotFound, Table
-from storage.metadata.snapshot import SnapshotFiles
+from storage.maintain import replace_main as replacing
+from storage.metadata.snapshot import Snapshot, SnapshotFiles
+from storage.metadata.table_store import TableStore
+from storage.write.close import REPLACEMENT, close
 
 
 def batch(*ids: int, item: str = "main") -> pa.Table:
@@ -120,6 +123,80 @@ def test_main_is_replaced_again_and_the_branch_before_is_gone(forked: Table, cat
     catalog.drop_table(name)
     assert catalog.tables() == []
     assert catalog.create_table(name, pa.schema([("id", pa.int64())])).count() == 0
+
+
+def test_nothing_of_a_closed_main_changes_and_the_branch_gets_what_was_there_before(
+    forked: Table, catalog: Catalog
+) -> None:
+    name = str(forked.identifier)
+    forked.tags.create("late", snapshot_id=1)
+    forked.consumers.reset("reader", 2)
+    close(forked.store, forked.store.snapshots.latest(), f"{REPLACEMENT} fix")
+    for act in (
+        lambda: forked.write(batch(5)),
+        lambda: forked.rollback_to(1),
+        lambda: forked.tags.create("later", snapshot_id=1),
+        lambda: forked.tags.create("late", snapshot_id=2, replace=True),
+        lambda: forked.tags.rename("late", "later"),
+        lambda: forked.tags.delete("late"),
+        lambda: forked.consumers.reset("other", 2),
+        lambda: forked.consumers.delete("reader"),
+        lambda: forked.alter(AddColumn("more", pa.int64())),
+        lambda: catalog.rename_table(name, "other.name"),
+    ):
+        with pytest.raises(CommitConflict, match="closed to writers"):
+            act()
+    forked.branches.replace_main("fix")
+    table = catalog.table(name)
+    assert rows(table) == FIXED
+    assert table.schema.column_names == ["id", "item"]
+    assert [tag.name for tag in table.tags.list()] == ["late", "one", "two"]
+    assert [one.name for one in table.consumers.list()] == ["reader"]
+    assert table.check(deep=True) == []
+
+
+def test_a_main_that_was_closed_in_vain_is_opened_again_and_the_branch_is_as_before(
+    forked: Table, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = replacing.close
+
+    def late(store: TableStore, latest: Snapshot | None, reason: str) -> Snapshot | None:
+        # Both sides are altered, in different ways, once it was judged.
+        forked.on_branch("fix").alter(AddColumn("more", pa.int64()))
+        forked.alter(AddColumn("less", pa.int64()))
+        return original(store, latest, reason)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(replacing, "close", late)
+        with pytest.raises(CommitConflict, match="both were altered"):
+            forked.branches.replace_main("fix")
+    table = catalog.table(str(forked.identifier))
+    assert [tag.name for tag in table.on_branch("fix").tags.list()] == ["two"]
+    table.write(batch(8).append_column("less", pa.array([1])))
+    assert table.check(deep=True) == []
+
+
+def test_what_was_main_is_not_dropped_from_a_table_that_came_to_its_place(
+    forked: Table, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, schema = str(forked.identifier), pa.schema([("id", pa.int64())])
+    original, first = replacing.last_needed, iter([True])
+
+    def late(*arguments: Any) -> dict[str, int]:
+        needed = original(*arguments)
+        if next(first, False):
+            catalog.drop_table(name)
+            made = catalog.create_table(name, schema)
+            for number in range(4):
+                made.write(pa.table({"id": [number]}))
+            made.consumers.reset("own", 2)
+        return needed
+
+    monkeypatch.setattr(replacing, "last_needed", late)
+    forked.branches.replace_main("fix")
+    table = catalog.table(name)
+    assert rows(table) == [(0,), (1,), (2,), (3,)]
+    assert [one.name for one in table.consumers.list()] == ["own"]
 
 
 def test_an_empty_main_is_replaced_and_its_writers_stopped(catalog: Catalog) -> None:
