@@ -236,15 +236,11 @@ def _undone(publication: Publication) -> CommitConflict:
 
 def _commit_of(
     main: TableStore, publication: Publication, name: str, newest: Snapshot | None = None
-) -> tuple[bool, Snapshot | None]:
-    """Whether a publication is on a main, up to its newest snapshot; and the commit by which it is, unless that has expired."""
-    user, number = publication.user(name), int(publication.name)
-    for snapshot in _since(main, newest, publication.before[name] or 0):
-        if (snapshot.commit_user, snapshot.commit_identifier) == (user, number):
-            return True, snapshot
-    # Looked at last: it is remembered before it expires.
-    committed = main.committed.find(user)
-    return committed is not None and committed.holds(number), None
+) -> Snapshot | None:
+    """The commit by which a publication is on a main, up to its newest snapshot, if it is. It does not expire."""
+    own = (publication.user(name), int(publication.name))
+    history = _since(main, newest, publication.before[name] or 0)
+    return next((one for one in history if (one.commit_user, one.commit_identifier) == own), None)
 
 
 def undo(open_table: OpenTable, journal: Journal, publication: Publication, *, discard_main: bool = False) -> None:
@@ -269,13 +265,9 @@ def undo(open_table: OpenTable, journal: Journal, publication: Publication, *, d
 
 def _refuse_later(open_table: OpenTable, publication: Publication, name: str) -> None:
     table = _table_or_none(open_table, name)
-    if table is None:
+    own = None if table is None else _commit_of(_main(table), publication, name)
+    if table is None or own is None:
         return
-    is_on, own = _commit_of(_main(table), publication, name)
-    if not is_on:
-        return
-    if own is None:
-        raise _expired(publication, name)
     for snapshot in _main(table).snapshots.backwards():
         if snapshot.id <= own.id:
             return
@@ -286,36 +278,25 @@ def _refuse_later(open_table: OpenTable, publication: Publication, name: str) ->
             )
 
 
-def _expired(publication: Publication, name: str) -> CommitConflict:
-    return CommitConflict(
-        f"The publication of branch {publication.branch!r} cannot be undone on {name} alone: its commit has expired, and what "
-        "came after it cannot be told from it. Insist with discard-main, which takes that back as well, or finish it if "
-        "nobody has begun to undo it."
-    )
-
-
 def _take_back(table: Table, publication: Publication, name: str, *, discard_main: bool) -> None:
     """Take a main back to before a publication's commit. Whoever is about to make that commit finds its number taken."""
     main = _main(table)
     # First, so that no commit that was judged before the decision comes after the look.
     fence(main)
-    is_on, own = _commit_of(main, publication, name)
+    own = _commit_of(main, publication, name)
     commit_id = CommitId(f"undo/{publication.user(name)}", int(publication.name), exact=True)
-    if not is_on or table.new_commit(commit_id).find_committed() is not None:
+    if own is None or table.new_commit(commit_id).find_committed() is not None:
         return
-    if own is None and not discard_main:
-        raise _expired(publication, name)
-    if own is not None and all(one.id != own.id for one in effective_history(list(main.snapshots.all()))):
+    if all(snapshot.id != own.id for snapshot in effective_history(list(main.snapshots.all()))):
         # Somebody has rolled it back already.
         return
     tag = main.tags.find(publication.tag)
-    later = own is not None and any(one.changes_rows for one in _since(main, None, own.id))
-    if own is not None and later and not discard_main:
+    later = [one for one in _since(main, None, own.id) if one.changes_rows]
+    if later and not discard_main:
         # Somebody wrote after it was decided: that stays.
         revert(main, own, commit_id)
     elif tag is None:
-        properties = {} if own is None else reverting(own)
-        table.on_branch(MAIN_BRANCH).truncate(commit_id=commit_id, properties=properties)
+        table.on_branch(MAIN_BRANCH).truncate(commit_id=commit_id, properties=reverting(own))
     else:
         judged = None if discard_main else own
         rollback_to(main, tag.snapshot, kept_by=tag, judged=judged, commit_id=commit_id)
@@ -370,7 +351,7 @@ def _fixed(table: Table, name: str, publication: Publication | None) -> Table:
     if publication.replaces:
         is_on = not table.branches.has_other(publication.branch)
     else:
-        is_on = newest is not None and _commit_of(main, publication, name, newest)[0]
+        is_on = newest is not None and _commit_of(main, publication, name, newest) is not None
     if not is_on:
         return latest
     if tag is None:

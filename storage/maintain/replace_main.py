@@ -25,7 +25,7 @@ from .merge_branch import copy_schemas, copy_tags, put_on_top, refuse_other_sche
 from .references import delete_unneeded, last_needed
 from .verdict import Verdict, judge, refuse_diverged
 
-_TRIES = 20
+_TRIES = 100
 
 
 def replace_main(
@@ -59,15 +59,14 @@ def replace_main(
             if closing is None:
                 refuse_closed(main, latest)
                 close(main, latest, reason)
-                # Judged again: the branch may have moved, or be about to be deleted, and no schema is in the history.
+                # Judged again: the branch may have moved, or be about to be deleted, and schemas are not in the history.
                 continue
             _complete(main, branch, verdict, listeners, with_schemas=_takes_schemas(verdict, discard_main=discard_main))
-        except Moved:
-            continue
         except (CommitConflict, NotFound) as error:
             main.refuse_other_table()
-            if isinstance(error, NotFound) and branch.is_same_table() and tries_left:
-                # Snapshots have expired meanwhile.
+            # Somebody has written, or snapshots have expired.
+            has_moved = isinstance(error, Moved) or (isinstance(error, NotFound) and branch.is_same_table())
+            if has_moved and tries_left:
                 continue
             if closing is None:
                 raise
@@ -179,7 +178,8 @@ def _drop_old(main: TableStore) -> None:
         for snapshot in snapshots[:-1]:
             old.snapshots.delete_if(snapshot)
         # By the last of them a replacement that died is known, and writers who have the old main at hand are stopped.
-        old.snapshots.end(closing, main.paths.branch)
+        with suppress(MainReplaced):
+            old.snapshots.end(closing, main.paths.branch)
         delete_unneeded(main, candidates)
 
 

@@ -190,7 +190,7 @@ def test_a_writer_who_comes_in_between_is_not_lost(
 
 
 @pytest.mark.parametrize("way", ["finish", "undo"])
-def test_a_publication_whose_commit_has_expired_is_not_half_seen_or_half_undone(
+def test_the_commits_of_a_publication_that_is_open_do_not_expire(
     catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     from storage.branches import Branches
@@ -208,10 +208,11 @@ def test_a_publication_whose_commit_has_expired_is_not_half_seen_or_half_undone(
             catalog.branch_set("fix", NAMES).publish()
     one = catalog.table("a.one")
     one.write(rows(7, day="y"))
-    one.expire(retain_last=1)
+    # What main was before has expired, and is kept by the publication's tag alone.
+    assert one.expire(retain_last=1).snapshot_ids == (1, 2)
     assert [held(table) for table in catalog.consistent(NAMES).values()] == [OLD] * 3
     if way == "undo":
-        with pytest.raises(CommitConflict, match="its commit has expired"):
+        with pytest.raises(CommitConflict, match="has written snapshot"):
             catalog.recover(undo=True)
         catalog.recover(undo=True, discard_main=True)
         after = [OLD] * 3
@@ -223,6 +224,7 @@ def test_a_publication_whose_commit_has_expired_is_not_half_seen_or_half_undone(
     assert [held(table) for table in catalog.consistent(NAMES).values()] == after
     assert [held(catalog.table(name)) for name in NAMES] == after
     assert [catalog.table(name).check(deep=True) for name in NAMES] == [[]] * 3
+    assert 3 in one.expire(retain_last=1).snapshot_ids
 
 
 def test_a_publication_stays_undone_where_a_main_was_rolled_back_before_it_is_finished(
