@@ -9,7 +9,10 @@ PEERS_READY := .venv/peers/.ready
 # The certificates of the system are asked, as pip does: companies have proxies with certificates of their own.
 UV := $(BIN)/uv --quiet --system-certs
 
-.PHONY: help demo ui test test-long lint benchmark locks docs clean
+# A test starts where a core is free; more than four Spark sessions at once need too much memory.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+
+.PHONY: help demo ui test test-full test-long lint benchmark locks docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
@@ -21,10 +24,13 @@ ui: $(RUN_READY) ## Open the Dagster UI on 127.0.0.1:3000
 	@$(BIN)/snapline ui
 
 test: $(TEST_READY) $(PYPAIMON_READY) ## Set everything up and run all tests
-	@$(BIN)/python -m pytest
+	@$(PYTEST)
+
+test-full: $(TEST_READY) $(PYPAIMON_READY) ## Run all tests with more of what is random, and all interleavings, as before a change lands
+	@SNAPLINE_TEST_AMOUNT=full $(PYTEST)
 
 test-long: $(TEST_READY) $(PYPAIMON_READY) ## Run the random and the crash tests for hours (SNAPLINE_TEST_SEED=n for one seed)
-	@SNAPLINE_TEST_LONG=1 $(BIN)/python -m pytest tests/crash tests/model
+	@SNAPLINE_TEST_AMOUNT=long $(PYTEST) tests/crash tests/interleavings tests/model
 
 lint: $(TEST_READY) ## Check style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

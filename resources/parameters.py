@@ -8,6 +8,9 @@ import click
 
 from storage import InvalidRequest, parse_duration_ms
 
+# So long ago there was a day in the calendar.
+_LONGEST = timedelta(days=365_000)
+
 
 class OrderedGroup(click.Group):
     """Lists its commands in the order in which they are written down."""
@@ -22,7 +25,7 @@ class Duration(click.ParamType):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> timedelta:
-        return value if isinstance(value, timedelta) else timedelta(milliseconds=parse_duration_ms(value))
+        return value if isinstance(value, timedelta) else duration(value)
 
 
 class Timestamp(click.ParamType):
@@ -32,9 +35,20 @@ class Timestamp(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> datetime:
         try:
-            return value if isinstance(value, datetime) else datetime.fromisoformat(value)
-        except ValueError:
+            moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+            # The first and the last day of the calendar are none everywhere on Earth.
+            _ = moment.timestamp()
+            return moment
+        except (ValueError, OverflowError, OSError):
             self.fail(f"{value!r} is no date and time, such as 2024-05-01 12:30.", param, context)
+
+
+def duration(text: str) -> timedelta:
+    """The length of time that `1 d`, `12 h`, `30 min` say. Raises InvalidRequest."""
+    milliseconds = parse_duration_ms(text)
+    if milliseconds > _LONGEST / timedelta(milliseconds=1):
+        raise InvalidRequest(f"{text!r} is too long: {_LONGEST.days} d are the most.")
+    return timedelta(milliseconds=milliseconds)
 
 
 def partition_values(texts: Sequence[str]) -> dict[str, str]:

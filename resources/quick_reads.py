@@ -83,13 +83,19 @@ def run_query(session: Session, sql: str, open_table: Callable[[str], Table] | N
         connection.execute("SET python_enable_replacements = false")
         return connection.sql(sql).to_arrow_table()
     except duckdb.Error as error:
-        raise InvalidRequest(f"DuckDB cannot run the query: {error}") from None
+        raise InvalidRequest(f"DuckDB cannot run the query: {error}{_advice(error)}") from None
     except RecursionError:
         raise InvalidRequest(
             "The query is nested too deeply: a few hundred conditions in a row can be read. Write IN (…) instead of OR."
         ) from None
     finally:
         connection.close()
+
+
+def _advice(error: duckdb.Error) -> str:
+    if "bignum" not in str(error).lower():
+        return ""
+    return " A number of more than 38 digits is compared with no column: write it as a double, such as 1e40."
 
 
 def _add(

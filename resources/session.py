@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from lineage import (
     AncestryDifference,
@@ -28,7 +28,17 @@ from lineage import (
     trace,
     was_replaced,
 )
-from storage import Catalog, FileLock, InvalidRequest, NotFound, SnapshotRef, StorageError, Table
+from storage import (
+    Catalog,
+    FileLock,
+    Identifier,
+    InvalidRequest,
+    NotFound,
+    SnapshotRef,
+    StorageError,
+    Table,
+    whole_number,
+)
 
 from .catalogs import CatalogRegistry, open_catalog
 from .settings import Settings
@@ -37,6 +47,7 @@ if TYPE_CHECKING:
     from .sql import Result, Statements
 
 CATALOG_NAME = "snapline"
+_SIDES: tuple[Literal["sink", "source"], ...] = ("sink", "source")
 _log = logging.getLogger(__name__)
 
 
@@ -224,15 +235,30 @@ class Session:
 
     def ref(self, text: str) -> SnapshotRef:
         """The snapshot that `[catalog.]db.t`, `db.t@5` or `db.t@tag` names. Raises NotFound, listing what there is."""
-        name, _, version = text.partition("@")
-        catalog, _, rest = name.partition(".")
-        elsewhere = rest.partition("$")[0].count(".") == 1
-        table = self.catalog_of(catalog).table(rest) if elsewhere else self.catalog.table(name)
+        catalog, name, version = _named(text)
+        table = self.catalog_of(catalog).table(name)
         # A compaction has no lineage of its own: the rows are those of the change before it.
         ref = table.last_change(version or None)
         if ref is None:
             raise InvalidRequest(f"{name} has no snapshot yet. Write to it first.")
         return ref
+
+    def known_ref(self, text: str) -> SnapshotRef:
+        """As `ref`; also a snapshot that cannot be read any more, by its number, if lineage knows it."""
+        try:
+            return self.ref(text)
+        except NotFound:
+            catalog, name, version = _named(text)
+            number = whole_number(version)
+            if number is None or catalog not in self.catalog_names():
+                raise
+            one = Identifier.parse(name)
+            store = self.stores_to_ask(catalog)[catalog]
+            where = {"database": one.database, "table": one.table, "branch": one.branch, "snapshot_id": number}
+            for side in _SIDES:
+                for row in store.snapshots(side, **where):
+                    return row.ref(catalog)
+            raise
 
     def lineage(self, ref: SnapshotRef, direction: Direction, hops: int | None = None) -> LineageGraph:
         """What a snapshot was made from (up), or what it fed (down)."""
@@ -248,6 +274,13 @@ class Session:
 
     def fate(self, ref: SnapshotRef) -> str:
         """What has become of a snapshot: `expired`, `dropped`, `replaced`, or `taken back` by a rollback; else empty."""
+        if gone := self._why_gone(ref):
+            return gone
+        table = self.catalog_of(ref.catalog).table(ref.table_name)
+        return "taken back" if table.is_taken_back(ref.snapshot_id) else ""
+
+    def _why_gone(self, ref: SnapshotRef) -> str:
+        """Why a snapshot can no longer be read; empty if it can."""
         if was_replaced(ref):
             return "replaced"
         try:
@@ -255,20 +288,11 @@ class Session:
         except NotFound:
             return "dropped"
         if table.store.snapshots.find(ref.snapshot_id) is not None:
-            return "taken back" if table.is_taken_back(ref.snapshot_id) else ""
+            return ""
         if any(tag.snapshot.id == ref.snapshot_id for tag in table.tags.list()):
             return ""
         latest = table.store.snapshots.latest_id() or 0
         return "expired" if ref.snapshot_id <= latest else "taken back"
-
-    def _can_be_read(self, ref: SnapshotRef) -> bool:
-        """Whether a snapshot is still there, though a rollback has taken it back."""
-        if was_replaced(ref):
-            return False
-        try:
-            return self.catalog_of(ref.catalog).table(ref.table_name).store.snapshots.find(ref.snapshot_id) is not None
-        except NotFound:
-            return False
 
     def forget_lineage(self, older_than: timedelta) -> int:
         """Delete the lineage of snapshots that can no longer be read and were committed so long ago; returns the number of
@@ -276,7 +300,7 @@ class Session:
         """
         stores = self.stores_to_ask()
         before = (datetime.now(UTC) - older_than).replace(tzinfo=None)
-        return forget(stores, before, lambda ref: bool(self.fate(ref)) and not self._can_be_read(ref))
+        return forget(stores, before, lambda ref: bool(self._why_gone(ref)))
 
     def forget_job(self, job: str, *, tables: bool = False, snapshots: bool = False) -> int:
         """Delete what is known of the tables, or of the snapshots, of a job; returns the number of rows. Only a rebuild
@@ -359,6 +383,13 @@ class Session:
 
     def close(self) -> None:
         self._stores.close()
+
+
+def _named(text: str) -> tuple[str, str, str]:
+    """Catalog, table and version of `[catalog.]db.t[@version]`."""
+    name, _, version = text.partition("@")
+    catalog, _, rest = name.partition(".")
+    return (catalog, rest, version) if rest.partition("$")[0].count(".") == 1 else (CATALOG_NAME, name, version)
 
 
 def _warn(warnings: Mapping[str, str]) -> None:

@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
+from .arguments import checked
 from .errors import CommitConflict, RowsChanged, StorageError
 from .lsm.row_multiset import row_codes
 from .metadata.history import Mark, snapshots_after
@@ -34,6 +35,7 @@ MERGE = "MERGE"
 _T = TypeVar("_T")
 
 
+@checked
 @dataclass(frozen=True)
 class Basis:
     """The snapshot that a change of rows is computed from; None for a table without one."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from .arguments import checked
 from .errors import InvalidRequest, NotFound
 from .identifier import MAIN_BRANCH
 from .journal import Journal
@@ -20,6 +21,7 @@ from .write.commit import CommitId, CommitListener, Guard
 _REPEAT = "What was done before stays done. Mend the store, then repeat the call, which goes on from there."
 
 
+@checked
 class Branches:
     """The branches of a table: forks that share its data files."""
 
@@ -129,6 +131,7 @@ class Branches:
         unless `discard_main`. `guard` is asked with main's newest snapshot before main is closed.
         """
         self._store.refuse_other_table()
+        _refuse_main(name)
         return replace_main(self._store, name, discard_main=discard_main, guard=guard, listeners=self._listeners)
 
     @outcome(_REPEAT)
@@ -149,4 +152,10 @@ class Branches:
 
     def _sides(self, name: str) -> tuple[TableStore, TableStore]:
         self._store.refuse_other_table()
+        _refuse_main(name)
         return on_branch(self._store, MAIN_BRANCH), on_branch(self._store, name)
+
+
+def _refuse_main(name: str) -> None:
+    if name == MAIN_BRANCH:
+        raise InvalidRequest("Main is what takes a branch over: name another branch.")

@@ -13,7 +13,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from .branch_set import BranchSet, MadeFrom, clean_up, consistent_view, finish
+from .arguments import checked
+from .branch_set import (
+    BranchSet,
+    MadeFrom,
+    OpenPublication,
+    clean_up,
+    consistent_view,
+    finish,
+    foresee,
+    made_by,
+    open_publications,
+)
 from .branch_set import undo as undo_publication
 from .clock import Clock
 from .data_types import DataField
@@ -29,6 +40,7 @@ from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.former_names import FormerName, former_names, write_former_names
 from .metadata.main_branch import find_main
 from .metadata.schema import SchemaFiles, new_schema
+from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .notes import Notes
 from .paths import TablePaths
@@ -45,6 +57,7 @@ _DISCARDED = ".discarded"
 _RESERVED_DATABASES = ("sys", "paimon")
 
 
+@checked
 class Catalog:
     """All tables of a warehouse. Cheap to make."""
 
@@ -270,6 +283,25 @@ class Catalog:
         """The tables, fixed at their latest snapshots of which no publication is half to be seen."""
         return consistent_view(self.table, self._journal, tables)
 
+    def publications(self) -> list[OpenPublication]:
+        """The publications that have begun and not ended: somebody is at them, or a crash or a conflict left them open."""
+        return open_publications(self.table, self._journal)
+
+    def made_by(self, publication: Publication) -> dict[str, Snapshot | None]:
+        """For each table the snapshot by which its main has a publication; None if there is none."""
+        return made_by(self.table, publication)
+
+    def foresee_recovery(
+        self, *, discard_main: bool = False, undo: bool = False, branch: str | None = None
+    ) -> dict[int, dict[str, str]]:
+        """What `recover` would do: for each publication, by number, what would become of each table. Nothing is done."""
+        journal = self._journal
+        return {
+            int(one.name): foresee(self.table, journal, one, undo=undo, discard_main=discard_main)
+            for one in journal.all_open()
+            if branch in (None, one.branch)
+        }
+
     def recover(
         self,
         *,
@@ -303,8 +335,9 @@ class Catalog:
         identifier, target = _whole_table(name), _whole_table(new_name)
         if not self.exists(identifier.full_name):
             raise NotFound(self._missing(identifier))
+        taken = AlreadyExists(f"Table {target.full_name} exists. Drop it first, or choose another name.")
         if self.exists(target.full_name):
-            raise AlreadyExists(f"Table {target.full_name} exists. Drop it first, or choose another name.")
+            raise taken
         self.create_database(target.database)
         source = self._path(identifier)
         store = TableStore(self._file_io, source, replace(identifier, branch=MAIN_BRANCH), clock=self._clock)
@@ -315,8 +348,11 @@ class Catalog:
         names = [*former_names(self._file_io, source), FormerName(identifier.full_name, self._clock.now_ms())]
         write_former_names(self._file_io, source, names)
         self._clear(self._path(target))
-        if not self._file_io.move_directory_if(source, self._path(target), *store.witness):
-            raise NotFound(self._missing(identifier))
+        try:
+            if not self._file_io.move_directory_if(source, self._path(target), *store.witness):
+                raise NotFound(self._missing(identifier))
+        except AlreadyExists:
+            raise taken from None
         for listener in self._listeners:
             listener.notify_table_renamed(identifier, target)
         return self.table(target.full_name)

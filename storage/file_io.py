@@ -21,10 +21,12 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from .clock import Clock
-from .errors import CorruptData, NotFound, StorageError, StoreUnavailable, Unsupported
+from .errors import AlreadyExists, CorruptData, NotFound, StorageError, StoreUnavailable, Unsupported
 from .lock import CatalogLock
 from .store_errors import NO_HARD_LINKS, is_missing_bucket, store_call
 
+# With it, fsspec takes a file that is in no listing of its own for one that does not exist.
+_LISTINGS = "use_listings_cache"
 # File systems that create a file on condition that there is none, as one step.
 _CONDITIONAL_PUT = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
 
@@ -54,7 +56,11 @@ class FileIO:
         self.lock = lock
         self.protocol = urlsplit(url).scheme if "://" in url else "file"
         self.storage_options = storage_options or {}
-        self._fs = fsspec.filesystem(self.protocol, **self.storage_options)
+        if self.storage_options.get(_LISTINGS):
+            raise Unsupported(
+                f"Storage option {_LISTINGS!r} lets a process miss the files that others have written since. Leave it out."
+            )
+        self._fs = fsspec.filesystem(self.protocol, **{**self.storage_options, _LISTINGS: False})
         self._local = isinstance(self._fs, LocalFileSystem)
         self._clock = clock or Clock()
 
@@ -82,12 +88,18 @@ class FileIO:
                 raise
             raise NotFound(f"File {path} does not exist.") from None
 
-    def read_text_or_none(self, path: str) -> str | None:
-        """The whole file as text, or None if there is none. Raises CorruptData for what is no text."""
+    def read_bytes_or_none(self, path: str) -> bytes | None:
+        """The whole file, or None if there is none."""
         try:
-            return self.read_bytes(path).decode()
+            return self.read_bytes(path)
         except NotFound:
             return None
+
+    def read_text_or_none(self, path: str) -> str | None:
+        """The whole file as text, or None if there is none. Raises CorruptData for what is no text."""
+        content = self.read_bytes_or_none(path)
+        try:
+            return None if content is None else content.decode()
         except UnicodeDecodeError as error:
             raise CorruptData(f"File {path} is damaged: it is no text: {error}") from None
 
@@ -231,25 +243,39 @@ class FileIO:
         On local disks this is one step among all who do it so; on object stores a read and a delete.
         """
         with self._directory_locked(path):
-            if self._bytes_or_none(path) != expected:
+            if self.read_bytes_or_none(path) != expected:
                 return False
             self.delete(path)
             return True
 
     @store_call("replace")
-    def replace_if(self, path: str, expected: bytes, data: bytes) -> bool:
-        """Replace a file if it still holds some bytes; says whether it did. As atomic as `delete_if`."""
+    def replace_if(self, path: str, expected: bytes | None, data: bytes) -> bool:
+        """Replace a file if it still holds some bytes, or create it if there is to be none (None); says whether it did. As
+        atomic as `delete_if`.
+        """
+        if expected is None and self._local:
+            # A directory that is not there has no lock.
+            os.makedirs(posixpath.dirname(path), exist_ok=True)
         with self._directory_locked(path):
-            if self._bytes_or_none(path) != expected:
+            if expected is None:
+                return self.create_exclusively(path, data)
+            if self.read_bytes_or_none(path) != expected:
                 return False
             self.overwrite(path, data)
             return True
 
-    def _bytes_or_none(self, path: str) -> bytes | None:
-        try:
-            return self.read_bytes(path)
-        except NotFound:
-            return None
+    @store_call("rename")
+    def rename_if(self, path: str, target: str, expected: bytes) -> bool:
+        """Give a file another name in its directory if it still holds some bytes; says whether it did. Local disks only: one
+        step among all who create files there by `replace_if`. Raises AlreadyExists if the name is taken.
+        """
+        with self._directory_locked(path):
+            if self.read_bytes_or_none(path) != expected:
+                return False
+            if os.path.exists(target):
+                raise AlreadyExists(f"File {target} exists.")
+            os.rename(path, target)
+            return True
 
     @contextlib.contextmanager
     def _directory_locked(self, path: str) -> Iterator[None]:
@@ -364,12 +390,13 @@ class FileIO:
     @store_call("move the directory")
     def move_directory_if(self, path: str, target: str, witness: str, expected: bytes) -> bool:
         """Give a directory another name if a file in it still holds some bytes; says whether it did. As atomic as
-        `delete_if`.
+        `delete_if`. Raises AlreadyExists if there is one of that name with something in it.
         """
         with self._directory_locked(path):
-            if self._bytes_or_none(witness) != expected:
+            if self.read_bytes_or_none(witness) != expected:
                 return False
-            self._move_directory(path, target)
+            if not self.move_directory_if_absent(path, target):
+                raise AlreadyExists(f"Directory {target} exists.")
             return True
 
     @store_call("move the directory")

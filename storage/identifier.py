@@ -78,6 +78,11 @@ class SnapshotRef:
         return f"{self.table_name}@{self.snapshot_id}"
 
 
+def whole_number(text: str) -> int | None:
+    """The number that text of digits stands for; None for other text, and for more digits than any number has."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 100 else None
+
+
 def check_file_name(name: str, what: str) -> str:
     """Return `name` if it can be part of a file's name on every store; raise InvalidRequest otherwise."""
     if "\0" in name:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from .arguments import checked
 from .document import read_document
 from .file_io import FileIO
 from .identifier import check_name
@@ -11,6 +12,7 @@ from .identifier import check_name
 _SUFFIX = ".json"
 
 
+@checked
 class Notes:
     """Documents by name. Each is written at once: readers see the old one or the new one."""
 

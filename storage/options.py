@@ -25,6 +25,8 @@ for _power, _letter in enumerate("kmgt", start=1):
         _SIZE_UNITS[_spelling] = 1024**_power
 _DURATION_UNITS_MS = {"ms": 1, "s": 1000, "sec": 1000, "second": 1000, "min": 60_000, "m": 60_000, "minute": 60_000}
 _DURATION_UNITS_MS |= {"h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000}
+# Of a length of time in milliseconds that 64 bits hold.
+_MOST_DIGITS = 19
 _QUANTITY = re.compile(r"\s*(\d+)\s*([a-zA-Z]*)\s*")
 
 
@@ -44,7 +46,10 @@ def parse_duration_ms(text: str) -> int:
     unit = unit if unit in _DURATION_UNITS_MS else unit.removesuffix("s")
     if match is None or unit not in _DURATION_UNITS_MS:
         raise InvalidRequest(f"{text!r} is not a duration. Write a number and a unit, as in `1 h`.")
-    return int(match[1]) * _DURATION_UNITS_MS[unit]
+    duration_ms = int(match[1][:_MOST_DIGITS]) * _DURATION_UNITS_MS[unit]
+    if len(match[1]) > _MOST_DIGITS or duration_ms >= 2**63:
+        raise InvalidRequest(f"{text[:40]!r} is longer than any duration: at most 2^63 - 1 ms are.")
+    return duration_ms
 
 
 def parse_boolean(text: str) -> bool:

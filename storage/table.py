@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .arguments import checked
 from .basis import Basis, repeated
 from .branches import Branches
 from .consumers import Consumers
@@ -54,7 +55,7 @@ _EXPIRES_BY_ITSELF = {"snapshot.num-retained.min", "snapshot.num-retained.max", 
 _NOT_COMMITTED = "Nothing was committed. Mend the store, then repeat the call."
 _PARTLY_DONE = "What was done before stays done. Mend the store, then repeat the call."
 _NOTHING_CHANGED = "Nothing was changed."
-Data: TypeAlias = "Rows | pa.RecordBatchReader"
+Data: TypeAlias = Rows | pa.RecordBatchReader
 Where = str | Predicate | None
 _T = TypeVar("_T")
 
@@ -70,6 +71,7 @@ class CommitSummary:
     rows_deleted: int
 
 
+@checked
 class Table:
     """One branch of a table, optionally fixed at a version. Cheap to make; holds no open files."""
 
@@ -618,10 +620,13 @@ class Table:
 
     @outcome(_NOTHING_CHANGED)
     def why_kept(self, what: int | str) -> list[str]:
-        """Who needs a snapshot's files, or a file (by its path or name): snapshots and tags of all branches."""
+        """Who needs a snapshot's files, or a file (by its path or name): snapshots and tags of all branches.
+
+        The snapshot may have expired, if a tag has kept it.
+        """
         if isinstance(what, int):
-            snapshot = self._store.snapshots.get(what)
-            paths = files_of(self._store, snapshot)
+            store, snapshot = resolve_version(self._store, what)
+            paths = set() if snapshot is None else files_of(store, snapshot)
         else:
             paths = {path for path in needed_files(self._store) if path == what or path.endswith(f"/{what}")}
         return [str(holder) for holder in holders_of(self._store, paths)]

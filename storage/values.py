@@ -9,6 +9,7 @@ A value is held so that comparing and hashing it is plain Python:
 
 import datetime as dt
 import decimal
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .arguments import shown
 from .data_types import DataType
 from .errors import InvalidRequest
 
@@ -71,9 +73,9 @@ def from_literal(literal: Any, data_type: DataType) -> Any:
             to_arrow([value], data_type)
             return value
     except (ValueError, TypeError, ArithmeticError, pa.ArrowException) as error:
-        raise InvalidRequest(f"{_short(literal)} is not a value of type {data_type}: {error}") from None
+        raise InvalidRequest(f"{shown(literal)} is not a value of type {data_type}: {error}") from None
     raise OutOfRange(
-        f"{_short(literal)} is not a value of type {data_type}: those go from {limits[0]} to {limits[1]}.",
+        f"{shown(literal)} is not a value of type {data_type}: those go from {limits[0]} to {limits[1]}.",
         above=value > limits[1],
     )
 
@@ -97,11 +99,6 @@ def bounds_of(data_type: DataType) -> tuple[Any, Any] | None:
     return None
 
 
-def _short(literal: Any) -> str:
-    shown = repr(literal)
-    return shown if len(shown) <= 60 else f"{shown[:60]}…"
-
-
 def _from_literal(literal: Any, data_type: DataType) -> Any:
     if data_type.root == "BOOLEAN":
         if isinstance(literal, str) and literal.lower() in ("true", "false"):
@@ -118,9 +115,13 @@ def _from_literal(literal: Any, data_type: DataType) -> Any:
             raise ValueError("not a whole number")
         return int(number)
     if data_type.is_float:
-        return float(literal)
+        try:
+            return float(literal)
+        except OverflowError:
+            # As text says it that is too large for a double.
+            return math.inf if literal > 0 else -math.inf
     if data_type.root == "DECIMAL":
-        number = decimal.Decimal(str(literal))
+        number = decimal.Decimal(literal if isinstance(literal, int) else str(literal))
         if not number.is_finite():
             raise ValueError("not a number")
         return number

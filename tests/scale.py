@@ -1,54 +1,49 @@
-"""How much random tests try: a part in every run, a lot in `make test-long`, or one seed that failed before.
+"""How much random tests try: some in every run, more where changes land, a lot in `make test-long`, or one seed that failed.
 
 | variable | meaning |
 |---|---|
-| `SNAPLINE_TEST_LONG` | set by `make test-long`: many seeds, longer runs |
+| `SNAPLINE_TEST_AMOUNT` | `full`: what is tried before a change lands (`make test-full`); `long`: hours (`make test-long`) |
 | `SNAPLINE_TEST_SEED` | run this seed alone |
 """
 
-import multiprocessing
 import os
 import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-LONG = bool(os.environ.get("SNAPLINE_TEST_LONG"))
+_AMOUNT = os.environ.get("SNAPLINE_TEST_AMOUNT", "usual")
 _ONE = os.environ.get("SNAPLINE_TEST_SEED")
+if _AMOUNT not in ("usual", "full", "long"):
+    raise ValueError(f"SNAPLINE_TEST_AMOUNT is {_AMOUNT!r}; it is `full`, `long`, or not set")
+LONG = _AMOUNT == "long"
+FULL = _AMOUNT != "usual"
 
 
-def seeds(count: int, long_count: int) -> list[int]:
+def amount(usual: int, long: int, *, full: int | None = None) -> int:
+    """A number of steps or repetitions; `full` is the usual one if it is not given."""
+    return {"usual": usual, "full": full or usual, "long": long}[_AMOUNT]
+
+
+def seeds(usual: int, long: int, *, full: int | None = None) -> list[int]:
     """The seeds to try; a test's name shows which of them failed."""
-    return [int(_ONE)] if _ONE else list(range(long_count if LONG else count))
+    return [int(_ONE)] if _ONE else list(range(amount(usual, long, full=full)))
 
 
-def amount(usual: int, long: int) -> int:
-    """A number of steps or repetitions."""
-    return long if LONG else usual
+def blocks(chosen: Sequence[int], size: int) -> list[Sequence[int]]:
+    """The seeds in parts, each for a test of its own, so that all cores have something to do."""
+    return [chosen[at : at + size] for at in range(0, len(chosen), size)]
 
 
 def try_seeds(run: Callable[[int, Path], None], chosen: Sequence[int], directory: Path) -> None:
-    """Call `run` with each seed and a directory of its own, in as many processes as there are cores.
-
-    `run` belongs to a module. Fails with the seeds that failed, and what the first of them said.
-    """
-    places = [directory / str(seed) for seed in chosen]
-    for place in places:
+    """Call `run` with each seed and a directory of its own. Fails with the seeds that failed, and what the first of them said."""
+    failed = {}
+    for seed in chosen:
+        place = directory / str(seed)
         place.mkdir()
-    if len(chosen) == 1:
-        run(chosen[0], places[0])
-        return
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
-        said = list(pool.map(_attempt, [run] * len(chosen), chosen, places))
-    failed = {seed: text for seed, text in zip(chosen, said, strict=True) if text}
+        try:
+            run(seed, place)
+        except Exception:
+            failed[seed] = traceback.format_exc()
     assert not failed, (
         f"seeds {list(failed)} failed; SNAPLINE_TEST_SEED={next(iter(failed))}:\n{next(iter(failed.values()))}"
     )
-
-
-def _attempt(run: Callable[[int, Path], None], seed: int, directory: Path) -> str:
-    try:
-        run(seed, directory)
-    except Exception:
-        return traceback.format_exc()
-    return ""

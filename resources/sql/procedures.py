@@ -1,17 +1,18 @@
 """CALL sys.*: the actions on tables, tags, branches and lineage, by name. Arguments by position or by name."""
 
-import datetime as dt
 import difflib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from sqlglot import exp
 
-from storage import InvalidRequest, Table, parse_duration_ms
+from storage import InvalidRequest, Table, moment_of
 
-from ..rendering import rolled_back
+from ..parameters import duration
+from ..rendering import merged, published, replaced, rolled_back
 from ..session import Session
 from .result import Result, rows_result
 
@@ -97,10 +98,6 @@ def _plain(node: exp.Expr) -> Any:
     )
 
 
-def _duration(text: str) -> dt.timedelta:
-    return dt.timedelta(milliseconds=parse_duration_ms(text))
-
-
 def _names(value: str | list[str]) -> list[str]:
     return [one.strip() for one in value.split(",")] if isinstance(value, str) else value
 
@@ -113,7 +110,7 @@ def create_tag(
     context: Context, table: str, tag: str, snapshot_id: int | None = None, time_retained: str | None = None
 ) -> Result:
     """Give a snapshot a name."""
-    retained = _duration(time_retained) if time_retained else None
+    retained = duration(time_retained) if time_retained else None
     made = context.table(table).tags.create(tag, snapshot_id=snapshot_id, time_retained=retained)
     return Result(f"Tag {made.name} of {table} names snapshot {made.snapshot.id}.")
 
@@ -123,7 +120,7 @@ def replace_tag(
     context: Context, table: str, tag: str, snapshot_id: int | None = None, time_retained: str | None = None
 ) -> Result:
     """Make a name stand for another snapshot."""
-    retained = _duration(time_retained) if time_retained else None
+    retained = duration(time_retained) if time_retained else None
     made = context.table(table).tags.create(tag, snapshot_id=snapshot_id, time_retained=retained, replace=True)
     return Result(f"Tag {made.name} of {table} names snapshot {made.snapshot.id}.")
 
@@ -166,11 +163,7 @@ def rollback(context: Context, table: str, version: str | int) -> Result:
 @procedure
 def rollback_to_timestamp(context: Context, table: str, timestamp: int | str) -> Result:
     """Make the latest snapshot at or before a time (milliseconds, or text) the latest state again."""
-    moment = (
-        dt.datetime.fromtimestamp(timestamp / 1000)
-        if isinstance(timestamp, int)
-        else dt.datetime.fromisoformat(timestamp)
-    )
+    moment = moment_of(str(timestamp))
     return Result(rolled_back(table, moment, context.table(table).rollback_to(moment)))
 
 
@@ -209,21 +202,21 @@ def branch_verdict(context: Context, table: str, branch: str) -> Result:
 def merge_branch(context: Context, table: str, branch: str, discard_main: bool = False) -> Result:
     """Take a branch over into main; what main did elsewhere stays."""
     verdict = context.table(table).branches.merge(branch, discard_main=discard_main)
-    return Result(f"{table} has taken {len(verdict.new)} snapshots over from branch {branch} ({verdict.kind}).")
+    return Result(merged(table, branch, verdict))
 
 
 @procedure
 def fast_forward(context: Context, table: str, branch: str, discard_main: bool = False) -> Result:
     """Make main what a branch is."""
     verdict = context.table(table).branches.fast_forward(branch, discard_main=discard_main)
-    return Result(f"{table} has taken {len(verdict.new)} snapshots over from branch {branch}.")
+    return Result(merged(table, branch, verdict))
 
 
 @procedure
 def replace_main_branch(context: Context, table: str, branch: str, discard_main: bool = False) -> Result:
     """Make a branch the main of the table."""
     verdict = context.table(table).branches.replace_main(branch, discard_main=discard_main)
-    return Result(f"Branch {branch} is the main of {table} ({verdict.kind}).")
+    return Result(replaced(table, branch, verdict, context.table(table).snapshot()))
 
 
 @procedure
@@ -239,7 +232,7 @@ def publish_branches(context: Context, tables: str | list[str], branch: str, dis
     """Make the mains of several tables take a branch over, all or none."""
     names = [context.full_name(one) for one in _names(tables)]
     verdicts = context.session.catalog_of(context.catalog).branch_set(branch, names).publish(discard_main=discard_main)
-    return rows_result(["table", "verdict"], [(name, one.describe()) for name, one in verdicts.items()])
+    return rows_result(*published(verdicts), {"by snapshot": pa.int64()})
 
 
 @procedure
@@ -272,7 +265,7 @@ def expire_snapshots(
     context: Context, table: str, retain_last: int | None = None, older_than: str | None = None, dry_run: bool = False
 ) -> Result:
     """Let old snapshots go; without `retain_last` as the options `snapshot.*` say. `older_than` is an age, as '7 d'."""
-    age = _duration(older_than) if older_than else None
+    age = duration(older_than) if older_than else None
     removal = context.table(table).expire(retain_last=retain_last, older_than=age, dry_run=dry_run)
     return Result(
         f"{len(removal.snapshot_ids)} snapshots and {len(removal.files)} files {'would go' if dry_run else 'went'}."
@@ -289,7 +282,7 @@ def expire_partitions(context: Context, table: str, dry_run: bool = False) -> Re
 @procedure
 def remove_orphan_files(context: Context, table: str, older_than: str = "1 d", dry_run: bool = False) -> Result:
     """Delete files that nobody needs."""
-    orphans = context.table(table).remove_orphan_files(older_than=_duration(older_than), dry_run=dry_run)
+    orphans = context.table(table).remove_orphan_files(older_than=duration(older_than), dry_run=dry_run)
     return rows_result(["orphan_file"], [(one.path,) for one in orphans])
 
 

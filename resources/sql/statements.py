@@ -38,6 +38,7 @@ from .columns import column_sources
 from .definitions import Definitions
 from .engines import DuckDbEngine, Engine, SparkEngine
 from .names import Names, Place, Settings
+from .numbers import with_doubles
 from .place import at, parse_failure
 from .procedures import Context, call
 from .query import Query, described, prepare
@@ -353,7 +354,7 @@ def parse(text: str) -> list[exp.Expr]:
         raise parse_failure(error) from None
     except TokenError as error:
         raise InvalidRequest(f"SQL error: {str(error).splitlines()[0]}") from None
-    found = [one for one in trees if one is not None]
+    found = [with_doubles(one, text) for one in trees if one is not None]
     if not found:
         raise InvalidRequest("There is no statement in the text.")
     return found

@@ -26,10 +26,10 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from ..consumers import Consumption
 from ..errors import InvalidRequest
 from ..file_io import FileIO, split_url
 from ..identifier import SnapshotRef
-from ..metadata.consumer import Consumer
 from ..read.changes import ROW_KIND, ChangeSplit, latest_schema
 from ..read.split_read import ReadRequest
 from ..read.stream_scan import (
@@ -99,7 +99,8 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._table = table
         self._start = _start_up(options)
         self._with_kinds = _with_kinds(options)
-        self._consumer = options.get("consumer-id")
+        consumer = options.get("consumer-id")
+        self._consumption = Consumption(table.store, consumer) if consumer else None
         self._catalog = options.get("catalog", "")
         self._snapshots_at_once = _number(options, "snapshots-per-batch") or 1
         self._arrow_schema = to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
@@ -107,9 +108,8 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._until: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        store = self._table.store
-        known = store.consumers.find(self._consumer) if self._consumer else None
-        return self._offset(first_position(store, self._start) if known is None else known.next_snapshot_id - 1)
+        known = self._consumption.position() if self._consumption else None
+        return self._offset(first_position(self._table.store, self._start) if known is None else known)
 
     def _offset(self, position: int) -> dict[str, Any]:
         """A position, with the table that it is one of: by it a batch knows what it was made from."""
@@ -124,6 +124,9 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             until=self._until,
             first=self._start.snapshot_id,
         )
+        if position == start[_POSITION]:
+            # Nothing ever comes to where a table was.
+            self._table.store.refuse_other_table()
         # An empty table has nothing to begin with: its first snapshot is the first reading.
         return start if start[_POSITION] == NOTHING_READ and position == 0 else self._offset(position)
 
@@ -154,8 +157,8 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing is open."""
 
     def _record(self, position: int) -> None:
-        if self._consumer and position >= 0:
-            self._table.store.consumers.record(Consumer(self._consumer, position + 1))
+        if self._consumption and position >= 0:
+            self._consumption.record(position)
 
 
 class SnaplineStreamWriter(DataSourceStreamArrowWriter):

@@ -114,6 +114,10 @@ def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool =
             # Somebody else lets the same snapshots expire.
             if not tries_left or list(store.snapshots.all())[:1] == history[:1]:
                 raise
+        except FileNotFoundError:
+            # The directory has gone with the table.
+            store.refuse_other_table()
+            raise
     raise AssertionError("the last try raises")
 
 

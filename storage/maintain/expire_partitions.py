@@ -34,7 +34,7 @@ def expired_partitions(store: TableStore) -> list[dict[str, Any]]:
         raise InvalidRequest(
             f"Option 'partition.expiration-strategy' = {strategy!r}. Supported: values-time, update-time."
         )
-    limit = dt.datetime.fromtimestamp(store.clock.now_ms() / 1000) - dt.timedelta(milliseconds=age_ms)
+    now = dt.datetime.fromtimestamp(store.clock.now_ms() / 1000)
     partitions: dict[bytes, list[ManifestEntry]] = {}
     for entry in Scan(store, store.snapshots.latest()).entries:
         partitions.setdefault(entry.partition, []).append(entry)
@@ -42,7 +42,7 @@ def expired_partitions(store: TableStore) -> list[dict[str, Any]]:
     for partition, entries in partitions.items():
         values = store.partition_values(partition)
         time = _written(entries) if strategy == "update-time" else _told(store, values)
-        if time is not None and time < limit:
+        if time is not None and (now - time) / dt.timedelta(milliseconds=1) > age_ms:
             found.append((time, values))
     return [values for _, values in sorted(found, key=lambda one: (one[0], str(one[1])))]
 

@@ -2,8 +2,9 @@
 
 Jobs that write to the branch go on as if nothing had happened; readers of main see it at once. The steps, each of which
 leaves a valid table and can be repeated: main is closed, so that nothing changes any more but the branch; the branch gets
-what main has and it lacks (what main did elsewhere, older snapshots, schemas, tags, consumers); the file MAIN-BRANCH names
-the branch; the old main goes. Source: the branch document. Follows `docs/protocols.md`.
+what main has and it lacks (what main did elsewhere, older snapshots, schemas, tags); it is decided that main goes; the branch
+gets its consumers; the file MAIN-BRANCH names the branch; the old main goes. Source: the branch document. Follows
+`docs/protocols.md`.
 """
 
 import posixpath
@@ -49,11 +50,13 @@ def replace_main(
         _drop_old(main)
         return judge(main, main)
     reason = f"{REPLACEMENT} {name}"
+    verdict: Verdict | None = None
     for tries_left in reversed(range(_TRIES)):
         latest = main.snapshots.latest()
         closing = latest if latest is not None and closed_for(latest) == reason else None
         try:
-            verdict = _judged(main, branch, latest, discard_main=discard_main)
+            verdict = judge(main, branch)
+            _refuse(main, branch, latest, verdict, discard_main=discard_main)
             if guard is not None:
                 guard(latest)
             if closing is None:
@@ -73,16 +76,20 @@ def replace_main(
             if decide(main, closing, "opened"):
                 open_again(main, closing)
                 raise
+            # Somebody else has decided otherwise, and given the branch everything before.
+            if verdict is None:
+                raise
         if decide(main, closing, "done"):
-            _name(main, branch)
+            _name(main, branch, verdict)
             return verdict
         open_again(main, closing)
     raise CommitConflict(f"Writers of {main.identifier.full_name} come first each time. Stop them, then replace main.")
 
 
-def _judged(main: TableStore, branch: TableStore, latest: Snapshot | None, *, discard_main: bool) -> Verdict:
-    """The verdict. Raises Moved unless it is about the latest snapshot of main, CommitConflict if main must not be replaced."""
-    verdict = judge(main, branch)
+def _refuse(
+    main: TableStore, branch: TableStore, latest: Snapshot | None, verdict: Verdict, *, discard_main: bool
+) -> None:
+    """Raise Moved unless a verdict is about the latest snapshot of main, CommitConflict if main must not be replaced."""
     main.refuse_other_table()
     branch.refuse_other_table()
     guard_of(latest)(verdict.judged)
@@ -91,7 +98,6 @@ def _judged(main: TableStore, branch: TableStore, latest: Snapshot | None, *, di
         refuse_diverged(main, branch, verdict)
     if _takes_schemas(verdict, discard_main=discard_main):
         refuse_other_schemas(main, branch)
-    return verdict
 
 
 def _takes_schemas(verdict: Verdict, *, discard_main: bool) -> bool:
@@ -115,23 +121,38 @@ def _complete(
     if verdict.kind == "disjoint" and verdict.lost:
         put_on_top(branch, main, verdict, None, None, listeners, snapshots=verdict.lost)
     copy_tags(main, branch, up_to=(verdict.common or 0) if verdict.kind == "diverged" else None)
+    _restore_earlier(main, branch, verdict)
     earliest = branch.snapshots.earliest_id()
-    if verdict.common is not None and earliest is not None and earliest <= verdict.common + 1:
-        restore_earlier(main, branch)
     for changelog in main.changelogs.all():
         if verdict.common is not None and changelog.id < (earliest or 0):
             branch.changelogs.keep(changelog)
     branch.committed.take_over(main.committed)
-    known = {one.name for one in branch.consumers.all()}
+
+
+def _restore_earlier(main: TableStore, branch: TableStore, verdict: Verdict) -> None:
+    """Give a branch main's snapshots from before they parted, unless what the branch did next has expired there."""
+    earliest = branch.snapshots.earliest_id()
+    if verdict.common is not None and earliest is not None and earliest <= verdict.common + 1:
+        restore_earlier(main, branch)
+
+
+def _hand_over_consumers(main: TableStore, branch: TableStore, verdict: Verdict) -> None:
+    """Give a branch the consumers of main, but for names that it has, once main is closed: who changes one on main looks
+    afterwards whether main is closed, and says so.
+    """
     for consumer in main.consumers.all():
-        if consumer.name not in known:
-            branch.consumers.record(consumer)
+        branch.consumers.put(consumer, None, branch.clock.unique_name())
+    # What expired on the branch before they came there.
+    _restore_earlier(main, branch, verdict)
 
 
-def _name(main: TableStore, branch: TableStore) -> None:
+def _name(main: TableStore, branch: TableStore, verdict: Verdict) -> None:
     """Let everybody know that a branch is main, and drop what was main. Raises CommitOutcomeUnknown if the table has been
     dropped or renamed meanwhile.
     """
+    # Unless somebody else has named it, and handed them over before.
+    with suppress(MainReplaced):
+        _hand_over_consumers(main, branch, verdict)
     named = name_main(main.file_io, main.paths, branch.paths)
     if named and not branch.is_same_table():
         # In the place of the table that was, where there may be another one by now.
@@ -218,7 +239,7 @@ def _closed_for_good(main: TableStore) -> list[tuple[TableStore, list[TableSchem
             # Before the snapshot: so they are those of the table that is closed, and not of one that came later.
             schemas = [old.schemas.get(schema_id) for schema_id in old.schemas.ids()]
             latest = old.snapshots.latest()
-        except (CommitConflict, CorruptData):
+        except (CommitConflict, CorruptData, NotFound):
             # It is dropped, or being dropped by somebody else.
             continue
         if latest is not None and is_closed_for(latest, REPLACEMENT):

@@ -176,7 +176,7 @@ def expire_tags(store: TableStore, *, prefix: str = "") -> list[str]:
         snapshot_time = dt.datetime.fromtimestamp(tag.snapshot.time_ms / 1000)
         if snapshot_time <= now:
             created = max(created, snapshot_time)
-        is_over = created + dt.timedelta(seconds=retained) < now
+        is_over = (now - created).total_seconds() > retained
         if is_over and tag.name.startswith(prefix) and _delete(store, tag) is not None:
             gone.append(tag.name)
     return gone

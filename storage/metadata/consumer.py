@@ -13,6 +13,8 @@ from ..file_io import FileIO
 from ..identifier import check_file_name
 from ..paths import TablePaths
 
+# Who wrote the file last.
+_WRITER_KEY = "snapline.writer"
 _CONSUMER_FILE = re.compile(r"consumer-(.+)", re.DOTALL)
 
 
@@ -31,17 +33,22 @@ class ConsumerFiles:
         self._file_io = file_io
         self._paths = paths
 
+    def content(self, name: str) -> bytes | None:
+        """What the file of a consumer holds, by which it is told whether it has changed; None if there is none."""
+        return self._file_io.read_bytes_or_none(self._paths.consumer(check_file_name(name, "consumer")))
+
     def find(self, name: str) -> Consumer | None:
-        check_file_name(name, "consumer")
-        path = self._paths.consumer(name)
-        text = self._file_io.read_text_or_none(path)
-        if text is None:
+        return self.parsed(name, self.content(name))
+
+    def parsed(self, name: str, content: bytes | None) -> Consumer | None:
+        """The consumer that a content tells of. Raises CorruptData that names the file."""
+        if content is None:
             return None
+        path = self._paths.consumer(name)
         try:
-            number = integer(read_document(text, path).get("nextSnapshot"), path, "nextSnapshot")
+            return Consumer(name, integer(read_document(content, path).get("nextSnapshot"), path, "nextSnapshot"))
         except CorruptData as error:
             raise CorruptData(f"{error} Reset or delete the consumer.") from None
-        return Consumer(name, number)
 
     def all(self, not_before_ms: int | None = None) -> list[Consumer]:
         """Every consumer, by name; those that have not moved since a time are left out."""
@@ -61,8 +68,11 @@ class ConsumerFiles:
         listed = self._file_io.list_files(self._paths.consumer_directory)
         return {match[1]: file.modified_ms for file in listed if (match := _CONSUMER_FILE.fullmatch(file.name))}
 
-    def record(self, consumer: Consumer) -> None:
-        """Remember how far a consumer has come."""
+    def put(self, consumer: Consumer, before: bytes | None, writer: str) -> bytes | None:
+        """Remember how far a consumer has come, if its file still is what was read; returns what it holds then, or None.
+
+        `writer` is a name that nobody else uses: no two contents are the same.
+        """
         check_file_name(consumer.name, "consumer")
         number = consumer.next_snapshot_id
         if isinstance(number, bool) or not isinstance(number, int) or number >= 2**63:
@@ -72,11 +82,16 @@ class ConsumerFiles:
                 f"A consumer has a name without '/' and a next snapshot from 1 on, not {consumer.name!r} and "
                 f"{consumer.next_snapshot_id}."
             )
-        text = json.dumps(sealed({"nextSnapshot": consumer.next_snapshot_id}, f"consumer-{consumer.name}"))
-        self._file_io.overwrite(self._paths.consumer(consumer.name), text.encode())
+        value = {"nextSnapshot": consumer.next_snapshot_id, _WRITER_KEY: writer}
+        content = json.dumps(sealed(value, f"consumer-{consumer.name}")).encode()
+        return content if self.replace(consumer.name, before, content) else None
 
-    def delete(self, name: str) -> None:
-        self._file_io.delete(self._paths.consumer(name))
+    def replace(self, name: str, before: bytes | None, after: bytes | None) -> bool:
+        """Let the file of a consumer hold something else (None: there is none), if it is what was read; says whether it was."""
+        path = self._paths.consumer(name)
+        if after is not None:
+            return self._file_io.replace_if(path, before, after)
+        return before is not None and self._file_io.delete_if(path, before)
 
     def announce_expiry(self, next_snapshot_id: int) -> None:
         """Say that snapshots below a number may expire from now on, before looking which consumers there are."""

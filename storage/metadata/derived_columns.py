@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ..arguments import checked
 from ..errors import InvalidRequest
 
 _NAME = re.compile(r"schema\.(\d+)\.name")
 _WATERMARK = "schema.watermark.0"
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class ComputedColumn:
     """`name AS expression`, of a type in the format's words."""
@@ -22,6 +24,7 @@ class ComputedColumn:
     data_type: str
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Watermark:
     """`WATERMARK FOR column AS expression`."""

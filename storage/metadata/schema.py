@@ -19,12 +19,14 @@ from ..errors import CorruptData, InvalidRequest, NotFound, Unsupported
 from ..file_io import FileIO
 from ..options import TableOptions, check_table_options
 from ..paths import TablePaths
+from .unchanged import unchanged
 
 _VERSION = 3
 _FIRST_SYSTEM_FIELD_ID = 1073741823
 _RESERVED_NAMES = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID")
 KEY_PREFIX = "_KEY_"
 _SCHEMA_FILE = re.compile(r"schema-(\d+)")
+_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,12 +297,14 @@ class SchemaFiles:
         self._confirmed: dict[int, str] = {}
 
     def get(self, schema_id: int) -> TableSchema:
-        """The schema of that id. Raises CorruptData if it is missing or unreadable."""
+        """The schema of that id. Raises CorruptData if it is missing or unreadable, NotFound if the table has gone."""
         if schema_id not in self._read:
             path = self._paths.schema(schema_id)
             try:
                 self._read[schema_id] = TableSchema.from_json(self._file_io.read_bytes(path).decode(), path)
             except NotFound:
+                if not self.ids():
+                    raise NotFound(f"{path} has gone: the table was dropped, renamed or replaced meanwhile.") from None
                 raise CorruptData(f"Schema file {path} is missing, but files of the table name it.") from None
             except UnicodeDecodeError as error:
                 raise CorruptData(f"Schema file {path} is unreadable: {error}") from None
@@ -323,14 +327,17 @@ class SchemaFiles:
 
     def latest(self) -> TableSchema | None:
         """The schema with the highest id, or None if there is no table."""
-        ids = self.ids()
-        try:
-            return self.get(ids[-1]) if ids else None
-        except CorruptData:
-            if self.ids() == ids:
-                raise
-            # The table was dropped, renamed or made anew while it was read.
-            return self.latest()
+        for tries_left in reversed(range(_TRIES)):
+            ids = self.ids()
+            if not ids:
+                return None
+            try:
+                return self.get(ids[-1])
+            except (CorruptData, NotFound):
+                # What was dropped, renamed or deleted since it was listed is not damaged: it is no more.
+                if not tries_left or self._file_io.exists(self._paths.schema(ids[-1])):
+                    raise
+        raise AssertionError("the last try raises")
 
     def create(self, schema: TableSchema) -> bool:
         """Write a new schema version; False if another writer took its id."""
@@ -341,8 +348,6 @@ class SchemaFiles:
     def delete_if(self, schema: TableSchema) -> bool:
         """Forget a version, if its file still holds it; says whether it did."""
         path = self._paths.schema(schema.id)
-        text = self._file_io.read_text_or_none(path)
-        if text is None or TableSchema.from_json(text, path) != schema:
-            return False
+        content = unchanged(self._file_io, path, TableSchema.from_json, schema)
         self._read.pop(schema.id, None)
-        return self._file_io.delete_if(path, text.encode())
+        return content is not None and self._file_io.delete_if(path, content)

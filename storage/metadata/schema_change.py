@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..arguments import checked
 from ..data_types import STRING, DataField, DataType, nested_fields, parse_type, type_from_arrow
 from ..errors import AlreadyExists, InvalidRequest
 from ..options import check_table_options
@@ -37,6 +38,7 @@ class SchemaChange(ABC):
         """The schema with the change. Raises InvalidRequest that says why it cannot be."""
 
 
+@checked
 @dataclass(frozen=True)
 class AddColumn(SchemaChange):
     """A nullable column, null in the rows that are there. `type` is an Arrow type or SQL text."""
@@ -66,6 +68,7 @@ class AddColumn(SchemaChange):
         return replace(schema, fields=_inside(schema.fields, parent, add), highest_field_id=highest)
 
 
+@checked
 @dataclass(frozen=True)
 class DropColumn(SchemaChange):
     """The column disappears; its values stay in old files and do not come back with a new column of the same name."""
@@ -87,6 +90,7 @@ class DropColumn(SchemaChange):
         return replace(schema, fields=_inside(schema.fields, parent, drop))
 
 
+@checked
 @dataclass(frozen=True)
 class RenameColumn(SchemaChange):
     """Another name for the same column; options that name it follow."""
@@ -118,6 +122,7 @@ class RenameColumn(SchemaChange):
         )
 
 
+@checked
 @dataclass(frozen=True)
 class ChangeType(SchemaChange):
     """A wider type, which every value fits into. `type` is an Arrow type or SQL text."""
@@ -140,6 +145,7 @@ class ChangeType(SchemaChange):
         return _changed(schema, self.name, change)
 
 
+@checked
 @dataclass(frozen=True)
 class DropNotNull(SchemaChange):
     """The column may be null from now on."""
@@ -152,6 +158,7 @@ class DropNotNull(SchemaChange):
         return _changed(schema, self.name, lambda field: replace(field, type=replace(field.type, nullable=True)))
 
 
+@checked
 @dataclass(frozen=True)
 class SetComment(SchemaChange):
     """Another comment of a column, or of the table if `name` is None; None removes it."""
@@ -165,6 +172,7 @@ class SetComment(SchemaChange):
         return _changed(schema, self.name, lambda field: replace(field, description=self.comment))
 
 
+@checked
 @dataclass(frozen=True)
 class MoveColumn(SchemaChange):
     """Another place among the columns: first, or after another one."""
@@ -188,6 +196,7 @@ class MoveColumn(SchemaChange):
         return replace(schema, fields=_inside(schema.fields, parent, move))
 
 
+@checked
 @dataclass(frozen=True)
 class SetOptions(SchemaChange):
     """Set options of the table, and remove others."""

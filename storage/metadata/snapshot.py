@@ -19,6 +19,7 @@ from ..errors import CorruptData, MainReplaced, NotFound, StorageError
 from ..file_io import FileIO
 from ..paths import TablePaths
 from .time_order import last_at_or_before
+from .unchanged import unchanged
 
 APPEND, COMPACT, OVERWRITE, ANALYZE = "APPEND", "COMPACT", "OVERWRITE", "ANALYZE"
 # The identifier of commits that nobody will ask for again.
@@ -130,7 +131,8 @@ def _read(text: str, source: str) -> dict[str, Any]:
         # A tag may be a copy of the file, byte by byte.
         return document.read_document(text, source, source.rsplit("/", 1)[-1], f"snapshot-{number}")
     except CorruptData as error:
-        raise CorruptData(f"{source} is not a readable snapshot: {error}") from None
+        said = str(error).removeprefix(f"File {source} is damaged: ")
+        raise CorruptData(f"{source} is not a readable snapshot: {said}") from None
 
 
 _FIELDS = [one for one in fields(Snapshot) if "key" in one.metadata]
@@ -290,9 +292,7 @@ class SnapshotFiles:
 
     def content_if(self, snapshot: Snapshot) -> bytes | None:
         """What a snapshot's file holds, if its number still stands for it."""
-        path = self._paths.snapshot(snapshot.id)
-        text = self._file_io.read_text_or_none(path)
-        return None if text is None or Snapshot.from_json(text, path) != snapshot else text.encode()
+        return unchanged(self._file_io, self._paths.snapshot(snapshot.id), Snapshot.from_json, snapshot)
 
     def end(self, last: Snapshot, replaced_by: str) -> None:
         """Turn the last snapshot into the mark that nothing follows here: main is that branch now."""

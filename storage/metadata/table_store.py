@@ -38,15 +38,17 @@ class TableStore:
         self.identifier = identifier
         self.paths = paths or TablePaths(root, identifier.branch)
         self.clock = clock or Clock()
+        main: TablePaths | None = None
         while True:
-            main = paths or find_main(file_io, root)
-            if paths is None and identifier.branch in (MAIN_BRANCH, main.branch):
-                self.paths = main
-                self.identifier = replace(identifier, branch=MAIN_BRANCH)
+            if paths is None:
+                main = find_main(file_io, root)
+                if identifier.branch in (MAIN_BRANCH, main.branch):
+                    self.paths = main
+                    self.identifier = replace(identifier, branch=MAIN_BRANCH)
             self.schemas = SchemaFiles(file_io, self.paths)
             latest = schema or self.schemas.latest()
-            # Without a schema main may have been replaced in between.
-            if latest is not None or paths is not None or main == find_main(file_io, root):
+            # A main that is replaced once it has been looked up has no schemas any more.
+            if latest is not None or main is None or main == find_main(file_io, root):
                 break
         if latest is None:
             raise NotFound(f"Table {identifier} does not exist at {self.paths.metadata_root}.")

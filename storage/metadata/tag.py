@@ -3,14 +3,16 @@
 import datetime as dt
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import AlreadyExists, NotFound
+from ..errors import AlreadyExists, CorruptData, NotFound, StorageError
 from ..file_io import FileIO
 from ..identifier import RESERVED_TAGS, check_file_name, check_tag_name
 from ..paths import TablePaths
 from .snapshot import Snapshot
+from .unchanged import unchanged
 
 # In a tag that was copied from another branch, along with its snapshot: the name of that branch.
 TAG_BRANCH_KEY = "snapline.branch"
@@ -56,8 +58,11 @@ class TagFiles:
     def find(self, name: str) -> Tag | None:
         check_file_name(name, "tag")
         path = self._paths.tag(name)
-        text = self._file_io.read_text_or_none(path)
-        return None if text is None else Tag(name, Snapshot.from_json(text, path))
+        try:
+            text = self._file_io.read_text_or_none(path)
+            return None if text is None else Tag(name, Snapshot.from_json(text, path))
+        except CorruptData as error:
+            raise CorruptData(f"{str(error).rstrip('.')}. Delete the tag: `delete-tag --name {name}`.") from None
 
     def get(self, name: str) -> Tag:
         """The tag of that name. Raises NotFound that lists which there are."""
@@ -102,9 +107,11 @@ class TagFiles:
             named = named.with_others({**named.others, **_retention(retained_ms, now_ms)})
         data = named.to_json(f"tag-{name}").encode()
         path = self._paths.tag(name)
-        if replace:
-            self._file_io.overwrite(path, data)
-        elif not self._file_io.create_exclusively(path, data):
+        # By comparing, as all who change tags: none comes where another one is being renamed to.
+        is_there = self._file_io.replace_if(path, None, data)
+        while replace and not is_there:
+            is_there = self._file_io.replace_if(path, self._file_io.read_bytes_or_none(path), data)
+        if not is_there:
             existing = self.find(name)
             if existing is None or existing.snapshot.identity != snapshot.identity:
                 was = f" and names snapshot {existing.snapshot.id}" if existing else ""
@@ -112,12 +119,41 @@ class TagFiles:
         return Tag(name, named)
 
     def rename(self, name: str, new_name: str, token: str) -> Tag:
-        """Give a tag another name. `token` tells this call from others that do the same: one of them ends it.
+        """Give a tag another name: on local disks in one step; on object stores it has both names for a moment.
 
-        Raises NotFound, also if it is deleted, replaced or renamed meanwhile, or AlreadyExists if the name is taken.
+        Raises NotFound, also if it is deleted, replaced or renamed meanwhile, or AlreadyExists if the name is taken. `token`
+        tells this call, on object stores, from others that do the same: one of them ends it.
         """
         tag = self.get(name)
         check_tag_name(new_name)
+        taken = AlreadyExists(f"Tag {new_name!r} exists. Choose another name, or delete it first.")
+        if not self._file_io.moves_at_once:
+            renamed = self._rename_in_two_steps(tag, new_name, token, taken)
+        elif self.find(new_name) is not None:
+            raise taken
+        else:
+            renamed = self._rename_at_once(tag, new_name, taken)
+        if renamed is None:
+            raise NotFound(f"Tag {name!r} was deleted, replaced or renamed meanwhile. Nothing is done.")
+        return renamed
+
+    def _rename_at_once(self, tag: Tag, new_name: str, taken: AlreadyExists) -> Tag | None:
+        """None if the tag is another one by now."""
+        # With the checksum of the snapshot's own file, the content is right under any name.
+        content = tag.snapshot.to_json().encode()
+        path, target = self._paths.tag(tag.name), self._paths.tag(new_name)
+        try:
+            if not (self._put_if(tag, content) and self._file_io.rename_if(path, target, content)):
+                return None
+        except AlreadyExists:
+            raise taken from None
+        with suppress(OSError, StorageError):
+            # It is done by now; with the checksum of its own name, it would be noticed in another one's place.
+            self._file_io.replace_if(target, content, tag.snapshot.to_json(f"tag-{new_name}").encode())
+        return Tag(new_name, tag.snapshot)
+
+    def _rename_in_two_steps(self, tag: Tag, new_name: str, token: str, taken: AlreadyExists) -> Tag | None:
+        """None if the tag is another one by now. Who dies in between leaves both names, until it is done again."""
         mine = Tag(new_name, tag.snapshot.with_others({**tag.snapshot.others, _RENAMED_KEY: token}))
         content = mine.snapshot.to_json(f"tag-{new_name}").encode()
         is_new = self._file_io.create_exclusively(self._paths.tag(new_name), content)
@@ -126,21 +162,31 @@ class TagFiles:
             # Whoever began it before and died has left both names.
             is_begun = there is not None and _unmarked(there.snapshot) == _unmarked(tag.snapshot)
             if there is None or not is_begun or not self._put_if(there, content):
-                raise AlreadyExists(f"Tag {new_name!r} exists. Choose another name, or delete it first.")
-        if not self.delete_if(tag):
-            if is_new:
-                # Unless somebody else has gone on with it.
-                self.delete_if(mine)
-            raise NotFound(f"Tag {name!r} was deleted, replaced or renamed meanwhile. Nothing is done.")
-        return mine
+                raise taken
+        if self.delete_if(tag):
+            return mine
+        if is_new:
+            # Unless somebody else has gone on with it.
+            self.delete_if(mine)
+        return None
 
     def _put_if(self, tag: Tag, content: bytes) -> bool:
         """Write a tag's file anew, if it still holds what was read; says whether it did."""
         path = self._paths.tag(tag.name)
-        text = self._file_io.read_text_or_none(path)
-        if text is None or Snapshot.from_json(text, path) != tag.snapshot:
+        held = unchanged(self._file_io, path, Snapshot.from_json, tag.snapshot)
+        return held is not None and self._file_io.replace_if(path, held, content)
+
+    def delete_damaged(self, name: str) -> bool:
+        """Forget a name whose file cannot be read, whatever it stood for; says whether it was so."""
+        path = self._paths.tag(check_file_name(name, "tag"))
+        try:
+            content = self._file_io.read_bytes(path)
+            self.find(name)
+        except NotFound:
             return False
-        return self._file_io.replace_if(path, text.encode(), content)
+        except CorruptData:
+            return self._file_io.delete_if(path, content)
+        return False
 
     def replace_if(self, tag: Tag, snapshot: Snapshot) -> bool:
         """Give a name to another snapshot, if it still stands for what was read; says whether it does."""
@@ -149,10 +195,8 @@ class TagFiles:
     def delete_if(self, tag: Tag) -> bool:
         """Forget a name, if it still stands for what was read; says whether it did."""
         path = self._paths.tag(tag.name)
-        text = self._file_io.read_text_or_none(path)
-        if text is None or Snapshot.from_json(text, path) != tag.snapshot:
-            return False
-        return self._file_io.delete_if(path, text.encode())
+        content = unchanged(self._file_io, path, Snapshot.from_json, tag.snapshot)
+        return content is not None and self._file_io.delete_if(path, content)
 
 
 def _unmarked(snapshot: Snapshot) -> Snapshot:

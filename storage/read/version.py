@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ..errors import CorruptData, InvalidRequest, NotFound
-from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
+from ..identifier import MAIN_BRANCH, Identifier, check_branch_name, whole_number
 from ..metadata.main_branch import find_main
 from ..metadata.schema import TableSchema
 from ..metadata.snapshot import Snapshot
@@ -52,19 +52,21 @@ def version_of_options(options: Mapping[str, str]) -> Version:
 
 def _of_option(key: str, value: str) -> Version:
     if key in ("scan.snapshot-id", "scan.timestamp-millis", "scan.watermark"):
-        if not value.strip().isdigit():
+        number = whole_number(value.strip())
+        if number is None:
             raise InvalidRequest(f"Option {key!r} = {value!r} is not a whole number.")
         if key == "scan.timestamp-millis":
-            return dt.datetime.fromtimestamp(int(value) / 1000)
-        return int(value) if key == "scan.snapshot-id" else f"watermark-{value.strip()}"
+            return moment_of(value.strip())
+        return number if key == "scan.snapshot-id" else f"watermark-{number}"
     return moment_of(value) if key == "scan.timestamp" else value
 
 
 def moment_of(text: str) -> dt.datetime:
     """A point in time from text: ISO 8601, or milliseconds since 1970. Raises InvalidRequest."""
+    number = whole_number(text)
     try:
-        return dt.datetime.fromtimestamp(int(text) / 1000) if text.isdigit() else dt.datetime.fromisoformat(text)
-    except ValueError:
+        return dt.datetime.fromisoformat(text) if number is None else dt.datetime.fromtimestamp(number / 1000)
+    except (ValueError, OverflowError, OSError):
         raise InvalidRequest(f"{text!r} is no date and time, such as 2024-05-01 12:30.") from None
 
 
@@ -102,7 +104,8 @@ def _split_branch(store: TableStore, version: str) -> tuple[TableStore, int | st
     if dot and store.tags.find(version) is None and (branch == MAIN_BRANCH or _is_branch(branch)):
         store = on_branch(store, branch)
         version = rest
-    return store, int(version) if version.isdigit() else version
+    number = whole_number(version)
+    return store, version if number is None else number
 
 
 def _is_branch(name: str) -> bool:
@@ -188,7 +191,7 @@ def _at_watermark(store: TableStore, mark: int) -> Snapshot:
 
 def _at_time(store: TableStore, moment: dt.datetime) -> Snapshot:
     """Naive datetimes are local time."""
-    time_ms = int(moment.timestamp() * 1000)
+    time_ms = _milliseconds(moment)
     found = store.snapshots.at_or_before(time_ms)
     if found is not None:
         return found
@@ -202,6 +205,15 @@ def _at_time(store: TableStore, moment: dt.datetime) -> Snapshot:
         else f" The earliest, {earliest}, is from {_local(store.snapshots.get(earliest).time_ms)}."
     )
     raise NotFound(f"{store.identifier} has no snapshot or tag at or before {moment.isoformat()}.{since}")
+
+
+def _milliseconds(moment: dt.datetime) -> int:
+    """Milliseconds since 1970."""
+    try:
+        return int(moment.timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        # The first and the last days of the calendar, where adding the time zone would leave it.
+        return (moment.replace(tzinfo=None) - dt.datetime(1970, 1, 1)) // dt.timedelta(milliseconds=1)
 
 
 def _local(time_ms: int) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ..arguments import checked
 from ..errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest, NotFound, StorageError, StoreUnavailable
 from ..identifier import Identifier
 from ..metadata.change_tracking import untracked_property
@@ -49,6 +50,7 @@ class CommitListener(Protocol):
         """A table goes by another name from now on."""
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class CommitId:
     """Who commits, and the number of the commit. A repeated commit of the same id changes nothing.
@@ -75,6 +77,7 @@ class CommitId:
         return (snapshot.commit_user, snapshot.commit_identifier) == (self.user, self.identifier)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Overwrite:
     """Which live files a commit replaces. Rows outside of that may not be written by the same commit.
@@ -106,6 +109,7 @@ class _SettledOverwrite(Overwrite):
         return partition in self.partitions
 
 
+@checked
 class TableCommit:
     """Commits changes to one branch of a table."""
 

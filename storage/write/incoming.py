@@ -13,7 +13,7 @@ from ..errors import InvalidRequest
 from ..metadata.schema import TableSchema
 
 ROW_KINDS = ("+I", "-U", "+U", "-D")
-Rows: TypeAlias = "pa.Table | pa.RecordBatch"
+Rows: TypeAlias = pa.Table | pa.RecordBatch
 
 
 def shaped(rows: Rows, schema: TableSchema, row_kind_column: str | None = None) -> pa.Table:

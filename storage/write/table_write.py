@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..arguments import checked
 from ..errors import CommitConflict, InvalidRequest, NotFound
 from ..format.binary_row import buckets_of, encode, hash_rows
 from ..lsm.key_order import last_of_each, ranks, stable_order
@@ -115,6 +116,7 @@ class _Arrived:
     row_count: int
 
 
+@checked
 class TableWrite:
     """Collects the rows of one commit. Call `write` any number of times, then `prepare_commit` or `abort`."""
 

@@ -80,9 +80,13 @@ class FailingFileIO(FileIO):
         delete = super().delete_if
         return bool(self._call("delete", path, lambda: delete(path, expected)))
 
-    def replace_if(self, path: str, expected: bytes, data: bytes) -> bool:
+    def replace_if(self, path: str, expected: bytes | None, data: bytes) -> bool:
         replace = super().replace_if
         return bool(self._call("replace", path, lambda: replace(path, expected, data)))
+
+    def rename_if(self, path: str, target: str, expected: bytes) -> bool:
+        rename = super().rename_if
+        return bool(self._call("rename", path, lambda: rename(path, target, expected)))
 
     def move_directory(self, path: str, target: str) -> None:
         move = super().move_directory

@@ -246,6 +246,46 @@ def test_a_consumer_is_remembered_and_protects_what_it_has_not_read(
     assert rows(sink) == rows(source)
 
 
+def test_a_stream_stops_when_another_reader_has_its_consumer(
+    source: Table, sink: Table, stream: "Callable[..., DataFrame]", warehouse: str, tmp_path: Path
+) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    from storage.consumers import Consumption
+    from storage.engines.spark_stream import write_stream
+
+    source.write(batch((1, "a")))
+    query = write_stream(
+        stream(**{"consumer-id": "report"}), sink, warehouse, commit_user="job", checkpoint=str(tmp_path / "c"),
+        trigger={"processingTime": "0 seconds"},
+    )  # fmt: skip
+    query.processAllAvailable()
+    Consumption(source.store, "report").record(1)
+    source.write(batch((2, "b")))
+    with pytest.raises(StreamingQueryException, match="One reader at a time has a consumer"):
+        query.processAllAvailable()
+    assert rows(sink) == [(1, "a")]
+    assert source.consumers.get("report").next_snapshot_id == 2
+
+
+def test_a_stream_stops_when_its_table_has_gone(
+    catalog: Catalog, source: Table, sink: Table, stream: "Callable[..., DataFrame]", warehouse: str, tmp_path: Path
+) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    from storage.engines.spark_stream import write_stream
+
+    source.write(batch((1, "a")))
+    query = write_stream(
+        stream(), sink, warehouse, commit_user="job", checkpoint=str(tmp_path / "c"),
+        trigger={"processingTime": "0 seconds"},
+    )  # fmt: skip
+    query.processAllAvailable()
+    catalog.rename_table("a.source", "a.other")
+    with pytest.raises(StreamingQueryException, match="not the table any more"):
+        query.awaitTermination(60)
+
+
 def test_a_snapshot_that_has_expired_is_an_error_that_says_so(
     source: Table, sink: Table, stream: "Callable[..., DataFrame]", run: Callable[..., None]
 ) -> None:

@@ -14,7 +14,7 @@ PACKAGES = ["storage", "lineage", "resources", "platform_assets"]
 # Rooms and files of the store by floor, from the ground up. Rooms on one floor do not know each other.
 FLOORS = [
     {"errors", "clock"},
-    {"options", "identifier", "lock", "store_errors", "document"},
+    {"options", "identifier", "lock", "store_errors", "document", "arguments"},
     {"data_types"},
     {"values"},
     {"paths", "file_io"},

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage import Clock, NotFound
+from storage import AlreadyExists, Clock, NotFound
 from storage.file_io import FileIO
 
 START_MS = 1_700_000_000_000
@@ -246,7 +246,9 @@ class MemoryFileIO(FileIO):
             self._put(step, path, str(number).encode())
         return max(held, number)
 
-    def replace_if(self, path: str, expected: bytes, data: bytes) -> bool:
+    def replace_if(self, path: str, expected: bytes | None, data: bytes) -> bool:
+        if expected is None:
+            return self.create_exclusively(path, data)
         step = self._compare("compare and replace", path, expected)
         if step is not None:
             self._put(step if self._local else self.process.step("replace", path), path, data)
@@ -257,6 +259,18 @@ class MemoryFileIO(FileIO):
         if step is not None:
             self._remove(step if self._local else self.process.step("delete", path), path)
         return step is not None
+
+    def rename_if(self, path: str, target: str, expected: bytes) -> bool:
+        assert self._local
+        step = self._compare("compare and rename", path, expected)
+        if step is None:
+            return False
+        step.reads.add(target)
+        if target in self._files.contents:
+            raise AlreadyExists(f"File {target} exists.")
+        self._put(step, target, self._files.contents[path][0])
+        self._remove(step, path)
+        return True
 
     def _compare(self, name: str, path: str, expected: bytes) -> Step | None:
         """The step, if the file holds what is expected; on object stores another step follows it."""
@@ -302,8 +316,13 @@ class MemoryFileIO(FileIO):
 
     def move_directory_if(self, path: str, target: str, witness: str, expected: bytes) -> bool:
         step = self._compare("compare and move", witness, expected)
-        if step is not None:
-            self._move(step, path, target)
+        try:
+            if step is not None:
+                self._move(step, path, target)
+        except OSError as error:
+            if error.errno == errno.ENOTEMPTY:
+                raise AlreadyExists(f"Directory {target} exists.") from None
+            raise
         return step is not None
 
     def _move(self, step: Step, path: str, target: str) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from storage import AddColumn, Catalog, CommitId, SetOptions, Table
+from storage.consumers import Consumption
 from storage.engines.duckdb_merge import merge_rows
 from storage.engines.merge_clauses import MergeClause
-from storage.metadata.consumer import Consumer
 from storage.read.split_read import ReadRequest
-from storage.read.stream_scan import next_position, plan_step
+from storage.read.stream_scan import NOTHING_READ, StartUp, first_position, next_position, plan_step
 from tests.interleavings.memory_files import Killed, Process, Step
 
 ORDERS, STOCK, BILLS = "shop.orders", "shop.stock", "shop.bills"
@@ -21,6 +21,7 @@ OLD_DAY, DAY, NEXT_DAY = "2023-01-01", "2023-11-14", "2023-11-15"
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.int64()), ("w", pa.int64())])
 ALL = [ORDERS, STOCK]
 KEYED, PLAIN, EXPIRING, TOLD, HALF = "keyed", "plain", "expiring", "told", "half published"
+COMPACTED = "compacted"
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     KEYED: {"bucket": 1},
     PLAIN: {},
@@ -32,6 +33,7 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "changelog.num-retained.min": 3,
         "changelog.num-retained.max": 5,
     },
+    COMPACTED: {"bucket": 1},
 }
 SCENARIOS = tuple(_OPTIONS)
 Act = Callable[[Catalog], Any]
@@ -44,7 +46,8 @@ def rows(*ids: int, day: str = DAY, v: int = 1) -> pa.Table:
 def prepare(catalog: Catalog, scenario: str) -> None:
     """Two tables with a branch `fix`; the first has expired history, tags, a consumer, and partitions, one of them old.
 
-    HALF: a publication of the branch has come as far as the second table.
+    HALF: a publication of the branch has come as far as the second table. COMPACTED: the first has been compacted since the
+    branch was made, so that the branch's files cannot be put on top one by one.
     """
     key = {} if scenario == PLAIN else {"primary_key": ["day", "id"]}
     options = {**_OPTIONS[scenario], "partition.expiration-time": "30 d"}
@@ -64,6 +67,8 @@ def prepare(catalog: Catalog, scenario: str) -> None:
     orders.branches.create("old", tag="first")
     if scenario != EXPIRING:
         orders.consumers.reset("feed", 4)
+    if scenario == COMPACTED:
+        orders.compact()
     orders.expire(retain_last=3)
     if scenario == HALF:
         catalog.table(STOCK).store.file_io.process.before = _die_on_stock
@@ -83,7 +88,8 @@ class Operation:
     `may_remain`: where it fails, its effect may be there, or come by `recover`. `repeat`: what another process does after
     this one has died; by default the same. `only_second`: it is several calls, between which others may come.
     `once`: its commit has an id, so that it lands once, however often it is done. `goes_on`: the repetition ends what has
-    begun, which may have been seen before; where that had ended already, it does it again.
+    begun, which may have been seen before; where that had ended already, it does it again. `takes_away`: what others have
+    found before may be gone then, and they may be told so.
     """
 
     name: str
@@ -95,6 +101,7 @@ class Operation:
     only_second: bool = False
     once: bool = False
     goes_on: bool = False
+    takes_away: bool = False
 
     def again(self) -> "Operation":
         """What another process does after this one has died."""
@@ -131,13 +138,18 @@ def _drop_and_create(catalog: Catalog) -> None:
 
 
 def _follow(table: Table) -> list[tuple[Any, ...]]:
-    """One step of a stream that remembers its place: what it read."""
-    consumer = table.store.consumers.find("feed")
-    position = (consumer.next_snapshot_id if consumer else 1) - 1
+    """One step of a stream that remembers its place, as Spark makes it: what it read."""
+    consumption = Consumption(table.store, "feed")
+    known = consumption.position()
+    position = first_position(table.store, StartUp()) if known is None else known
     end = next_position(table.store, position, snapshots_at_once=None)
+    if end == position:
+        table.store.refuse_other_table()
+        return []
+    consumption.record(position if position != NOTHING_READ else end - 1)
     request = ReadRequest(table.store, tuple(SCHEMA.names), None)
     batches = [batch for split in plan_step(request, position, end) for batch in split.read()]
-    table.store.consumers.record(Consumer("feed", end + 1))
+    consumption.record(end)
     if not batches:
         return []
     return ordered(pa.Table.from_batches(batches).drop_columns(["snapshot_id"]))
@@ -193,12 +205,14 @@ OPERATIONS = {
     for one in [
         Operation("write", orders(lambda table: table.write(rows(7, v=7), commit_id=CommitId("job", 1, exact=True))),
                   scenarios=SCENARIOS, once=True),
-        Operation("write elsewhere", orders(lambda table: table.write(rows(1, day=NEXT_DAY))), scenarios=(KEYED, HALF)),
+        Operation("write elsewhere", orders(lambda table: table.write(rows(1, day=NEXT_DAY))),
+                  scenarios=(KEYED, HALF, COMPACTED)),
         Operation("write without id", orders(lambda table: table.write(rows(2, v=17))),
                   scenarios=(KEYED, EXPIRING, TOLD)),
         Operation("several writes", _several_writes, only_second=True),
-        Operation("writes and expiry", _writes_and_expiry, only_second=True, scenarios=SCENARIOS),
-        Operation("write to fix", lambda catalog: catalog.table(f"{ORDERS}$branch_fix").write(rows(2, v=70))),
+        Operation("writes and expiry", _writes_and_expiry, only_second=True, takes_away=True, scenarios=SCENARIOS),
+        Operation("write to fix", lambda catalog: catalog.table(f"{ORDERS}$branch_fix").write(rows(2, v=70)),
+                  scenarios=(KEYED, COMPACTED)),
         Operation("stream write", orders(lambda table: table.write(rows(3, v=33), commit_id=CommitId("stream", 7))),
                   once=True, scenarios=(KEYED, PLAIN, TOLD)),
         Operation("overwrite", orders(lambda table: table.overwrite(rows(10, v=10), partition={"day": DAY})),
@@ -219,16 +233,17 @@ OPERATIONS = {
         Operation("create branch", orders(lambda table: table.branches.create("mine", snapshot_id=2))),
         Operation("branch from tag", orders(lambda table: table.branches.create("mine", tag="first"))),
         Operation("delete branch", orders(lambda table: table.branches.delete("fix")), scenarios=(KEYED, HALF)),
-        Operation("merge", orders(lambda table: table.branches.merge("fix")), scenarios=(*ROWS, HALF)),
-        Operation("fast forward", orders(lambda table: table.branches.fast_forward("fix"))),
-        Operation("replace main", orders(lambda table: table.branches.replace_main("fix")), scenarios=(KEYED, HALF)),
+        Operation("merge", orders(lambda table: table.branches.merge("fix")), scenarios=(*ROWS, HALF, COMPACTED)),
+        Operation("fast forward", orders(lambda table: table.branches.fast_forward("fix")), scenarios=(KEYED, COMPACTED)),
+        Operation("replace main", orders(lambda table: table.branches.replace_main("fix")), takes_away=True,
+                  scenarios=(KEYED, HALF)),
         Operation("publish", _publish, may_remain=True, repeat=_recover_and_publish, goes_on=True, scenarios=(KEYED, HALF)),
         Operation("recover", lambda catalog: catalog.recover() and None, may_remain=True, scenarios=(KEYED, HALF)),
         Operation("undo", _undo, may_remain=True, scenarios=(KEYED, HALF)),
         Operation("insist", lambda catalog: catalog.recover(discard_main=True) and None, may_remain=True, scenarios=(HALF,)),
         Operation("delete branch set", lambda catalog: catalog.branch_set("fix", ALL).delete(), may_remain=True,
                   repeat=_delete_by_new_name, scenarios=(KEYED, HALF)),
-        Operation("rollback", orders(lambda table: table.rollback_to(2)), scenarios=(KEYED, PLAIN, TOLD, HALF)),
+        Operation("rollback", orders(lambda table: table.rollback_to(2)), scenarios=(KEYED, PLAIN, TOLD, HALF, COMPACTED)),
         Operation("rollback to tag", orders(lambda table: table.rollback_to("first"))),
         Operation("expire", orders(lambda table: table.expire(retain_last=1)), scenarios=SCENARIOS),
         Operation("expire tags", orders(lambda table: table.tags.expire())),
@@ -236,7 +251,7 @@ OPERATIONS = {
         Operation("clean", orders(lambda table: table.remove_orphan_files()), scenarios=ROWS),
         Operation("wait and clean", _wait_and_clean, scenarios=ROWS),
         Operation("drop table", lambda catalog: catalog.drop_table(ORDERS), scenarios=(KEYED, HALF)),
-        Operation("drop and create", _drop_and_create, only_second=True, scenarios=(KEYED, HALF)),
+        Operation("drop and create", _drop_and_create, only_second=True, takes_away=True, scenarios=(KEYED, HALF)),
         Operation("rename table", _rename, scenarios=(KEYED, HALF)),
         Operation("create table", lambda catalog: catalog.create_table(BILLS, SCHEMA) and None),
         Operation("stream read", orders(_follow), sees=True, scenarios=(KEYED, PLAIN, TOLD)),
@@ -246,7 +261,7 @@ OPERATIONS = {
         Operation("read tag", orders(lambda table: held(table, "second")), sees=True),
         Operation("read fix", lambda catalog: held(catalog.table(f"{ORDERS}$branch_fix")), sees=True),
         Operation("consistent view", _view, sees=True, scenarios=(KEYED, HALF)),
-        Operation("check", orders(lambda table: table.check())),
+        Operation("check", orders(lambda table: [str(one) for one in table.check()]), sees=True),
     ]
 }  # fmt: skip
 MINUTE = dt.timedelta(minutes=1)

@@ -5,6 +5,7 @@ may as well come before it: the schedules with the second on either side of that
 That reduction loses nothing, for the files that each step reads and writes are known, those of lists among them.
 """
 
+import re
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
@@ -18,7 +19,7 @@ from storage.maintain import compaction
 from storage.metadata import manifest
 from storage.read import scan
 from storage.write import table_write
-from tests.interleavings.checks import Question, Seen, questions, rewritten_history, settle
+from tests.interleavings.checks import Question, Seen, questions, rewritten_history, settle, unseen
 from tests.interleavings.memory_files import Files, Killed, MemoryFileIO, Process, ProcessClock, Step, meet
 from tests.interleavings.operations import OPERATIONS, PLAIN, Operation, prepare
 from tests.scale import LONG
@@ -27,6 +28,15 @@ WAREHOUSE = "/warehouse"
 DONE, FAILED = "done", "failed"
 _FINALS_KEPT, _ANSWERS_KEPT = 20_000, 30
 _DEATHS = 3
+# Files that tables and branches are seen by; holds, lists and data files are told from others by nobody, or left to cleaning.
+_MADE_FOR_GOOD = re.compile(r"/(snapshot/snapshot|schema/schema|tag/tag(?!-snapline-hold)|consumer/consumer)-|/ORIGIN$")
+# What tells a caller to look again, or that others came first, may be answered whenever others are there.
+_OVERTAKEN = ("CommitConflict", "CommitOutcomeUnknown", "RowsChanged", "Moved", "MainReplaced")
+_NOTHING_DONE = "Nothing is done"
+_MOST_BEFORE = 3
+# What a process that dies leaves in a table of the same name that came meanwhile, and consumers that nobody was told of: see
+# `docs/interleavings.md`.
+_OPEN_DEATHS = {"drop and create", "new consumer"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +52,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """`second` runs when `first` has made `point` steps; then `first` goes on, or it has died and is repeated."""
+    """`second` runs when `first` has made `point` steps; then `first` goes on. Or it dies, when it has made `dies` steps, and
+    is repeated: at `point`, before the second runs, or later.
+    """
 
     place: Place
     first: str
     point: int
     second: str
-    dies: bool = False
+    dies: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +81,9 @@ class Violation:
 
     def __str__(self) -> str:
         one = self.schedule
-        return (
-            f"[{one.place}] {one.first!r} stopped before step {one.point} ({self.step}), then {one.second!r}"
-            f"{', the first dies and is repeated' if one.dies else ''}: {self.what}"
-        )
+        dies = "" if one.dies is None else f", the first dies after {one.dies} steps and is repeated"
+        stopped = f"{one.first!r} stopped before step {one.point} ({self.step})"
+        return f"[{one.place}] {stopped}, then {one.second!r}{dies}: {self.what}"
 
 
 class _OneThread:
@@ -90,10 +101,10 @@ class _OneThread:
     map = staticmethod(map)
 
 
-def use_one_thread() -> None:
-    """Let this Python process start no threads for tables any more."""
+def use_one_thread(setattr: Callable[[object, str, Any], None]) -> None:
+    """Let this Python process start no threads for tables, for as long as `setattr` lasts."""
     for module in (compaction, scan, table_write):
-        module.ThreadPoolExecutor = _OneThread  # type: ignore[misc, assignment]
+        setattr(module, "ThreadPoolExecutor", _OneThread)
 
 
 def open_catalog(process: Process) -> Catalog:
@@ -113,7 +124,6 @@ def perform(operation: Operation, process: Process) -> Answer:
 @cache
 def start(place: Place) -> Files:
     """The files that every schedule begins with."""
-    use_one_thread()
     files = Files()
     prepare(open_catalog(Process("setup", files, place.is_local)), place.scenario)
     manifest.forget()
@@ -158,7 +168,7 @@ def _judged(place: Place, files: Files) -> tuple[Seen, list[str]]:
 def _judge(place: Place, files: Files) -> tuple[Seen, list[str]]:
     catalog = open_catalog(Process("operator", files, place.is_local))
     seen: Seen = {}
-    wrong: list[str] = []
+    wrong = list(_remembered(place, ("unseen",), unseen, files, files.states()))
     try:
         settle(catalog)
         asked = list(questions(catalog, told=place.scenario != PLAIN))
@@ -202,9 +212,10 @@ def _remembered(
 
 @dataclass
 class Run:
-    """A schedule that was run: the steps of the second operation, and what is wrong."""
+    """A schedule that was run: the steps of both operations, and what is wrong."""
 
-    steps: list[Step]
+    first: list[Step]
+    second: list[Step]
     wrong: list[str]
 
 
@@ -219,27 +230,27 @@ def run(schedule: Schedule) -> Run:
     answers: dict[str, Answer] = {}
 
     def stop(process: Process, step: Step) -> None:
-        if len(process.steps) < schedule.point:
-            return
-        if schedule.dies:
-            raise Killed
-        if "second" not in answers:
+        made = len(process.steps)
+        if made >= schedule.point and "second" not in answers and schedule.dies != schedule.point:
             answers["second"] = perform(second, other)
+        if schedule.dies is not None and made >= schedule.dies:
+            raise Killed
 
     process.before = stop
-    groups = [[first.name], [second.name], [f"again {first.name}"]] if schedule.dies else [[first.name, second.name]]
+    groups = [[first.name], [second.name]] if schedule.dies == schedule.point else [[first.name, second.name]]
+    groups += [] if schedule.dies is None else [[f"again {first.name}"]]
     try:
         with suppress(Killed):
             answers["first"] = perform(first, process)
         if "second" not in answers:
             answers["second"] = perform(second, other)
         ended = [answers.get("first"), answers["second"]]
-        if schedule.dies:
+        if schedule.dies is not None:
             ended.append(perform(first.again(), Process("again", files, place.is_local)))
     except Exception as error:
         # Only errors of the store may come out of it.
-        return Run(other.steps, [f"{type(error).__name__}: {error}"])
-    return Run(other.steps, judged(place, files, groups, ended))
+        return Run(process.steps, other.steps, [f"{type(error).__name__}: {error}"])
+    return Run(process.steps, other.steps, judged(place, files, groups, ended))
 
 
 def judged(place: Place, files: Files, groups: Sequence[Sequence[str]], answers: Sequence[Answer | None]) -> list[str]:
@@ -248,6 +259,7 @@ def judged(place: Place, files: Files, groups: Sequence[Sequence[str]], answers:
     """
     seen, found = _judged(place, files)
     wrong = [*rewritten_history(files, hints_rise=place.is_local), *found]
+    wrong += _unfounded(place, [name for group in groups for name in group], answers)
     if not wrong and not explained(place, groups, answers, seen):
         names = [name for group in groups for name in group]
         shown = [(name, one and (one.kind, one.said)) for name, one in zip(names, answers, strict=True)]
@@ -276,6 +288,24 @@ def explained(place: Place, groups: Sequence[Sequence[str]], answers: Sequence[A
         ):
             return True
     return False
+
+
+def _unfounded(place: Place, names: Sequence[str], answers: Sequence[Answer | None]) -> Iterator[str]:
+    """Errors that blame the call or the table, and that an operation does not give after any order of a few of the others."""
+    for number, answer in enumerate(answers):
+        if answer is None or answer.kind != FAILED or _NOTHING_DONE in answer.said:
+            continue
+        kind = answer.said.partition(":")[0]
+        others = [*names[:number], *names[number + 1 :]]
+        if kind in _OVERTAKEN or (kind == "NotFound" and any(_operation(name).takes_away for name in others)):
+            continue
+        told = (
+            serial(place, (*before, names[number]))[0][-1]
+            for count in range(min(len(others), _MOST_BEFORE) + 1)
+            for before in permutations(others, count)
+        )
+        if not any(one.kind == FAILED and one.said.startswith(f"{kind}:") for one in told):
+            yield f"{names[number]!r} fails as in no order: {answer.said}"
 
 
 def _must_be_in(answer: Answer | None) -> bool:
@@ -333,9 +363,12 @@ class Outcome:
     violations: list[Violation]
 
 
-def explore(place: Place, first: str, second: str, *, every_death: bool = LONG) -> Outcome:
+def explore(
+    place: Place, first: str, second: str, *, every_death: bool = LONG, known: bool = LONG, until_found: bool = False
+) -> Outcome:
     """Every schedule of a pair that can differ from another; unless `every_death`, so many of those in which the first dies
-    that each run of the tests is short.
+    that each run of the tests is short. `known`: those as well that are known to violate something. `until_found`: no more
+    after one that does.
     """
     steps = steps_of(place, first)
     outcome = Outcome(len(steps) + 1, 0, [])
@@ -343,14 +376,32 @@ def explore(place: Place, first: str, second: str, *, every_death: bool = LONG) 
     while point is not None:
         done = run(Schedule(place, first, point, second))
         _note(outcome, Schedule(place, first, point, second), steps, done)
-        dying = Schedule(place, first, point, second, dies=True)
-        if 0 < point < len(steps) and steps[point - 1].writes and (every_death or _is_drawn(dying)):
-            _note(outcome, dying, steps, run(dying))
-        reads = {name for step in done.steps for name in step.reads}
-        writes = {name for step in done.steps for name in step.writes}
+        deaths = [] if _OPEN_DEATHS & {first, second} and not known else list(taken_back(done.first, point))
+        if 0 < point < len(steps) and steps[point - 1].writes:
+            deaths.append(point)
+        for dies in deaths:
+            dying = Schedule(place, first, point, second, dies)
+            if (every_death or _is_drawn(dying)) and not (until_found and outcome.violations):
+                _note(outcome, dying, steps, run(dying))
+        if until_found and outcome.violations:
+            break
+        reads = {name for step in done.second for name in step.reads}
+        writes = {name for step in done.second for name in step.writes}
         later = range(point, len(steps))
         point = next((at + 1 for at in later if meet(steps[at], reads, writes)), None)
     return outcome
+
+
+def taken_back(steps: Sequence[Step], point: int) -> Iterator[int]:
+    """How many steps come before each by which a process takes away a snapshot, or another file that tables consist of,
+    that it has made since a point: what it leaves if it dies there was meant to be seen by nobody.
+    """
+    made: set[str] = set()
+    for number, step in enumerate(steps[point:], point):
+        files = {path for path in step.writes if not path.endswith("/") and _MADE_FOR_GOOD.search(path)}
+        if step.name.endswith("delete") and files & made:
+            yield number
+        made |= files
 
 
 def _is_drawn(schedule: Schedule) -> bool:

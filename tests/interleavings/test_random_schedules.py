@@ -9,11 +9,13 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from storage.metadata import manifest
 from tests.interleavings.memory_files import Killed, Process, Step
 from tests.interleavings.operations import OPERATIONS, SCENARIOS
 from tests.interleavings.schedules import Answer, Place, firsts_in, judged, perform, start
-from tests.scale import amount, seeds, try_seeds
+from tests.scale import amount, blocks, seeds, try_seeds
 
 _STAYS = 0.8
 _SHARE_DYING = 0.2
@@ -103,5 +105,6 @@ def side_by_side(place: Place, names: Sequence[str], dying: dict[str, int], chan
     return judged(place, files, [list(names), *([f"again {name}"] for name in dead)], ended)
 
 
-def test_several_operations_at_random_steps(tmp_path: Path) -> None:
-    try_seeds(at_random, seeds(20, 600), tmp_path)
+@pytest.mark.parametrize("chosen", blocks(seeds(4, 600, full=20), 2), ids=str)
+def test_several_operations_at_random_steps(tmp_path: Path, chosen: Sequence[int]) -> None:
+    try_seeds(at_random, chosen, tmp_path)

@@ -256,3 +256,18 @@ def test_two_who_merge_the_same_branch_at_once_merge_it_once(
     assert forked.store.snapshots.ids() == [1, 2, 3]
     forked.write(batch(99))
     assert forked.check(deep=True) == []
+
+
+def test_what_users_name_is_not_taken_for_what_the_store_names(catalog: Catalog, forked: Table) -> None:
+    for name in ("merge-of-fix", "publication-00000001"):
+        forked.branches.create(name)
+    forked.on_branch("fix").write(batch(3))
+    forked.branches.merge("fix")
+    forked.on_branch("fix").write(batch(4))
+    catalog.branch_set("fix", [forked.identifier.full_name]).publish()
+    assert forked.branches.names() == ["fix", "merge-of-fix", "publication-00000001"]
+    for name in ("snapline-hold-mine", "snapline-publication-00000001"):
+        with pytest.raises(InvalidRequest, match="the store's own"):
+            forked.tags.create(name)
+        with pytest.raises(InvalidRequest, match="the store's own"):
+            forked.tags.rename("two", name)

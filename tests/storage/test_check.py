@@ -1,5 +1,6 @@
 """A table is walked and whatever is broken is reported; a sound table has nothing to report."""
 
+import datetime as dt
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, Table
+from storage import Catalog, NotFound, Snapshot, Table
+from storage.metadata import manifest
+from storage.metadata.snapshot import SnapshotFiles
 
 TABLES = Path(__file__).parent.parent / "fixtures" / "paimon" / "tables"
 
@@ -93,3 +96,70 @@ def test_rows_are_checked_on_demand(table: Table) -> None:
     else:
         first.write_bytes(b"x" * first.stat().st_size)
     assert table.check(deep=True)
+
+
+@pytest.mark.parametrize("harm", ["cut", "gone"])
+def test_a_file_that_is_cut_off_or_gone_is_one_line_that_names_it_once(table: Table, harm: str) -> None:
+    reported = 0
+    for path in sorted(one for one in root(table).rglob("*") if one.is_file()):
+        if harm == "gone" and path == root(table) / "schema" / "schema-0":
+            # Without it there is no table.
+            continue
+        content = path.read_bytes()
+        if harm == "cut":
+            path.write_bytes(content[: len(content) // 2])
+        else:
+            path.unlink()
+        manifest.forget()
+        try:
+            lines = [str(one) for one in table.check(deep=True) if "gap between" not in str(one)]
+        finally:
+            path.write_bytes(content)
+        assert len(lines) <= 1, lines
+        assert all(line.count(str(path)) <= 1 for line in lines), lines
+        reported += len(lines)
+    assert reported > 10
+    manifest.forget()
+    assert table.check(deep=True) == []
+
+
+def test_who_shares_a_broken_file_stands_in_its_line(table: Table) -> None:
+    name = table.scan(version=1).entries[0].file.name
+    remove(f"bucket-0/{name}")(table)
+    [line] = [str(one) for one in table.check() if name in str(one)]
+    assert line.startswith("a.t snapshot 1: file ")
+    assert " is missing (the same of a.t snapshot 2, a.t snapshot 3, a.t tag kept, a.t$branch_fix snapshot 2" in line
+
+
+def test_what_a_dead_writer_left_below_the_history_is_no_gap(orders: Table) -> None:
+    for number in range(4):
+        orders.write(pa.table({"id": [number], "item": ["x"]}))
+    path = root(orders) / "snapshot" / "snapshot-2"
+    content = path.read_bytes()
+    orders.expire(retain_last=1)
+    path.write_bytes(content)
+    assert orders.check(deep=True) == []
+    orders.remove_orphan_files(older_than=dt.timedelta(days=-10_000))
+    assert not path.exists()
+
+
+def test_what_others_do_while_it_runs_is_not_broken(orders: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        orders.write(pa.table({"id": [number], "item": ["x"]}))
+    get, expired = SnapshotFiles.get, []
+
+    def expire_then_get(self: SnapshotFiles, snapshot_id: int) -> Snapshot:
+        if not expired:
+            expired.append(orders.expire(retain_last=1))
+        return get(self, snapshot_id)
+
+    monkeypatch.setattr(SnapshotFiles, "get", expire_then_get)
+    assert orders.check(deep=True) == []
+    assert expired
+
+
+def test_a_table_that_has_gone_is_not_called_broken(catalog: Catalog, orders: Table) -> None:
+    orders.write(pa.table({"id": [1], "item": ["x"]}))
+    catalog.drop_table("shop.orders")
+    with pytest.raises(NotFound, match="not the table any more"):
+        orders.check()

@@ -2,14 +2,18 @@
 
 import datetime as dt
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from storage import AlreadyExists, Catalog, FixedClock, InvalidRequest, NotFound, Table
+from storage import AlreadyExists, Catalog, FixedClock, InvalidRequest, NotFound, StorageError, Table
 from storage.maintain.tagging import last_period
+from storage.metadata.table_store import TableStore
 from storage.options import TableOptions
+from storage.tags import Tags
+from tests.crash.failing_files import MODES, FailingFileIO
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
@@ -164,6 +168,29 @@ def test_a_tag_is_renamed(catalog: Catalog) -> None:
         table.tags.rename("a", "d")
     with pytest.raises(InvalidRequest, match="numeric"):
         table.tags.rename("b", "2024")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_tag_has_one_name_wherever_its_renaming_fails(catalog: Catalog, mode: str) -> None:
+    table = make(catalog)
+    write(table, 1)
+    store, is_done, names = table.store, False, list[str]()
+    while not is_done:
+        table.tags.create("a", time_retained=dt.timedelta(hours=2))
+        file_io = FailingFileIO(mode=mode)
+        failing = TableStore(file_io, store.paths.root, store.identifier, store.schema, store.clock)
+        file_io.fails_at = len(file_io.calls) + len(names)
+        with suppress(StorageError, OSError):
+            Tags(failing).rename("a", "b")
+        is_done = len(file_io.calls) <= file_io.fails_at
+        (name,) = tags(table)
+        assert table.tags.get(name).time_retained_seconds == 7200
+        assert table.check() == []
+        names.append(name)
+        table.tags.delete(name)
+    assert len(names) > 8
+    assert names[0] == "a"
+    assert names[-1] == "b"
 
 
 def test_deleting_a_tag_deletes_exactly_what_nobody_needs(catalog: Catalog) -> None:

@@ -1,0 +1,160 @@
+"""A crowd: processes that do their parts at once, some of them killed or stopped at random moments.
+
+One that is killed begins its part again; one that is stopped wakes up later. Every process is a fork of the one that
+calls `run`, which itself touches no table, so that it may fork at any time.
+"""
+
+import json
+import os
+import random
+import signal
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from storage import CommitConflict, StorageError, StoreUnavailable
+from storage.errors import CommitOutcomeUnknown
+from tests.crash.forks import forked, started
+
+_DEADLINE_S = 3600
+PAUSE_S = 0.05
+# Between two disturbances, on average.
+_QUIET_S = 0.7
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a process does until `Stage.is_over`. The others go once all those have ended that are `leading`."""
+
+    name: str
+    act: Callable[[], None]
+    leading: bool = False
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where it happens, and what is done to those who act.
+
+    `disturbed`: `no`, `kill` (SIGKILL) or `stop` (SIGSTOP for up to `sleep_s`), at random processes at random moments.
+    """
+
+    directory: str
+    seed: int
+    disturbed: str = "no"
+    sleep_s: float = 2.0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everybody shall go: the leading parts are done, or who began all this has died."""
+        return self._done.exists() or not (Path(self.directory) / str(os.getppid())).exists()
+
+    @property
+    def _done(self) -> Path:
+        return Path(self.directory) / "done"
+
+    def run(
+        self, prepare: Callable[[], None], parts: Sequence[Part], verdict: Callable[[], list[str]]
+    ) -> dict[str, Any]:
+        """Let everybody do their part: how many were disturbed, and all that is wrong."""
+        chance = random.Random(self.seed)
+        (Path(self.directory) / str(os.getpid())).touch()
+        code, _ = forked(prepare)
+        assert code == 0, "the tables could not be made"
+        members = [_Member(part) for part in parts]
+        wrong: list[str] = []
+        disturbances = 0
+        stopped: dict[int, float] = {}
+        now = time.monotonic()
+        deadline, next_one = now + _DEADLINE_S, now
+        while members:
+            now = time.monotonic()
+            if now > deadline:
+                wrong.append(f"{[one.part.name for one in members]} did not end")
+                break
+            if not any(one.part.leading for one in members):
+                self._done.touch()
+            for process in [one for one, until in stopped.items() if until < now]:
+                os.kill(process, signal.SIGCONT)
+                del stopped[process]
+            running = [one for one in members if one.process not in stopped]
+            if self.disturbed != "no" and running and not self._done.exists() and now > next_one:
+                next_one = now + chance.uniform(0, 2 * _QUIET_S)
+                member = chance.choice(running)
+                disturbances += 1
+                if self.disturbed == "stop":
+                    os.kill(member.process, signal.SIGSTOP)
+                    stopped[member.process] = now + chance.uniform(0, self.sleep_s)
+                else:
+                    os.kill(member.process, signal.SIGKILL)
+            for member in list(members):
+                status = member.ended()
+                if status is None:
+                    continue
+                members.remove(member)
+                if status == -signal.SIGKILL:
+                    members.append(_Member(member.part))
+                elif said := member.said():
+                    wrong.append(said)
+                    if member.part.leading:
+                        # What it would have done is missed anyhow.
+                        self._done.touch()
+            time.sleep(chance.uniform(0, 2 * PAUSE_S))
+        for member in members:
+            member.kill()
+        return {"disturbances": disturbances, "wrong": wrong + forked(_judge, verdict)[1]}
+
+
+class _Member:
+    """A process that does its part."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.process: int
+        self._answer: TextIO
+        self.process, self._answer = started(_attempt, part)
+
+    def ended(self) -> int | None:
+        """The exit code, or minus the signal; None while it runs."""
+        ended, status = os.waitpid(self.process, os.WNOHANG)
+        return os.waitstatus_to_exitcode(status) if ended else None
+
+    def said(self) -> str:
+        """What went wrong, or nothing."""
+        with self._answer:
+            text = self._answer.read()
+        return json.loads(text) if text else f"{self.part.name} ended without a word"
+
+    def kill(self) -> None:
+        os.kill(self.process, signal.SIGKILL)
+        os.waitpid(self.process, 0)
+
+
+def _attempt(part: Part) -> str:
+    try:
+        part.act()
+    except Exception:
+        return f"{part.name}: {traceback.format_exc()[-4000:]}"
+    return ""
+
+
+def _judge(verdict: Callable[[], list[str]]) -> list[str]:
+    try:
+        return verdict()
+    except Exception:
+        return [f"the check: {traceback.format_exc()[-4000:]}"]
+
+
+def unless_in_the_way(act: Callable[[], object]) -> None:
+    """Do something that others, or a store that is away, may be in the way of; then rest."""
+    with suppress(CommitConflict, CommitOutcomeUnknown, StoreUnavailable):
+        act()
+    time.sleep(PAUSE_S)
+
+
+def is_overtaken(error: StorageError) -> bool:
+    """Whether an expiry has come before a reader had read all, or the store is away: it is told so, and reads again."""
+    return isinstance(error, StoreUnavailable) or "expired" in str(error)

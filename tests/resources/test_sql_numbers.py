@@ -1,0 +1,41 @@
+"""Numbers that no column holds, in statements: the same rows on every engine, and in conditions in Python."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from resources import Session
+from resources.quick_reads import run_query
+from storage import InvalidRequest
+
+pytestmark = pytest.mark.spark
+LARGE = ["99999999999999999999999", "9" * 36, "9" * 39, "9" * 50, "9" * 5000, "1e40", "1e400", "9999999999999999999.5"]
+
+
+@pytest.mark.parametrize("column", ["id", "price", "size"])
+def test_large_numbers_are_compared_alike(session: Session, sql: Callable[[str], Any], column: str) -> None:
+    schema = pa.schema([("id", pa.int64()), ("price", pa.decimal128(8, 2)), ("size", pa.float64())])
+    table = session.catalog.create_table("default.t", schema, primary_key=["id"], options={"bucket": 1})
+    table.write(pa.table({"id": [1, 2], "price": [Decimal(1), Decimal(2)], "size": [1.0, 2.0]}, schema))
+    for number in (*LARGE, *(f"-{one}" for one in LARGE)):
+        for operator in ("=", "<", ">="):
+            if column == "id" and "." in number:
+                continue
+            where = f"{column} {operator} {number}"
+            [(found,)] = sql(f"SELECT count(*) FROM t WHERE {where}")
+            expected = 2 if operator == ("<" if number[0] != "-" else ">=") else 0
+            assert (found, table.count(where=where)) == (expected, expected), where[:60]
+    sql(f"DELETE FROM t WHERE {column} >= {'9' * 50}")
+    assert table.count() == 2
+    sql(f"DELETE FROM t WHERE {column} < {'9' * 50}")
+    assert table.count() == 0
+
+
+def test_a_query_in_duckdbs_own_sql_says_what_to_write(session: Session) -> None:
+    session.catalog.create_table("default.t", pa.schema([("id", pa.int64())])).write(pa.table({"id": [1]}))
+    with pytest.raises(InvalidRequest, match="more than 38 digits"):
+        run_query(session, f'SELECT * FROM "default".t WHERE id < {"9" * 50}')
+    assert run_query(session, 'SELECT * FROM "default".t WHERE id < 1e400').num_rows == 1

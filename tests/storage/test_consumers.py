@@ -1,0 +1,110 @@
+"""Consumers: one reader at a time, whose progress nobody overwrites unseen."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from storage import Catalog, CommitConflict, NotFound, Table
+from storage.consumers import Consumption
+
+
+def write(table: Table, count: int) -> Table:
+    for number in range(count):
+        table.write(pa.table({"id": [number], "item": ["x"]}))
+    return table
+
+
+def next_of(table: Table, name: str = "feed") -> int:
+    return table.consumers.get(name).next_snapshot_id
+
+
+@pytest.fixture
+def feed(orders: Table) -> Table:
+    """Four snapshots, of which a consumer has read the first."""
+    write(orders, 4).consumers.reset("feed", 2)
+    return orders
+
+
+def test_a_reader_goes_on_where_the_consumer_stands(feed: Table) -> None:
+    reader = Consumption(feed.store, "feed")
+    assert reader.position() == 1
+    reader.record(1)
+    reader.record(3)
+    assert next_of(feed) == 4
+    assert Consumption(feed.store, "feed").position() == 3
+    assert Consumption(feed.store, "nobody").position() is None
+
+
+def test_of_two_readers_the_one_that_began_last_has_the_consumer(feed: Table) -> None:
+    first, second = Consumption(feed.store, "feed"), Consumption(feed.store, "feed")
+    assert (first.position(), second.position()) == (1, 1)
+    first.record(1)
+    with pytest.raises(CommitConflict, match="One reader at a time has a consumer: stop the other one"):
+        second.record(1)
+    # It begins again, and from then on the other one is refused.
+    again = Consumption(feed.store, "feed")
+    assert again.position() == 1
+    again.record(1)
+    with pytest.raises(CommitConflict, match="up to 4 were read is not recorded"):
+        first.record(4)
+    again.record(3)
+    assert next_of(feed) == 4
+
+
+def test_a_reader_that_goes_on_from_its_checkpoint_takes_the_consumer_over(feed: Table) -> None:
+    before = Consumption(feed.store, "feed")
+    before.record(1)
+    before.record(3)
+    after = Consumption(feed.store, "feed")
+    after.record(2)
+    assert next_of(feed) == 3
+    with pytest.raises(CommitConflict):
+        before.record(4)
+    assert next_of(feed) == 3
+
+
+@pytest.mark.parametrize("others", ["reset", "delete"])
+def test_a_reader_notices_that_its_consumer_was_reset_or_deleted(feed: Table, others: str) -> None:
+    reader = Consumption(feed.store, "feed")
+    reader.record(1)
+    # To where it stands: the content is another one all the same.
+    feed.consumers.reset("feed", 2) if others == "reset" else feed.consumers.delete("feed")
+    with pytest.raises(CommitConflict, match="reset or deleted"):
+        reader.record(3)
+    assert [one.next_snapshot_id for one in feed.consumers.list()] == ([2] if others == "reset" else [])
+
+
+def test_who_begins_at_a_snapshot_that_has_expired_leaves_no_consumer(orders: Table) -> None:
+    write(orders, 4).expire(retain_last=2)
+    with pytest.raises(NotFound, match=r"Snapshot 2 does not exist. Existing snapshots: 3 to 4"):
+        Consumption(orders.store, "late").record(1)
+    assert orders.consumers.list() == []
+    orders.consumers.reset("feed", 3)
+    with pytest.raises(NotFound):
+        Consumption(orders.store, "feed").record(1)
+    assert next_of(orders) == 3
+
+
+def test_a_reader_of_a_table_that_was_made_anew_does_nothing_to_it(catalog: Catalog, feed: Table) -> None:
+    known, unknown = Consumption(feed.store, "feed"), Consumption(feed.store, "late")
+    known.record(1)
+    assert unknown.position() is None
+    catalog.drop_table("shop.orders")
+    anew = catalog.create_table("shop.orders", feed.schema.to_arrow(), primary_key=["id"], options={"bucket": 1})
+    write(anew, 2).consumers.reset("feed", 2)
+    for reader in (known, unknown, Consumption(feed.store, "feed")):
+        with pytest.raises(NotFound, match="not the table any more"):
+            reader.record(1)
+    assert [(one.name, one.next_snapshot_id) for one in anew.consumers.list()] == [("feed", 2)]
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\xff\xfe", b"{}", b'{"nextSnapshot": "2"}'])
+def test_a_damaged_consumer_is_reset_or_deleted(feed: Table, garbage: bytes) -> None:
+    path = Path(feed.store.paths.consumer("feed"))
+    path.write_bytes(garbage)
+    feed.consumers.reset("feed", 3)
+    assert next_of(feed) == 3
+    path.write_bytes(garbage)
+    feed.consumers.delete("feed")
+    assert feed.consumers.list() == []
