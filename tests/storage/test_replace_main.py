@@ -12,7 +12,7 @@ from storage.maintain import replace_main as replacing
 from storage.metadata.schema import SchemaFiles
 from storage.metadata.snapshot import Snapshot, SnapshotFiles
 from storage.metadata.table_store import TableStore
-from storage.write.close import REPLACEMENT, close
+from storage.write.close import DELETION, REPLACEMENT, close
 
 
 def batch(*ids: int, item: str = "main") -> pa.Table:
@@ -190,6 +190,66 @@ def test_a_main_that_was_closed_in_vain_is_opened_again_and_the_branch_is_as_bef
     table = catalog.table(str(forked.identifier))
     assert [tag.name for tag in table.on_branch("fix").tags.list()] == ["two"]
     table.write(batch(8).append_column("less", pa.array([1])))
+    assert table.check(deep=True) == []
+
+
+def test_what_was_decided_before_a_crash_holds_though_the_branch_is_about_to_be_deleted(
+    forked: Table, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forked.consumers.reset("reader", 2)
+
+    def crash(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(replacing, "name_main", crash)
+        with pytest.raises(KeyboardInterrupt):
+            forked.branches.replace_main("fix")
+    branch = forked.on_branch("fix").store
+    close(branch, branch.snapshots.latest(), f"{DELETION} fix")
+    assert forked.branches.replace_main("fix").kind == "clean"
+    table = catalog.table(str(forked.identifier))
+    assert rows(table) == FIXED
+    assert [one.name for one in table.consumers.list()] == ["reader"]
+    with pytest.raises(InvalidRequest, match="main branch cannot be deleted"):
+        table.branches.delete("fix")
+    table.write(batch(8))
+    assert table.check(deep=True) == []
+
+
+def test_a_branch_that_stays_gets_no_consumers_of_a_main_that_was_closed_in_vain(
+    forked: Table, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forked.consumers.reset("reader", 2)
+
+    def crash(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(replacing, "decide", crash)
+        with pytest.raises(KeyboardInterrupt):
+            forked.branches.replace_main("fix")
+    branch = forked.on_branch("fix").store
+    close(branch, branch.snapshots.latest(), f"{DELETION} fix")
+    with pytest.raises(CommitConflict, match="closed to writers"):
+        forked.branches.replace_main("fix")
+    assert forked.on_branch("fix").consumers.list() == []
+    assert [one.name for one in forked.consumers.list()] == ["reader"]
+    forked.write(batch(8))
+
+
+def test_a_branch_whose_own_first_snapshot_has_expired_gets_none_of_main_in_its_place(
+    forked: Table, catalog: Catalog
+) -> None:
+    fix = forked.on_branch("fix")
+    fix.write(batch(2, item="fixed"))
+    fix.expire(retain_last=1)
+    forked.consumers.reset("reader", 2)
+    forked.branches.replace_main("fix")
+    table = catalog.table(str(forked.identifier))
+    assert [one.id for one in table.store.snapshots.all()] == [4]
+    assert [one.name for one in table.consumers.list()] == ["reader"]
+    assert rows(table) == [(1, "fixed"), (2, "fixed")]
     assert table.check(deep=True) == []
 
 
