@@ -1,13 +1,14 @@
 """The branches of a table, for users."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from .arguments import checked
-from .errors import InvalidRequest
+from .errors import InvalidRequest, NotFound
 from .identifier import MAIN_BRANCH
 from .journal import Journal
 from .maintain.adopt import adopt
-from .maintain.branch import create_branch, delete_branch
+from .maintain.branch import create_branch, delete_branches
 from .maintain.merge_branch import copy_tags, fast_forward, merge_branch, restore_earlier
 from .maintain.replace_main import replace_main
 from .maintain.verdict import Verdict, judge
@@ -55,8 +56,14 @@ class Branches:
         publication that is open.
         """
         self._store.refuse_other_table()
-        self._journal.refuse_open([self._store.identifier.full_name], branch=name)
-        delete_branch(self._store, name)
+        is_main = on_branch(self._store, name).identifier.branch == MAIN_BRANCH
+        refuse_open = partial(self._journal.refuse_open, [self._store.identifier.full_name], branch=name)
+        refuse_open()
+        count = delete_branches([self._store], name, refuse_open)
+        if is_main:
+            raise InvalidRequest("The main branch cannot be deleted. Drop the table instead.")
+        if not count:
+            raise NotFound(f"Branch {name!r} of {self._store.identifier.full_name} was deleted meanwhile.")
 
     @outcome(_REPEAT)
     def verdict(self, name: str) -> Verdict:

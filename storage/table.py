@@ -43,6 +43,7 @@ from .store_errors import outcome
 from .system_tables import read_system_table
 from .tags import Tags
 from .values import from_arrow, from_literal, to_arrow
+from .write.close import beside_history
 from .write.commit import CommitId, CommitListener, Guard, Overwrite, TableCommit
 from .write.incoming import Rows
 from .write.own_properties import refuse_own_properties
@@ -446,6 +447,11 @@ class Table:
         No data is rewritten. Raises InvalidRequest or Unsupported that says which change cannot be.
         """
         self._check_writable()
+        with beside_history(self._store, "The schema"):
+            return Table(self._altered(changes), self._catalog_name, self._listeners)
+
+    def _altered(self, changes: Sequence[SchemaChange]) -> TableStore:
+        """The table under a new version of the schema."""
         while True:
             self._store.refuse_other_table()
             store = TableStore(self._store.file_io, self._store.paths.root, self.identifier, clock=self._store.clock)
@@ -457,8 +463,7 @@ class Table:
             if store.schemas.create(changed):
                 if not store.is_same_table() and store.schemas.delete_if(changed):
                     store.refuse_other_table()
-                store.refuse_moved(f"Version {changed.id} of the schema")
-                return Table(store.at_schema(changed), self._catalog_name, self._listeners)
+                return store.at_schema(changed)
 
     @outcome(_NOT_COMMITTED, landed=False)
     def compact(

@@ -13,6 +13,7 @@ from .metadata.table_store import TableStore
 from .metadata.tag import Tag
 from .metadata.trouble import TAG_CREATION
 from .store_errors import outcome
+from .write.close import beside_history
 
 _log = logging.getLogger(__name__)
 _REPEAT = "What was done before stays done. Mend the store, then repeat the call."
@@ -51,12 +52,14 @@ class Tags:
             retained_ms = time_retained // dt.timedelta(milliseconds=1)
             if retained_ms <= 0:
                 raise InvalidRequest(f"A tag is kept for some time, not for {time_retained}.")
-        return create_tag(self._store, name, snapshot, replace=replace, retained_ms=retained_ms)
+        with beside_history(self._store, f"Tag {name!r}"):
+            return create_tag(self._store, name, snapshot, replace=replace, retained_ms=retained_ms)
 
     @outcome(_REPEAT)
     def create_due(self) -> Tag | None:
         """Create the tag of the last period that is over, if the options ask for it and it is not there."""
-        tag = create_due_tag(self._store)
+        with beside_history(self._store, "The tag that is due"):
+            tag = create_due_tag(self._store)
         self._store.troubles.clear(TAG_CREATION)
         return tag
 
@@ -66,13 +69,14 @@ class Tags:
         self._refuse_kept(name)
         refuse_reserved_tag(new_name)
         self._store.refuse_other_table()
-        try:
-            return self._store.tags.rename(name, new_name, self._store.clock.unique_name())
-        except NotFound:
-            if self._store.file_io.moves_at_once:
-                self._store.refuse_other_table()
-            self._store.refuse_moved(f"Tag {new_name!r}")
-            raise
+        with beside_history(self._store, f"Tag {name!r}"):
+            try:
+                return self._store.tags.rename(name, new_name, self._store.clock.unique_name())
+            except NotFound:
+                if self._store.file_io.moves_at_once:
+                    self._store.refuse_other_table()
+                self._store.refuse_moved(f"Tag {new_name!r}")
+                raise
 
     @outcome(_REPEAT)
     def delete(self, name: str) -> list[str]:
@@ -81,15 +85,16 @@ class Tags:
         Of a tag that is damaged nobody knows its files: `remove_orphan_files` deletes them.
         """
         self._store.refuse_other_table()
-        if self._store.tags.delete_damaged(name):
-            _log.warning(
-                "Tag %r of %s was damaged. It is deleted; which files it kept cannot be told.",
-                name,
-                self._store.identifier,
-            )
-            return []
-        self._refuse_kept(name)
-        return delete_tag(self._store, name)
+        with beside_history(self._store, f"Tag {name!r}"):
+            if self._store.tags.delete_damaged(name):
+                _log.warning(
+                    "Tag %r of %s was damaged. It is deleted; which files it kept cannot be told.",
+                    name,
+                    self._store.identifier,
+                )
+                return []
+            self._refuse_kept(name)
+            return delete_tag(self._store, name)
 
     @outcome(_REPEAT)
     def is_damaged(self, name: str) -> bool:
@@ -126,7 +131,8 @@ class Tags:
     def expire(self) -> list[str]:
         """Delete the tags whose retention is over; returns their names."""
         self._store.refuse_other_table()
-        return expire_tags(self._store)
+        with beside_history(self._store, "Tags"):
+            return expire_tags(self._store)
 
     @outcome(_REPEAT)
     def get(self, name: str) -> Tag:

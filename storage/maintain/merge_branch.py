@@ -233,6 +233,8 @@ def restore_earlier(main: TableStore, branch: TableStore, *, from_id: int = 0) -
             branch.snapshots.restore(snapshot)
             here = main.snapshots.find(snapshot.id)
             if here is None or here.identity != snapshot.identity:
+                # Unless somebody else has replaced main meanwhile, who goes on from there.
+                main.refuse_other_table()
                 # It has expired meanwhile, and those before it as well.
                 branch.snapshots.delete_if(snapshot)
                 return
@@ -259,6 +261,10 @@ def _is_still(source: TableStore, tag: Tag, hold: str) -> bool:
 def copy_schemas(source: TableStore, target: TableStore) -> None:
     """Give a branch the versions of the schema that another has and it lacks."""
     known = target.schemas.ids()
+    if not known:
+        # It is being deleted.
+        target.refuse_other_table()
+        return
     for schema_id in source.schemas.ids():
         if schema_id not in known:
             target.schemas.create(source.schemas.get(schema_id))

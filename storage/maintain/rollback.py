@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ..errors import CommitConflict, NotFound
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.tag import Tag
 from ..write.close import refuse_closed
 from ..write.commit import CommitId, CommitListener
 from ..write.own_properties import REVERTED_PROPERTY, ROLLED_BACK_PROPERTY
@@ -24,6 +25,7 @@ def rollback_to(
     store: TableStore,
     target: Snapshot,
     *,
+    kept_by: Tag | None = None,
     judged: Snapshot | None = None,
     commit_id: CommitId | None = None,
     properties: dict[str, str] | None = None,
@@ -31,9 +33,10 @@ def rollback_to(
 ) -> Snapshot | None:
     """Make the rows of a snapshot, or of a tag, the latest state again; returns the snapshot, None if they are.
 
-    `judged`: the newest snapshot that may be taken back, by default the one that is the newest now; compactions after it do
-    not matter. Raises NotFound if the target is none of this branch or expires meanwhile, CommitConflict if rows were
-    committed after the judged snapshot: nothing is done then.
+    `kept_by`: the tag that keeps the target, if it is none that users have given. `judged`: the newest snapshot that may be
+    taken back, by default the one that is the newest now; compactions after it do not matter. Raises NotFound if the target
+    is none of this branch or expires meanwhile, CommitConflict if rows were committed after the judged snapshot: nothing is
+    done then.
     """
     latest = store.snapshots.latest()
     refuse_closed(store, latest)
@@ -41,7 +44,11 @@ def rollback_to(
     if latest is None or judged is None:
         raise NotFound(f"{store.identifier} has no snapshot to roll back to.")
     inherited = {SOURCES_PROPERTY: text} if (text := (target.properties or {}).get(SOURCES_PROPERTY)) else {}
-    with held(store, target, lambda name: is_kept(store, target, name)):
+
+    def is_there(hold: str) -> bool:
+        return is_kept(store, target, hold) or (kept_by is not None and store.tags.find(kept_by.name) == kept_by)
+
+    with held(store, target, is_there):
         while True:
             _refuse_later(store, judged, latest)
             try:

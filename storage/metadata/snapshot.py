@@ -287,17 +287,19 @@ class SnapshotFiles:
 
         Somebody else may have forgotten it meanwhile, or dropped the table and made another one.
         """
-        path = self._paths.snapshot(snapshot.id)
-        content = unchanged(self._file_io, path, Snapshot.from_json, snapshot)
-        return content is not None and self._file_io.delete_if(path, content)
+        content = self.content_if(snapshot)
+        return content is not None and self._file_io.delete_if(self._paths.snapshot(snapshot.id), content)
+
+    def content_if(self, snapshot: Snapshot) -> bytes | None:
+        """What a snapshot's file holds, if its number still stands for it."""
+        return unchanged(self._file_io, self._paths.snapshot(snapshot.id), Snapshot.from_json, snapshot)
 
     def end(self, last: Snapshot, replaced_by: str) -> None:
         """Turn the last snapshot into the mark that nothing follows here: main is that branch now."""
-        path = self._paths.snapshot(last.id)
-        content = unchanged(self._file_io, path, Snapshot.from_json, last)
+        content = self.content_if(last)
         text = json.dumps({"version": 3, "id": last.id, _REPLACED_BY: replaced_by})
         if content is not None:
-            self._file_io.replace_if(path, content, text.encode())
+            self._file_io.replace_if(self._paths.snapshot(last.id), content, text.encode())
 
     def raise_hint(self, name: str, snapshot_id: int) -> None:
         """Write LATEST or EARLIEST unless it is higher; a failure is ignored, since a hint is no truth."""
