@@ -14,6 +14,7 @@ from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.trouble import FILE_DELETION, afterwards
 from ..options import TableOptions
+from ..write.taken_over import ids_of
 from .references import Holder, ReferenceReader, changelog_files_of, delete_unneeded, last_needed, needed_files
 
 _TRIES = 10
@@ -147,7 +148,7 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         # The search for the newest begins at the hint, and must not begin below the history.
         store.snapshots.raise_hint("LATEST", history[-1].id)
         store.snapshots.raise_hint("EARLIEST", ids[-1] + 1)
-        store.committed.remember(expired)
+        store.committed.remember(ids_of(expired))
     for snapshot in expired:
         # In ascending order, and only what was judged: `docs/protocols.md`.
         store.snapshots.delete_if(snapshot)

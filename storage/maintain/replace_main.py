@@ -17,6 +17,7 @@ from ..paths import TablePaths
 from ..read.version import on_branch
 from ..write.close import DELETION, REPLACEMENT, close, closed_for, decide, is_closed_for, open_again, refuse_closed
 from ..write.commit import CommitListener, Guard
+from ..write.taken_over import ids_of
 from .become import Moved
 from .merge_branch import copy_schemas, copy_tags, put_on_top, refuse_other_schemas, restore_earlier
 from .references import delete_unneeded, last_needed
@@ -109,7 +110,11 @@ def _complete(main: TableStore, branch: TableStore, verdict: Verdict, listeners:
     for changelog in main.changelogs.all():
         if verdict.common is not None and changelog.id < (earliest or 0):
             branch.changelogs.keep(changelog)
-    branch.committed.take_over(main.committed)
+    # What is in the branch since it was made, and was not given back to it. Read before what main remembers, since what
+    # expires meanwhile goes there first.
+    here = set(branch.snapshots.ids())
+    shared = [one for one in main.snapshots.all() if one.id <= (verdict.common or 0) and one.id not in here]
+    branch.committed.remember([*ids_of(shared), *main.committed.all()])
 
 
 def _hand_over_consumers(main: TableStore, branch: TableStore) -> None:

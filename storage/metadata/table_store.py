@@ -1,5 +1,6 @@
 """One branch of one table: its files, paths, schema, options and clock. What the rooms of the store work on."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -82,7 +83,7 @@ class TableStore:
 
     @cached_property
     def committed(self) -> CommittedFiles:
-        return CommittedFiles(self.file_io, self.paths)
+        return CommittedFiles(self.file_io, self.paths, lambda: self.table_id)
 
     @cached_property
     def troubles(self) -> TroubleFiles:
@@ -146,6 +147,19 @@ class TableStore:
                 f"{what} of {self.identifier} was created, and meanwhile the table was dropped, renamed, or its main replaced: "
                 "it has gone the same way. Open the table again and look."
             )
+
+    @cached_property
+    def table_id(self) -> str:
+        """What tells this table, or branch, from any other one of its name, whatever versions its schema has and had. Raises
+        NotFound if it has gone.
+        """
+        text = self._origin
+        if text is None and self.paths.branch != MAIN_BRANCH:
+            text = self.file_io.read_text_or_none(self.paths.origin)
+        text = text or self.file_io.read_text_or_none(self.paths.schema(0)) or ""
+        # What was read is of the table that was opened if that is still there.
+        self.refuse_other_table()
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
     def witness(self) -> tuple[str, bytes]:

@@ -7,13 +7,14 @@ the state before it. Whoever closed a branch in vain opens it again by a snapsho
 
 from typing import Literal
 
-from ..errors import CommitConflict
+from ..errors import CommitConflict, CorruptData
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, Snapshot
 from ..metadata.table_store import TableStore
 from .commit_time import commit_time
 from .landing import create_on_top
 
 CLOSED_PROPERTY = "snapline.closed"
+_DECISION = ".closed-"
 # What a branch is closed for.
 REPLACEMENT, DELETION = "the replacement of main with branch", "the deletion of branch"
 
@@ -52,10 +53,29 @@ def decide(store: TableStore, closing: Snapshot, outcome: Literal["done", "opene
     """Whether a branch that was closed by a snapshot is gone for good (`done`) or opened again, as asked for: who asks
     first decides, by a file that is created if absent.
     """
-    path = f"{store.paths.branch_directory}/.closed-{closing.identity}"
+    path = f"{store.paths.branch_directory}/{_DECISION}{closing.identity}"
     if store.file_io.create_exclusively(path, outcome.encode()):
         return True
-    return store.file_io.read_text_or_none(path) == outcome
+    return decided(store, path) == outcome
+
+
+def decisions(store: TableStore) -> list[str]:
+    """The files that say what became of closings."""
+    directory = store.paths.branch_directory
+    return sorted(
+        f"{directory}/{file.name}" for file in store.file_io.list_files(directory) if file.name.startswith(_DECISION)
+    )
+
+
+def decided(store: TableStore, path: str) -> str | None:
+    """What became of a closing; None if the file has gone. Raises CorruptData for anything else."""
+    outcome = store.file_io.read_text_or_none(path)
+    if outcome not in ("done", "opened", None):
+        raise CorruptData(
+            f"File {path} is damaged: it says {outcome[:40]!r}, neither done nor opened. If the branch is there and takes "
+            "writes, write opened into it, else done."
+        )
+    return outcome
 
 
 def take_back(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> None:
