@@ -591,12 +591,14 @@ class Table:
 
     @outcome(_PARTLY_DONE)
     def remove_orphan_files(
-        self, *, older_than: dt.timedelta = dt.timedelta(days=1), dry_run: bool = False
+        self, *, older_than: dt.timedelta = dt.timedelta(days=1), dry_run: bool = False, no_writers: bool = False
     ) -> list[OrphanFile]:
-        """Delete files that nobody needs and that are older than a safety age; `dry_run` says which those are."""
+        """Delete files that nobody needs and that are older than a safety age; `dry_run` says which those are.
+
+        Ages below an hour are refused, since writers may need younger files, unless `no_writers` says that none runs.
+        """
         self._store.refuse_other_table()
-        before = self._store.clock.now_ms() - _age_ms(older_than)
-        orphans = remove_orphan_files(self._store, older_than_ms=before, dry_run=dry_run)
+        orphans = remove_orphan_files(self._store, age_ms=_age_ms(older_than), dry_run=dry_run, no_writers=no_writers)
         if not dry_run:
             self._store.troubles.clear(FILE_DELETION)
         return orphans

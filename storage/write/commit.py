@@ -34,8 +34,8 @@ from .table_write import CommitMessage
 
 _log = logging.getLogger(__name__)
 WRITER_VERSION = "snapline-0.1.0"
-# Younger files are spared by orphan cleaning, with a wide margin.
-_SAFE_MS = 3_600_000
+# Younger files are spared by orphan cleaning, by default with a wide margin.
+SAFE_MS = 3_600_000
 # Asked before each try of a commit with the newest snapshot, which is None for a table without one.
 Guard = Callable[[Snapshot | None], None]
 
@@ -403,7 +403,7 @@ class _Attempt:
             for entry in self._change.added
             if entry.file.creation_time_local_ms is not None
         ]
-        return self._store.clock.now_ms() - min([self._begun_ms, *written]) >= _SAFE_MS
+        return self._store.clock.now_ms() - min([self._begun_ms, *written]) >= SAFE_MS
 
     def _lost(self) -> list[str]:
         store = self._store

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import os
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -10,12 +11,14 @@ import pytest
 
 from storage import Catalog, FixedClock, InvalidRequest, NotFound, Table
 from storage.file_io import FileIO
+from storage.maintain.hold import held
 from storage.maintain.references import holders_of
 from storage.metadata import manifest
 from storage.read.changes import plan_changes
 from storage.read.split_read import ReadRequest
 
 HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 
 
 @pytest.fixture
@@ -107,21 +110,75 @@ def test_a_rollback_goes_back_to_a_tag_whose_snapshot_has_expired(history: Table
     assert history.check(deep=True) == []
 
 
-def test_what_a_dead_writer_left_is_found_after_a_safety_age(orders: Table, tmp_path: Path) -> None:
+def test_what_a_dead_writer_left_is_found_after_a_safety_age(orders: Table, clock: FixedClock, tmp_path: Path) -> None:
     orders.write(pa.table({"id": [1], "item": ["x"]}))
     writer = orders.new_write()
     writer.write(pa.table({"id": [2], "item": ["y"]}))
     (path,) = writer.prepare_commit().paths
-    now = orders.store.clock.now_ms() / 1000
-    for file in tmp_path.rglob("*"):
-        os.utime(file, (now, now))
+    # Whatever this machine's clock says: the file system's tells ages.
+    clock.advance_ms(10_000 * DAY_MS)
     assert orders.remove_orphan_files() == []
-    os.utime(path, (now - 90_000, now - 90_000))
+    past = time.time() - 90_000
+    for file in tmp_path.rglob("*"):
+        os.utime(file, (past, past))
+    clock.advance_ms(-20_000 * DAY_MS)
     assert [orphan.path for orphan in orders.remove_orphan_files(dry_run=True)] == [path]
     assert Path(path).exists()
     orders.remove_orphan_files()
     assert not Path(path).exists()
     assert orders.count() == 1
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_what_writers_may_need_is_cleaned_only_if_there_are_none(orders: Table) -> None:
+    writer = orders.new_write()
+    writer.write(pa.table({"id": [1], "item": ["x"]}))
+    message = writer.prepare_commit()
+    with pytest.raises(InvalidRequest, match="younger than 60 minutes"):
+        orders.remove_orphan_files(older_than=dt.timedelta(minutes=59))
+    with pytest.raises(InvalidRequest, match="an age is not negative"):
+        orders.remove_orphan_files(older_than=dt.timedelta(seconds=-1), no_writers=True)
+    assert orders.remove_orphan_files(older_than=dt.timedelta(hours=1)) == []
+    orders.commit_messages([message])
+    assert orders.count() == 1
+    writer = orders.new_write()
+    writer.write(pa.table({"id": [2], "item": ["y"]}))
+    paths = writer.prepare_commit().paths
+    assert [one.path for one in orders.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)] == list(paths)
+
+
+def test_a_writer_is_safe_from_a_cleaner_whose_clock_is_ahead(
+    catalog: Catalog, orders: Table, clock: FixedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.write(pa.table({"id": [1], "item": ["x"]}))
+    create = FileIO.create_exclusively
+    ahead = Catalog(catalog.warehouse, clock=FixedClock(int(time.time() * 1000) + 3 * DAY_MS))
+    cleaned = []
+
+    def sleeping(self: FileIO, path: str, data: bytes, **how: bool) -> bool:
+        if path.endswith("snapshot-2") and not cleaned:
+            cleaned.append(ahead.table("shop.orders").remove_orphan_files())
+        return create(self, path, data, **how)
+
+    monkeypatch.setattr(FileIO, "create_exclusively", sleeping)
+    orders.write(pa.table({"id": [2], "item": ["y"]}))
+    assert cleaned == [[]]
+    assert orders.to_arrow()["id"].to_pylist() == [1, 2]
+
+
+def test_a_hold_in_use_outlasts_a_cleaner_whose_clock_is_ahead(catalog: Catalog, orders: Table) -> None:
+    for number in range(2):
+        orders.write(pa.table({"id": [1], "item": [str(number)]}))
+    ahead = Catalog(catalog.warehouse, clock=FixedClock(int(time.time() * 1000) + 3 * DAY_MS)).table("shop.orders")
+    with held(orders.store, orders.store.snapshots.get(1), lambda _: True):
+        (hold,) = orders.store.tags.names()
+        ahead.remove_orphan_files()
+        ahead.tags.expire()
+        assert orders.store.tags.names() == [hold]
+        past = time.time() - 90_000
+        os.utime(orders.store.paths.tag(hold), (past, past))
+        ahead.remove_orphan_files()
+        assert orders.store.tags.names() == []
 
 
 def test_commits_let_old_snapshots_go_if_the_options_say_so(catalog: Catalog, clock: FixedClock) -> None:
@@ -177,7 +234,7 @@ def test_changelogs_outlive_their_snapshots(catalog: Catalog, clock: FixedClock)
     assert [row["item"] for row in rows] == ["2", "3", "4"]
     with pytest.raises(NotFound, match="Snapshot 2 does not exist"):
         list(plan_changes(request, 1, 5))
-    table.remove_orphan_files(older_than=dt.timedelta(seconds=-60))
+    table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
     assert [row["item"] for split in plan_changes(request, 2, 5) for one in split.read() for row in one.to_pylist()] == [
         "2", "3", "4"
     ]  # fmt: skip
