@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ..errors import CommitConflict
 from ..identifier import MAIN_BRANCH, Identifier
 from ..metadata.main_branch import find_main, name_main
-from ..metadata.snapshot import Snapshot
+from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 from ..read.version import on_branch
@@ -113,7 +113,7 @@ def _complete(main: TableStore, branch: TableStore, verdict: Verdict, listeners:
     # What is in the branch since it was made, and was not given back to it. Read before what main remembers, since what
     # expires meanwhile goes there first.
     here = set(branch.snapshots.ids())
-    shared = [one for one in main.snapshots.all() if one.id <= (verdict.common or 0) and one.id not in here]
+    shared = [one for one in standing(main.snapshots.all()) if one.id <= (verdict.common or 0) and one.id not in here]
     branch.committed.remember([*ids_of(shared), *main.committed.all()])
 
 

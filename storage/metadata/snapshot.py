@@ -8,7 +8,7 @@ a search starts, never its answer.
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -22,6 +22,8 @@ from .time_order import last_at_or_before
 from .unchanged import unchanged
 
 APPEND, COMPACT, OVERWRITE, ANALYZE = "APPEND", "COMPACT", "OVERWRITE", "ANALYZE"
+# The operation of a snapshot that shows the state before the one below it, whose files are not there.
+TAKE_BACK = "TAKE BACK"
 # The identifier of commits that nobody will ask for again.
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
 # The property by which a snapshot names the one that it was put on top of.
@@ -113,6 +115,10 @@ class Snapshot:
         """The identity of the snapshot that this one was put on top of; None if the writer did not say."""
         return (self.properties or {}).get(FOLLOWS_PROPERTY)
 
+    def takes_back(self, below: "Snapshot | None") -> bool:
+        """Whether this one was put on top of another because the other's files are not there: nobody needs that any more."""
+        return below is not None and self.operation == TAKE_BACK and self.follows == below.identity
+
     def with_others(self, others: Mapping[str, Any]) -> "Snapshot":
         """The snapshot with what a tag adds to it."""
         return replace(self, others=others)
@@ -136,6 +142,16 @@ def _read(text: str, source: str) -> dict[str, Any]:
 
 _FIELDS = [one for one in fields(Snapshot) if "key" in one.metadata]
 _KEYS = {one.metadata["key"] for one in _FIELDS} | {"version"}
+
+
+def standing(history: Iterable[Snapshot]) -> list[Snapshot]:
+    """The snapshots of a history, in order, without those that were taken back because their files are not there."""
+    found: list[Snapshot] = []
+    for snapshot in history:
+        if found and snapshot.takes_back(found[-1]):
+            found.pop()
+        found.append(snapshot)
+    return found
 
 
 def _comparable_watermark(snapshot: Snapshot) -> tuple[bool, int]:
@@ -165,6 +181,11 @@ class SnapshotFiles:
         path = self._paths.snapshot(snapshot_id)
         text = self._file_io.read_text_or_none(path)
         return None if text is None else Snapshot.from_json(text, path)
+
+    def is_taken_back(self, snapshot: Snapshot) -> bool:
+        """Whether the next snapshot shows the state before this one, whose files are not there."""
+        following = self.find(snapshot.id + 1)
+        return following is not None and following.takes_back(snapshot)
 
     def describe_existing(self) -> str:
         ids = self.ids()

@@ -182,9 +182,14 @@ class TableStore:
             )
 
     def delta_of(self, snapshot: Snapshot) -> list[ManifestEntry]:
-        """What a snapshot added and took away."""
-        listed = self.manifests.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
-        return [entry for one in listed for entry in self.manifests.read(one.name)]
+        """What a snapshot added and took away; nothing if it was taken back because its files are not there."""
+        try:
+            listed = self.manifests.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+            return [entry for one in listed for entry in self.manifests.read(one.name)]
+        except NotFound:
+            if self.snapshots.is_taken_back(snapshot):
+                return []
+            raise
 
     def manifests_of(self, snapshot: Snapshot) -> list[ManifestFile]:
         """The manifests that together describe the table at a snapshot, in order of commit."""

@@ -128,8 +128,12 @@ def plan_changes(request: ReadRequest, after: int, until: int) -> Iterator[Chang
         raise Unsupported(
             f"Table {store.identifier} has 'deletion-vectors.enabled': rows that are marked as deleted leave no change to read."
         )
+    following = store.snapshots.find(after + 1)
     for snapshot_id in range(after + 1, until + 1):
-        found = store.snapshots.find(snapshot_id)
+        found, following = following, store.snapshots.find(snapshot_id + 1)
+        if following is not None and following.takes_back(found):
+            # Its rows are not there, nor in any later snapshot.
+            continue
         if found is not None:
             yield from _plan_snapshot(request, found)
             continue

@@ -41,12 +41,12 @@ def refuse_closed(store: TableStore, latest: Snapshot | None) -> None:
 
 def close(store: TableStore, latest: Snapshot | None, reason: str) -> Snapshot | None:
     """Put on top of the latest snapshot one that closes the branch; None if a writer came first."""
-    return _put_on_top(store, latest, latest, "CLOSE", {CLOSED_PROPERTY: reason})
+    return put_on_top(store, latest, latest, "CLOSE", {CLOSED_PROPERTY: reason})
 
 
 def open_again(store: TableStore, closing: Snapshot) -> None:
     """Put on top of a snapshot that closes a branch one that opens it; nothing if somebody else did."""
-    _put_on_top(store, closing, closing, "OPEN", {})
+    put_on_top(store, closing, closing, "OPEN", {})
 
 
 def decide(store: TableStore, closing: Snapshot, outcome: Literal["done", "opened"]) -> bool:
@@ -78,15 +78,10 @@ def decided(store: TableStore, path: str) -> str | None:
     return outcome
 
 
-def take_back(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> None:
-    """Put on top of a snapshot that cannot be read the state before it. Nothing if another one is on top already."""
-    _put_on_top(store, snapshot, base, "TAKE BACK", {})
-
-
-def _put_on_top(
+def put_on_top(
     store: TableStore, latest: Snapshot | None, shows: Snapshot | None, operation: str, properties: dict[str, str]
 ) -> Snapshot | None:
-    """Commit, on top of the latest snapshot, the state of another; None if a writer came first."""
+    """Commit, on top of the latest snapshot, the state of another, as no change of rows; None if a writer came first."""
     name = store.clock.unique_name()
     lists = [f"manifest-list-{name}-0", f"manifest-list-{name}-1"]
     sizes = [
@@ -117,5 +112,5 @@ def fence(store: TableStore) -> None:
     while True:
         latest = store.snapshots.latest()
         store.refuse_other_table()
-        if closed_for(latest) is not None or _put_on_top(store, latest, latest, "FENCE", {}) is not None:
+        if closed_for(latest) is not None or put_on_top(store, latest, latest, "FENCE", {}) is not None:
             return
