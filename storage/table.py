@@ -163,7 +163,7 @@ class Table:
         """The snapshot that made the rows of a version: compactions came after it and changed none."""
         store, snapshot = resolve_version(self._store, self._version if version is None else version)
         while snapshot is not None and not snapshot.changes_rows:
-            earlier = store.snapshots.find(snapshot.id - 1)
+            earlier = store.snapshots.before(snapshot)
             if earlier is None:
                 break
             snapshot = earlier

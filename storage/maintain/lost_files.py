@@ -50,6 +50,4 @@ def take_back_lost(store: TableStore, newest: Snapshot, target: Snapshot) -> Sna
     """
     if newest.identity == target.identity or lost_file(store, newest) is None:
         return None
-    below = store.snapshots.find(newest.id - 1)
-    base = below if below is not None and newest.follows in (None, below.identity) else target
-    return take_back(store, newest, base) or store.snapshots.latest()
+    return take_back(store, newest, store.snapshots.before(newest) or target) or store.snapshots.latest()

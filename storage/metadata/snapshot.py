@@ -166,7 +166,14 @@ class SnapshotFiles:
         self._paths = paths
 
     def get(self, snapshot_id: int) -> Snapshot:
-        """The snapshot of that id. Raises NotFound that lists which there are."""
+        """The snapshot of that id in the history. Raises NotFound that lists which there are."""
+        found = self.find(snapshot_id)
+        if found is None or not self.is_in_history(found):
+            raise self.missing(snapshot_id)
+        return found
+
+    def _read(self, snapshot_id: int) -> Snapshot:
+        """A snapshot of the history by its number."""
         found = self.find(snapshot_id)
         if found is None:
             raise self.missing(snapshot_id)
@@ -177,10 +184,24 @@ class SnapshotFiles:
         return NotFound(f"Snapshot {snapshot_id} does not exist. {self.describe_existing()}")
 
     def find(self, snapshot_id: int) -> Snapshot | None:
-        """The snapshot of that id, or None."""
+        """The snapshot in the file of that number, or None. It may be one that is no part of the history: a writer created it
+        at a number that had expired, and is about to take it away, or has died.
+        """
         path = self._paths.snapshot(snapshot_id)
         text = self._file_io.read_text_or_none(path)
         return None if text is None else Snapshot.from_json(text, path)
+
+    def is_in_history(self, snapshot: Snapshot, following: Snapshot | None = None) -> bool:
+        """Whether a snapshot that was found is part of the history, as far as can be told: the next one, which may be given,
+        was put on top of it, or there is none.
+        """
+        following = following or self.find(snapshot.id + 1)
+        if following is None and self.latest_id() != snapshot.id:
+            # It has come just now, or both have expired.
+            following = self.find(snapshot.id + 1)
+            if following is None:
+                return False
+        return following is None or following.follows in (None, snapshot.identity)
 
     def is_taken_back(self, snapshot: Snapshot) -> bool:
         """Whether the next snapshot shows the state before this one, whose files are not there."""
@@ -203,7 +224,16 @@ class SnapshotFiles:
         # A listing may miss a file that came while it was made: only what is looked for and not there is a gap.
         while lowest - 1 >= listed[0] and (lowest - 1 in known or self._exists(lowest - 1)):
             lowest -= 1
+        while lowest < listed[-1] and not self._is_followed(lowest):
+            lowest += 1
         return list(range(lowest, listed[-1] + 1))
+
+    def _is_followed(self, snapshot_id: int) -> bool:
+        """Whether the next number is of the snapshot that was put on top of this one; of a damaged one it is believed."""
+        with suppress(CorruptData):
+            snapshot, following = self.find(snapshot_id), self.find(snapshot_id + 1)
+            return snapshot is not None and following is not None and following.follows in (None, snapshot.identity)
+        return True
 
     def listed_ids(self) -> list[int]:
         """The numbers of all snapshot files, ascending, those among them that are below a gap and no part of the history."""
@@ -244,9 +274,10 @@ class SnapshotFiles:
         hint = self._hint("EARLIEST")
         if hint and self._exists(hint):
             # A branch gets earlier snapshots when it becomes main.
-            while hint > 1 and self._exists(hint - 1):
+            while hint > 1 and self._exists(hint - 1) and self._is_followed(hint - 1):
                 hint -= 1
-            return hint
+            if self._is_followed(hint) or hint == self.latest_id():
+                return hint
         ids = self.ids()
         return ids[0] if ids else None
 
@@ -264,25 +295,36 @@ class SnapshotFiles:
         yield from history
 
     def backwards(self, latest: Snapshot | None = None) -> Iterator[Snapshot]:
-        """Every snapshot up to `latest` (by default, the latest), newest first, read one at a time."""
+        """Every snapshot up to `latest` (by default, the latest), newest first, read one at a time; without those that were
+        taken back because their files are not there.
+        """
         snapshot = latest or self.latest()
         while snapshot is not None:
             yield snapshot
+            snapshot = self.before(snapshot)
+
+    def before(self, snapshot: Snapshot) -> Snapshot | None:
+        """The snapshot before one in the history; None if that has expired, or there is none. What was taken back because
+        its files are not there is passed by.
+        """
+        while True:
             earlier = self.find(snapshot.id - 1) if snapshot.id > 1 else None
-            if earlier is not None and snapshot.follows not in (None, earlier.identity):
-                return
+            if earlier is None or snapshot.follows not in (None, earlier.identity):
+                return None
+            if not snapshot.takes_back(earlier):
+                return earlier
             snapshot = earlier
 
     def at_or_before(self, time_ms: int) -> Snapshot | None:
         """The latest snapshot committed at or before a time, or None. Reads a logarithmic number of files."""
-        return last_at_or_before(self.ids(), self.get, time_ms)
+        return last_at_or_before(self.ids(), self._read, time_ms)
 
     def first_with_watermark(self, mark: int) -> Snapshot | None:
         """The earliest snapshot whose watermark has reached a mark, or None. Reads a logarithmic number of files."""
         ids = self.ids()
         # Those before the first watermark have not reached any.
-        count = bisect_left(ids, (True, mark), key=lambda one: _comparable_watermark(self.get(one)))
-        return self.get(ids[count]) if count < len(ids) else None
+        count = bisect_left(ids, (True, mark), key=lambda one: _comparable_watermark(self._read(one)))
+        return self._read(ids[count]) if count < len(ids) else None
 
     def create(self, snapshot: Snapshot) -> bool:
         """Commit: create the snapshot file; False if its id is taken. Hints follow and may be lost in a crash.

@@ -134,7 +134,7 @@ def plan_changes(request: ReadRequest, after: int, until: int) -> Iterator[Chang
         if following is not None and following.takes_back(found):
             # Its rows are not there, nor in any later snapshot.
             continue
-        if found is not None:
+        if found is not None and store.snapshots.is_in_history(found, following):
             yield from _plan_snapshot(request, found)
             continue
         changelog = store.changelogs.find(snapshot_id)

@@ -57,12 +57,8 @@ def _in_history(
     oldest: Snapshot | None = None
     # With a bound, times before the first of these are not to be looked at until the numbers are below it.
     resume_below: int | None = None
-    above: Snapshot | None = None
     for snapshot in store.snapshots.backwards(latest):
-        is_taken_back = above is not None and above.takes_back(snapshot)
-        oldest = above = snapshot
-        if is_taken_back:
-            continue
+        oldest = snapshot
         if resume_below is not None and snapshot.id >= resume_below:
             continue
         if bound_ms is not None and snapshot.time_ms < bound_ms:
