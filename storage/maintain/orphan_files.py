@@ -39,6 +39,8 @@ def remove_orphan_files(
     with `no_writers` that age. Raises InvalidRequest for an age below that at which writers look whether their files are
     still there, unless `no_writers` says that there are none.
     """
+    if age_ms < 0:
+        raise InvalidRequest(f"An age of {age_ms} ms: an age is not negative.")
     if age_ms < SAFE_MS and not (no_writers or dry_run):
         raise InvalidRequest(
             f"Files of {store.identifier} that are younger than {SAFE_MS // 60_000} minutes may belong to writers that have not "
