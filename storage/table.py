@@ -427,7 +427,7 @@ class Table:
             deleted, message = rewrite_files(self._store, basis.snapshot, predicate, change)
             if not deleted:
                 return None
-            return self.new_commit().commit([message], deleted=deleted, operation=operation)
+            return self.commit_messages([message], deleted=deleted, operation=operation)
 
         return self.repeated(rewrite_at)
 
@@ -485,6 +485,8 @@ class Table:
 
         snapshot = compact(self._store, full=full, wanted=wanted, listeners=self._listeners, progress=progress, run=run)
         self._store.troubles.clear(COMPACTION)
+        if snapshot is not None:
+            self._let_old_snapshots_go(snapshot)
         return snapshot
 
     @outcome(_NOT_COMMITTED, landed=False)
@@ -524,7 +526,7 @@ class Table:
                         writer.write(rows)
             message = writer.prepare_commit()
         # Not an overwrite of whatever is there by then: files that came meanwhile have the old number of buckets.
-        return table.new_commit().commit([message], deleted=entries, operation="RESCALE")
+        return table.commit_messages([message], deleted=entries, operation="RESCALE")
 
     @outcome(_NOTHING_CHANGED)
     def describe(self, partition: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -544,7 +546,10 @@ class Table:
         store, target = resolve_version(self._store, version)
         if target is None or store.identifier != self.identifier:
             raise InvalidRequest(f"{version!r} is no version of {self.identifier} to roll back to.")
-        return rollback_to(self._store, target, listeners=self._listeners)
+        made = rollback_to(self._store, target, listeners=self._listeners)
+        if made is not None:
+            self._let_old_snapshots_go(made)
+        return made
 
     @outcome(_PARTLY_DONE)
     def expire(
@@ -577,7 +582,7 @@ class Table:
         expired = expired_partitions(self._store)
         self._store.refuse_other_table()
         if expired and not dry_run:
-            self.new_commit().commit([], overwrite=Overwrite(matching=tuple(expired)), operation="DROP PARTITION")
+            self.commit_messages([], Overwrite(matching=tuple(expired)), operation="DROP PARTITION")
         return expired
 
     @outcome(_NOT_COMMITTED, landed=False)
@@ -587,7 +592,7 @@ class Table:
         if not partitions or not all(partitions):
             raise InvalidRequest("Give the partitions to drop, each by values of partition columns.")
         matching = tuple(self.partition_values(one) for one in partitions)
-        return self.new_commit().commit([], overwrite=Overwrite(matching=matching), operation="DROP PARTITION")
+        return self.commit_messages([], Overwrite(matching=matching), operation="DROP PARTITION")
 
     @outcome(_PARTLY_DONE)
     def remove_orphan_files(
@@ -672,26 +677,37 @@ class Table:
         commit = self.new_commit(commit_id)
         if any(message.retracted for message in messages):
             try:
-                return commit_counted(self._store, commit, messages, properties, operation, change_tracking)
+                snapshot = commit_counted(self._store, commit, messages, properties, operation, change_tracking)
             except InvalidRequest as error:
                 if guard is None:
                     raise
                 # What was computed from a snapshot takes rows away that were there: others have changed them since.
                 raise RowsChanged(str(error)) from None
-        snapshot = commit.commit(
-            messages, overwrite=overwrite, deleted=deleted, properties=properties, operation=operation,
-            change_tracking=change_tracking, guard=guard,
-        )  # fmt: skip
+        else:
+            snapshot = commit.commit(
+                messages, overwrite=overwrite, deleted=deleted, properties=properties, operation=operation,
+                change_tracking=change_tracking, guard=guard,
+            )  # fmt: skip
         if snapshot is not None:
-            # The rows are committed: what fails here is left to the next commit, or to a schedule.
-            store = self._store
-            afterwards(store, TAG_CREATION, lambda: create_due_tag(store), None, snapshot.id)
-            if overwrite is None and not store.options.write_only and self.schema.primary_keys:
-                written = {one.place for message in messages for one in message.added}
-                afterwards(store, COMPACTION, lambda: self._compact_after_write(written), None, snapshot.id)
-            if not store.options.write_only and _EXPIRES_BY_ITSELF & self.schema.options.keys():
-                afterwards(store, EXPIRY, self._expire_after_write, tuple[int, ...](), snapshot.id)
+            replaces = overwrite is not None
+            self._follow_up(snapshot, {one.place for message in messages for one in message.added if not replaces})
         return snapshot
+
+    def _follow_up(self, snapshot: Snapshot, written: set[Place]) -> None:
+        """What follows each commit of rows: due tags, compaction of the buckets that were written, expiry. The rows are
+        committed: what fails here is left to the next commit, or to a schedule.
+        """
+        store = self._store
+        afterwards(store, TAG_CREATION, lambda: create_due_tag(store), None, snapshot.id)
+        if written and not store.options.write_only and self.schema.primary_keys:
+            afterwards(store, COMPACTION, lambda: self._compact_after_write(written), None, snapshot.id)
+        self._let_old_snapshots_go(snapshot)
+
+    def _let_old_snapshots_go(self, snapshot: Snapshot) -> None:
+        """Expire after a commit, if the options say so."""
+        store = self._store
+        if not store.options.write_only and _EXPIRES_BY_ITSELF & self.schema.options.keys():
+            afterwards(store, EXPIRY, self._expire_after_write, tuple[int, ...](), snapshot.id)
 
     def _compact_after_write(self, written: set[Place]) -> Snapshot | None:
         for _ in range(_COMPACTION_TRIES):

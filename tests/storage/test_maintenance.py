@@ -4,13 +4,16 @@ import datetime as dt
 import os
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, FixedClock, InvalidRequest, NotFound, Table
+from storage import Catalog, FixedClock, InvalidRequest, NotFound, SetOptions, Table
+from storage.engines.duckdb_merge import merge_rows
+from storage.engines.merge_clauses import MergeClause
 from storage.file_io import FileIO
 from storage.maintain.hold import held
 from storage.maintain.references import holders_of
@@ -283,3 +286,76 @@ def test_a_cleaner_is_not_misled_by_a_number_that_another_snapshot_has_got_meanw
     cleaner = Catalog(str(tmp_path / "warehouse"), file_io=Overtaken("file://")).table("shop.orders")
     assert cleaner.remove_orphan_files() == []
     assert history.count() > 0
+
+
+def _merge_into(table: Table, number: int) -> None:
+    source = pa.table({"day": ["m"], "id": [1], "v": [number]})
+    clauses = [MergeClause("matched", "update", None, {"v": "source.v"})]
+    merge_rows(table, source, ["day", "id"], clauses)
+
+
+def _take_away(table: Table, number: int) -> None:
+    rows = pa.table({"day": ["m"] * 2, "id": [9] * 2, "v": [number] * 2, "op": ["+I", "-D"]})
+    table.write(rows.slice(0, 1).drop_columns("op"))
+    table.write(rows.slice(1), row_kind_column="op")
+
+
+def _write_and_roll_back(table: Table, number: int) -> None:
+    before = table.store.snapshots.latest_id() or 0
+    table.write(pa.table({"day": ["m"], "id": [30 + number], "v": [number]}))
+    assert table.rollback_to(before) is not None
+
+
+def _write_and_compact(table: Table, number: int) -> None:
+    table.write(pa.table({"day": ["m"], "id": [1], "v": [number]}))
+    table.compact()
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda table, number: table.update("id = 1", {"v": number}),
+        lambda table, number: table.delete(f"id = {10 + number}"),
+        _merge_into,
+        lambda table, number: table.drop_partition({"day": f"2023-01-{number + 1:02}"}),
+        lambda table, number: table.overwrite(pa.table({"id": [1], "v": [number]}), partition={"day": "m"}),
+        _take_away,
+        lambda table, number: table.truncate() and table.write(pa.table({"day": ["m"], "id": [1], "v": [number]})),
+        _write_and_roll_back,
+        _write_and_compact,
+    ],
+    ids=["update", "delete", "merge", "drop partition", "overwrite", "take away", "truncate", "rollback", "compaction"],
+)
+def test_every_commit_lets_old_snapshots_go(catalog: Catalog, act: Callable[[Table, int], object], keyed: bool) -> None:
+    options = {"snapshot.num-retained.min": 1, "snapshot.num-retained.max": 2, **({"bucket": 1} if keyed else {})}
+    schema = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.int64())])
+    key = ["day", "id"] if keyed else []
+    table = catalog.create_table("a.t", schema, primary_key=key, partition_by=["day"], options=options)
+    days = ["m", *["m"] * 6, *(f"2023-01-{number + 1:02}" for number in range(6))]
+    table.write(pa.table({"day": days, "id": [1, *range(10, 16), *range(20, 26)], "v": [0] * 13}))
+    for number in range(6):
+        before = table.store.snapshots.latest_id() or 0
+        act(table, number)
+        ids = table.store.snapshots.ids()
+        assert ids[-1] > before
+        assert len(ids) <= 2
+    assert table.troubles() == []
+
+
+def test_rescaling_and_expiring_partitions_let_old_snapshots_go(catalog: Catalog) -> None:
+    options = {"snapshot.num-retained.min": 1, "snapshot.num-retained.max": 1, "bucket": 1}
+    schema = pa.schema([("day", pa.string()), ("id", pa.int64())])
+    options |= {"partition.expiration-time": "30 d", "write-only": "true"}
+    table = catalog.create_table("a.t", schema, primary_key=["day", "id"], partition_by=["day"], options=options)
+    for day in ("2023-01-01", "2023-11-14"):
+        table.write(pa.table({"day": [day], "id": [1]}))
+    table = table.alter(SetOptions({"write-only": "false"}))
+    assert table.expire_partitions()
+    assert len(table.store.snapshots.ids()) == 1
+    table = table.alter(SetOptions({"write-only": "true"}))
+    table.write(pa.table({"day": ["2023-11-14"], "id": [2]}))
+    table = table.alter(SetOptions({"write-only": "false"}))
+    table.rescale(2)
+    assert len(table.store.snapshots.ids()) == 1
+    assert table.count() == 2
