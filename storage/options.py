@@ -185,7 +185,8 @@ class TableOptions(Options):
     )
     snapshot_time_retained_ms: int = option(
         "snapshot.time-retained", "1 h", "How long snapshots are kept beyond the minimum. With this or one of "
-        "`snapshot.num-retained.*` set, each commit lets old snapshots go; else only `expire-snapshots` does.", "duration"
+        "`snapshot.num-retained.*` set, each commit of rows, compaction and rollback lets old snapshots go; else only "
+        "`expire-snapshots` does.", "duration"
     )  # fmt: skip
     snapshot_expire_limit: int = option(
         "snapshot.expire.limit", "50", "How many snapshots go at the most with one commit.", "whole number"

@@ -164,7 +164,7 @@ class Table:
         """The snapshot that made the rows of a version: compactions came after it and changed none."""
         store, snapshot = resolve_version(self._store, self._version if version is None else version)
         while snapshot is not None and not snapshot.changes_rows:
-            earlier = store.snapshots.find(snapshot.id - 1)
+            earlier = store.snapshots.before(snapshot)
             if earlier is None:
                 break
             snapshot = earlier
@@ -428,7 +428,7 @@ class Table:
             deleted, message = rewrite_files(self._store, basis.snapshot, predicate, change)
             if not deleted:
                 return None
-            return self.new_commit().commit([message], deleted=deleted, operation=operation)
+            return self.commit_messages([message], deleted=deleted, operation=operation)
 
         return self.repeated(rewrite_at)
 
@@ -490,6 +490,8 @@ class Table:
 
         snapshot = compact(self._store, full=full, wanted=wanted, listeners=self._listeners, progress=progress, run=run)
         self._store.troubles.clear(COMPACTION)
+        if snapshot is not None:
+            self._let_old_snapshots_go(snapshot)
         return snapshot
 
     @outcome(_NOT_COMMITTED, landed=False)
@@ -529,7 +531,7 @@ class Table:
                         writer.write(rows)
             message = writer.prepare_commit()
         # Not an overwrite of whatever is there by then: files that came meanwhile have the old number of buckets.
-        return table.new_commit().commit([message], deleted=entries, operation="RESCALE")
+        return table.commit_messages([message], deleted=entries, operation="RESCALE")
 
     @outcome(_NOTHING_CHANGED)
     def describe(self, partition: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -549,7 +551,10 @@ class Table:
         store, target = resolve_version(self._store, version)
         if target is None or store.identifier != self.identifier:
             raise InvalidRequest(f"{version!r} is no version of {self.identifier} to roll back to.")
-        return rollback_to(self._store, target, listeners=self._listeners)
+        made = rollback_to(self._store, target, listeners=self._listeners)
+        if made is not None:
+            self._let_old_snapshots_go(made)
+        return made
 
     @outcome(_PARTLY_DONE)
     def expire(
@@ -582,7 +587,7 @@ class Table:
         expired = expired_partitions(self._store)
         self._store.refuse_other_table()
         if expired and not dry_run:
-            self.new_commit().commit([], overwrite=Overwrite(matching=tuple(expired)), operation="DROP PARTITION")
+            self.commit_messages([], Overwrite(matching=tuple(expired)), operation="DROP PARTITION")
         return expired
 
     @outcome(_NOT_COMMITTED, landed=False)
@@ -592,16 +597,19 @@ class Table:
         if not partitions or not all(partitions):
             raise InvalidRequest("Give the partitions to drop, each by values of partition columns.")
         matching = tuple(self.partition_values(one) for one in partitions)
-        return self.new_commit().commit([], overwrite=Overwrite(matching=matching), operation="DROP PARTITION")
+        return self.commit_messages([], Overwrite(matching=matching), operation="DROP PARTITION")
 
     @outcome(_PARTLY_DONE)
     def remove_orphan_files(
-        self, *, older_than: dt.timedelta = dt.timedelta(days=1), dry_run: bool = False
+        self, *, older_than: dt.timedelta = dt.timedelta(days=1), dry_run: bool = False, no_writers: bool = False
     ) -> list[OrphanFile]:
-        """Delete files that nobody needs and that are older than a safety age; `dry_run` says which those are."""
+        """Delete files that nobody needs and that are older than a safety age; `dry_run` says which those are.
+
+        Ages below an hour are refused, since writers may need younger files, unless `no_writers` says that none runs.
+        """
         self._store.refuse_other_table()
-        before = self._store.clock.now_ms() - older_than // dt.timedelta(milliseconds=1)
-        orphans = remove_orphan_files(self._store, older_than_ms=before, dry_run=dry_run)
+        age_ms = older_than // dt.timedelta(milliseconds=1)
+        orphans = remove_orphan_files(self._store, age_ms=age_ms, dry_run=dry_run, no_writers=no_writers)
         if not dry_run:
             self._store.troubles.clear(FILE_DELETION)
         return orphans
@@ -674,26 +682,37 @@ class Table:
         commit = self.new_commit(commit_id)
         if any(message.retracted for message in messages):
             try:
-                return commit_counted(self._store, commit, messages, properties, operation, change_tracking)
+                snapshot = commit_counted(self._store, commit, messages, properties, operation, change_tracking)
             except InvalidRequest as error:
                 if guard is None:
                     raise
                 # What was computed from a snapshot takes rows away that were there: others have changed them since.
                 raise RowsChanged(str(error)) from None
-        snapshot = commit.commit(
-            messages, overwrite=overwrite, deleted=deleted, properties=properties, operation=operation,
-            change_tracking=change_tracking, guard=guard,
-        )  # fmt: skip
+        else:
+            snapshot = commit.commit(
+                messages, overwrite=overwrite, deleted=deleted, properties=properties, operation=operation,
+                change_tracking=change_tracking, guard=guard,
+            )  # fmt: skip
         if snapshot is not None:
-            # The rows are committed: what fails here is left to the next commit, or to a schedule.
-            store = self._store
-            afterwards(store, TAG_CREATION, lambda: create_due_tag(store), None, snapshot.id)
-            if overwrite is None and not store.options.write_only and self.schema.primary_keys:
-                written = {one.place for message in messages for one in message.added}
-                afterwards(store, COMPACTION, lambda: self._compact_after_write(written), None, snapshot.id)
-            if not store.options.write_only and _EXPIRES_BY_ITSELF & self.schema.options.keys():
-                afterwards(store, EXPIRY, self._expire_after_write, tuple[int, ...](), snapshot.id)
+            replaces = overwrite is not None
+            self._follow_up(snapshot, {one.place for message in messages for one in message.added if not replaces})
         return snapshot
+
+    def _follow_up(self, snapshot: Snapshot, written: set[Place]) -> None:
+        """What follows each commit of rows: due tags, compaction of the buckets that were written, expiry. The rows are
+        committed: what fails here is left to the next commit, or to a schedule.
+        """
+        store = self._store
+        afterwards(store, TAG_CREATION, lambda: create_due_tag(store), None, snapshot.id)
+        if written and not store.options.write_only and self.schema.primary_keys:
+            afterwards(store, COMPACTION, lambda: self._compact_after_write(written), None, snapshot.id)
+        self._let_old_snapshots_go(snapshot)
+
+    def _let_old_snapshots_go(self, snapshot: Snapshot) -> None:
+        """Expire after a commit, if the options say so."""
+        store = self._store
+        if not store.options.write_only and _EXPIRES_BY_ITSELF & self.schema.options.keys():
+            afterwards(store, EXPIRY, self._expire_after_write, tuple[int, ...](), snapshot.id)
 
     def _compact_after_write(self, written: set[Place]) -> Snapshot | None:
         for _ in range(_COMPACTION_TRIES):

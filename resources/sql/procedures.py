@@ -280,9 +280,13 @@ def expire_partitions(context: Context, table: str, dry_run: bool = False) -> Re
 
 
 @procedure
-def remove_orphan_files(context: Context, table: str, older_than: str = "1 d", dry_run: bool = False) -> Result:
-    """Delete files that nobody needs."""
-    orphans = context.table(table).remove_orphan_files(older_than=duration(older_than), dry_run=dry_run)
+def remove_orphan_files(
+    context: Context, table: str, older_than: str = "1 d", dry_run: bool = False, no_writers: bool = False
+) -> Result:
+    """Delete files that nobody needs. `no_writers` says that none runs: else ages below an hour are refused."""
+    orphans = context.table(table).remove_orphan_files(
+        older_than=duration(older_than), dry_run=dry_run, no_writers=no_writers
+    )
     return rows_result(["orphan_file"], [(one.path,) for one in orphans])
 
 

@@ -88,8 +88,8 @@ def _merge(
     came = rows.filter(pa.array(actions != DELETE))
     deleted, message = replace_rows(table.store, entries, gone.column(FILE), gone.column(ROW), came)
     guard = basis.guard([message], inserts=bool((actions == INSERT).any()))
-    return table.new_commit(commit_id).commit(
-        [message], deleted=deleted, operation=operation, properties=properties, guard=guard
+    return table.commit_messages(
+        [message], commit_id=commit_id, deleted=deleted, operation=operation, properties=properties, guard=guard
     )
 
 

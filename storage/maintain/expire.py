@@ -12,10 +12,12 @@ from ..errors import InvalidRequest, NotFound
 from ..identifier import MAIN_BRANCH
 from ..journal import Journal
 from ..metadata.consumer import Consumer
-from ..metadata.snapshot import Snapshot
+from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
 from ..metadata.trouble import FILE_DELETION, afterwards
 from ..options import TableOptions
+from ..write.taken_over import ids_of
+from .lost_files import refuse_lost
 from .references import Holder, ReferenceReader, changelog_files_of, delete_unneeded, last_needed, needed_files
 
 _TRIES = 10
@@ -133,15 +135,18 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         expired = [one for one in expired if one.id < published]
     if unread is not None:
         expired = [one for one in expired if one.id < unread]
-    changelogs = _changelog_retention(store.options)
-    if changelogs is not None and not dry_run:
-        for snapshot in expired:
-            if store.changelogs.keep(snapshot) and store.snapshots.find(snapshot.id) is None:
-                # Somebody else was first, and may have let the changelog expire as well.
-                store.changelogs.delete(snapshot.id)
     ids = tuple(snapshot.id for snapshot in expired)
     # Shared, so that each manifest is read once, whoever needs it.
     reader = ReferenceReader()
+    if ids and not dry_run:
+        refuse_lost(store, history[-1], reader)
+    with_files = [one for one in standing(history) if one.id in ids]
+    changelogs = _changelog_retention(store.options)
+    if changelogs is not None and not dry_run:
+        for snapshot in with_files:
+            if store.changelogs.keep(snapshot) and store.snapshots.find(snapshot.id) is None:
+                # Somebody else was first, and may have let the changelog expire as well.
+                store.changelogs.delete(snapshot.id)
     candidates = last_needed(store, expired, reader)
     if dry_run:
         gone = {Holder(store.identifier.branch, "snapshot", str(one)) for one in ids}
@@ -153,7 +158,7 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         # The search for the newest begins at the hint, and must not begin below the history.
         store.snapshots.raise_hint("LATEST", history[-1].id)
         store.snapshots.raise_hint("EARLIEST", ids[-1] + 1)
-        store.committed.remember(expired)
+        store.committed.remember(ids_of(with_files))
     for snapshot in expired:
         # In ascending order, and only what was judged: `docs/protocols.md`.
         store.snapshots.delete_if(snapshot)

@@ -206,6 +206,16 @@ def _if_still_there(branch: TableStore, holder: object, find: Callable[[], objec
         raise
 
 
+@contextmanager
+def _unless_taken_back(store: TableStore, snapshot: Snapshot) -> Iterator[None]:
+    """End quietly where a snapshot's files are not there and it was taken back for that: it needs none any more."""
+    try:
+        yield
+    except NotFound:
+        if not store.snapshots.is_taken_back(snapshot):
+            raise
+
+
 def _listing(store: TableStore) -> list[tuple[str, ...]]:
     """The branches, and the tags and changelogs of each, with what tells whether they were replaced."""
     listed: list[tuple[str, ...]] = []
@@ -229,6 +239,11 @@ class ReferenceReader:
         return self.metadata_files_of(store, snapshot) | self.data_files_of(store, snapshot)
 
     def data_files_of(self, store: TableStore, snapshot: Snapshot) -> set[str]:
+        with _unless_taken_back(store, snapshot):
+            return self._data_files_of(store, snapshot)
+        return set()
+
+    def _data_files_of(self, store: TableStore, snapshot: Snapshot) -> set[str]:
         pairs = [pair for one in store.manifests_of(snapshot) for pair in self._entries(store, one.name)]
         paths = {entry.identity: paths for entry, paths in pairs}
         live = merge_entries(entry for entry, _ in pairs)
@@ -238,13 +253,19 @@ class ReferenceReader:
         """The data files that a snapshot took away, and those that it added."""
         gone: set[str] = set()
         came: set[str] = set()
-        for one in store.manifests.read_list(snapshot.delta_manifest_list):
-            for entry, paths in self._entries(store, one.name):
-                (came if entry.kind == ADD else gone).update(paths)
+        with _unless_taken_back(store, snapshot):
+            for one in store.manifests.read_list(snapshot.delta_manifest_list):
+                for entry, paths in self._entries(store, one.name):
+                    (came if entry.kind == ADD else gone).update(paths)
         return gone, came
 
     def metadata_files_of(self, store: TableStore, snapshot: Snapshot) -> set[str]:
         """All files but those of rows: lists, manifests, indexes, statistics, and the changelog."""
+        with _unless_taken_back(store, snapshot):
+            return self._metadata_files_of(store, snapshot)
+        return set()
+
+    def _metadata_files_of(self, store: TableStore, snapshot: Snapshot) -> set[str]:
         paths = store.paths
         found = {paths.manifest(name) for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list)}
         found |= {paths.manifest(one.name) for one in store.manifests_of(snapshot)}

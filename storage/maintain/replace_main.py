@@ -15,12 +15,13 @@ from ..errors import CommitConflict, CorruptData, MainReplaced, NotFound
 from ..identifier import MAIN_BRANCH, Identifier
 from ..metadata.main_branch import find_main, name_main, unname_main
 from ..metadata.schema import TableSchema
-from ..metadata.snapshot import Snapshot
+from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 from ..read.version import on_branch
 from ..write.close import REPLACEMENT, close, closed_for, decide, is_closed_for, open_again, refuse_closed
 from ..write.commit import CommitListener, Guard
+from ..write.taken_over import ids_of
 from .become import Moved, guard_of
 from .merge_branch import copy_schemas, copy_tags, put_on_top, refuse_other_schemas, restore_earlier
 from .references import delete_unneeded, last_needed
@@ -126,7 +127,11 @@ def _complete(
     for changelog in main.changelogs.all():
         if verdict.common is not None and changelog.id < (earliest or 0):
             branch.changelogs.keep(changelog)
-    branch.committed.take_over(main.committed)
+    # What is in the branch since it was made, and was not given back to it. Read before what main remembers, since what
+    # expires meanwhile goes there first.
+    here = set(branch.snapshots.ids())
+    shared = [one for one in standing(main.snapshots.all()) if one.id <= (verdict.common or 0) and one.id not in here]
+    branch.committed.remember([*ids_of(shared), *main.committed.all()])
 
 
 def _restore_earlier(main: TableStore, branch: TableStore, verdict: Verdict) -> None:

@@ -30,10 +30,10 @@ def snapshots_after(store: TableStore, mark: Mark, latest: Snapshot) -> list[Sna
         return None
     if mark.snapshot_id and Mark.of(store.snapshots.find(mark.snapshot_id)) != mark:
         return None
-    later = []
+    later: list[Snapshot] = []
     for snapshot_id in range(mark.snapshot_id + 1, latest.id + 1):
         snapshot = latest if snapshot_id == latest.id else store.snapshots.find(snapshot_id)
-        if snapshot is None:
+        if snapshot is None or (later and snapshot.follows not in (None, later[-1].identity)):
             return None
         later.append(snapshot)
     return later

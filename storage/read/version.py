@@ -166,7 +166,7 @@ def _find(store: TableStore, version: int | str | dt.datetime) -> Snapshot:
             return _at_watermark(store, int(mark[1]))
         return store.tags.get(version).snapshot
     found = store.snapshots.find(version)
-    if found is not None:
+    if found is not None and store.snapshots.is_in_history(found):
         return found
     for tag in store.tags.all():
         if tag.snapshot.id == version:

@@ -1,6 +1,5 @@
 """Everything that changes or reads a table, each by a name: what one process does while others do something else."""
 
-import datetime as dt
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -264,4 +263,3 @@ OPERATIONS = {
         Operation("check", orders(lambda table: [str(one) for one in table.check()]), sees=True),
     ]
 }  # fmt: skip
-MINUTE = dt.timedelta(minutes=1)
