@@ -6,6 +6,7 @@ It acts on the exact state that was judged: `Moved` says that somebody committed
 from collections.abc import Callable, Mapping, Sequence
 
 from ..errors import CommitConflict
+from ..metadata.index_manifest import refuse_index
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ManifestEntry, Place
 from ..metadata.snapshot import OVERWRITE, Snapshot
@@ -70,5 +71,6 @@ def guard_of(
 
 
 def live_entries(store: TableStore, snapshot: Snapshot | None) -> list[ManifestEntry]:
-    """The live files at a snapshot; none without one."""
+    """The live files at a snapshot; none without one. Raises Unsupported if they are not all that tells its rows."""
+    refuse_index(store, snapshot)
     return [] if snapshot is None else live_files(store.manifests_of(snapshot), store.manifests.read)

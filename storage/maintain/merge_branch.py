@@ -12,6 +12,7 @@ from functools import partial
 
 from ..errors import CommitConflict, NotFound
 from ..identifier import RESERVED_TAGS
+from ..metadata.index_manifest import refuse_index
 from ..metadata.live_files import merge_entries
 from ..metadata.manifest import ADD, ManifestEntry
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, OVERWRITE, Snapshot
@@ -155,6 +156,7 @@ def put_on_top(
     """
     taken = verdict.new if snapshots is None else snapshots
     judged = judge_again(store, other, verdict, swapped=snapshots is not None)
+    refuse_index(other, *taken)
 
     def refuse(latest: Snapshot | None) -> None:
         judged(latest)

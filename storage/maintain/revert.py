@@ -1,6 +1,7 @@
 """Revert one commit and keep those after it: what it added goes, what it took away comes back."""
 
 from ..errors import CommitConflict
+from ..metadata.index_manifest import refuse_index
 from ..metadata.manifest import ADD
 from ..metadata.snapshot import OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
@@ -12,8 +13,9 @@ from ..write.table_write import CommitMessage
 def revert(store: TableStore, snapshot: Snapshot, commit_id: CommitId) -> Snapshot | None:
     """Commit the inverse of a snapshot on top of what has come since; returns that commit.
 
-    Raises CommitConflict if later commits have merged its files with their own.
+    Raises CommitConflict if later commits have merged its files with their own, Unsupported if it has an index manifest.
     """
+    refuse_index(store, snapshot)
     delta = store.delta_of(snapshot)
     try:
         return TableCommit(store, commit_id).commit(

@@ -16,6 +16,7 @@ from ..arguments import checked
 from ..errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest, NotFound, StorageError, StoreUnavailable
 from ..identifier import Identifier
 from ..metadata.change_tracking import untracked_property
+from ..metadata.index_manifest import refuse_index
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, ManifestEntry, ManifestFile
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, OVERWRITE, Snapshot
@@ -316,6 +317,8 @@ class _Attempt:
         self._check_bucket_count()
         if not delta and not change.changelog:
             return None
+        if deletes or change.adds_again:
+            refuse_index(store, latest)
         if deletes or any(entry.file.level > 0 for entry in change.added):
             check_conflicts(self._live(), delta, store.key_types, rescales=change.overwrite is not None)
         base: list[ManifestFile] = []
