@@ -1,7 +1,6 @@
 """The handle of a table for users: read it, write it, name its snapshots. Arrow in and out."""
 
 import datetime as dt
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
@@ -14,11 +13,11 @@ from .basis import Basis, repeated
 from .branches import Branches
 from .consumers import Consumers
 from .description import describe_partition, describe_table
-from .errors import CommitConflict, InvalidRequest, RowsChanged, Unsupported
+from .errors import InvalidRequest, RowsChanged, Unsupported
 from .identifier import Identifier, SnapshotRef
 from .lsm.merge_engines import merge_engine_of
 from .maintain.check import BrokenInvariant, check_table
-from .maintain.compaction import Progress, Run, compact
+from .maintain.compaction import Progress, Run, as_top_runs, compact, compact_after
 from .maintain.expire import Removal, Retention, expire_snapshots, retention_of
 from .maintain.expire_partitions import expired_partitions
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
@@ -48,8 +47,6 @@ from .write.incoming import Rows
 from .write.own_properties import refuse_own_properties
 from .write.table_write import CommitMessage, TableWrite
 
-_log = logging.getLogger(__name__)
-_COMPACTION_TRIES = 3
 _EXPIRES_BY_ITSELF = {"snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.time-retained"}
 _NOT_COMMITTED = "Nothing was committed. Mend the store, then repeat the call."
 _PARTLY_DONE = "What was done before stays done. Mend the store, then repeat the call."
@@ -502,6 +499,12 @@ class Table:
             )
         matching = None if partition is None else (self.partition_values(partition),)
         covered = Overwrite(matching=matching)
+        if self._store.options.told_level is not None:
+            # What no changelog has told yet, for readers that leave out what replaces files.
+            compact(
+                self._store, full=True, wanted=lambda place: covered.covers(self._store, place[0]),
+                listeners=self._listeners,
+            )  # fmt: skip
         table = self
         if self._store.options.bucket != bucket_count:
             table = self.alter(SetOptions({"bucket": bucket_count}))
@@ -523,8 +526,13 @@ class Table:
                     for rows in split.read():
                         writer.write(rows)
             message = writer.prepare_commit()
+        unused: list[str] = []
+        if self.schema.primary_keys:
+            message, unused = as_top_runs(table._store, [message])
         # Not an overwrite of whatever is there by then: files that came meanwhile have the old number of buckets.
-        return table.new_commit().commit([message], deleted=entries, operation="RESCALE")
+        rescaled = table.new_commit().commit([message], deleted=entries, operation="RESCALE")
+        self._store.file_io.delete_quietly(unused)
+        return rescaled
 
     @outcome(_NOTHING_CHANGED)
     def describe(self, partition: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -672,29 +680,27 @@ class Table:
                     raise
                 # What was computed from a snapshot takes rows away that were there: others have changed them since.
                 raise RowsChanged(str(error)) from None
+        unused: list[str] = []
+        if overwrite is not None and self._store.options.told_level is not None:
+            message, unused = as_top_runs(self._store, messages)
+            messages = [message]
         snapshot = commit.commit(
             messages, overwrite=overwrite, deleted=deleted, properties=properties, operation=operation,
             change_tracking=change_tracking, guard=guard,
         )  # fmt: skip
+        self._store.file_io.delete_quietly(unused)
         if snapshot is not None:
             # The rows are committed: what fails here is left to the next commit, or to a schedule.
             store = self._store
             afterwards(store, TAG_CREATION, lambda: create_due_tag(store), None, snapshot.id)
             if overwrite is None and not store.options.write_only and self.schema.primary_keys:
                 written = {one.place for message in messages for one in message.added}
-                afterwards(store, COMPACTION, lambda: self._compact_after_write(written), None, snapshot.id)
+                afterwards(
+                    store, COMPACTION, lambda: compact_after(store, written, self._listeners), None, snapshot.id
+                )
             if not store.options.write_only and _EXPIRES_BY_ITSELF & self.schema.options.keys():
                 afterwards(store, EXPIRY, self._expire_after_write, tuple[int, ...](), snapshot.id)
         return snapshot
-
-    def _compact_after_write(self, written: set[Place]) -> Snapshot | None:
-        for _ in range(_COMPACTION_TRIES):
-            try:
-                return compact(self._store, full=False, wanted=written.__contains__, listeners=self._listeners)
-            except CommitConflict as error:
-                # The rows are committed; if no try succeeds, the next writer's will.
-                _log.info("%s", error)
-        return None
 
     def _expire_after_write(self) -> tuple[int, ...]:
         return expire_snapshots(self._store, retention_of(self._store.options)).snapshot_ids

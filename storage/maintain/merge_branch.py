@@ -24,6 +24,7 @@ from ..write.own_properties import ROLLED_BACK_PROPERTY
 from ..write.table_write import CommitMessage
 from ..write.taken_over import taken_over_properties
 from .become import Moved, become, live_entries
+from .compaction import tell_after
 from .hold import held, is_kept
 from .verdict import Verdict, judge, refuse_diverged
 
@@ -98,10 +99,11 @@ def _take_over(
             copy_schemas(branch, main)
             newest = main.schemas.latest()
             target = main if newest is None else main.at_schema(newest)
+            merged: Snapshot | None = None
             try:
                 if verdict.kind == "diverged" or (becomes and verdict.lost) or _must_become(verdict):
                     back = {ROLLED_BACK_PROPERTY: str(verdict.common or 0)} if verdict.lost else {}
-                    become(
+                    merged = become(
                         target,
                         live_entries(branch, verdict.taken),
                         verdict.judged,
@@ -112,12 +114,13 @@ def _take_over(
                         guard=guard,
                     )
                 elif verdict.new:
-                    put_on_top(target, branch, verdict, commit_id, guard, listeners)
+                    merged = put_on_top(target, branch, verdict, commit_id, guard, listeners)
             except Moved:
                 if not tries_left:
                     raise
                 continue
             copy_tags(branch, main)
+        tell_after(target, merged, listeners)
         return verdict
     raise AssertionError("the last try raises")
 

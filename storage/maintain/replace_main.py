@@ -18,6 +18,7 @@ from ..read.version import on_branch
 from ..write.close import DELETION, REPLACEMENT, close, closed_for, decide, is_closed_for, open_again, refuse_closed
 from ..write.commit import CommitListener, Guard
 from .become import Moved
+from .compaction import tell_after
 from .merge_branch import copy_schemas, copy_tags, put_on_top, refuse_other_schemas, restore_earlier
 from .references import delete_unneeded, last_needed
 from .verdict import Verdict, judge, refuse_diverged
@@ -45,6 +46,7 @@ def replace_main(
         return judge(main, main)
     reason = f"{REPLACEMENT} {name}"
     closing: Snapshot | None = None
+    put: Snapshot | None = None
     while closing is None:
         verdict = judge(main, branch)
         latest = verdict.judged
@@ -63,7 +65,7 @@ def replace_main(
             # Under the schema that it has now.
             branch = branch if newest is None else branch.at_schema(newest)
         try:
-            _complete(main, branch, verdict, listeners)
+            put = _complete(main, branch, verdict, listeners) or put
         except Moved:
             continue
         if guard is not None:
@@ -75,7 +77,9 @@ def replace_main(
         raise CommitConflict(
             f"Main of {main.identifier.full_name} has been replaced with another branch since. Open the table again."
         )
-    _drop_old(on_branch(branch, MAIN_BRANCH))
+    replaced = on_branch(branch, MAIN_BRANCH)
+    _drop_old(replaced)
+    tell_after(replaced, put, listeners)
     return verdict
 
 
@@ -98,10 +102,13 @@ def _refuse_deleted(main: TableStore, branch: TableStore, closing: Snapshot, nam
     )
 
 
-def _complete(main: TableStore, branch: TableStore, verdict: Verdict, listeners: Sequence[CommitListener]) -> None:
-    """Give a branch what it lacks of main."""
+def _complete(
+    main: TableStore, branch: TableStore, verdict: Verdict, listeners: Sequence[CommitListener]
+) -> Snapshot | None:
+    """Give a branch what it lacks of main; returns the commit that puts main's rows there, None if there are none."""
+    put: Snapshot | None = None
     if verdict.kind == "disjoint" and verdict.lost:
-        put_on_top(branch, main, verdict, None, None, listeners, snapshots=verdict.lost)
+        put = put_on_top(branch, main, verdict, None, None, listeners, snapshots=verdict.lost)
     copy_tags(main, branch, up_to=(verdict.common or 0) if verdict.kind == "diverged" else None)
     earliest = branch.snapshots.earliest_id()
     if verdict.common is not None and earliest is not None and earliest <= verdict.common + 1:
@@ -110,6 +117,7 @@ def _complete(main: TableStore, branch: TableStore, verdict: Verdict, listeners:
         if verdict.common is not None and changelog.id < (earliest or 0):
             branch.changelogs.keep(changelog)
     branch.committed.take_over(main.committed)
+    return put
 
 
 def _hand_over_consumers(main: TableStore, branch: TableStore) -> None:

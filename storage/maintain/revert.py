@@ -8,6 +8,7 @@ from ..metadata.table_store import TableStore
 from ..write.commit import CommitId, TableCommit
 from ..write.own_properties import REVERTED_PROPERTY
 from ..write.table_write import CommitMessage
+from .compaction import tell_after
 
 
 def revert(store: TableStore, snapshot: Snapshot, commit_id: CommitId) -> Snapshot | None:
@@ -18,7 +19,7 @@ def revert(store: TableStore, snapshot: Snapshot, commit_id: CommitId) -> Snapsh
     refuse_index(store, snapshot)
     delta = store.delta_of(snapshot)
     try:
-        return TableCommit(store, commit_id).commit(
+        reverted = TableCommit(store, commit_id).commit(
             # Without paths: the files are not its own.
             [CommitMessage(tuple(entry.added() for entry in delta if entry.kind != ADD))],
             deleted=[entry for entry in delta if entry.kind == ADD],
@@ -32,6 +33,8 @@ def revert(store: TableStore, snapshot: Snapshot, commit_id: CommitId) -> Snapsh
             f"Snapshot {snapshot.id} of {store.identifier} cannot be taken back alone, for later commits build on it: {error} "
             "Insist with discard-main, which takes those back as well."
         ) from None
+    tell_after(store, reverted, ())
+    return reverted
 
 
 def reverting(snapshot: Snapshot) -> dict[str, str]:

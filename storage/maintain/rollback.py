@@ -15,6 +15,7 @@ from ..write.commit import CommitId, CommitListener
 from ..write.own_properties import REVERTED_PROPERTY, ROLLED_BACK_PROPERTY
 from ..write.taken_over import SOURCES_PROPERTY, marks_of
 from .become import Moved, become, live_entries
+from .compaction import tell_after
 from .hold import held, is_kept
 
 ROLLBACK = "ROLLBACK"
@@ -45,7 +46,7 @@ def rollback_to(
         while True:
             _refuse_later(store, judged, latest)
             try:
-                return become(
+                rolled_back = become(
                     store,
                     live_entries(store, target),
                     latest,
@@ -54,9 +55,12 @@ def rollback_to(
                     properties={**inherited, **(properties or {}), ROLLED_BACK_PROPERTY: str(target.id)},
                     listeners=listeners,
                 )
+                break
             except Moved:
                 latest = store.snapshots.latest()
                 refuse_closed(store, latest)
+    tell_after(store, rolled_back, listeners)
+    return rolled_back
 
 
 def effective_history(history: Sequence[Snapshot]) -> list[Snapshot]:
