@@ -695,9 +695,7 @@ class Table:
             afterwards(store, TAG_CREATION, lambda: create_due_tag(store), None, snapshot.id)
             if overwrite is None and not store.options.write_only and self.schema.primary_keys:
                 written = {one.place for message in messages for one in message.added}
-                afterwards(
-                    store, COMPACTION, lambda: compact_after(store, written, self._listeners), None, snapshot.id
-                )
+                afterwards(store, COMPACTION, lambda: compact_after(store, written, self._listeners), None, snapshot.id)
             if not store.options.write_only and _EXPIRES_BY_ITSELF & self.schema.options.keys():
                 afterwards(store, EXPIRY, self._expire_after_write, tuple[int, ...](), snapshot.id)
         return snapshot

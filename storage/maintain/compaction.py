@@ -113,7 +113,9 @@ def compact(
     )
 
 
-def compact_after(store: TableStore, written: Collection[Place], listeners: Sequence[CommitListener]) -> Snapshot | None:
+def compact_after(
+    store: TableStore, written: Collection[Place], listeners: Sequence[CommitListener]
+) -> Snapshot | None:
     """Compact the buckets that a commit has written to as far as their options ask for it, in a few tries."""
     for _ in range(_TRIES_AFTER_COMMIT):
         try:
