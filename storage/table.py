@@ -13,7 +13,7 @@ from .basis import Basis, repeated
 from .branches import Branches
 from .consumers import Consumers
 from .description import describe_partition, describe_table
-from .errors import InvalidRequest, RowsChanged, Unsupported
+from .errors import CommitConflict, InvalidRequest, NotFound, RowsChanged, Unsupported
 from .identifier import Identifier, SnapshotRef
 from .lsm.merge_engines import merge_engine_of
 from .maintain.check import BrokenInvariant, check_table
@@ -25,6 +25,7 @@ from .maintain.references import files_of, holders_of, needed_files
 from .maintain.rollback import ROLLBACK, effective_history, rollback_to
 from .maintain.tagging import create_due_tag
 from .metadata.derived_columns import ComputedColumn, computed_columns
+from .metadata.history import has_expired
 from .metadata.manifest import ADD, ManifestEntry, Place
 from .metadata.schema import TableSchema
 from .metadata.schema_change import SchemaChange, SetOptions, next_schema
@@ -37,7 +38,7 @@ from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split_read import ReadRequest
 from .read.version import Pinned, Version, on_branch, resolve_version
-from .row_changes import Change, assignments, commit_counted, rewrite_files, with_values
+from .row_changes import Change, assignments, commit_counted, refuse_sinking, rewrite_files, sinking, with_values
 from .store_errors import outcome
 from .system_tables import read_system_table
 from .tags import Tags
@@ -388,7 +389,8 @@ class Table:
         """Set columns of the rows that match to plain values. None if nothing matched.
 
         It is done again if others change the same rows meanwhile, up to ten times; then it raises CommitConflict. Raises
-        InvalidRequest for columns of the key and for values that do not fit.
+        InvalidRequest for columns of the key and for values that do not fit, Unsupported for lower values of a
+        `sequence.field`: the row that is there would count as the later one.
         """
         scalars = assignments(self._store, values)
         predicate = _predicate(where).bind(self.schema)
@@ -402,12 +404,18 @@ class Table:
 
         def update_at(basis: Basis) -> Snapshot | None:
             rows = basis.scan(predicate).to_arrow()
-            every = pa.repeat(pa.scalar(True), rows.num_rows)
-            return self._commit(with_values(rows, every, scalars), None, None, None, None, "UPDATE", basis=basis)
+            changed = with_values(rows, pa.repeat(pa.scalar(True), rows.num_rows), scalars)
+            refuse_sinking(self._store, sinking(rows, changed, self.schema.table_options.sequence_field))
+            return self._commit(changed, None, None, None, None, "UPDATE", basis=basis)
 
         return self.repeated(update_at)
 
     def _check_removable(self) -> None:
+        if self.schema.table_options.ignore_delete:
+            raise Unsupported(
+                f"Table {self.identifier} has 'ignore-delete', with which no row is deleted by its key. Reset the option "
+                "first, or overwrite the partition with the rows to keep."
+            )
         engine = self.schema.table_options.merge_engine
         removes = self.schema.options.get(f"{engine}.remove-record-on-delete") == "true"
         if engine != "deduplicate" and not removes:
@@ -511,21 +519,17 @@ class Table:
         snapshot = table._store.snapshots.latest()
         if snapshot is None:
             return None
-        scan = Scan(table._store, snapshot)
-        entries = [
-            entry
-            for entry in scan.entries
-            if entry.total_buckets != bucket_count and covered.covers(table._store, entry.partition)
-        ]
+        try:
+            entries, message = _hashed_anew(table, snapshot, bucket_count, covered)
+        except NotFound as error:
+            if not has_expired(table._store, snapshot):
+                raise
+            raise CommitConflict(
+                f"{self.identifier}: snapshot {snapshot.id}, which was to be rescaled, has expired meanwhile ({error}) "
+                "Nothing is lost; rescale it again."
+            ) from None
         if not entries:
             return None
-        places = {entry.partition for entry in entries}
-        with table.new_write(replaces=True) as writer:
-            for split in scan.splits:
-                if split.partition in places:
-                    for rows in split.read():
-                        writer.write(rows)
-            message = writer.prepare_commit()
         unused: list[str] = []
         if self.schema.primary_keys:
             message, unused = as_top_runs(table._store, [message])
@@ -582,7 +586,14 @@ class Table:
         them. `dry_run` drops nothing.
         """
         self._check_writable()
-        expired = expired_partitions(self._store)
+        while True:
+            latest = self._store.snapshots.latest()
+            try:
+                expired = expired_partitions(self._store, latest)
+                break
+            except NotFound:
+                if not has_expired(self._store, latest):
+                    raise
         self._store.refuse_other_table()
         if expired and not dry_run:
             self.new_commit().commit([], overwrite=Overwrite(matching=tuple(expired)), operation="DROP PARTITION")
@@ -740,6 +751,25 @@ class Table:
                     f"Partition columns: {', '.join(keys) or 'none'}."
                 )
         return {name: from_literal(value, self.schema.field(name).type) for name, value in partition.items()}
+
+
+def _hashed_anew(
+    table: Table, snapshot: Snapshot, bucket_count: int, covered: Overwrite
+) -> tuple[list[ManifestEntry], CommitMessage]:
+    """The files of partitions with another number of buckets, and their rows written anew."""
+    scan = Scan(table.store, snapshot)
+    entries = [
+        entry
+        for entry in scan.entries
+        if entry.total_buckets != bucket_count and covered.covers(table.store, entry.partition)
+    ]
+    partitions = {entry.partition for entry in entries}
+    with table.new_write(replaces=True) as writer:
+        for split in scan.splits:
+            if split.partition in partitions:
+                for rows in split.read():
+                    writer.write(rows)
+        return entries, writer.prepare_commit()
 
 
 def _age_ms(age: dt.timedelta) -> int:

@@ -198,12 +198,9 @@ def _at_time(store: TableStore, moment: dt.datetime) -> Snapshot:
     tagged = [tag.snapshot for tag in store.tags.all() if tag.snapshot.time_ms <= time_ms]
     if tagged:
         return max(tagged, key=lambda snapshot: snapshot.time_ms).without_others()
-    earliest = store.snapshots.earliest_id()
-    since = (
-        ""
-        if earliest is None
-        else f" The earliest, {earliest}, is from {_local(store.snapshots.get(earliest).time_ms)}."
-    )
+    known = (store.snapshots.find(snapshot_id) for snapshot_id in store.snapshots.ids())
+    earliest = next((snapshot for snapshot in known if snapshot is not None), None)
+    since = "" if earliest is None else f" The earliest, {earliest.id}, is from {_local(earliest.time_ms)}."
     raise NotFound(f"{store.identifier} has no snapshot or tag at or before {moment.isoformat()}.{since}")
 
 
