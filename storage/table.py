@@ -202,7 +202,7 @@ class Table:
 
     @property
     def tags(self) -> Tags:
-        return Tags(self._store)
+        return Tags(self._store, self._version)
 
     @property
     def consumers(self) -> Consumers:
@@ -210,7 +210,7 @@ class Table:
 
     @property
     def branches(self) -> Branches:
-        return Branches(self._store, self._listeners)
+        return Branches(self._store, self._listeners, self._version)
 
     # --- reading
 

@@ -90,6 +90,13 @@ class Overwrite:
     matching: tuple[Mapping[str, Any], ...] | None = None
     dynamic: bool = False
 
+    def __post_init__(self) -> None:
+        if self.matching is not None and not all(self.matching):
+            raise InvalidRequest(
+                "A partition without any value would be the whole table. Give values of partition columns, or leave the "
+                "partition out."
+            )
+
     def settled(self, written: frozenset[bytes]) -> "Overwrite":
         """A dynamic overwrite, once it is known which partitions were written."""
         return _SettledOverwrite(partitions=written) if self.dynamic else self
