@@ -7,7 +7,7 @@ exists once its `schema-0` does, and nobody sees half of one; a branch that is d
 
 from ..errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, NotFound
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
-from ..metadata.branch_origin import BranchOrigin, read_origin, write_origin
+from ..metadata.branch_origin import BranchOrigin, origin_content, read_origin, write_origin
 from ..metadata.main_branch import find_main
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
@@ -57,11 +57,12 @@ def _make(
     final = TablePaths(root, name)
     # Where a directory cannot be renamed at once, the branch is made in its place: who made its ORIGIN owns it.
     paths = TablePaths(root, name, making=identity) if file_io.moves_at_once else final
-    if not file_io.moves_at_once:
-        _claim(store, final)
     begun_at = snapshot.id if snapshot else None
     origin = BranchOrigin(store.identifier.branch, tag.name if tag else None, begun_at, store.clock.now_ms(), identity)
-    write_origin(file_io, paths, origin)
+    if file_io.moves_at_once:
+        write_origin(file_io, paths, origin)
+    elif not _claim(store, final, origin):
+        return None
     if snapshot is not None:
         begin = snapshot.without_others().with_others({_BRANCH_ID_KEY: identity})
         file_io.write_bytes(paths.snapshot(snapshot.id), begin.to_json().encode())
@@ -100,7 +101,11 @@ def _refuse_moved(store: TableStore, made: TablePaths, identity: str) -> None:
     if store.is_same_table():
         return
     text = store.file_io.read_text_or_none(made.origin)
-    if text is not None and identity in text and store.file_io.moves_at_once:
+    if text is not None and identity in text and not store.file_io.moves_at_once:
+        store.file_io.delete(made.schema(0))
+        store.file_io.delete_directory(made.metadata_root)
+        store.refuse_other_table()
+    elif text is not None and identity in text:
         gone = TablePaths(made.root, made.branch, making=f"{made.branch}-{identity}").metadata_root
         if store.file_io.move_directory_if(made.metadata_root, gone, made.origin, text.encode()):
             store.file_io.delete_directory(gone)
@@ -117,15 +122,26 @@ def _clear_remains(store: TableStore, paths: TablePaths) -> None:
             store.file_io.delete_directory(gone)
 
 
-def _claim(store: TableStore, paths: TablePaths) -> None:
-    """Begin a branch in its place, on an object store, where what another process has begun is not disturbed."""
-    begun = read_origin(store.file_io, paths)
-    if begun is not None and store.clock.now_ms() - begun.create_time_ms < _ABANDONED_MS:
+def _claim(store: TableStore, paths: TablePaths, origin: BranchOrigin) -> bool:
+    """Begin a branch in its place, on an object store, by creating its ORIGIN; False if there is one of that name.
+
+    Raises CommitConflict if another process has begun it, and is not known to have died.
+    """
+    file_io = store.file_io
+    before = file_io.read_bytes_or_none(paths.origin)
+    begun = read_origin(file_io, paths)
+    if file_io.exists(paths.schema(0)):
+        return False
+    is_new = begun is None or store.clock.now_ms() - begun.create_time_ms >= _ABANDONED_MS
+    if not is_new or not file_io.replace_if(paths.origin, before, origin_content(origin)):
         raise CommitConflict(
             f"Branch {paths.branch!r} of {store.identifier.full_name} is being created, or whoever did it has died. Choose "
             f"another name, or try again in an hour."
         )
-    store.file_io.delete_directory(paths.metadata_root)
+    # Whose ORIGIN is there owns the rest: what is left of one that was begun or deleted before.
+    for name in file_io.list_directories(paths.metadata_root):
+        file_io.delete_directory(f"{paths.metadata_root}/{name}")
+    return True
 
 
 def _may_go(branch: TableStore, closing: Snapshot, name: str) -> bool:

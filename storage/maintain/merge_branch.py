@@ -100,11 +100,11 @@ def _take_over(
             copy_schemas(branch, main)
             newest = main.schemas.latest()
             target = main if newest is None else main.at_schema(newest)
-            merged: Snapshot | None = None
+            made: Snapshot | None = None
             try:
                 if discards or _must_become(verdict):
                     back = {ROLLED_BACK_PROPERTY: str(verdict.common or 0)} if verdict.lost else {}
-                    merged = become(
+                    made = become(
                         target,
                         live_entries(branch, taken),
                         verdict.judged,
@@ -115,14 +115,14 @@ def _take_over(
                         guard=guard,
                     )
                 elif verdict.new:
-                    merged = put_on_top(target, branch, verdict, commit_id, guard, listeners)
+                    made = put_on_top(target, branch, verdict, commit_id, guard, listeners)
             except Moved:
                 if not tries_left:
                     raise
                 continue
             copy_tags(branch, main, after=verdict.common or 0)
-        tell_after(target, merged, listeners)
-        return verdict
+        tell_after(target, made, listeners)
+        return replace(verdict, made=made)
     raise AssertionError("the last try raises")
 
 

@@ -22,7 +22,12 @@ class BranchOrigin:
 
 
 def write_origin(file_io: FileIO, paths: TablePaths, origin: BranchOrigin) -> None:
-    file_io.write_bytes(paths.origin, json.dumps(sealed(asdict(origin), "ORIGIN")).encode())
+    file_io.write_bytes(paths.origin, origin_content(origin))
+
+
+def origin_content(origin: BranchOrigin) -> bytes:
+    """The content of its file."""
+    return json.dumps(sealed(asdict(origin), "ORIGIN")).encode()
 
 
 def read_origin(file_io: FileIO, paths: TablePaths) -> BranchOrigin | None:

@@ -14,6 +14,8 @@ from .commit_time import commit_time
 from .landing import create_on_top
 
 CLOSED_PROPERTY = "snapline.closed"
+# What a snapshot that changes nothing was put on top for.
+FENCE_PROPERTY = "snapline.fence"
 # What a branch is closed for.
 REPLACEMENT, DELETION = "the replacement of main with branch", "the deletion of branch"
 
@@ -92,10 +94,11 @@ def _put_on_top(
     return None
 
 
-def fence(store: TableStore) -> None:
+def fence(store: TableStore, purpose: str) -> None:
     """Put a snapshot that changes nothing on top: whoever was about to follow the one before looks again."""
     while True:
         latest = store.snapshots.latest()
         store.refuse_other_table()
-        if closed_for(latest) is not None or _put_on_top(store, latest, latest, "FENCE", {}) is not None:
+        properties = {FENCE_PROPERTY: purpose}
+        if closed_for(latest) is not None or _put_on_top(store, latest, latest, "FENCE", properties) is not None:
             return
