@@ -110,7 +110,7 @@ class Catalog:
         """The same catalog; commits to its tables are told to these listeners."""
         return Catalog(
             self.warehouse, name=self.name, storage_options=self._file_io.storage_options, clock=self._clock,
-            listeners=listeners, lock=self._file_io.lock,
+            listeners=listeners, lock=self._file_io.lock, file_io=self._file_io,
         )  # fmt: skip
 
     @property

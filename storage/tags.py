@@ -5,13 +5,14 @@ import logging
 from contextlib import suppress
 
 from .arguments import checked
-from .errors import CorruptData, InvalidRequest, NotFound
+from .errors import AlreadyExists, CorruptData, InvalidRequest, NotFound
 from .identifier import HOLD_PREFIX, PUBLICATION_PREFIX, check_tag_name, refuse_reserved_tag
 from .journal import Journal
 from .maintain.tagging import create_due_tag, create_tag, delete_tag, expire_tags
 from .metadata.table_store import TableStore
-from .metadata.tag import Tag
+from .metadata.tag import Tag, retained_seconds
 from .metadata.trouble import TAG_CREATION
+from .read.version import Version, named_version
 from .store_errors import outcome
 from .write.close import beside_history
 
@@ -21,10 +22,11 @@ _REPEAT = "What was done before stays done. Mend the store, then repeat the call
 
 @checked
 class Tags:
-    """The tags of one branch."""
+    """The tags of one branch. `version`: what a new tag names by default, instead of the latest snapshot."""
 
-    def __init__(self, store: TableStore) -> None:
+    def __init__(self, store: TableStore, version: Version = None) -> None:
         self._store = store
+        self._version = version
 
     @outcome(_REPEAT)
     def create(
@@ -35,14 +37,24 @@ class Tags:
         replace: bool = False,
         time_retained: dt.timedelta | None = None,
     ) -> Tag:
-        """Name a snapshot: the latest, unless an id is given. No data is copied.
+        """Name a snapshot: the latest (or that of the version at which the table was opened), unless an id is given. No data
+        is copied.
 
         `time_retained`: how long the tag is kept; by default for `tag.default-time-retained`, or for good. Raises
-        AlreadyExists if the name is taken by another snapshot and `replace` is not set.
+        AlreadyExists, unless `replace` is set, if the name is taken by another snapshot, or is kept for another time than is
+        asked for. Returns the tag as it is.
         """
         check_tag_name(refuse_reserved_tag(name))
         self._store.refuse_other_table()
-        snapshot = self._store.snapshots.latest() if snapshot_id is None else self._store.snapshots.get(snapshot_id)
+        if self._version is None:
+            snapshot = self._store.snapshots.latest() if snapshot_id is None else self._store.snapshots.get(snapshot_id)
+        elif snapshot_id is not None:
+            raise InvalidRequest(
+                f"{self._store.identifier} was opened as of {self._version!r}, and snapshot {snapshot_id} is to be tagged: say "
+                "one of these."
+            )
+        else:
+            snapshot, _ = named_version(self._store, self._version)
         if snapshot is None:
             # A table that has gone meanwhile has none either.
             self._store.refuse_other_table()
@@ -53,7 +65,13 @@ class Tags:
             if retained_ms <= 0:
                 raise InvalidRequest(f"A tag is kept for some time, not for {time_retained}.")
         with beside_history(self._store, f"Tag {name!r}"):
-            return create_tag(self._store, name, snapshot, replace=replace, retained_ms=retained_ms)
+            tag = create_tag(self._store, name, snapshot, replace=replace, retained_ms=retained_ms)
+        if time_retained is not None and tag.time_retained_seconds != retained_seconds(retained_ms):
+            kept = f"{tag.time_retained_seconds} s" if tag.time_retained_seconds is not None else "good"
+            raise AlreadyExists(
+                f"Tag {name!r} exists, names that snapshot, and is kept for {kept}, not for {time_retained}. Replace it."
+            )
+        return tag
 
     @outcome(_REPEAT)
     def create_due(self) -> Tag | None:

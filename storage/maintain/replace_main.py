@@ -23,6 +23,7 @@ from ..write.close import REPLACEMENT, close, closed_for, decide, is_closed_for,
 from ..write.commit import CommitListener, Guard
 from ..write.taken_over import ids_of
 from .become import Moved, guard_of
+from .compaction import tell_after
 from .merge_branch import copy_schemas, copy_tags, put_on_top, refuse_other_schemas, restore_earlier
 from .references import delete_unneeded, last_needed
 from .verdict import Verdict, judge, refuse_diverged
@@ -52,6 +53,7 @@ def replace_main(
         return judge(main, main)
     reason = f"{REPLACEMENT} {name}"
     verdict: Verdict | None = None
+    put: Snapshot | None = None
     for tries_left in reversed(range(_TRIES)):
         latest = main.snapshots.latest()
         closing = latest if latest is not None and closed_for(latest) == reason else None
@@ -65,7 +67,8 @@ def replace_main(
                 close(main, latest, reason)
                 # Judged again: the branch may have moved, or be about to be deleted, and schemas are not in the history.
                 continue
-            _complete(main, branch, verdict, listeners, with_schemas=_takes_schemas(verdict, discard_main=discard_main))
+            with_schemas = _takes_schemas(verdict, discard_main=discard_main)
+            put = _complete(main, branch, verdict, listeners, with_schemas=with_schemas) or put
         except (CommitConflict, NotFound) as error:
             main.refuse_other_table()
             # Somebody has written, or snapshots have expired.
@@ -82,6 +85,7 @@ def replace_main(
                 raise
         if decide(main, closing, "done"):
             _name(main, branch, verdict)
+            tell_after(on_branch(branch, MAIN_BRANCH), put, listeners)
             return verdict
         open_again(main, closing)
     raise CommitConflict(f"Writers of {main.identifier.full_name} come first each time. Stop them, then replace main.")
@@ -112,15 +116,18 @@ def _complete(
     listeners: Sequence[CommitListener],
     *,
     with_schemas: bool,
-) -> None:
-    """Give a branch what it lacks of a main that is closed. Can be done again after a crash."""
+) -> Snapshot | None:
+    """Give a branch what it lacks of a main that is closed; returns the commit that puts main's rows there, None if there are
+    none. Can be done again after a crash.
+    """
+    put: Snapshot | None = None
     if with_schemas:
         copy_schemas(main, branch)
         newest = branch.schemas.latest()
         # Under the schema that it has now.
         branch = branch if newest is None else branch.at_schema(newest)
     if verdict.kind == "disjoint" and verdict.lost:
-        put_on_top(branch, main, verdict, None, None, listeners, snapshots=verdict.lost)
+        put = put_on_top(branch, main, verdict, None, None, listeners, snapshots=verdict.lost)
     copy_tags(main, branch, up_to=(verdict.common or 0) if verdict.kind == "diverged" else None)
     _restore_earlier(main, branch, verdict)
     earliest = branch.snapshots.earliest_id()
@@ -132,6 +139,7 @@ def _complete(
     here = set(branch.snapshots.ids())
     shared = [one for one in standing(main.snapshots.all()) if one.id <= (verdict.common or 0) and one.id not in here]
     branch.committed.remember([*ids_of(shared), *main.committed.all()])
+    return put
 
 
 def _restore_earlier(main: TableStore, branch: TableStore, verdict: Verdict) -> None:

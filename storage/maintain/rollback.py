@@ -16,6 +16,7 @@ from ..write.commit import CommitId, CommitListener, TableCommit
 from ..write.own_properties import REVERTED_PROPERTY, ROLLED_BACK_PROPERTY
 from ..write.taken_over import SOURCES_PROPERTY, marks_of
 from .become import Moved, become, live_entries
+from .compaction import tell_after
 from .hold import held, is_kept
 from .lost_files import take_back_lost
 
@@ -68,14 +69,15 @@ def rollback_to(
                     properties={**inherited, **(properties or {}), ROLLED_BACK_PROPERTY: str(target.id)},
                     listeners=listeners,
                 )
+                break
             except Moved:
                 newest = store.snapshots.latest()
                 refuse_closed(store, newest)
                 latest = newest or latest
-                continue
-            if made is None and taken_back is not None:
-                TableCommit(store, CommitId(taken_back.commit_user), listeners).notify(taken_back)
-            return made or taken_back
+    if made is None and taken_back is not None:
+        TableCommit(store, CommitId(taken_back.commit_user), listeners).notify(taken_back)
+    tell_after(store, made, listeners)
+    return made or taken_back
 
 
 def effective_history(history: Sequence[Snapshot]) -> list[Snapshot]:

@@ -318,14 +318,27 @@ class SnapshotFiles:
 
     def at_or_before(self, time_ms: int) -> Snapshot | None:
         """The latest snapshot committed at or before a time, or None. Reads a logarithmic number of files."""
-        return last_at_or_before(self.ids(), self._read, time_ms)
+        return self._searched(lambda ids: last_at_or_before(ids, self._read, time_ms))
 
     def first_with_watermark(self, mark: int) -> Snapshot | None:
         """The earliest snapshot whose watermark has reached a mark, or None. Reads a logarithmic number of files."""
-        ids = self.ids()
-        # Those before the first watermark have not reached any.
-        count = bisect_left(ids, (True, mark), key=lambda one: _comparable_watermark(self._read(one)))
-        return self._read(ids[count]) if count < len(ids) else None
+
+        def search(ids: list[int]) -> Snapshot | None:
+            # Those before the first watermark have not reached any.
+            count = bisect_left(ids, (True, mark), key=lambda one: _comparable_watermark(self._read(one)))
+            return self._read(ids[count]) if count < len(ids) else None
+
+        return self._searched(search)
+
+    def _searched(self, search: Callable[[list[int]], Snapshot | None]) -> Snapshot | None:
+        """What a search among the numbers of the history finds; it begins again if it meets one that expired meanwhile."""
+        while True:
+            ids = self.ids()
+            try:
+                return search(ids)
+            except NotFound:
+                if self.ids()[:1] == ids[:1]:
+                    raise
 
     def create(self, snapshot: Snapshot) -> bool:
         """Commit: create the snapshot file; False if its id is taken. Hints follow and may be lost in a crash.
