@@ -75,6 +75,7 @@ class Session:
             options=options,
             storage_options=self.settings.storage_options,
             lock=FileLock(directory) if directory else None,
+            external_roots=self.settings.external_roots,
         )
 
     @cached_property

@@ -6,6 +6,7 @@
 | `SNAPLINE_WAREHOUSE` | path or fsspec URL of the tables | `$SNAPLINE_HOME/warehouse` |
 | `SNAPLINE_STORAGE_OPTIONS` | JSON for fsspec (keys, endpoint …) | `{}` |
 | `SNAPLINE_LOCK_DIRECTORY` | directory of the catalog lock, for stores that cannot commit without one | |
+| `SNAPLINE_EXTERNAL_ROOTS` | JSON list of directories outside of the tables from which data files are read | `[]` |
 | `SNAPLINE_LINEAGE_URL` | `jdbc:` URL of the lineage database | SQLite in `$SNAPLINE_HOME` |
 | `SNAPLINE_SPARK_MASTER` | Spark master | `local[*]` |
 | `SNAPLINE_SPARK_REMOTE` | Spark Connect URL; wins over the master | |
@@ -14,7 +15,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +36,7 @@ class Settings:
     spark_remote: str = ""
     spark_config: Mapping[str, str] = field(default_factory=dict)
     lock_directory: str = ""
+    external_roots: Sequence[str] = ()
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Settings":
@@ -51,11 +53,23 @@ class Settings:
             given.get("SNAPLINE_SPARK_REMOTE") or "",
             _json(given, "SNAPLINE_SPARK_CONFIG"),
             given.get("SNAPLINE_LOCK_DIRECTORY") or "",
+            _directories(given, "SNAPLINE_EXTERNAL_ROOTS"),
         )
 
     @property
     def dagster_home(self) -> Path:
         return self.home / "dagster"
+
+
+def _directories(given: Mapping[str, str], name: str) -> tuple[str, ...]:
+    text = given.get(name) or "[]"
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise InvalidRequest(f"{name} is not JSON: {error}") from None
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise InvalidRequest(f"{name} = {text!r} must be a JSON list of directories.")
+    return tuple(value)
 
 
 def _json(given: Mapping[str, str], name: str) -> dict[str, str]:

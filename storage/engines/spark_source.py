@@ -104,11 +104,23 @@ def _table(options: dict[str, str]) -> Table:
     prefix = "storage."
     storage_options = {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}
     lock = FileLock(options["lock-directory"]) if "lock-directory" in options else None
-    table = Catalog(warehouse, storage_options=storage_options, lock=lock).table(name)
+    roots = _external_roots(options)
+    table = Catalog(warehouse, storage_options=storage_options, lock=lock, external_roots=roots).table(name)
     for key in BRANCH_OPTIONS:
         if options.get(key):
             return table.on_branch(options[key])
     return table
+
+
+def _external_roots(options: dict[str, str]) -> list[str]:
+    text = options.get("external-roots", "[]")
+    try:
+        roots = json.loads(text)
+    except ValueError:
+        roots = None
+    if not isinstance(roots, list) or not all(isinstance(root, str) for root in roots):
+        raise InvalidRequest(f"Option 'external-roots' = {text!r} must be a JSON list of directories.")
+    return roots
 
 
 def _scan(options: dict[str, str], where: Predicate | None = None) -> Scan:

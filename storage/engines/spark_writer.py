@@ -66,6 +66,8 @@ def write_frame(
     lock = table.store.file_io.lock
     if isinstance(lock, FileLock):
         options["lock-directory"] = lock.directory
+    if table.store.file_io.external_roots:
+        options["external-roots"] = json.dumps(table.store.file_io.external_roots)
     if row_kind_column:
         options["row-kind-column"] = row_kind_column
     if operation:

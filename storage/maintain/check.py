@@ -364,7 +364,8 @@ class _BranchCheck:
         directory, file = self._store.bucket_directory(entry.place), entry.file
         path = self._store.data_path(directory, file)
         is_there = bool(file.external_path) or self._file(where, path, file.size_bytes)
-        for extra in file.extra_files:
+        # Beside a file that lies elsewhere lies what belongs to it, and nobody here reads that.
+        for extra in () if file.external_path else file.extra_files:
             self._file(where, f"{directory}/{extra}", None)
         if not self._deep or not is_there or not self._first(path):
             return

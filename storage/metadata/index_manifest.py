@@ -33,10 +33,8 @@ def read_index_manifest(store: TableStore, name: str) -> list[IndexFile]:
     try:
         found = []
         for record in records:
-            file, external = (
-                store.paths.index(file_name(record["_FILE_NAME"], path, "_FILE_NAME")),
-                record.get("_EXTERNAL_PATH"),
-            )
+            external = record.get("_EXTERNAL_PATH")
+            file = store.paths.index(file_name(record["_FILE_NAME"], path, "_FILE_NAME"))
             if external:
                 file = store.file_io.external_path(document.text(external, path, "_EXTERNAL_PATH"), path)
             vectors = {}

@@ -246,7 +246,7 @@ OPERATIONS: dict[str, Callable[[Table], object]] = {
     "write": lambda table: table.write(rows(50)),
     "repeat": lambda table: table.new_commit(table.new_commit_id()),
     "write to a branch": lambda table: table.on_branch("b").write(rows(60)),
-    "merge": lambda table: table.branches.merge("b"),
+    "merge": lambda table: table.branches.merge("b", discard_main=True),
     "compact": lambda table: table.compact(full=True),
     "overwrite": lambda table: table.overwrite(rows(0)),
     "roll back": lambda table: table.rollback_to(4),
@@ -254,7 +254,7 @@ OPERATIONS: dict[str, Callable[[Table], object]] = {
     "delete a tag": lambda table: table.tags.delete("kept"),
     "delete a branch": lambda table: table.branches.delete("b"),
     "expire": lambda table: table.expire(retain_last=1),
-    "clean": lambda table: table.remove_orphan_files(older_than=dt.timedelta(0)),
+    "clean": lambda table: table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True),
     "replace main": lambda table: (table.branches.create("r"), table.branches.replace_main("r")),
 }
 OPERATIONS |= {f"${name}": lambda table, name=name: table.system_table(name) for name in SYSTEM_TABLES}
@@ -445,7 +445,7 @@ def test_files_elsewhere_are_read_where_the_catalog_allows_it_and_never_deleted(
             Catalog(warehouse, external_roots=roots).table("a.t").to_arrow()
     table.overwrite(rows(0))
     table.expire(retain_last=1)
-    table.remove_orphan_files(older_than=dt.timedelta(0))
+    table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
     assert table.to_arrow() == rows(0)
     Catalog(warehouse).drop_table("a.t")
     assert files_but(elsewhere) == before
