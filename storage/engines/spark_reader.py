@@ -4,6 +4,7 @@ Spark's own Parquet scan prunes columns and pushes filters down for free; it get
 are. The others go through `snapline`, which merges them.
 """
 
+import json
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -75,6 +76,7 @@ def _through_source(spark: SparkSession, table: Table, scan: Scan, warehouse: st
     reader = reader.option("schema-id", str(scan.store.schema.id))
     for key, value in table.store.file_io.storage_options.items():
         reader = reader.option(f"storage.{key}", str(value))
+    reader = reader.option("external-roots", json.dumps(table.store.file_io.external_roots))
     if merged_only:
         reader = reader.option("splits", "merged")
     if scan.columns is not None:

@@ -223,6 +223,7 @@ def read_stream(
         "warehouse": warehouse,
         "catalog": catalog,
         "branch": table.identifier.branch,
+        "external-roots": json.dumps(table.store.file_io.external_roots),
         **{f"storage.{key}": str(value) for key, value in table.store.file_io.storage_options.items()},
     }
     return session.readStream.format(FORMAT).options(**place, **options).load(table.identifier.full_name)
