@@ -1,7 +1,6 @@
 """The handle of a table for users: read it, write it, name its snapshots. Arrow in and out."""
 
 import datetime as dt
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
@@ -14,11 +13,11 @@ from .basis import Basis, repeated
 from .branches import Branches
 from .consumers import Consumers
 from .description import describe_partition, describe_table
-from .errors import CommitConflict, InvalidRequest, RowsChanged, Unsupported
+from .errors import CommitConflict, InvalidRequest, NotFound, RowsChanged, Unsupported
 from .identifier import Identifier, SnapshotRef
 from .lsm.merge_engines import merge_engine_of
 from .maintain.check import BrokenInvariant, check_table
-from .maintain.compaction import Progress, Run, compact
+from .maintain.compaction import Progress, Run, as_top_runs, compact, compact_after
 from .maintain.expire import Removal, Retention, expire_snapshots, retention_of
 from .maintain.expire_partitions import expired_partitions
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
@@ -26,6 +25,7 @@ from .maintain.references import files_of, holders_of, needed_files
 from .maintain.rollback import ROLLBACK, effective_history, rollback_to
 from .maintain.tagging import create_due_tag
 from .metadata.derived_columns import ComputedColumn, computed_columns
+from .metadata.history import has_expired
 from .metadata.manifest import ADD, ManifestEntry, Place
 from .metadata.schema import TableSchema
 from .metadata.schema_change import SchemaChange, SetOptions, next_schema
@@ -38,18 +38,17 @@ from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split_read import ReadRequest
 from .read.version import Pinned, Version, on_branch, resolve_version
-from .row_changes import Change, assignments, commit_counted, rewrite_files, with_values
+from .row_changes import Change, assignments, commit_counted, refuse_sinking, rewrite_files, sinking, with_values
 from .store_errors import outcome
 from .system_tables import read_system_table
 from .tags import Tags
 from .values import from_arrow, from_literal, to_arrow
+from .write.close import beside_history
 from .write.commit import CommitId, CommitListener, Guard, Overwrite, TableCommit
 from .write.incoming import Rows
 from .write.own_properties import refuse_own_properties
 from .write.table_write import CommitMessage, TableWrite
 
-_log = logging.getLogger(__name__)
-_COMPACTION_TRIES = 3
 _EXPIRES_BY_ITSELF = {"snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.time-retained"}
 _NOT_COMMITTED = "Nothing was committed. Mend the store, then repeat the call."
 _PARTLY_DONE = "What was done before stays done. Mend the store, then repeat the call."
@@ -204,7 +203,7 @@ class Table:
 
     @property
     def tags(self) -> Tags:
-        return Tags(self._store)
+        return Tags(self._store, self._version)
 
     @property
     def consumers(self) -> Consumers:
@@ -212,7 +211,7 @@ class Table:
 
     @property
     def branches(self) -> Branches:
-        return Branches(self._store, self._listeners)
+        return Branches(self._store, self._listeners, self._version)
 
     # --- reading
 
@@ -391,7 +390,8 @@ class Table:
         """Set columns of the rows that match to plain values. None if nothing matched.
 
         It is done again if others change the same rows meanwhile, up to ten times; then it raises CommitConflict. Raises
-        InvalidRequest for columns of the key and for values that do not fit.
+        InvalidRequest for columns of the key and for values that do not fit, Unsupported for lower values of a
+        `sequence.field`: the row that is there would count as the later one.
         """
         scalars = assignments(self._store, values)
         predicate = _predicate(where).bind(self.schema)
@@ -405,12 +405,18 @@ class Table:
 
         def update_at(basis: Basis) -> Snapshot | None:
             rows = basis.scan(predicate).to_arrow()
-            every = pa.repeat(pa.scalar(True), rows.num_rows)
-            return self._commit(with_values(rows, every, scalars), None, None, None, None, "UPDATE", basis=basis)
+            changed = with_values(rows, pa.repeat(pa.scalar(True), rows.num_rows), scalars)
+            refuse_sinking(self._store, sinking(rows, changed, self.schema.table_options.sequence_field))
+            return self._commit(changed, None, None, None, None, "UPDATE", basis=basis)
 
         return self.repeated(update_at)
 
     def _check_removable(self) -> None:
+        if self.schema.table_options.ignore_delete:
+            raise Unsupported(
+                f"Table {self.identifier} has 'ignore-delete', with which no row is deleted by its key. Reset the option "
+                "first, or overwrite the partition with the rows to keep."
+            )
         engine = self.schema.table_options.merge_engine
         removes = self.schema.options.get(f"{engine}.remove-record-on-delete") == "true"
         if engine != "deduplicate" and not removes:
@@ -446,6 +452,11 @@ class Table:
         No data is rewritten. Raises InvalidRequest or Unsupported that says which change cannot be.
         """
         self._check_writable()
+        with beside_history(self._store, "The schema"):
+            return Table(self._altered(changes), self._catalog_name, self._listeners)
+
+    def _altered(self, changes: Sequence[SchemaChange]) -> TableStore:
+        """The table under a new version of the schema."""
         while True:
             self._store.refuse_other_table()
             store = TableStore(self._store.file_io, self._store.paths.root, self.identifier, clock=self._store.clock)
@@ -457,8 +468,7 @@ class Table:
             if store.schemas.create(changed):
                 if not store.is_same_table() and store.schemas.delete_if(changed):
                     store.refuse_other_table()
-                store.refuse_moved(f"Version {changed.id} of the schema")
-                return Table(store.at_schema(changed), self._catalog_name, self._listeners)
+                return store.at_schema(changed)
 
     @outcome(_NOT_COMMITTED, landed=False)
     def compact(
@@ -504,29 +514,36 @@ class Table:
             )
         matching = None if partition is None else (self.partition_values(partition),)
         covered = Overwrite(matching=matching)
+        if self._store.options.told_level is not None:
+            # What no changelog has told yet, for readers that leave out what replaces files.
+            compact(
+                self._store, full=True, wanted=lambda place: covered.covers(self._store, place[0]),
+                listeners=self._listeners,
+            )  # fmt: skip
         table = self
         if self._store.options.bucket != bucket_count:
             table = self.alter(SetOptions({"bucket": bucket_count}))
         snapshot = table._store.snapshots.latest()
         if snapshot is None:
             return None
-        scan = Scan(table._store, snapshot)
-        entries = [
-            entry
-            for entry in scan.entries
-            if entry.total_buckets != bucket_count and covered.covers(table._store, entry.partition)
-        ]
+        try:
+            entries, message = _hashed_anew(table, snapshot, bucket_count, covered)
+        except NotFound as error:
+            if not has_expired(table._store, snapshot):
+                raise
+            raise CommitConflict(
+                f"{self.identifier}: snapshot {snapshot.id}, which was to be rescaled, has expired meanwhile ({error}) "
+                "Nothing is lost; rescale it again."
+            ) from None
         if not entries:
             return None
-        places = {entry.partition for entry in entries}
-        with table.new_write(replaces=True) as writer:
-            for split in scan.splits:
-                if split.partition in places:
-                    for rows in split.read():
-                        writer.write(rows)
-            message = writer.prepare_commit()
+        unused: list[str] = []
+        if self.schema.primary_keys:
+            message, unused = as_top_runs(table._store, [message])
         # Not an overwrite of whatever is there by then: files that came meanwhile have the old number of buckets.
-        return table.commit_messages([message], deleted=entries, operation="RESCALE")
+        rescaled = table.commit_messages([message], deleted=entries, operation="RESCALE")
+        self._store.file_io.delete_quietly(unused)
+        return rescaled
 
     @outcome(_NOTHING_CHANGED)
     def describe(self, partition: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -579,7 +596,14 @@ class Table:
         them. `dry_run` drops nothing.
         """
         self._check_writable()
-        expired = expired_partitions(self._store)
+        while True:
+            latest = self._store.snapshots.latest()
+            try:
+                expired = expired_partitions(self._store, latest)
+                break
+            except NotFound:
+                if not has_expired(self._store, latest):
+                    raise
         self._store.refuse_other_table()
         if expired and not dry_run:
             self.commit_messages([], Overwrite(matching=tuple(expired)), operation="DROP PARTITION")
@@ -684,10 +708,15 @@ class Table:
                 # What was computed from a snapshot takes rows away that were there: others have changed them since.
                 raise RowsChanged(str(error)) from None
         else:
+            unused: list[str] = []
+            if overwrite is not None and self._store.options.told_level is not None:
+                message, unused = as_top_runs(self._store, messages)
+                messages = [message]
             snapshot = commit.commit(
                 messages, overwrite=overwrite, deleted=deleted, properties=properties, operation=operation,
                 change_tracking=change_tracking, guard=guard,
             )  # fmt: skip
+            self._store.file_io.delete_quietly(unused)
         if snapshot is not None:
             replaces = overwrite is not None
             self._follow_up(snapshot, {one.place for message in messages for one in message.added if not replaces})
@@ -700,7 +729,7 @@ class Table:
         store = self._store
         afterwards(store, TAG_CREATION, lambda: create_due_tag(store), None, snapshot.id)
         if written and not store.options.write_only and self.schema.primary_keys:
-            afterwards(store, COMPACTION, lambda: self._compact_after_write(written), None, snapshot.id)
+            afterwards(store, COMPACTION, lambda: compact_after(store, written, self._listeners), None, snapshot.id)
         self._let_old_snapshots_go(snapshot)
 
     def _let_old_snapshots_go(self, snapshot: Snapshot) -> None:
@@ -708,15 +737,6 @@ class Table:
         store = self._store
         if not store.options.write_only and _EXPIRES_BY_ITSELF & self.schema.options.keys():
             afterwards(store, EXPIRY, self._expire_after_write, tuple[int, ...](), snapshot.id)
-
-    def _compact_after_write(self, written: set[Place]) -> Snapshot | None:
-        for _ in range(_COMPACTION_TRIES):
-            try:
-                return compact(self._store, full=False, wanted=written.__contains__, listeners=self._listeners)
-            except CommitConflict as error:
-                # The rows are committed; if no try succeeds, the next writer's will.
-                _log.info("%s", error)
-        return None
 
     def _expire_after_write(self) -> tuple[int, ...]:
         return expire_snapshots(self._store, retention_of(self._store.options)).snapshot_ids
@@ -758,6 +778,25 @@ class Table:
                     f"Partition columns: {', '.join(keys) or 'none'}."
                 )
         return {name: from_literal(value, self.schema.field(name).type) for name, value in partition.items()}
+
+
+def _hashed_anew(
+    table: Table, snapshot: Snapshot, bucket_count: int, covered: Overwrite
+) -> tuple[list[ManifestEntry], CommitMessage]:
+    """The files of partitions with another number of buckets, and their rows written anew."""
+    scan = Scan(table.store, snapshot)
+    entries = [
+        entry
+        for entry in scan.entries
+        if entry.total_buckets != bucket_count and covered.covers(table.store, entry.partition)
+    ]
+    partitions = {entry.partition for entry in entries}
+    with table.new_write(replaces=True) as writer:
+        for split in scan.splits:
+            if split.partition in partitions:
+                for rows in split.read():
+                    writer.write(rows)
+        return entries, writer.prepare_commit()
 
 
 def _predicate(where: str | Predicate) -> Predicate:

@@ -318,14 +318,16 @@ def reset_consumer(context: Context, table: str, consumer_id: str, next_snapshot
 
 @procedure
 def delete_table_lineage(context: Context, job: str) -> Result:
-    """Forget which tables a job reads and writes."""
-    return Result(f"Deleted {context.session.forget_job(job, tables=True)} rows of job {job}.")
+    """Forget which tables a job reads and writes, in the current catalog."""
+    count = context.session.forget_job(job, context.catalog, tables=True)
+    return Result(f"Deleted {count} rows of job {job} in catalog {context.catalog}.")
 
 
 @procedure
 def delete_data_lineage(context: Context, job: str) -> Result:
-    """Forget which snapshots a job consumed and produced."""
-    return Result(f"Deleted {context.session.forget_job(job, snapshots=True)} rows of job {job}.")
+    """Forget which snapshots a job consumed and produced, in the current catalog."""
+    count = context.session.forget_job(job, context.catalog, snapshots=True)
+    return Result(f"Deleted {count} rows of job {job} in catalog {context.catalog}.")
 
 
 @procedure

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from ..errors import InvalidRequest, NotFound
+from ..identifier import MAIN_BRANCH
+from ..journal import Journal
 from ..metadata.consumer import Consumer
 from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
@@ -96,8 +98,9 @@ def _changelog_retention(options: TableOptions) -> Retention | None:
 
 
 def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool = False) -> Removal:
-    """Expire what a retention does not keep. Tags and branches keep what they need, consumers what they have not read,
-    the options `changelog.*` the changelogs. `dry_run` removes nothing. Raises InvalidRequest unless one snapshot stays.
+    """Expire what a retention does not keep. Tags and branches keep what they need, consumers what they have not read, a
+    publication that is open what came after it began, the options `changelog.*` the changelogs. `dry_run` removes nothing.
+    Raises InvalidRequest unless one snapshot stays.
     """
     if retention.at_least < 1:
         raise InvalidRequest(
@@ -127,6 +130,9 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         # Said before the consumers are looked at: a new one is written first and then looks here.
         store.consumers.announce_expiry(expired[-1].id + 1)
     unread = min((one.next_snapshot_id for one in _living_consumers(store)), default=None)
+    published = _published_from(store) if expired else None
+    if published is not None:
+        expired = [one for one in expired if one.id < published]
     if unread is not None:
         expired = [one for one in expired if one.id < unread]
     ids = tuple(snapshot.id for snapshot in expired)
@@ -172,6 +178,18 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
 def _removal(ids: tuple[int, ...], candidates: dict[str, int], gone: Iterable[str]) -> Removal:
     files = sorted(gone)
     return Removal(ids, tuple(files), tuple(candidates[path] for path in files))
+
+
+def _published_from(store: TableStore) -> int | None:
+    """The first number that the commit of an open publication may have: as long as it may be undone, it is there to be seen.
+
+    Looked for once the history is read: an entry is made before the commits.
+    """
+    if store.identifier.branch != MAIN_BRANCH:
+        return None
+    name = store.identifier.full_name
+    begun = Journal.of_table(store.file_io, store.paths.root).all_open()
+    return min(((one.before[name] or 0) + 1 for one in begun if name in one.before), default=None)
 
 
 def _living_consumers(store: TableStore) -> list[Consumer]:

@@ -4,12 +4,12 @@ The one place that decides what may be deleted: whatever is not found here is ne
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from ..errors import CommitConflict, NotFound, StorageError
+from ..errors import CommitConflict, MainReplaced, NotFound, StorageError
 from ..format import avro
 from ..identifier import HOLD_PREFIX, MAIN_BRANCH, PUBLICATION_PREFIX
 from ..metadata.live_files import merge_entries
@@ -132,11 +132,17 @@ def _of_all_holders(
     what is new, or what a tag holds. Raises CommitConflict if holders never keep still.
     """
     for _ in range(_TRIES):
-        before = _listing(store)
-        with suppress(_Gone):
+        try:
+            before = _listing(store)
             result = fold(pair for branch in all_branches(store) for pair in _holders_of(branch, reader))
             if _listing(store) == before:
                 return result
+        except _Gone:
+            continue
+        except MainReplaced:
+            # Of another branch main is looked up again.
+            if store.identifier.branch == MAIN_BRANCH:
+                raise
     raise CommitConflict(
         f"Tags and branches of {store.identifier.full_name} come and go too fast to tell which files they need. Try again."
     )

@@ -318,14 +318,27 @@ class SnapshotFiles:
 
     def at_or_before(self, time_ms: int) -> Snapshot | None:
         """The latest snapshot committed at or before a time, or None. Reads a logarithmic number of files."""
-        return last_at_or_before(self.ids(), self._read, time_ms)
+        return self._searched(lambda ids: last_at_or_before(ids, self._read, time_ms))
 
     def first_with_watermark(self, mark: int) -> Snapshot | None:
         """The earliest snapshot whose watermark has reached a mark, or None. Reads a logarithmic number of files."""
-        ids = self.ids()
-        # Those before the first watermark have not reached any.
-        count = bisect_left(ids, (True, mark), key=lambda one: _comparable_watermark(self._read(one)))
-        return self._read(ids[count]) if count < len(ids) else None
+
+        def search(ids: list[int]) -> Snapshot | None:
+            # Those before the first watermark have not reached any.
+            count = bisect_left(ids, (True, mark), key=lambda one: _comparable_watermark(self._read(one)))
+            return self._read(ids[count]) if count < len(ids) else None
+
+        return self._searched(search)
+
+    def _searched(self, search: Callable[[list[int]], Snapshot | None]) -> Snapshot | None:
+        """What a search among the numbers of the history finds; it begins again if it meets one that expired meanwhile."""
+        while True:
+            ids = self.ids()
+            try:
+                return search(ids)
+            except NotFound:
+                if self.ids()[:1] == ids[:1]:
+                    raise
 
     def create(self, snapshot: Snapshot) -> bool:
         """Commit: create the snapshot file; False if its id is taken. Hints follow and may be lost in a crash.
@@ -350,17 +363,19 @@ class SnapshotFiles:
 
         Somebody else may have forgotten it meanwhile, or dropped the table and made another one.
         """
-        path = self._paths.snapshot(snapshot.id)
-        content = unchanged(self._file_io, path, Snapshot.from_json, snapshot)
-        return content is not None and self._file_io.delete_if(path, content)
+        content = self.content_if(snapshot)
+        return content is not None and self._file_io.delete_if(self._paths.snapshot(snapshot.id), content)
+
+    def content_if(self, snapshot: Snapshot) -> bytes | None:
+        """What a snapshot's file holds, if its number still stands for it."""
+        return unchanged(self._file_io, self._paths.snapshot(snapshot.id), Snapshot.from_json, snapshot)
 
     def end(self, last: Snapshot, replaced_by: str) -> None:
         """Turn the last snapshot into the mark that nothing follows here: main is that branch now."""
-        path = self._paths.snapshot(last.id)
-        content = unchanged(self._file_io, path, Snapshot.from_json, last)
+        content = self.content_if(last)
         text = json.dumps({"version": 3, "id": last.id, _REPLACED_BY: replaced_by})
         if content is not None:
-            self._file_io.replace_if(path, content, text.encode())
+            self._file_io.replace_if(self._paths.snapshot(last.id), content, text.encode())
 
     def raise_hint(self, name: str, snapshot_id: int) -> None:
         """Write LATEST or EARLIEST unless it is higher; a failure is ignored, since a hint is no truth."""

@@ -5,9 +5,11 @@ It is created as any commit is, so that a writer either comes first or finds the
 the state before it. Whoever closed a branch in vain opens it again by a snapshot on top.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Literal
 
-from ..errors import CommitConflict, CorruptData
+from ..errors import CommitConflict, CommitOutcomeUnknown, CorruptData, MainReplaced
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, Snapshot
 from ..metadata.table_store import TableStore
 from .commit_time import commit_time
@@ -46,6 +48,23 @@ def close(store: TableStore, latest: Snapshot | None, reason: str) -> Snapshot |
     return put_on_top(store, latest, latest, "CLOSE", {CLOSED_PROPERTY: reason})
 
 
+@contextmanager
+def beside_history(store: TableStore, what: str) -> Iterator[None]:
+    """Change something of a branch that is no part of its history. Raises CommitConflict, nothing being done, if the branch
+    is closed; CommitOutcomeUnknown if it is closed, or gone, afterwards: whoever closed it may have come before the change.
+    """
+    refuse_closed(store, store.snapshots.latest())
+    yield
+    store.refuse_moved(what)
+    with suppress(MainReplaced):
+        if closed_for(store.snapshots.latest()) is None:
+            return
+    raise CommitOutcomeUnknown(
+        f"{what} of {store.identifier} was changed, and meanwhile the branch was closed: a branch that becomes main may have "
+        "what was there before. Open the table again and look."
+    )
+
+
 def open_again(store: TableStore, closing: Snapshot) -> None:
     """Put on top of a snapshot that closes a branch one that opens it; nothing if somebody else did."""
     put_on_top(store, closing, closing, "OPEN", {})
@@ -55,10 +74,19 @@ def decide(store: TableStore, closing: Snapshot, outcome: Literal["done", "opene
     """Whether a branch that was closed by a snapshot is gone for good (`done`) or opened again, as asked for: who asks
     first decides, by a file that is created if absent.
     """
-    path = f"{store.paths.branch_directory}/{_DECISION}{closing.identity}"
+    path = _decision_file(store, closing)
     if store.file_io.create_exclusively(path, outcome.encode()):
         return True
     return decided(store, path) == outcome
+
+
+def decision(store: TableStore, closing: Snapshot) -> str | None:
+    """What has been decided for a branch that was closed by a snapshot; None if nothing is yet."""
+    return decided(store, _decision_file(store, closing))
+
+
+def _decision_file(store: TableStore, closing: Snapshot) -> str:
+    return f"{store.paths.branch_directory}/{_DECISION}{closing.identity}"
 
 
 def decisions(store: TableStore) -> list[str]:

@@ -16,6 +16,7 @@ from ..arguments import checked
 from ..errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest, NotFound, StorageError, StoreUnavailable
 from ..identifier import Identifier
 from ..metadata.change_tracking import untracked_property
+from ..metadata.index_manifest import refuse_index
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, ManifestEntry, ManifestFile
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, OVERWRITE, Snapshot
@@ -89,6 +90,13 @@ class Overwrite:
 
     matching: tuple[Mapping[str, Any], ...] | None = None
     dynamic: bool = False
+
+    def __post_init__(self) -> None:
+        if self.matching is not None and not all(self.matching):
+            raise InvalidRequest(
+                "A partition without any value would be the whole table. Give values of partition columns, or leave the "
+                "partition out."
+            )
 
     def settled(self, written: frozenset[bytes]) -> "Overwrite":
         """A dynamic overwrite, once it is known which partitions were written."""
@@ -330,6 +338,8 @@ class _Attempt:
         self._check_bucket_count()
         if not delta and not change.changelog:
             return None
+        if deletes or change.adds_again:
+            refuse_index(store, latest)
         if deletes or any(entry.file.level > 0 for entry in change.added):
             check_conflicts(self._live(), delta, store.key_types, rescales=change.overwrite is not None)
         base: list[ManifestFile] = []

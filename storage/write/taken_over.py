@@ -125,6 +125,9 @@ def _united(snapshots: Sequence[Snapshot], key: str) -> list[object]:
     """The elements of JSON lists in a property of some snapshots, each once, in order."""
     united: dict[str, object] = {}
     for snapshot in snapshots:
-        for element in json.loads((snapshot.properties or {}).get(key, "[]")):
-            united.setdefault(json.dumps(element), element)
+        try:
+            elements = list(json.loads((snapshot.properties or {}).get(key, "[]")))
+        except (ValueError, TypeError) as error:
+            raise CorruptData(f"Property {key!r} of snapshot {snapshot.id} is unreadable: {error}") from None
+        united |= {json.dumps(element): element for element in elements if json.dumps(element) not in united}
     return list(united.values())
