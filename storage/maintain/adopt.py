@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 
-from ..errors import CommitConflict
+from ..errors import CommitConflict, NotFound
+from ..metadata.history import has_expired
 from ..metadata.manifest import ManifestEntry, Place
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
@@ -65,8 +66,13 @@ def adopt(
         copy_schemas(branch, main)
         newest = main.schemas.latest()
         target = main if newest is None else main.at_schema(newest)
-        theirs, ours = live_entries(branch, taken), live_entries(main, judged)
-        touched = _touched(main, branch, [*theirs, *ours])
+        try:
+            theirs, ours = live_entries(branch, taken), live_entries(main, judged)
+            touched = _touched(main, branch, [*theirs, *ours])
+        except NotFound:
+            if has_expired(main, judged) or has_expired(branch, taken):
+                continue
+            raise
         # What the branch has may expire, or go with it, as soon as it is not needed there.
         hold = nullcontext() if taken is None else held(main, taken, partial(is_there, branch, taken))
         try:

@@ -183,20 +183,25 @@ def _close(store: TableStore, name: str) -> list[tuple[TableStore, Snapshot]]:
             # Of this table, and not only where it was.
             store.refuse_other_table()
             return []
-        latest = branch.snapshots.latest()
-        branch.refuse_other_table()
-        is_closed = latest is not None and closed_for(latest) == reason
-        if branch.identifier.branch == MAIN_BRANCH:
-            if latest is not None and is_closed:
-                # Somebody who was about to delete it before it became main has closed it, and died.
-                open_again(branch, latest)
-            return []
-        closing = latest if is_closed else close(branch, latest, reason)
-        if closing is not None and decision(branch, closing) == "opened":
-            # Whoever decided that has died, or is about to do it.
-            open_again(branch, closing)
-        elif closing is not None:
-            return [(branch, closing)]
+        try:
+            latest = branch.snapshots.latest()
+            branch.refuse_other_table()
+            is_closed = latest is not None and closed_for(latest) == reason
+            if branch.identifier.branch == MAIN_BRANCH:
+                if latest is not None and is_closed:
+                    # Somebody who was about to delete it before it became main has closed it, and died.
+                    open_again(branch, latest)
+                return []
+            closing = latest if is_closed else close(branch, latest, reason)
+            if closing is not None and decision(branch, closing) == "opened":
+                # Whoever decided that has died, or is about to do it.
+                open_again(branch, closing)
+            elif closing is not None:
+                return [(branch, closing)]
+        except NotFound:
+            # Somebody else has deleted it: looked for again.
+            if branch.is_same_table():
+                raise
     raise CommitConflict(f"Writers of branch {name!r} come first each time. Stop them, then delete the branch.")
 
 

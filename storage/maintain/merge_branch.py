@@ -235,14 +235,20 @@ def restore_earlier(main: TableStore, branch: TableStore, *, from_id: int = 0) -
     # From the newest to the oldest, so that the branch's history never has a gap.
     for snapshot in sorted(main.snapshots.all(), key=lambda one: -one.id):
         if earliest is not None and from_id <= snapshot.id < earliest:
-            branch.snapshots.restore(snapshot)
-            here = main.snapshots.find(snapshot.id)
-            if here is None or here.identity != snapshot.identity:
+            try:
+                with held(branch, snapshot, partial(_stands, main, snapshot)):
+                    branch.snapshots.restore(snapshot)
+            except NotFound:
                 # Unless somebody else has replaced main meanwhile, who goes on from there.
                 main.refuse_other_table()
                 # It has expired meanwhile, and those before it as well.
-                branch.snapshots.delete_if(snapshot)
                 return
+
+
+def _stands(store: TableStore, snapshot: Snapshot, hold: str) -> bool:
+    """Whether a branch still has a snapshot: what only a tag keeps, as a hold does, is no part of its history."""
+    here = store.snapshots.find(snapshot.id)
+    return here is not None and here.identity == snapshot.identity
 
 
 def copy_tags(source: TableStore, target: TableStore, *, after: int = 0, up_to: int | None = None) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..clock import Clock
 from ..data_types import DataType
+from ..document import read_document
 from ..errors import CommitOutcomeUnknown, MainReplaced, NotFound
 from ..file_io import FileIO
 from ..format.binary_row import decoder
@@ -157,15 +158,22 @@ class TableStore:
     @cached_property
     def table_id(self) -> str:
         """What tells this table, or branch, from any other one of its name, whatever versions its schema has and had. Raises
-        NotFound if it has gone.
+        NotFound if it has gone, CorruptData if it cannot be told.
         """
         text = self._origin
         if text is None and self.paths.branch != MAIN_BRANCH:
             text = self.file_io.read_text_or_none(self.paths.origin)
-        text = text or self.file_io.read_text_or_none(self.paths.schema(0)) or ""
+        if text:
+            # A damaged file would be taken for another table's.
+            read_document(text, self.paths.origin)
+        else:
+            path = self.paths.schema(0)
+            text = self.file_io.read_text_or_none(path)
+            if text is not None:
+                TableSchema.from_json(text, path)
         # What was read is of the table that was opened if that is still there.
         self.refuse_other_table()
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return hashlib.sha256((text or "").encode()).hexdigest()[:32]
 
     @property
     def witness(self) -> tuple[str, bytes]:

@@ -134,6 +134,8 @@ class TagFiles:
         if not self._file_io.moves_at_once:
             renamed = self._rename_in_two_steps(tag, new_name, token, taken)
         elif self.find(new_name) is not None:
+            # Unless that is the very tag, which somebody else has renamed.
+            self.get(name)
             raise taken
         else:
             renamed = self._rename_at_once(tag, new_name, taken)

@@ -11,6 +11,7 @@ import pytest
 
 from storage import (
     BATCH_COMMIT_IDENTIFIER,
+    AddColumn,
     Catalog,
     CommitConflict,
     CommitId,
@@ -368,3 +369,15 @@ def test_a_damaged_memory_is_named(log: Table, damaged: bytes) -> None:
     path.write_bytes(sound)
     assert log.check() == []
     assert ids(log) == [1, 2]
+
+
+def test_a_table_whose_first_schema_is_damaged_is_not_taken_for_another(catalog: Catalog, log: Table) -> None:
+    write(log, 1, CommitId("job", 1))
+    write(log, 2)
+    log.expire(retain_last=1)
+    log.alter(AddColumn("more", pa.int64()))
+    path = Path(log.store.paths.schema(0))
+    path.write_text(path.read_text().replace('"timeMillis": 1', '"timeMillis": 2'))
+    with pytest.raises(CorruptData, match="schema-0"):
+        write(catalog.table("a.log"), 1, CommitId("job", 1))
+    assert log.store.snapshots.ids() == [2]

@@ -22,6 +22,8 @@ from storage import (
     branch_set,
 )
 from storage.branches import Branches
+from storage.maintain import adopt
+from storage.metadata import manifest
 
 SCHEMA = pa.schema([("id", pa.int64()), ("item", pa.string())])
 ROWS = pa.table({"id": [1], "item": ["x"]}, SCHEMA)
@@ -365,3 +367,32 @@ def test_a_merge_brings_the_tags_of_what_the_branch_did_and_no_others(orders: Ta
     # Main has deleted the one, and never had the other.
     assert [tag.name for tag in orders.tags.list()] == ["done"]
     assert orders.to_arrow(version="done").num_rows == 2
+
+
+@pytest.mark.parametrize("side", ["main", "b"])
+def test_an_adoption_whose_snapshot_expires_is_judged_again(
+    orders: Table, monkeypatch: pytest.MonkeyPatch, side: str
+) -> None:
+    orders.write(ROWS)
+    orders.branches.create("b")
+    branch = orders.on_branch("b")
+    branch.write(pa.table({"id": [2], "item": ["y"]}, SCHEMA))
+    orders.write(pa.table({"id": [3], "item": ["z"]}, SCHEMA))
+    latest = orders.snapshot()
+    assert latest is not None
+    real = adopt.live_entries
+    done: list[int] = []
+
+    def live_entries(*arguments: Any) -> Any:
+        if not done:
+            done.append(1)
+            others = orders if side == "main" else branch
+            others.compact()
+            others.expire(retain_last=1)
+            manifest.forget()
+        return real(*arguments)
+
+    monkeypatch.setattr(adopt, "live_entries", live_entries)
+    assert orders.branches.adopt("b", until=latest.id, commit_id=CommitId("u", 1)) is not None
+    assert done
+    assert sorted(orders.to_arrow().column("id").to_pylist()) == [1, 2]
