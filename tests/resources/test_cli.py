@@ -163,6 +163,17 @@ def test_a_setting_that_cannot_be_read_is_named(run: Run, monkeypatch: pytest.Mo
     assert "SNAPLINE_SPARK_CONFIG" in err
 
 
+@pytest.mark.parametrize("value", ["/data", '{"a": 1}', "[1]"])
+def test_external_roots_are_a_list_of_directories(run: Run, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("SNAPLINE_EXTERNAL_ROOTS", '["/data/files"]')
+    assert run("tables")[0] == 0
+    assert Session().catalog._file_io.external_roots == ("/data/files",)
+    monkeypatch.setenv("SNAPLINE_EXTERNAL_ROOTS", value)
+    code, _, err = run("tables")
+    assert code == 2
+    assert "SNAPLINE_EXTERNAL_ROOTS" in err
+
+
 def test_a_table_is_compacted(run: Run, shop: Session) -> None:
     shop.table("shop.orders").delete("id = 1")
     assert "2 files became 1" in run("compact", "shop.orders")[1]
