@@ -15,10 +15,10 @@ _VALID_PATTERN = re.compile(r"(?:[^\\]|\\[%_\\])*", re.DOTALL)
 
 class _DuckDbGenerator(DuckDBGenerator):
     def like_sql(self, expression: exp.Like) -> str:
-        return super().like_sql(expression) + _escape(expression)
+        return super().like_sql(expression) + (" ESCAPE '\\'" if _may_escape(expression) else "")
 
     def ilike_sql(self, expression: exp.ILike) -> str:
-        return super().ilike_sql(expression) + _escape(expression)
+        return super().ilike_sql(expression) + (" ESCAPE '\\'" if _may_escape(expression) else "")
 
 
 class DuckDbSql(DuckDB):
@@ -30,6 +30,14 @@ class DuckDbSql(DuckDB):
 class _SparkGenerator(SparkGenerator):
     def literal_sql(self, expression: exp.Literal) -> str:
         return super().literal_sql(expression).replace("${", "\\u0024{")
+
+    def like_sql(self, expression: exp.Like) -> str:
+        _may_escape(expression)
+        return super().like_sql(expression)
+
+    def ilike_sql(self, expression: exp.ILike) -> str:
+        _may_escape(expression)
+        return super().ilike_sql(expression)
 
     def generate(self, expression: exp.Expr, copy: bool = True) -> str:
         text = super().generate(expression, copy)
@@ -46,16 +54,15 @@ class SparkSql(Spark):
     Generator = _SparkGenerator
 
 
-def _escape(like: exp.Like | exp.ILike) -> str:
-    """The escape character that a pattern needs. Raises InvalidRequest for a pattern that Spark refuses."""
+def _may_escape(like: exp.Like | exp.ILike) -> bool:
+    """Whether a pattern may have backslashes that escape. Raises InvalidRequest for one that Spark refuses at run time."""
     pattern = like.expression
     if isinstance(like.parent, exp.Escape) or isinstance(pattern, exp.Any | exp.All):
-        return ""
+        return False
     if isinstance(pattern, exp.Literal):
-        if "\\" not in pattern.this:
-            return ""
         if not _VALID_PATTERN.fullmatch(pattern.this):
             raise InvalidRequest(
                 f"The pattern {pattern.this!r} has a backslash that stands before none of %, _ and \\: write \\\\ for one."
             )
-    return " ESCAPE '\\'"
+        return "\\" in pattern.this
+    return True

@@ -244,12 +244,10 @@ class SparkEngine(Engine):
 
     def cast(self, rows: "DataFrame", table: Table) -> "DataFrame":
         """Rows under the names and types of a table's columns, by position."""
-        from pyspark.sql import functions as F
-
-        from storage.engines.spark_types import spark_schema
+        from storage.engines.spark_types import column_named, spark_schema
 
         types = {field.name: field.dataType for field in spark_schema(table.schema.to_arrow()).fields}
-        return rows.select(*[F.col(f"`{name}`").cast(types[name]).alias(name) for name in rows.columns])
+        return rows.select(*[column_named(name).cast(types[name]).alias(name) for name in rows.columns])
 
     def merge(
         self,
