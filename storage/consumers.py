@@ -105,6 +105,8 @@ class Consumers:
         """Raise InvalidRequest for a snapshot that is not the next one to come either: all up to it would be passed over."""
         latest = self._store.snapshots.latest_id() or 0
         if next_snapshot_id > latest + 1:
+            # A table that has gone meanwhile has none either.
+            self._store.refuse_other_table()
             raise InvalidRequest(
                 f"Snapshot {next_snapshot_id} of {self._store.identifier} does not exist, nor is it the next: a consumer goes on "
                 f"from {latest + 1} at the most. {self._store.snapshots.describe_existing()}"
@@ -164,7 +166,10 @@ class Consumption:
 
     def _has_expired(self, snapshot_id: int) -> bool:
         store = self._store
-        if store.snapshots.find(snapshot_id) is not None or store.changelogs.find(snapshot_id) is not None:
+        found = store.snapshots.find(snapshot_id)
+        if found is not None and store.snapshots.is_in_history(found):
+            return False
+        if store.changelogs.find(snapshot_id) is not None:
             return False
         return snapshot_id <= (store.snapshots.latest_id() or 0)
 

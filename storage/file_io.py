@@ -155,7 +155,8 @@ class FileIO:
             self._write_local(temporary, data, in_existing=in_existing)
             os.link(temporary, path)
         except FileExistsError:
-            return False
+            # Of a network file system whose answer was lost the client asks again, and meets its own link.
+            return _is_same_file(temporary, path)
         except FileNotFoundError:
             # Between the two calls somebody may have moved the directory away.
             raise NotFound(f"Directory {posixpath.dirname(path)} does not exist (any more).") from None
@@ -451,6 +452,13 @@ def _locked(file: int, kind: int) -> Iterator[None]:
         fcntl.flock(file, kind)
     # Closing the file gives the lock back.
     yield
+
+
+def _is_same_file(path: str, other: str) -> bool:
+    """Whether two names are of one file."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samefile(path, other)
+    return False
 
 
 def _says_that_it_exists(error: OSError) -> bool:

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 
-from ..errors import CommitConflict
+from ..errors import CommitConflict, NotFound
+from ..metadata.history import has_expired
 from ..metadata.manifest import ManifestEntry, Place
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..write.close import refuse_closed
 from ..write.commit import CommitId, CommitListener, Guard, TableCommit
 from .become import Moved, become, live_entries
+from .compaction import tell_after
 from .hold import held
 from .merge_branch import copy_schemas, is_there, refuse_other_schemas
 from .verdict import judge
@@ -64,18 +66,25 @@ def adopt(
         copy_schemas(branch, main)
         newest = main.schemas.latest()
         target = main if newest is None else main.at_schema(newest)
-        theirs, ours = live_entries(branch, taken), live_entries(main, judged)
-        touched = _touched(main, branch, [*theirs, *ours])
+        try:
+            theirs, ours = live_entries(branch, taken), live_entries(main, judged)
+            touched = _touched(main, branch, [*theirs, *ours])
+        except NotFound:
+            if has_expired(main, judged) or has_expired(branch, taken):
+                continue
+            raise
         # What the branch has may expire, or go with it, as soon as it is not needed there.
         hold = nullcontext() if taken is None else held(main, taken, partial(is_there, branch, taken))
         try:
             with hold:
-                return become(
+                adopted = become(
                     target, theirs, judged, operation="ADOPT", commit_id=commit_id, properties=properties or {},
                     listeners=listeners, touches=touched.__contains__, guard=refuse_later,
                 )  # fmt: skip
         except Moved:
             continue
+        tell_after(target, adopted, listeners)
+        return adopted
 
 
 def _touched(main: TableStore, branch: TableStore, live: Sequence[ManifestEntry]) -> set[Place]:

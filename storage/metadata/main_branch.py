@@ -36,11 +36,16 @@ def name_main(file_io: FileIO, before: TablePaths, branch: TablePaths) -> bool:
     path, wanted = branch.main_branch_file, _content(branch.branch)
     text = None if before.branch == MAIN_BRANCH else file_io.read_text_or_none(path)
     if before.branch == MAIN_BRANCH:
-        named = file_io.create_exclusively(path, wanted)
+        named = file_io.create_exclusively(path, wanted, in_existing=True)
     else:
         still = text is not None and find_main(file_io, branch.root) == before
         named = still and file_io.replace_if(path, (text or "").encode(), wanted)
     return named or find_main(file_io, branch.root) == branch
+
+
+def unname_main(file_io: FileIO, branch: TablePaths) -> None:
+    """Take the name of a branch away again that is not there."""
+    file_io.delete_if(branch.main_branch_file, _content(branch.branch))
 
 
 def _content(name: str) -> bytes:

@@ -1,5 +1,6 @@
 """One branch of one table: its files, paths, schema, options and clock. What the rooms of the store work on."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -7,6 +8,7 @@ from typing import Any
 
 from ..clock import Clock
 from ..data_types import DataType
+from ..document import read_document
 from ..errors import CommitOutcomeUnknown, MainReplaced, NotFound
 from ..file_io import FileIO
 from ..format.binary_row import decoder
@@ -82,7 +84,7 @@ class TableStore:
 
     @cached_property
     def committed(self) -> CommittedFiles:
-        return CommittedFiles(self.file_io, self.paths)
+        return CommittedFiles(self.file_io, self.paths, lambda: self.table_id)
 
     @cached_property
     def troubles(self) -> TroubleFiles:
@@ -147,6 +149,26 @@ class TableStore:
                 "it has gone the same way. Open the table again and look."
             )
 
+    @cached_property
+    def table_id(self) -> str:
+        """What tells this table, or branch, from any other one of its name, whatever versions its schema has and had. Raises
+        NotFound if it has gone, CorruptData if it cannot be told.
+        """
+        text = self._origin
+        if text is None and self.paths.branch != MAIN_BRANCH:
+            text = self.file_io.read_text_or_none(self.paths.origin)
+        if text:
+            # A damaged file would be taken for another table's.
+            read_document(text, self.paths.origin)
+        else:
+            path = self.paths.schema(0)
+            text = self.file_io.read_text_or_none(path)
+            if text is not None:
+                TableSchema.from_json(text, path)
+        # What was read is of the table that was opened if that is still there.
+        self.refuse_other_table()
+        return hashlib.sha256((text or "").encode()).hexdigest()[:32]
+
     @property
     def witness(self) -> tuple[str, bytes]:
         """A file, and what it holds, by which this table or branch is told from a later one of the same name."""
@@ -168,9 +190,14 @@ class TableStore:
             )
 
     def delta_of(self, snapshot: Snapshot) -> list[ManifestEntry]:
-        """What a snapshot added and took away."""
-        listed = self.manifests.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
-        return [entry for one in listed for entry in self.manifests.read(one.name)]
+        """What a snapshot added and took away; nothing if it was taken back because its files are not there."""
+        try:
+            listed = self.manifests.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+            return [entry for one in listed for entry in self.manifests.read(one.name)]
+        except NotFound:
+            if self.snapshots.is_taken_back(snapshot):
+                return []
+            raise
 
     def manifests_of(self, snapshot: Snapshot) -> list[ManifestFile]:
         """The manifests that together describe the table at a snapshot, in order of commit."""

@@ -59,6 +59,9 @@ def test_a_listener_that_fails_cannot_undo_a_commit(tmp_path: Path, caplog: pyte
         def notify_commit_complete(self, identifier: object, snapshot: object) -> None:
             raise RuntimeError("listener is ill")
 
+        def notify_table_renamed(self, identifier: object, new: object) -> None:
+            """Nothing is renamed."""
+
     catalog = Catalog(str(tmp_path), listeners=[Failing()])
     table = catalog.create_table("a.b", pa.schema([("id", pa.int64()), ("item", pa.string())]))
     assert table.write(batch(1)) is not None
