@@ -24,6 +24,26 @@ JOB_OPTION = "pipeline.name"
 _DEFAULT_JOB = "sql"
 # A barrier is a time in milliseconds, then this many bits of chance.
 _CHANCE_BITS = 20
+# The parts of each statement that are carried out.
+_CLAUSES: dict[type[exp.Expr], set[str]] = {
+    exp.Insert: {"this", "expression", "overwrite", "partition", "by_name", "with_"},
+    exp.Delete: {"this", "where"},
+    exp.Update: {"this", "expressions", "where"},
+    exp.Merge: {"this", "using", "on", "whens"},
+}
+_NAMES_OF_CLAUSES = {
+    "alternative": "OR REPLACE | OR IGNORE", "conflict": "ON CONFLICT", "default": "DEFAULT VALUES", "exists": "IF EXISTS",
+    "is_function": "FUNCTION", "joins": "JOIN", "sample": "TABLESAMPLE", "stored": "STORED AS", "tables": "without FROM",
+    "order": "ORDER BY", "using_cond": "USING (columns)", "version": "VERSION AS OF", "where": "REPLACE WHERE",
+}  # fmt: skip
+_ADVICE = {
+    "conflict": " Rows of a table with a primary key replace those with the same key; otherwise use MERGE INTO.",
+    "from_": " Use MERGE INTO.",
+    "tables": " Write DELETE FROM t.",
+    "using": " Use MERGE INTO.",
+    "where": " Use INSERT OVERWRITE … PARTITION (…), or MERGE INTO with WHEN NOT MATCHED BY SOURCE AND … THEN DELETE.",
+    "with_": " Use MERGE INTO … USING (WITH … SELECT …).",
+}
 
 
 @dataclass(frozen=True)
@@ -55,14 +75,22 @@ class Target:
     partition: Mapping[str, str]
     mode: str
     change_tracking: bool
+    by_name: bool = False
 
 
 def target_of(insert: exp.Insert, names: Names) -> Target:
     """Read the head of an INSERT. Raises InvalidRequest for columns and partitions that are not the table's."""
+    refuse_unused(insert)
     schema = insert.this if isinstance(insert.this, exp.Schema) else None
     node = schema.this if schema else insert.this
     if not isinstance(node, exp.Table):
         raise InvalidRequest(f"{node.sql()!r} is not the name of a table.")
+    _refuse_more_than_a_name(node, "partition")
+    by_name = bool(insert.args.get("by_name"))
+    if by_name and (schema is not None or not isinstance(insert.expression, exp.Query)):
+        raise at(
+            node, InvalidRequest("INSERT … BY NAME takes a SELECT whose columns have names, and no list of columns.")
+        )
     table = names.table(node)
     try:
         partition = partition_values(insert.args.get("partition") or node.args.get("partition"), table)
@@ -84,7 +112,36 @@ def target_of(insert: exp.Insert, names: Names) -> Target:
     tracking = hints.pop("change-tracking", "true").lower() != "false"
     if hints:
         raise at(node, InvalidRequest(f"Option {next(iter(hints))!r} is not known here. Known: 'change-tracking'."))
-    return Target(node, table, columns, partition, mode, tracking)
+    return Target(node, table, columns, partition, mode, tracking, by_name)
+
+
+def refuse_unused(node: exp.Expr) -> None:
+    """Raise InvalidRequest for a clause of a statement that would not be carried out."""
+    used = _CLAUSES[type(node)]
+    for key, value in node.args.items():
+        if value and key not in used:
+            raise InvalidRequest(
+                f"{node.key.upper()} … {_NAMES_OF_CLAUSES.get(key, key.strip('_').upper())} is not supported here."
+                f"{_ADVICE.get(key, '')}"
+            )
+
+
+def changed_table(node: exp.Expr | None, names: Names) -> Table:
+    """The table of a DELETE, UPDATE or MERGE, at its latest version. Raises InvalidRequest for one that is read otherwise."""
+    if not isinstance(node, exp.Table):
+        raise InvalidRequest("Name the table: DELETE FROM t, UPDATE t, MERGE INTO t.")
+    _refuse_more_than_a_name(node, "alias")
+    hints = dict(node.meta.get(HINT_OPTIONS) or ())
+    if hints:
+        raise at(node, InvalidRequest(f"Option {next(iter(hints))!r} is not known here: the statement takes no hint."))
+    return names.table(node)
+
+
+def _refuse_more_than_a_name(node: exp.Table, allowed: str) -> None:
+    for key, value in node.args.items():
+        if value and key not in ("this", "db", "catalog", allowed):
+            named = _NAMES_OF_CLAUSES.get(key, key.strip("_").upper())
+            raise at(node, InvalidRequest(f"{node.name!r} is to be changed: {named} has no place behind it."))
 
 
 def partition_values(node: exp.Expr | None, table: Table) -> dict[str, str]:
@@ -120,23 +177,51 @@ def query_of(insert: exp.Insert) -> exp.Expr:
         return exp.select("*").from_(values)
     if not isinstance(source, exp.Query):
         raise InvalidRequest("INSERT takes a SELECT or VALUES.")
-    if insert.args.get("with_"):
+    before = insert.args.get("with_")
+    if before:
         source = source.copy()
-        source.set("with_", insert.args["with_"])
+        # Those of the SELECT may read those that stand before INSERT.
+        both = before.copy()
+        inner = source.args.get("with_")
+        if inner:
+            both.set("expressions", [*both.expressions, *inner.expressions])
+            both.set("recursive", both.args.get("recursive") or inner.args.get("recursive"))
+        source.set("with_", both)
     return source
 
 
 def fitted(names: Sequence[str], target: Target) -> list[Fill]:
-    """How the columns of a query become the table's: by position, those left out null, the partition's filled in.
+    """How the columns of a query become the table's: by position or name, those left out null, the partition's filled in.
 
     Raises InvalidRequest if there are too many or too few, or a column that must not be null gets nothing.
     """
+    if target.by_name:
+        return _filled(_positions(names, target), target)
     if len(names) != len(target.columns):
         raise InvalidRequest(
             f"{target.table.identifier} takes {len(target.columns)} columns ({', '.join(target.columns)}), the query gives "
             f"{len(names)} ({', '.join(names)})."
         )
-    given = dict(zip(target.columns, range(len(names)), strict=True))
+    return _filled(dict(zip(target.columns, range(len(names)), strict=True)), target)
+
+
+def _positions(names: Sequence[str], target: Target) -> dict[str, int]:
+    """Where each column of the table stands in a query, by its name in whatever case."""
+    found: dict[str, int] = {}
+    for position, name in enumerate(names):
+        column = name if name in target.columns else None
+        if column is None:
+            column = next((one for one in target.columns if one.lower() == name.lower()), None)
+        if column is None or column in found:
+            raise InvalidRequest(
+                f"INSERT … BY NAME into {target.table.identifier}: the query's column {name!r} "
+                f"{'is there twice' if column else 'is none that it takes'}. Columns: {', '.join(target.columns)}."
+            )
+        found[column] = position
+    return found
+
+
+def _filled(given: Mapping[str, int], target: Target) -> list[Fill]:
     found = []
     for field in target.table.schema.fields:
         fill = Fill(field.name, given.get(field.name), target.partition.get(field.name))
@@ -184,11 +269,18 @@ def assignments(
     expressions: Sequence[exp.Expr], names: Mapping[str, str], default: str | None, engine: Engine
 ) -> dict[str, str]:
     """`SET column = value, …`: the values in the engine's SQL, by column."""
-    found = {}
+    found: dict[str, str] = {}
     for one in expressions:
         if not isinstance(one, exp.EQ) or not isinstance(one.this, exp.Column):
             raise InvalidRequest(f"{one.sql()!r} sets no column.")
-        found[one.this.name] = engine.text(renamed(one.expression, names, default))
+        column = one.this
+        if column.args.get("db") or (column.table and names.get(column.table.lower()) != "target"):
+            raise at(
+                column, InvalidRequest(f"{column.sql()!r} cannot be set: it is no column of the table that changes.")
+            )
+        if column.name.lower() in {name.lower() for name in found}:
+            raise at(column, InvalidRequest(f"Column {column.name!r} is set twice."))
+        found[column.name] = engine.text(renamed(one.expression, names, default))
     return found
 
 
@@ -204,6 +296,8 @@ def merge_clauses(
         condition = when.args.get("condition")
         text = engine.text(renamed(condition, names, None)) if condition is not None else None
         then = when.args["then"]
+        if isinstance(then, exp.Update | exp.Insert):
+            _refuse_unused_then(then)
         if isinstance(then, exp.Update):
             values = None
             if not any(isinstance(one, exp.Star) for one in then.expressions):
@@ -219,12 +313,28 @@ def merge_clauses(
     return clauses
 
 
+def _refuse_unused_then(then: exp.Update | exp.Insert) -> None:
+    """Raise InvalidRequest for what UPDATE and INSERT in a MERGE cannot do."""
+    used = {"expressions"} if isinstance(then, exp.Update) else {"this", "expression"}
+    stars = [one for one in (then.this, *then.expressions) if isinstance(one, exp.Star)]
+    if any(value for key, value in then.args.items() if key not in used) or any(
+        any(one.args.values()) for one in stars
+    ):
+        raise InvalidRequest(
+            f"WHEN … THEN {then.sql()}: conditions stand before THEN, and * takes all columns: no WHERE, no EXCEPT."
+        )
+    if len(then.expressions) > 1 and stars:
+        raise InvalidRequest(f"WHEN … THEN {then.sql()}: * sets every column, so that nothing stands beside it.")
+
+
 def _inserted(
     then: exp.Insert, names: Mapping[str, str], columns: Sequence[str], engine: Engine
 ) -> dict[str, str] | None:
     if isinstance(then.this, exp.Star) or then.expression is None:
         return None
     listed = [one.name for one in then.this.expressions] if then.this is not None else list(columns)
+    if len({one.lower() for one in listed}) < len(listed):
+        raise InvalidRequest(f"A column is named twice: {', '.join(listed)}.")
     values = then.expression.expressions
     if len(listed) != len(values):
         raise InvalidRequest(f"INSERT names {len(listed)} columns and gives {len(values)} values.")

@@ -4,7 +4,6 @@ A column is computed from the columns whose values its own are made of; conditio
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -16,7 +15,7 @@ from lineage import SourceColumn
 from storage.sql.dialect import SnaplineSql
 
 from .fill import Fill
-from .query import Input, Query, sql_type
+from .query import Input, Query, known_columns, sql_type
 
 
 def column_sources(query: Query, fills: Sequence[Fill]) -> dict[str, list[SourceColumn]]:
@@ -24,9 +23,9 @@ def column_sources(query: Query, fills: Sequence[Fill]) -> dict[str, list[Source
     which that cannot be told are left out.
     """
     inputs = {one.view: one for one in query.inputs}
-    schema: dict[str, Any] = {
-        one.view: {field.name: sql_type(field.type) for field in one.source.schema} for one in query.inputs
-    }
+    schema = known_columns(
+        {one.view: {field.name: sql_type(field.type) for field in one.source.schema} for one in query.inputs}
+    )
     try:
         tree = qualify(query.tree.copy(), schema=schema, dialect=SnaplineSql, identify=False)
         scope = build_scope(tree)

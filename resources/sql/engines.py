@@ -8,10 +8,12 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 
 from storage import Basis, InvalidRequest, Snapshot, Table
 from storage.engines.merge_clauses import MergeClause
 
+from .engine_dialects import DuckDbSql, SparkSql
 from .fill import Fill
 from .query import Input, Query
 from .result import Result
@@ -26,11 +28,11 @@ Rows = Any
 class Engine(ABC):
     """What runs queries and writes their rows."""
 
-    name: ClassVar[str]
+    dialect: ClassVar[type[Dialect]]
 
     def text(self, tree: exp.Expr) -> str:
         """A statement in the engine's own SQL."""
-        return tree.sql(dialect=self.name)
+        return tree.sql(dialect=self.dialect)
 
     @abstractmethod
     def rows(self, query: Query) -> Rows:
@@ -81,7 +83,7 @@ class Engine(ABC):
 class DuckDbEngine(Engine):
     """DuckDB in this process; no JVM."""
 
-    name = "duckdb"
+    dialect = DuckDbSql
 
     def rows(self, query: Query) -> pa.Table:
         from storage.engines.duckdb_views import add_arrow, add_scan
@@ -165,7 +167,7 @@ class DuckDbEngine(Engine):
 class SparkEngine(Engine):
     """Spark, started when it is first needed."""
 
-    name = "spark"
+    dialect = SparkSql
 
     def __init__(self, start: "Callable[[], SparkSession]") -> None:
         self._start = start
@@ -242,12 +244,10 @@ class SparkEngine(Engine):
 
     def cast(self, rows: "DataFrame", table: Table) -> "DataFrame":
         """Rows under the names and types of a table's columns, by position."""
-        from pyspark.sql import functions as F
-
-        from storage.engines.spark_types import spark_schema
+        from storage.engines.spark_types import column_named, spark_schema
 
         types = {field.name: field.dataType for field in spark_schema(table.schema.to_arrow()).fields}
-        return rows.select(*[F.col(f"`{name}`").cast(types[name]).alias(name) for name in rows.columns])
+        return rows.select(*[column_named(name).cast(types[name]).alias(name) for name in rows.columns])
 
     def merge(
         self,

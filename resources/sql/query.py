@@ -17,6 +17,7 @@ from sqlglot.optimizer.pushdown_projections import pushdown_projections
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.optimizer.simplify import simplify
+from sqlglot.schema import MappingSchema
 
 from storage import InvalidRequest, Predicate, Scan
 from storage.sql.dialect import SnaplineSql
@@ -128,7 +129,7 @@ def _pruned(tree: exp.Expr, inputs: list[Input]) -> list[Input]:
     if conditions > 10 * _MOST_CONDITIONS:
         return inputs
     try:
-        analysed = qualify(tree.copy(), schema=schema, dialect=SnaplineSql, identify=False)
+        analysed = qualify(tree.copy(), schema=known_columns(schema), dialect=SnaplineSql, identify=False)
     except OptimizeError as error:
         _refuse_unknown(tree, inputs, error)
         return inputs
@@ -243,6 +244,17 @@ def _predicate(condition: exp.Expr, types: Mapping[str, tuple[str, str]]) -> Pre
         return predicate_of(copy)
     except InvalidRequest:
         return None
+
+
+def known_columns(schema: Mapping[str, Mapping[str, str]]) -> MappingSchema:
+    """Columns and their types by view, as sqlglot takes them.
+
+    It would read names as SQL, of which a semicolon or a comment ends some; those in statements are in lower case by then.
+    """
+    lower: dict[str, object] = {
+        view: {name.lower(): kind for name, kind in columns.items()} for view, columns in schema.items()
+    }
+    return MappingSchema(lower, dialect=SnaplineSql, normalize=False)
 
 
 def sql_type(kind: pa.DataType) -> str:

@@ -162,6 +162,7 @@ class Statements:
 
     def _explain(self, tree: exp.Expr, engine: Engine) -> Result:
         if isinstance(tree, exp.Insert):
+            changes.refuse_unused(tree)
             tree = changes.query_of(tree)
         if not isinstance(tree, exp.Query):
             raise InvalidRequest("EXPLAIN takes a SELECT or an INSERT.")
@@ -216,8 +217,9 @@ class Statements:
             yield job.how(sources, properties or {})
 
     def _change_rows(self, tree: exp.Delete | exp.Update, engine: Engine) -> Result:
+        changes.refuse_unused(tree)
         node = tree.this
-        table = self._names.table(node)
+        table = changes.changed_table(node, self._names)
         place = self._names.place(node)
         warehouse = self._names.warehouse(place)
         names = {node.alias_or_name.lower(): "target", node.name.lower(): "target"}
@@ -238,8 +240,9 @@ class Statements:
         return changes.written(table, table.repeated(change), "change")
 
     def _merge(self, tree: exp.Merge, engine: Engine) -> Result:
+        changes.refuse_unused(tree)
         node, using = tree.this, tree.args["using"]
-        table = self._names.table(node)
+        table = changes.changed_table(node, self._names)
         place = self._names.place(node)
         names = {
             node.name.lower(): "target", node.alias_or_name.lower(): "target", using.alias_or_name.lower(): "source"

@@ -15,6 +15,7 @@ from pyspark.sql.types import IntegerType
 from ..data_types import DataField
 from ..format.binary_row import buckets_of, hash_rows
 from ..table import Table
+from .spark_types import column_named
 
 # Root of a type, and what Spark calls it.
 _WHOLE_NUMBERS = {"TINYINT": "tinyint", "SMALLINT": "smallint", "INT": "int", "BIGINT": "bigint"}
@@ -43,7 +44,7 @@ def _row_bytes(fields: list[DataField]) -> Column:
     slots, texts = [], []
     end: Column = F.lit(8 + 8 * len(fields)).cast("bigint")
     for field in fields:
-        column = F.col(f"`{field.name}`")
+        column = column_named(field.name)
         if not field.type.is_text:
             slots.append(_word(_number(column, field.type.root)))
             continue
@@ -86,4 +87,4 @@ def _by_python(fields: list[DataField], count: int) -> Column:
         return pa.array(buckets_of(hash_rows(arrays, types), count), pa.int32())
 
     udf: Callable[..., Column] = F.arrow_udf(bucket, returnType=IntegerType())  # type: ignore[call-overload]
-    return udf(*[F.col(f"`{field.name}`") for field in fields])
+    return udf(*[column_named(field.name) for field in fields])

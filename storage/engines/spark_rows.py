@@ -42,7 +42,7 @@ from .merge_clauses import (
 from .spark_errors import own_error
 from .spark_jobs import rows_of_tasks
 from .spark_reader import read_scan
-from .spark_types import as_spark_expects, spark_schema
+from .spark_types import as_spark_expects, column_named, spark_schema
 from .spark_writer import write_frame
 
 _KIND = "__kind"
@@ -143,7 +143,7 @@ def _commit(
 ) -> Snapshot | None:
     actions = F.create_map(*[F.lit(one) for number, clause in enumerate(clauses, 1) for one in (number, clause.then)])
     plan = plan.withColumn("__action", actions[F.col(CLAUSE)])
-    identity = list(table.schema.primary_keys) if keyed else [FILE, ROW]
+    identity = [column_named(name) for name in (table.schema.primary_keys if keyed else (FILE, ROW))]
     changed = plan.where(F.col("__action") != INSERT)
     twice = changed.groupBy(*identity).count().where("count > 1").count()
     if twice:
@@ -152,7 +152,7 @@ def _commit(
         return None
     if has_order(table.schema):
         refuse_sinking(table.store, plan.where(SINKS).count())
-    columns = [F.col(f"`{name}`") for name in table.schema.column_names]
+    columns = [column_named(name) for name in table.schema.column_names]
     if keyed:
         kinds = F.create_map(*[F.lit(one) for pair in KIND_OF.items() for one in pair])
         rows = plan.select(*columns, kinds[F.col("__action")].alias(_KIND))

@@ -1,6 +1,8 @@
 """Schemas between the store and Spark."""
 
 import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -8,6 +10,11 @@ from ..errors import InvalidRequest, Unsupported
 
 # The name of the data source in Spark.
 FORMAT = "snapline"
+
+
+def column_named(name: str) -> Column:
+    """The column of a name, whatever characters it has."""
+    return F.col("`" + name.replace("`", "``") + "`")
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

@@ -19,7 +19,7 @@ from ..table import Table
 from ..write.commit import CommitId
 from .spark_bucket import bucket_of
 from .spark_errors import own_error
-from .spark_types import FORMAT
+from .spark_types import FORMAT, column_named
 
 APPEND, OVERWRITE_TABLE, OVERWRITE_PARTITIONS = "append", "overwrite", "overwrite-partitions"
 WRITE_MODES = (APPEND, OVERWRITE_TABLE, OVERWRITE_PARTITIONS)
@@ -111,8 +111,8 @@ def _distributed(frame: DataFrame, table: Table) -> DataFrame:
             f"Its columns: {', '.join(columns)}."
         )
     buckets = schema.table_options.bucket
-    partitions = [F.col(f"`{name}`") for name in schema.partition_keys]
-    keys = [F.col(f"`{name}`") for name in schema.trimmed_primary_keys]
+    partitions = [column_named(name) for name in schema.partition_keys]
+    keys = [column_named(name) for name in schema.trimmed_primary_keys]
     if buckets <= 1 and not partitions:
         # All rows go to one bucket. Without a key any number of tasks may write to it, so nothing need move.
         return frame.repartitionById(1, F.lit(0)).sortWithinPartitions(*keys) if keys else frame

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from sqlglot import exp, parser
 from sqlglot.dialects.databricks import Databricks
+from sqlglot.errors import TokenError
 from sqlglot.parsers.databricks import DatabricksParser
 from sqlglot.tokens import Token, TokenType
 
@@ -106,9 +107,33 @@ class _Tokenizer(Databricks.Tokenizer):
         "BYTES": TokenType.VARBINARY,
     }
     VAR_SINGLE_TOKENS: ClassVar[set[str]] = {*Databricks.Tokenizer.VAR_SINGLE_TOKENS, "$"}
+    # A quote that stands twice is a quote, as in Spark 4; in Databricks it would end a text and begin the next.
+    STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
+
+    def tokenize(self, sql: str) -> list[Token]:
+        """The tokens of a text. Literals that stand side by side are one, and raw ones are plain, wherever they stand."""
+        found: list[Token] = []
+        for token in super().tokenize(sql):
+            if token.token_type == TokenType.NATIONAL_STRING:
+                raise TokenError(
+                    f"N'{token.text}' in line {token.line} is no literal that is known here: leave out the N."
+                )
+            if token.token_type == TokenType.RAW_STRING:
+                token.token_type = TokenType.STRING
+            if token.token_type == TokenType.STRING and found and found[-1].token_type == TokenType.STRING:
+                first = found[-1]
+                found[-1] = Token(
+                    TokenType.STRING, first.text + token.text, token.line, token.col, first.start, token.end,
+                    [*first.comments, *token.comments],
+                )  # fmt: skip
+            else:
+                found.append(token)
+        return found
 
 
 class _Parser(DatabricksParser):
+    # There is nothing to set in their place, and each engine would do something else with them.
+    PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Any]] = {}
     CONSTRAINT_PARSERS: ClassVar[dict[str, Any]] = {
         **DatabricksParser.CONSTRAINT_PARSERS,
         "METADATA": lambda self: self._parse_metadata(),

@@ -1,22 +1,35 @@
 """Conditions written as SQL text, such as `day < '2024-01-01' AND id IN (1, 2)`, turned into predicates by sqlglot."""
 
+import re
 from typing import Any
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokens import TokenType
 
 from ..errors import InvalidRequest
 from ..read.predicate import And, Comparison, IsIn, IsNull, Or, Predicate, StartsWith
+from .dialect import SnaplineSql
 
 _OPERATORS: dict[type[exp.Expression], str] = {
     exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+}  # fmt: skip
+# What is used of a node; what else stands there is refused.
+_USED: dict[type[exp.Expression], set[str]] = {
+    exp.Is: {"this", "expression", "negate"}, exp.Like: {"this", "expression", "negate"},
+    exp.Between: {"this", "low", "high"}, exp.In: {"this", "expressions"}, exp.Column: {"this"},
+    **{one: {"this", "expression"} for one in _OPERATORS},
 }  # fmt: skip
 _SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 # The parser calls itself for each of them.
 MOST_NESTED = 16
 _MOST_CHARACTERS = 1_000_000
+# In a pattern a backslash makes the next of these an ordinary character.
+_PREFIX_PATTERN = re.compile(r"(?:[^%_\\]|\\[%_\\])*%")
+_ESCAPED = re.compile(r"\\([%_\\])")
+# DATE '2024-05-01' and its like: the value is read from the text by the type of the column.
+_PLAIN_CASTS = {*exp.DataType.TEMPORAL_TYPES, *exp.DataType.TEXT_TYPES, *exp.DataType.NUMERIC_TYPES}
 _HELP = (
     "A condition compares columns with constants: =, !=, <, <=, >, >=, IN, BETWEEN, LIKE 'prefix%', IS NULL, "
     "combined by AND, OR and NOT."
@@ -32,18 +45,25 @@ def parse_predicate(text: str) -> Predicate:
     try:
         if text.count("(") > MOST_NESTED or text.upper().count("NOT") > MOST_NESTED:
             _refuse_nested(text)
-        tree = sqlglot.parse_one(text, into=exp.Condition, dialect="spark")
-        return predicate_of(tree)
+        trees = SnaplineSql().parse_into(exp.Condition, text)
+        if len(trees) != 1:
+            raise InvalidRequest(f"Give one condition, not {len(trees)} that a semicolon separates.")
+        return predicate_of(trees[0])
     except SqlglotError as error:
         shown = text if len(text) <= 200 else f"{text[:200]}…"
-        raise InvalidRequest(f"{shown!r} is not a condition: {str(error).splitlines()[0]} {_HELP}") from None
+        raise InvalidRequest(f"{shown!r} is not a condition: {_said(error)} {_HELP}") from None
     except RecursionError:
         raise _too_deep() from None
 
 
+def _said(error: SqlglotError) -> str:
+    found = error.errors if isinstance(error, ParseError) else []
+    return found[0].get("description") or str(error).splitlines()[0] if found else str(error).splitlines()[0]
+
+
 def _refuse_nested(text: str) -> None:
     depth = in_a_row = 0
-    for token in sqlglot.tokenize(text, dialect="spark"):
+    for token in sqlglot.tokenize(text, dialect=SnaplineSql):
         depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
         if token.token_type != TokenType.L_PAREN:
             in_a_row = in_a_row + 1 if token.token_type == TokenType.NOT else 0
@@ -63,6 +83,11 @@ def predicate_of(node: Any) -> Predicate:
     while isinstance(node, exp.Paren | exp.Not):
         negated ^= isinstance(node, exp.Not)
         node = node.this
+    if node is None:
+        raise InvalidRequest(f"There is no condition. {_HELP}")
+    if any(value for key, value in node.args.items() if key not in _USED.get(type(node), node.args)):
+        raise InvalidRequest(f"{node.sql()!r} cannot be used as a condition. {_HELP}")
+    negated ^= bool(node.args.get("negate"))
     found = _predicate_of(node)
     return found.negated() if negated else found
 
@@ -96,13 +121,13 @@ def _predicate_of(node: Any) -> Predicate:
 
 def _like(node: exp.Like) -> Predicate:
     pattern = literal_of(node.expression)
-    if not isinstance(pattern, str) or not pattern.endswith("%") or set(pattern[:-1]) & {"%", "_", "\\"}:
+    if not isinstance(pattern, str) or not _PREFIX_PATTERN.fullmatch(pattern):
         raise InvalidRequest(f"{node.sql()!r}: only patterns of the form 'prefix%' are supported.")
-    return StartsWith(_column(node.this), pattern[:-1])
+    return StartsWith(_column(node.this), _ESCAPED.sub(r"\1", pattern[:-1]))
 
 
 def _column(node: Any) -> str:
-    if not isinstance(node, exp.Column):
+    if not isinstance(node, exp.Column) or node.table:
         raise InvalidRequest(f"{node.sql()!r} is not a column. {_HELP}")
     return str(node.name)
 
@@ -113,10 +138,10 @@ def literal_of(node: Any) -> Any:
         return None
     if isinstance(node, exp.Boolean):
         return bool(node.this)
-    if isinstance(node, exp.Neg):
-        return f"-{literal_of(node.this)}"
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
+        return f"-{node.this.this}"
     if isinstance(node, exp.Literal):
         return str(node.this)
-    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal):
+    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.to.this in _PLAIN_CASTS:
         return str(node.this.this)
     raise InvalidRequest(f"{node.sql()!r} is not a constant. {_HELP}")

@@ -1,0 +1,68 @@
+"""Statements in the SQL of the engines, where texts and patterns mean what they mean in the platform's SQL."""
+
+import re
+
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.dialects.spark import Spark
+from sqlglot.generators.duckdb import DuckDBGenerator
+from sqlglot.generators.spark import SparkGenerator
+
+from storage import InvalidRequest
+
+_VALID_PATTERN = re.compile(r"(?:[^\\]|\\[%_\\])*", re.DOTALL)
+
+
+class _DuckDbGenerator(DuckDBGenerator):
+    def like_sql(self, expression: exp.Like) -> str:
+        return super().like_sql(expression) + (" ESCAPE '\\'" if _may_escape(expression) else "")
+
+    def ilike_sql(self, expression: exp.ILike) -> str:
+        return super().ilike_sql(expression) + (" ESCAPE '\\'" if _may_escape(expression) else "")
+
+
+class DuckDbSql(DuckDB):
+    """DuckDB's SQL. Its LIKE has no escape character unless one is named; Spark's has the backslash."""
+
+    Generator = _DuckDbGenerator
+
+
+class _SparkGenerator(SparkGenerator):
+    def literal_sql(self, expression: exp.Literal) -> str:
+        return super().literal_sql(expression).replace("${", "\\u0024{")
+
+    def like_sql(self, expression: exp.Like) -> str:
+        _may_escape(expression)
+        return super().like_sql(expression)
+
+    def ilike_sql(self, expression: exp.ILike) -> str:
+        _may_escape(expression)
+        return super().ilike_sql(expression)
+
+    def generate(self, expression: exp.Expr, copy: bool = True) -> str:
+        text = super().generate(expression, copy)
+        if "${" in text:
+            raise InvalidRequest(
+                "Spark replaces ${…} wherever it stands: no name may contain it. Use the engine duckdb."
+            )
+        return text
+
+
+class SparkSql(Spark):
+    """Spark's SQL. `${…}` is text: Spark would put the value of a variable in its place, or nothing."""
+
+    Generator = _SparkGenerator
+
+
+def _may_escape(like: exp.Like | exp.ILike) -> bool:
+    """Whether a pattern may have backslashes that escape. Raises InvalidRequest for one that Spark refuses at run time."""
+    pattern = like.expression
+    if isinstance(like.parent, exp.Escape) or isinstance(pattern, exp.Any | exp.All):
+        return False
+    if isinstance(pattern, exp.Literal):
+        if not _VALID_PATTERN.fullmatch(pattern.this):
+            raise InvalidRequest(
+                f"The pattern {pattern.this!r} has a backslash that stands before none of %, _ and \\: write \\\\ for one."
+            )
+        return "\\" in pattern.this
+    return True
