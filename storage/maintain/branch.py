@@ -5,9 +5,13 @@ exists once its `schema-0` does, and nobody sees half of one; a branch that is d
 `docs/protocols.md`.
 """
 
+from contextlib import suppress
+
 from ..errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, NotFound
+from ..file_io import Witness
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
-from ..metadata.branch_origin import BranchOrigin, read_origin, write_origin
+from ..metadata.branch_origin import BranchOrigin, create_origin, read_origin
+from ..metadata.discard import discard
 from ..metadata.main_branch import find_main
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
@@ -58,33 +62,30 @@ def _make(
     # Where a directory cannot be renamed at once, the branch is made in its place: who made its ORIGIN owns it.
     paths = TablePaths(root, name, making=identity) if file_io.moves_at_once else final
     if not file_io.moves_at_once:
-        _claim(store, final)
+        _clear_begun(store, final)
     begun_at = snapshot.id if snapshot else None
     origin = BranchOrigin(store.identifier.branch, tag.name if tag else None, begun_at, store.clock.now_ms(), identity)
-    write_origin(file_io, paths, origin)
+    own = create_origin(file_io, paths, origin)
+    if own is None:
+        raise _being_created(store, final)
     if snapshot is not None:
         begin = snapshot.without_others().with_others({_BRANCH_ID_KEY: identity})
-        file_io.write_bytes(paths.snapshot(snapshot.id), begin.to_json().encode())
+        file_io.create_exclusively(paths.snapshot(snapshot.id), begin.to_json().encode(), of=own)
         for hint in ("EARLIEST", "LATEST"):
-            file_io.write_bytes(f"{paths.snapshot_directory}/{hint}", str(snapshot.id).encode())
+            file_io.raise_number(f"{paths.snapshot_directory}/{hint}", snapshot.id, of=own)
         if tag is not None:
-            file_io.write_bytes(paths.tag(tag.name), tag.snapshot.to_json(f"tag-{tag.name}").encode())
+            file_io.create_exclusively(paths.tag(tag.name), tag.snapshot.to_json(f"tag-{tag.name}").encode(), of=own)
     schema_ids = store.schemas.ids()
     if snapshot is not None and not latest_schema:
         schema_ids = [schema_id for schema_id in schema_ids if schema_id <= max(snapshot.schema_id, 0)]
     for schema_id in reversed(schema_ids):
         # With the last of them, the branch is there.
-        file_io.create_exclusively(paths.schema(schema_id), file_io.read_bytes(store.paths.schema(schema_id)))
-    if paths != final and not file_io.exists(paths.origin):
-        # The table has moved away with what was begun.
-        file_io.delete_directory(paths.metadata_root)
-        store.refuse_other_table()
-    if paths != final and not file_io.move_directory_if_absent(paths.metadata_root, final.metadata_root):
-        _clear_remains(store, final)
-        if not file_io.move_directory_if_absent(paths.metadata_root, final.metadata_root):
-            file_io.delete_directory(paths.metadata_root)
-            return None
-    _refuse_moved(store, final, identity)
+        content = file_io.read_bytes(store.paths.schema(schema_id))
+        file_io.create_exclusively(paths.schema(schema_id), content, of=own)
+    if paths != final and not _name(store, paths, final):
+        return None
+    if not store.is_same_table():
+        _take_away(store, final, own)
     table = store.identifier
     try:
         return TableStore(file_io, root, Identifier(table.database, table.table, name), clock=store.clock)
@@ -93,39 +94,70 @@ def _make(
         raise
 
 
-def _refuse_moved(store: TableStore, made: TablePaths, identity: str) -> None:
-    """Take a branch away again, and raise NotFound, if it was made in another table, which came meanwhile; raise
-    CommitOutcomeUnknown if it has gone along with its own.
+def _name(store: TableStore, made: TablePaths, final: TablePaths) -> bool:
+    """Give a branch that is ready its name, if its table is still the same; False if it is taken."""
+    file_io = store.file_io
+    try:
+        if not file_io.move_directory_if_absent(made.metadata_root, final.metadata_root, of=store.read_witness()):
+            _clear_remains(store, final)
+            if not file_io.move_directory_if_absent(made.metadata_root, final.metadata_root, of=store.read_witness()):
+                file_io.delete_directory(made.metadata_root)
+                return False
+    except NotFound:
+        # The table has moved away, with what was begun or before that.
+        file_io.delete_directory(made.metadata_root)
+        store.refuse_other_table()
+        raise
+    return True
+
+
+def _take_away(store: TableStore, made: TablePaths, own: Witness) -> None:
+    """Take a branch away again, and raise NotFound, if it was made in another table, which came meanwhile: on an object
+    store. Raise CommitOutcomeUnknown if it has gone along with its own.
     """
-    if store.is_same_table():
-        return
-    text = store.file_io.read_text_or_none(made.origin)
-    if text is not None and identity in text and store.file_io.moves_at_once:
-        gone = TablePaths(made.root, made.branch, making=f"{made.branch}-{identity}").metadata_root
-        if store.file_io.move_directory_if(made.metadata_root, gone, made.origin, text.encode()):
-            store.file_io.delete_directory(gone)
-            store.refuse_other_table()
+    if not store.file_io.moves_at_once and store.file_io.read_bytes_or_none(made.origin) == own.content:
+        _discard(store, made, own.content)
+        store.refuse_other_table()
     store.refuse_moved(f"Branch {made.branch!r}")
 
 
 def _clear_remains(store: TableStore, paths: TablePaths) -> None:
     """Put away what is left of a branch that is no more: a main that was replaced leaves a mark."""
-    origin = store.file_io.read_text_or_none(paths.origin)
+    origin = store.file_io.read_bytes_or_none(paths.origin)
     if origin is not None and not store.file_io.exists(paths.schema(0)):
-        gone = TablePaths(paths.root, paths.branch, making=f"{paths.branch}-{store.clock.unique_name()}").metadata_root
-        if store.file_io.move_directory_if(paths.metadata_root, gone, paths.origin, origin.encode()):
-            store.file_io.delete_directory(gone)
+        with suppress(NotFound):
+            _move_away(store, paths, Witness(paths.root, paths.origin, origin))
 
 
-def _claim(store: TableStore, paths: TablePaths) -> None:
-    """Begin a branch in its place, on an object store, where what another process has begun is not disturbed."""
+def _move_away(store: TableStore, paths: TablePaths, of: Witness) -> None:
+    """Delete a branch, by a name of its own first: who sleeps here deletes what he was asked to, and nothing of a later one."""
+    gone = TablePaths(paths.root, paths.branch, making=f"{paths.branch}-{store.clock.unique_name()}").metadata_root
+    store.file_io.move_directory_if(paths.metadata_root, gone, of)
+    store.file_io.delete_directory(gone)
+
+
+def _clear_begun(store: TableStore, paths: TablePaths) -> None:
+    """On an object store: put away what is left of a branch that was begun or deleted by somebody who died."""
+    origin = store.file_io.read_bytes_or_none(paths.origin)
     begun = read_origin(store.file_io, paths)
     if begun is not None and store.clock.now_ms() - begun.create_time_ms < _ABANDONED_MS:
-        raise CommitConflict(
-            f"Branch {paths.branch!r} of {store.identifier.full_name} is being created, or whoever did it has died. Choose "
-            f"another name, or try again in an hour."
-        )
-    store.file_io.delete_directory(paths.metadata_root)
+        raise _being_created(store, paths)
+    _discard(store, paths, origin)
+
+
+def _being_created(store: TableStore, paths: TablePaths) -> CommitConflict:
+    return CommitConflict(
+        f"Branch {paths.branch!r} of {store.identifier.full_name} is being created, or whoever did it has died. Choose another "
+        "name, or try again in an hour."
+    )
+
+
+def _discard(store: TableStore, paths: TablePaths, origin: bytes | None) -> None:
+    """On an object store: delete a branch file by file, its first schema before all others, as long as its ORIGIN is there."""
+    discard(
+        store.file_io, paths.metadata_root, lambda: store.file_io.read_bytes_or_none(paths.origin) != origin,
+        first=paths.schema_directory, last=paths.origin,
+    )  # fmt: skip
 
 
 def _may_go(branch: TableStore, closing: Snapshot, name: str) -> bool:
@@ -173,13 +205,13 @@ def delete_branch(store: TableStore, name: str) -> list[str]:
     candidates = last_needed(branch, branch.snapshots.all())
     for tag in branch.tags.all():
         candidates |= last_needed(branch, [tag.snapshot])
-    if branch.file_io.moves_at_once:
-        # To a name of its own first: who sleeps here deletes what he was asked to, and nothing of a later branch.
-        gone = TablePaths(branch.paths.root, name, making=f"{name}-{store.clock.unique_name()}").metadata_root
-        if not branch.file_io.move_directory_if(branch.paths.metadata_root, gone, *branch.witness):
-            raise NotFound(f"Branch {name!r} of {store.identifier.full_name} was deleted meanwhile.")
-        branch.file_io.delete_directory(gone)
-    else:
-        branch.file_io.delete(branch.paths.schema(0))
-        branch.file_io.delete_directory(branch.paths.metadata_root)
+    try:
+        if branch.file_io.moves_at_once:
+            _move_away(branch, branch.paths, branch.read_witness())
+        else:
+            own = branch.file_io.read_bytes_or_none(branch.paths.origin)
+            branch.refuse_other_table()
+            _discard(branch, branch.paths, own)
+    except NotFound:
+        raise NotFound(f"Branch {name!r} of {store.identifier.full_name} was deleted meanwhile.") from None
     return delete_unneeded(main, candidates)

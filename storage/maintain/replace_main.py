@@ -8,8 +8,9 @@ Source: the branch document.
 
 from collections.abc import Sequence
 
-from ..errors import CommitConflict
+from ..errors import CommitConflict, CorruptData, NotFound
 from ..identifier import MAIN_BRANCH, Identifier
+from ..metadata.discard import discard
 from ..metadata.main_branch import find_main, name_main
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
@@ -71,7 +72,7 @@ def replace_main(
         closing = close(main, latest, reason)
     _refuse_deleted(main, branch, closing, name)
     _hand_over_consumers(main, branch)
-    if not name_main(main.file_io, main.paths, branch.paths):
+    if not name_main(main.file_io, main.paths, branch.paths, branch.read_witness()):
         raise CommitConflict(
             f"Main of {main.identifier.full_name} has been replaced with another branch since. Open the table again."
         )
@@ -125,20 +126,34 @@ def _hand_over_consumers(main: TableStore, branch: TableStore) -> None:
 def _drop_old(main: TableStore) -> None:
     """Drop whatever was main before, with the files that nobody needs then."""
     for old in _closed_for_good(main):
-        snapshots = list(old.snapshots.all())
-        candidates = last_needed(old, snapshots)
-        for tag in old.tags.all():
-            candidates |= last_needed(old, [tag.snapshot])
+        try:
+            snapshots = list(old.snapshots.all())
+            tags = old.tags.all()
+            candidates = last_needed(old, snapshots)
+            for tag in tags:
+                candidates |= last_needed(old, [tag.snapshot])
+            schemas = [old.schemas.get(schema_id) for schema_id in old.schemas.ids()]
+        except (NotFound, CommitConflict, CorruptData):
+            # Somebody else has dropped it, or the table.
+            if main.is_same_table() and any(one.paths == old.paths for one in _closed_for_good(main)):
+                raise
+            continue
+        # Asked once all is read: what is deleted is compared with it, and of a later table nothing is.
+        if not main.is_same_table():
+            return
+        if not snapshots or not is_closed_for(snapshots[-1], REPLACEMENT):
+            continue
         # Without its first schema it is no branch any more.
-        for schema_id in old.schemas.ids():
-            old.schemas.delete_if(old.schemas.get(schema_id))
-        for tag in old.tags.all():
+        for schema in schemas:
+            old.schemas.delete_if(schema)
+        for tag in tags:
             old.tags.delete_if(tag)
         for directory in (
             old.paths.consumer_directory, old.paths.changelog_directory, old.paths.trouble_directory,
             old.paths.committed_directory,
         ):  # fmt: skip
-            old.file_io.delete_directory(directory)
+            # Who sleeps here deletes nothing of a table that has the name later.
+            discard(old.file_io, directory, lambda: not main.is_same_table())
         for snapshot in snapshots[:-1]:
             old.snapshots.delete_if(snapshot)
         for hint in ("EARLIEST", "LATEST"):

@@ -33,9 +33,8 @@ _MADE_FOR_GOOD = re.compile(r"/(snapshot/snapshot|schema/schema|tag/tag(?!-snapl
 # What tells a caller to look again, or that others came first, may be answered whenever others are there.
 _OVERTAKEN = ("CommitConflict", "CommitOutcomeUnknown", "RowsChanged", "Moved", "MainReplaced")
 _NOTHING_DONE = "Nothing is done"
-# What a process that dies leaves in a table of the same name that came meanwhile, and consumers that nobody was told of: see
-# `docs/interleavings.md`.
-_OPEN_DEATHS = {"drop and create", "new consumer"}
+# Consumers that nobody was told of: see `docs/interleavings.md`.
+_OPEN_DEATHS = {"new consumer"}
 
 
 @dataclass(frozen=True, slots=True)
