@@ -5,8 +5,8 @@ Bad input is answered by one line on standard error and exit code 2.
 
 import json
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,13 +14,35 @@ from typing import Any, NoReturn
 import click
 from rich.progress import Progress
 
-from lineage import LineageUnavailable, dot, mermaid, rows, sources_of, text_tree, trace
-from storage import BATCH_COMMIT_IDENTIFIER, CorruptData, FailedWork, InvalidRequest, StorageError, Table
+from lineage import LineageGraph, LineageUnavailable, dot, mermaid, rows, sources_of, text_tree, trace
+from storage import (
+    BATCH_COMMIT_IDENTIFIER,
+    CorruptData,
+    FailedWork,
+    InvalidRequest,
+    NotFound,
+    OpenPublication,
+    SnapshotRef,
+    StorageError,
+    Table,
+    operation_of,
+    whole_number,
+)
 
 from .parameters import Duration, OrderedGroup, Timestamp, partition_values
 from .quick_reads import run_query
 from .recovery.commands import recovery
-from .rendering import FORMATS, console, print_rows, rendered_table, rolled_back, size_text
+from .rendering import (
+    FORMATS,
+    console,
+    merged,
+    print_rows,
+    published,
+    rendered_table,
+    replaced,
+    rolled_back,
+    size_text,
+)
 from .session import CATALOG_NAME, Session
 
 
@@ -32,6 +54,7 @@ def cli(context: click.Context) -> None:
     context.obj = Session()
 
 
+_WAS_DAMAGED = " It was damaged; which files it kept cannot be told: `remove-orphan-files` deletes them."
 table_argument = click.argument("table")
 discard_main_option = click.option(
     "--discard-main", is_flag=True, help="Give up what main has done since the branch began."
@@ -141,7 +164,7 @@ def describe(session: Session, table: str, partition: Sequence[str]) -> None:
 @table_argument
 @click.pass_obj
 def snapshots(session: Session, table: str) -> None:
-    """List the snapshots of a table, newest first, with the job and barrier that made them."""
+    """List the snapshots of a table, newest first: what each did, the job and barrier that made it, and from what."""
     one = session.table(table)
     try:
         stores = session.stores_to_ask(CATALOG_NAME)
@@ -157,10 +180,10 @@ def snapshots(session: Session, table: str) -> None:
         made_from = sources_of(snapshot) if stores is None else trace(stores, ref, "up", hops=1).snapshots
         sources = ", ".join(map(str, made_from))
         found.append(
-            (snapshot.id, _time(snapshot), snapshot.commit_kind, snapshot.delta_record_count,
-             snapshot.total_record_count, snapshot.commit_user, barrier, sources)
+            (snapshot.id, _time(snapshot), snapshot.commit_kind, operation_of(snapshot) or "",
+             snapshot.delta_record_count, snapshot.total_record_count, snapshot.commit_user, barrier, sources)
         )  # fmt: skip
-    _print(["snapshot", "committed", "kind", "change", "records", "job", "barrier", "made from"], found)
+    _print(["snapshot", "committed", "kind", "operation", "change", "records", "job", "barrier", "made from"], found)
 
 
 @cli.command()
@@ -225,8 +248,10 @@ def expire_tags(session: Session, table: str) -> None:
 @click.pass_obj
 def delete_tag(session: Session, table: str, name: str) -> None:
     """Forget the name of a snapshot."""
-    session.table(table).tags.delete(name)
-    click.echo(f"Tag {name} of {table} is deleted.")
+    tags_ = session.table(table).tags
+    was_damaged = tags_.is_damaged(name)
+    tags_.delete(name)
+    click.echo(f"Tag {name} of {table} is deleted.{_WAS_DAMAGED if was_damaged else ''}")
 
 
 @cli.command()
@@ -320,7 +345,7 @@ def merge_branch(session: Session, table: str, name: str, discard_main: bool) ->
     Refused, naming what would be lost, if main has changed the same buckets since.
     """
     verdict = session.table(table).branches.merge(name, discard_main=discard_main)
-    click.echo(f"{table} has taken {len(verdict.new)} snapshots over from branch {name} ({verdict.kind}).")
+    click.echo(merged(table, name, verdict))
 
 
 @cli.command("replace-main-branch")
@@ -335,7 +360,7 @@ def replace_main_branch(session: Session, table: str, name: str, discard_main: b
     buckets since.
     """
     verdict = session.table(table).branches.replace_main(name, discard_main=discard_main)
-    click.echo(f"Branch {name} is the main of {table} ({verdict.kind}).")
+    click.echo(replaced(table, name, verdict, session.table(table).snapshot()))
 
 
 @cli.command("fast-forward")
@@ -346,7 +371,7 @@ def replace_main_branch(session: Session, table: str, name: str, discard_main: b
 def fast_forward(session: Session, table: str, name: str, discard_main: bool) -> None:
     """Make main what a branch is. Refused, naming what would be lost, if main has moved at all since."""
     verdict = session.table(table).branches.fast_forward(name, discard_main=discard_main)
-    click.echo(f"{table} has taken {len(verdict.new)} snapshots over from branch {name}.")
+    click.echo(merged(table, name, verdict))
 
 
 @cli.group(cls=OrderedGroup)
@@ -355,19 +380,19 @@ def branch() -> None:
 
 
 branch_option = click.option("--name", required=True, help="The name of the branch, the same on all tables.")
-tables_argument = click.argument("names", nargs=-1, required=True, metavar="TABLE[@VERSION] …")
+tables_argument = click.argument("names", nargs=-1, required=True, metavar="TABLE …")
 
 
 @branch.command("create")
 @branch_option
-@tables_argument
+@click.argument("names", nargs=-1, required=True, metavar="TABLE[@VERSION] …")
 @click.pass_obj
 def create_branches(session: Session, name: str, names: Sequence[str]) -> None:
     """Fork tables, each at its latest state or at the snapshot or tag behind the @; all or none."""
-    pairs = [one.partition("@")[::2] for one in names]
-    versions = {table: int(version) if version.isdigit() else version for table, version in pairs if version}
-    session.catalog.branch_set(name, [table for table, _ in pairs]).create(versions)
-    click.echo(f"Branch {name} is there on {len(pairs)} tables.")
+    parts = [one.partition("@") for one in names]
+    versions = {table: _version(version) for table, _, version in parts if version}
+    session.catalog.branch_set(name, [table for table, _, _ in parts]).create(versions)
+    click.echo(f"Branch {name} is there on {len(parts)} tables.")
 
 
 @branch.command()
@@ -390,8 +415,7 @@ def publish(session: Session, name: str, names: Sequence[str], discard_main: boo
     """Make every main take its branch over, all or none. A crash in between is finished by `branch recover`."""
     branches = session.catalog.branch_set(name, names)
     act = branches.replace_main if replace_main else branches.publish
-    verdicts = act(discard_main=discard_main)
-    _print(["table", "verdict"], [(table, one.describe()) for table, one in verdicts.items()])
+    _print(*published(act(discard_main=discard_main)))
 
 
 @branch.command("delete")
@@ -400,19 +424,45 @@ def publish(session: Session, name: str, names: Sequence[str], discard_main: boo
 @click.pass_obj
 def delete_branches(session: Session, name: str, names: Sequence[str]) -> None:
     """Delete the branch of every table that has it."""
-    session.catalog.branch_set(name, names).delete()
-    click.echo(f"Branch {name} is gone from {len(names)} tables.")
+    branches = session.catalog.branch_set(name, names)
+    having = [one for one in names if name in session.table(one).branches.names()]
+    if not having:
+        raise NotFound(f"None of {', '.join(names)} has a branch {name!r}. `snapline branches` lists those of a table.")
+    branches.delete()
+    click.echo(f"Branch {name} is gone from {', '.join(having)}.")
 
 
 @branch.command()
 @click.option("--undo", is_flag=True, help="Roll the tables back instead of going on.")
 @click.option("--discard-main", is_flag=True, help="Give up what a main has done meanwhile.")
+@click.option("--list", "only_list", is_flag=True, help="List the publications that are open, do nothing.")
+@click.option("--dry-run", is_flag=True, help="Say what would become of each table, do nothing.")
 @click.pass_obj
-def recover(session: Session, undo: bool, discard_main: bool) -> None:
+def recover(session: Session, undo: bool, discard_main: bool, only_list: bool, dry_run: bool) -> None:
     """Finish, or undo, publications that a crash or a conflict left open."""
+    if only_list:
+        _refuse_beside("--list", {"--undo": undo, "--discard-main": discard_main, "--dry-run": dry_run})
+        rows_ = [
+            (one.number, one.branch, one.how, ", ".join(one.tables), ", ".join(one.done), one.outcome or "", one.advice())
+            for one in session.catalog.publications()
+        ]  # fmt: skip
+        _print(["publication", "branch", "how", "tables", "done", "decided", "what to do"], rows_)
+        return
+    if dry_run:
+        foreseen = session.catalog.foresee_recovery(undo=undo, discard_main=discard_main)
+        told = [(number, name, what) for number, tables in foreseen.items() for name, what in tables.items()]
+        _print(["publication", "table", "what would become of it"], told)
+        return
+    # What somebody has begun to undo is undone, whatever is asked for.
+    undone = {one.number for one in session.catalog.publications() if undo or one.outcome == "undone"}
     found = session.catalog.recover(undo=undo, discard_main=discard_main)
     for one in found:
-        click.echo(f"Branch {one.branch} is {'taken back from' if undo else 'published on'} {', '.join(one.before)}.")
+        if int(one.name) in undone:
+            click.echo(f"Branch {one.branch} is taken back from {', '.join(one.before)}.")
+            continue
+        made = session.catalog.made_by(one).items()
+        by = [name if snapshot is None else f"{name} (snapshot {snapshot.id})" for name, snapshot in made]
+        click.echo(f"Branch {one.branch} is published on {', '.join(by)}.")
     if not found:
         click.echo("No publication is open.")
 
@@ -447,8 +497,10 @@ def consumers(session: Session, table: str) -> None:
 def reset_consumer(session: Session, table: str, name: str, snapshot: int | None) -> None:
     """Make a named reader of changes go on from a snapshot, or forget it, so that old snapshots can expire."""
     if snapshot is None:
-        session.table(table).consumers.delete(name)
-        click.echo(f"Consumer {name} of {table} is forgotten.")
+        known = session.table(table).consumers
+        was_damaged = known.is_damaged(name)
+        known.delete(name)
+        click.echo(f"Consumer {name} of {table} is forgotten.{' It was damaged.' if was_damaged else ''}")
     else:
         session.table(table).consumers.reset(name, snapshot)
         click.echo(f"Consumer {name} of {table} goes on from snapshot {snapshot}.")
@@ -523,9 +575,10 @@ def remove_orphan_files(session: Session, table: str, older_than: timedelta, dry
 @click.pass_obj
 def check(session: Session, table: str, deep: bool) -> None:
     """Walk all snapshots, tags and branches of a table, and the journals of the warehouse, and report whatever is broken,
-    and what has failed after commits. Exit code 1 if there is any of either.
+    what has failed after commits, and publications that are open. Exit code 1 if anything is broken or has failed.
     """
     try:
+        unfinished: list[OpenPublication] = []
         broken = [*session.table(table).check(deep=deep), *session.catalog.check()]
     except CorruptData as error:
         # What is damaged is needed to open the table at all.
@@ -533,6 +586,11 @@ def check(session: Session, table: str, deep: bool) -> None:
         sys.exit(1)
     for one in broken:
         click.echo(one)
+    # Journals that cannot be read are among what is broken.
+    with suppress(CorruptData):
+        unfinished = session.catalog.publications()
+    for publication in unfinished:
+        click.echo(publication)
     failed = sum(isinstance(one, FailedWork) for one in broken)
     if len(broken) > failed:
         click.echo(f"{len(broken) - failed} invariants of {table} are broken.")
@@ -549,7 +607,7 @@ def check(session: Session, table: str, deep: bool) -> None:
 @click.pass_obj
 def why_kept(session: Session, table: str, what: str) -> None:
     """Show which snapshots and tags need a file, or the files of a snapshot."""
-    found = session.table(table).why_kept(int(what) if what.isdigit() else what)
+    found = session.table(table).why_kept(_version(what))
     for holder in found:
         click.echo(holder)
     if not found:
@@ -558,15 +616,13 @@ def why_kept(session: Session, table: str, what: str) -> None:
 
 @cli.command()
 @click.argument("target", metavar="[CATALOG.]TABLE[@SNAPSHOT|@TAG] | rebuild")
-@click.option("--up", "direction", flag_value="up", default="up", help="What it was made from (default).")
+@click.option("--up", "direction", flag_value="up", help="What it was made from (default).")
 @click.option("--down", "direction", flag_value="down", help="What was made from it.")
 @click.option("--hops", type=click.IntRange(min=1), help="How far to go. Default: as far as there is.")
 @click.option("--partition", multiple=True, metavar="COLUMN=VALUE", help="Of the snapshots that its rows come from.")
 @click.option("--tables", "of_tables", is_flag=True, help="Which tables jobs make from which, without snapshots.")
 @click.option("--against", metavar="TABLE@SNAPSHOT", help="Only what one of both was made from, and the other was not.")
-@click.option(
-    "--format", "form", type=click.Choice(["tree", "json", "mermaid", "dot"]), default="tree", show_default=True
-)
+@click.option("--format", "form", type=click.Choice(["tree", "json", "mermaid", "dot"]), show_default="tree")
 @click.pass_obj
 def lineage(
     session: Session,
@@ -576,36 +632,42 @@ def lineage(
     partition: Sequence[str],
     of_tables: bool,
     against: str | None,
-    form: str,
+    form: str | None,
 ) -> None:
     """Show which snapshots a snapshot was made from, or which it fed; `rebuild` reads all lineage off the tables.
 
     Snapshots that were taken back by a rollback, or cannot be read any more, are marked: expired, replaced, dropped.
     """
+    of_one = {"--hops": hops, "--partition": partition, "--format": form}
     if target == "rebuild":
-        count, replaced = session.rebuild_lineage()
-        for file in replaced:
+        _refuse_beside("rebuild", {"--up or --down": direction, "--tables": of_tables, "--against": against, **of_one})
+        count, files = session.rebuild_lineage()
+        for file in files:
             click.echo(f"A lineage database that could not be read was replaced. It lies in {file} now.")
         click.echo(f"Read the lineage of {count} snapshots off the tables.")
         return
     if of_tables:
-        _print(["table"], [(name,) for name in session.neighbour_tables(target, direction)])
+        _refuse_beside("--tables", {"--against": against, **of_one})
+        _print(["table"], [(name,) for name in session.neighbour_tables(target, direction or "up")])
         return
     if against is not None:
-        one, other = session.ref(target), session.ref(against)
+        _refuse_beside("--against", {"--up or --down": direction, **of_one})
+        one, other = _known_ref(session, target), _known_ref(session, against)
         difference = session.ancestry_difference(one, other)
         rows_ = [(str(ref), str(one)) for ref in difference.only_first]
         _print(["made from", "only"], [*rows_, *((str(ref), str(other)) for ref in difference.only_second)])
         return
     if partition:
-        graphs = session.partition_lineage(target, partition_values(partition), direction, hops)
+        graphs = session.partition_lineage(target, partition_values(partition), direction or "up", hops)
     else:
-        graphs = [session.lineage(session.ref(target), direction, hops)]
+        graphs = [session.lineage(_known_ref(session, target), direction or "up", hops)]
     if form == "json":
         click.echo(json.dumps([row for graph in graphs for row in rows(graph)], indent=2, ensure_ascii=False))
         return
     for graph in graphs:
-        click.echo(text_tree(graph, session.fate) if form == "tree" else {"mermaid": mermaid, "dot": dot}[form](graph))
+        click.echo(
+            {"mermaid": mermaid, "dot": dot}[form](graph) if form in ("mermaid", "dot") else _tree(session, graph)
+        )
 
 
 @cli.command("forget-lineage")
@@ -638,10 +700,10 @@ def export_openlineage(
 
 @cli.command()
 @click.argument("target", metavar="TABLE@SNAPSHOT|TABLE@TAG")
-@click.option("--engine", type=click.Choice(["spark", "duckdb"]), default="duckdb", show_default=True, help="For SQL.")
+@click.option("--engine", type=click.Choice(["spark", "duckdb"]), show_default="duckdb", help="For SQL.")
 @click.option("--keep", is_flag=True, help="Keep the scratch branch, to look at.")
 @click.pass_obj
-def reproduce(session: Session, target: str, engine: str, keep: bool) -> None:
+def reproduce(session: Session, target: str, engine: str | None, keep: bool) -> None:
     """Make a snapshot again from exactly the snapshots it was made from, and say how what comes out differs.
 
     Works for what a table asset or an SQL statement made. Exit code 1 if there are differences.
@@ -669,7 +731,7 @@ def reproduce(session: Session, target: str, engine: str, keep: bool) -> None:
 @click.pass_obj
 def impact(session: Session, target: str) -> None:
     """Show what a bad snapshot has spoilt: of each table downstream the first snapshot that it, or one after it, went into."""
-    found = session.impact(session.ref(target))
+    found = session.impact(_known_ref(session, target))
     _print(["table", "from snapshot on"], [(one.table_name, one.snapshot_id) for one in found])
 
 
@@ -715,8 +777,32 @@ def delete_data_lineage(session: Session, job: str) -> None:
     click.echo(f"Deleted {session.forget_job(job, snapshots=True)} rows of data lineage of job {job}.")
 
 
+def _known_ref(session: Session, target: str) -> SnapshotRef:
+    """The snapshot that a target names; if it cannot be read any more, that is said beside the answer."""
+    ref = session.known_ref(target)
+    if fate := session.fate(ref):
+        click.echo(f"Snapshot {ref} is {fate}: this is what lineage knows of it.", err=True)
+    return ref
+
+
+def _tree(session: Session, graph: LineageGraph) -> str:
+    return text_tree(graph, session.fate)
+
+
+def _refuse_beside(chosen: str, others: Mapping[str, object]) -> None:
+    """Raise InvalidRequest if options were given that mean nothing beside another one."""
+    given = [name for name, value in others.items() if value]
+    if given:
+        raise InvalidRequest(f"{', '.join(given)} cannot be combined with {chosen}: leave one of them out.")
+
+
 def _print(names: Sequence[str], found: Sequence[Sequence[Any]], title: str | None = None) -> None:
     console().print(rendered_table(names, found, title))
+
+
+def _version(text: str) -> int | str:
+    number = whole_number(text)
+    return text if number is None else number
 
 
 def _roles(table: Table, column: str) -> str:

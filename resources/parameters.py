@@ -35,8 +35,11 @@ class Timestamp(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> datetime:
         try:
-            return value if isinstance(value, datetime) else datetime.fromisoformat(value)
-        except ValueError:
+            moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+            # The first and the last day of the calendar are none everywhere on Earth.
+            _ = moment.timestamp()
+            return moment
+        except (ValueError, OverflowError, OSError):
             self.fail(f"{value!r} is no date and time, such as 2024-05-01 12:30.", param, context)
 
 

@@ -13,7 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from storage import Snapshot
+from storage import Snapshot, Verdict
 
 FORMATS = ("table", "json", "csv")
 # A pipe or a file has no width to fit into.
@@ -44,6 +44,28 @@ def rolled_back(table: str, version: object, snapshot: Snapshot | None) -> str:
     return (
         f"{table} holds the rows of {version} again, by snapshot {snapshot.id}. Those before it stay until they expire."
     )
+
+
+def merged(table: str, branch: str, verdict: Verdict) -> str:
+    """What a merge did, in a sentence."""
+    if verdict.made is None:
+        return f"{table} has taken nothing over from branch {branch}: it has all of it already."
+    return (
+        f"{table} has taken {len(verdict.new)} snapshots over from branch {branch} ({verdict.kind}), by snapshot "
+        f"{verdict.made.id}."
+    )
+
+
+def replaced(table: str, branch: str, verdict: Verdict, snapshot: Snapshot | None) -> str:
+    """What the replacement of a main did, in a sentence; `snapshot` is the newest that main has now."""
+    where = "without a snapshot" if snapshot is None else f"at snapshot {snapshot.id}"
+    return f"Branch {branch} is the main of {table} ({verdict.kind}), {where}."
+
+
+def published(verdicts: Mapping[str, Verdict]) -> tuple[list[str], list[tuple[str, str, int | None]]]:
+    """Names and rows of a table that says how each main has taken its branch over, and by which snapshot."""
+    rows = [(name, one.describe(), None if one.made is None else one.made.id) for name, one in verdicts.items()]
+    return ["table", "verdict", "by snapshot"], rows
 
 
 def print_rows(rows: pa.Table, form: str) -> None:

@@ -45,22 +45,28 @@ class Reproducer:
         self._assets = assets
         self._spark = start_spark
 
-    def reproduce(self, ref: SnapshotRef, *, engine: str = "duckdb", keep: bool = False) -> Reproduction:
+    def reproduce(self, ref: SnapshotRef, *, engine: str | None = None, keep: bool = False) -> Reproduction:
         """Make a snapshot again in a scratch branch, which goes afterwards unless it is to be kept.
 
-        `engine` runs what was made by SQL. Raises InvalidRequest for a snapshot of which it is not known how it was made,
+        `engine` runs what was made by SQL, by default DuckDB.
+
+        Raises InvalidRequest for a snapshot of which it is not known how it was made,
         NotFound for one whose sources, or whose table before it, have expired.
         """
         table = self._session.catalog_of(ref.catalog).table(ref.table_name)
         snapshot = table.snapshot(ref.snapshot_id)
         assert snapshot is not None
+        if engine is not None and STATEMENT_PROPERTY not in (snapshot.properties or {}):
+            raise InvalidRequest(f"{ref} was not made by SQL: give no engine, it runs where it always does.")
         sources = {(one.catalog, one.table_name): one for one in sources_of(snapshot)}
         missing = [str(one) for one in sources.values() if self._session.fate(one)]
         if missing:
             raise NotFound(f"{ref} was made from {', '.join(missing)}, which can no longer be read.")
         with self._scratch(table, snapshot, keep) as scratch:
             if STATEMENT_PROPERTY in (snapshot.properties or {}):
-                warnings = self._run_statement(scratch, snapshot, self._opener(sources, ref.catalog), engine)
+                warnings = self._run_statement(
+                    scratch, snapshot, self._opener(sources, ref.catalog), engine or "duckdb"
+                )
             else:
                 warnings = self._run_asset(scratch, snapshot, self._opener(sources, ref.catalog), ref)
             found = compare(table.pinned(ref.snapshot_id), scratch)

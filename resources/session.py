@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from lineage import (
     AncestryDifference,
@@ -28,7 +28,17 @@ from lineage import (
     trace,
     was_replaced,
 )
-from storage import Catalog, FileLock, InvalidRequest, NotFound, SnapshotRef, StorageError, Table
+from storage import (
+    Catalog,
+    FileLock,
+    Identifier,
+    InvalidRequest,
+    NotFound,
+    SnapshotRef,
+    StorageError,
+    Table,
+    whole_number,
+)
 
 from .catalogs import CatalogRegistry, open_catalog
 from .settings import Settings
@@ -37,6 +47,7 @@ if TYPE_CHECKING:
     from .sql import Result, Statements
 
 CATALOG_NAME = "snapline"
+_SIDES: tuple[Literal["sink", "source"], ...] = ("sink", "source")
 _log = logging.getLogger(__name__)
 
 
@@ -224,15 +235,30 @@ class Session:
 
     def ref(self, text: str) -> SnapshotRef:
         """The snapshot that `[catalog.]db.t`, `db.t@5` or `db.t@tag` names. Raises NotFound, listing what there is."""
-        name, _, version = text.partition("@")
-        catalog, _, rest = name.partition(".")
-        elsewhere = rest.partition("$")[0].count(".") == 1
-        table = self.catalog_of(catalog).table(rest) if elsewhere else self.catalog.table(name)
+        catalog, name, version = _named(text)
+        table = self.catalog_of(catalog).table(name)
         # A compaction has no lineage of its own: the rows are those of the change before it.
         ref = table.last_change(version or None)
         if ref is None:
             raise InvalidRequest(f"{name} has no snapshot yet. Write to it first.")
         return ref
+
+    def known_ref(self, text: str) -> SnapshotRef:
+        """As `ref`; also a snapshot that cannot be read any more, by its number, if lineage knows it."""
+        try:
+            return self.ref(text)
+        except NotFound:
+            catalog, name, version = _named(text)
+            number = whole_number(version)
+            if number is None or catalog not in self.catalog_names():
+                raise
+            one = Identifier.parse(name)
+            store = self.stores_to_ask(catalog)[catalog]
+            where = {"database": one.database, "table": one.table, "branch": one.branch, "snapshot_id": number}
+            for side in _SIDES:
+                for row in store.snapshots(side, **where):
+                    return row.ref(catalog)
+            raise
 
     def lineage(self, ref: SnapshotRef, direction: Direction, hops: int | None = None) -> LineageGraph:
         """What a snapshot was made from (up), or what it fed (down)."""
@@ -357,6 +383,13 @@ class Session:
 
     def close(self) -> None:
         self._stores.close()
+
+
+def _named(text: str) -> tuple[str, str, str]:
+    """Catalog, table and version of `[catalog.]db.t[@version]`."""
+    name, _, version = text.partition("@")
+    catalog, _, rest = name.partition(".")
+    return (catalog, rest, version) if rest.partition("$")[0].count(".") == 1 else (CATALOG_NAME, name, version)
 
 
 def _warn(warnings: Mapping[str, str]) -> None:

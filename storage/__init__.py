@@ -5,6 +5,7 @@ DuckDB. Importing it loads neither.
 """
 
 from .basis import Basis
+from .branch_set import OpenPublication
 from .catalog import Catalog
 from .clock import Clock, FixedClock
 from .data_types import DataField, DataType, parse_type
@@ -20,7 +21,7 @@ from .errors import (
     StoreUnavailable,
     Unsupported,
 )
-from .identifier import MAIN_BRANCH, Identifier, SnapshotRef
+from .identifier import MAIN_BRANCH, Identifier, SnapshotRef, whole_number
 from .lock import CatalogLock, FileLock
 from .maintain.check import FailedWork
 from .maintain.verdict import Verdict
@@ -45,6 +46,7 @@ from .read.split import Split
 from .read.version import BRANCH_OPTIONS, VERSION_OPTIONS, Version, moment_of, version_of_options
 from .table import CommitSummary, Table
 from .write.commit import CommitId, CommitListener, Overwrite
+from .write.operation import operation_of
 
 __all__ = [
     "BATCH_COMMIT_IDENTIFIER",
@@ -78,6 +80,7 @@ __all__ = [
     "MoveColumn",
     "NotFound",
     "Notes",
+    "OpenPublication",
     "Overwrite",
     "Predicate",
     "RenameColumn",
@@ -98,7 +101,9 @@ __all__ = [
     "Watermark",
     "check_table_options",
     "moment_of",
+    "operation_of",
     "parse_duration_ms",
     "parse_type",
     "version_of_options",
+    "whole_number",
 ]

@@ -7,15 +7,16 @@ it. Follows `docs/protocols.md`, "Publications".
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from .arguments import checked
 from .errors import AlreadyExists, CommitConflict, InvalidRequest, NotFound
-from .identifier import MAIN_BRANCH
-from .journal import PUBLISHED, REPLACING, UNDONE, Journal, Publication
+from .identifier import MAIN_BRANCH, check_branch_name
+from .journal import PUBLISHED, REPLACING, UNDO_USER, UNDONE, Journal, Outcome, Publication
 from .maintain.revert import revert, reverting
 from .maintain.rollback import effective_history, rollback_to
-from .maintain.verdict import Verdict
+from .maintain.verdict import INSIST, Verdict
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .table import Table
@@ -35,6 +36,7 @@ class BranchSet:
     def __init__(self, open_table: OpenTable, journal: "Journal", branch: str, tables: Sequence[str]) -> None:
         if not tables or len(set(tables)) < len(tables):
             raise InvalidRequest(f"Give the tables of the branch, each once: found {', '.join(tables) or 'none'}.")
+        check_branch_name(branch)
         self._table = open_table
         self._journal = journal
         self.branch = branch
@@ -122,7 +124,8 @@ class BranchSet:
             undo(self._table, self._journal, publication)
             raise
         finish(self._table, self._journal, publication, made_from)
-        return verdicts
+        made = made_by(self._table, publication)
+        return {name: replace(one, made=made[name]) for name, one in verdicts.items()}
 
     def _refuse_diverged(self, wanted: Publication, verdicts: Mapping[str, Verdict]) -> None:
         diverged = {
@@ -159,8 +162,9 @@ def finish(
             if journal.outcome(publication) == UNDONE:
                 raise _undone(publication) from None
             raise CommitConflict(
-                f"The publication of branch {publication.branch!r} stays open, for {name} cannot take it over: {error} "
-                "Readers of a consistent view see none of it. Recover with discard-main, or undo it."
+                f"The publication of branch {publication.branch!r} stays open, for {name} cannot take it over: "
+                f"{str(error).removesuffix(INSIST)}Readers of a consistent view see none of it. Finish it by `snapline branch "
+                "recover --discard-main`, or undo it by `--undo`."
             ) from None
     if not publication.replaces and journal.decide(publication, PUBLISHED) == UNDONE:
         raise _undone(publication)
@@ -272,9 +276,9 @@ def _take_back(table: Table, publication: Publication, name: str, *, discard_mai
     """Take a main back to before a publication's commit. Whoever is about to make that commit finds its number taken."""
     main = _main(table)
     # First, so that no commit that was judged before the decision comes after the look.
-    fence(main)
+    fence(main, f"the undo of publication {int(publication.name)}")
     own = _commit_of(main, publication, name)
-    commit_id = CommitId(f"undo/{publication.user(name)}", int(publication.name), exact=True)
+    commit_id = CommitId(f"{UNDO_USER}{publication.user(name)}", int(publication.name), exact=True)
     if own is None or table.new_commit(commit_id).find_committed() is not None:
         return
     if all(snapshot.id != own.id for snapshot in effective_history(list(main.snapshots.all()))):
@@ -358,3 +362,101 @@ def _since(main: TableStore, newest: Snapshot | None, after_id: int) -> list[Sna
             break
         history.append(snapshot)
     return history
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPublication:
+    """A publication that has begun and not ended. `done`: the tables whose main has its commit, or is its branch already."""
+
+    number: int
+    branch: str
+    tables: tuple[str, ...]
+    done: tuple[str, ...]
+    how: Literal["merges", "replaces main", "adopts"]
+    outcome: Outcome | None
+
+    def __str__(self) -> str:
+        decided = {None: "nothing is decided", UNDONE: "it is being undone", REPLACING: "mains are being replaced"}
+        return (
+            f"Publication {self.number} of branch {self.branch!r} ({self.how}) is open: {', '.join(self.done) or 'none'} of "
+            f"{', '.join(self.tables)} done, {decided.get(self.outcome, self.outcome)}. {self.advice()}"
+        )
+
+    def advice(self) -> str:
+        """What to do."""
+        if self.outcome == UNDONE:
+            return "Unless somebody is at it, go on by `snapline branch recover --undo`."
+        undo = "" if self.outcome == REPLACING else ", or undo it by `snapline branch recover --undo`"
+        return f"Unless somebody is at it, finish it by `snapline branch recover`{undo}."
+
+
+def made_by(open_table: OpenTable, publication: Publication) -> dict[str, Snapshot | None]:
+    """For each table the snapshot by which its main has a publication; None if there is none, or it had all of it before."""
+    made: dict[str, Snapshot | None] = {}
+    for name in publication.before:
+        table = _table_or_none(open_table, name)
+        main = None if table is None else _main(table)
+        if main is not None and publication.replaces:
+            made[name] = main.snapshots.latest()
+        else:
+            made[name] = None if main is None else _commit_of(main, publication, name)
+    return made
+
+
+def open_publications(open_table: OpenTable, journal: Journal) -> list[OpenPublication]:
+    """The publications that are open, in order."""
+    return [
+        OpenPublication(
+            int(one.name), one.branch, tuple(one.before), tuple(name for name in one.before if _is_done(open_table, one, name)),
+            "replaces main" if one.replaces else "adopts" if one.adopted else "merges", journal.outcome(one),
+        )
+        for one in journal.all_open()
+    ]  # fmt: skip
+
+
+def _is_done(open_table: OpenTable, publication: Publication, name: str) -> bool:
+    table = _table_or_none(open_table, name)
+    if table is None:
+        return False
+    if publication.replaces:
+        with suppress(NotFound):
+            return not table.branches.has_other(publication.branch)
+        return False
+    return _commit_of(_main(table), publication, name) is not None
+
+
+def foresee(
+    open_table: OpenTable, journal: Journal, publication: Publication, *, undo: bool = False, discard_main: bool = False
+) -> dict[str, str]:
+    """What finishing a publication, or undoing it, would do to each table, in words. Nothing is done."""
+    if journal.outcome(publication) == REPLACING and undo:
+        return dict.fromkeys(publication.before, "refused: mains are being replaced already, which cannot be undone")
+    undo = undo or journal.outcome(publication) == UNDONE
+    return {
+        name: _foreseen(open_table, publication, name, undo=undo, discard_main=discard_main)
+        for name in publication.before
+    }
+
+
+def _foreseen(open_table: OpenTable, publication: Publication, name: str, *, undo: bool, discard_main: bool) -> str:
+    table = _table_or_none(open_table, name)
+    is_done = _is_done(open_table, publication, name)
+    try:
+        if undo:
+            if not is_done or table is None:
+                return "stays as it is"
+            if not discard_main:
+                _refuse_later(open_table, publication, name)
+            tag = _main(table).tags.find(publication.tag)
+            return "becomes empty again" if tag is None else f"goes back to snapshot {tag.snapshot.id}"
+        if is_done:
+            return "has it already"
+        if table is None:
+            return "refused: there is no such table any more"
+        verdict = table.branches.verdict(publication.branch)
+        insists = discard_main or publication.discard_main or name in publication.adopted
+        if verdict.kind == "diverged" and not insists:
+            return f"refused: {verdict.describe()}"
+        return f"takes the branch over ({verdict.describe()})"
+    except (CommitConflict, NotFound) as error:
+        return f"refused: {error}"

@@ -124,6 +124,7 @@ class Branches:
         unless `discard_main`. `guard` is asked with main's newest snapshot before main is closed.
         """
         self._store.refuse_other_table()
+        _refuse_main(name)
         return replace_main(self._store, name, discard_main=discard_main, guard=guard, listeners=self._listeners)
 
     @outcome(_REPEAT)
@@ -144,4 +145,10 @@ class Branches:
 
     def _sides(self, name: str) -> tuple[TableStore, TableStore]:
         self._store.refuse_other_table()
+        _refuse_main(name)
         return on_branch(self._store, MAIN_BRANCH), on_branch(self._store, name)
+
+
+def _refuse_main(name: str) -> None:
+    if name == MAIN_BRANCH:
+        raise InvalidRequest("Main is what takes a branch over: name another branch.")

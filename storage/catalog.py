@@ -14,7 +14,17 @@ from typing import Any
 import pyarrow as pa
 
 from .arguments import checked
-from .branch_set import BranchSet, MadeFrom, clean_up, consistent_view, finish
+from .branch_set import (
+    BranchSet,
+    MadeFrom,
+    OpenPublication,
+    clean_up,
+    consistent_view,
+    finish,
+    foresee,
+    made_by,
+    open_publications,
+)
 from .branch_set import undo as undo_publication
 from .clock import Clock
 from .data_types import DataField
@@ -31,6 +41,7 @@ from .metadata.discard import discard
 from .metadata.former_names import FormerName, former_names, write_former_names
 from .metadata.main_branch import find_main
 from .metadata.schema import SchemaFiles, TableSchema, new_schema
+from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .notes import Notes
 from .paths import TablePaths
@@ -296,6 +307,25 @@ class Catalog:
     def consistent(self, tables: Sequence[str]) -> dict[str, Table]:
         """The tables, fixed at their latest snapshots of which no publication is half to be seen."""
         return consistent_view(self.table, self._journal, tables)
+
+    def publications(self) -> list[OpenPublication]:
+        """The publications that have begun and not ended: somebody is at them, or a crash or a conflict left them open."""
+        return open_publications(self.table, self._journal)
+
+    def made_by(self, publication: Publication) -> dict[str, Snapshot | None]:
+        """For each table the snapshot by which its main has a publication; None if there is none."""
+        return made_by(self.table, publication)
+
+    def foresee_recovery(
+        self, *, discard_main: bool = False, undo: bool = False, branch: str | None = None
+    ) -> dict[int, dict[str, str]]:
+        """What `recover` would do: for each publication, by number, what would become of each table. Nothing is done."""
+        journal = self._journal
+        return {
+            int(one.name): foresee(self.table, journal, one, undo=undo, discard_main=discard_main)
+            for one in journal.all_open()
+            if branch in (None, one.branch)
+        }
 
     def recover(
         self,

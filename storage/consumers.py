@@ -7,7 +7,7 @@ still the same. Follows `docs/protocols.md`, "Consumers".
 from contextlib import suppress
 
 from .arguments import checked
-from .errors import CommitConflict, CommitOutcomeUnknown, CorruptData, MainReplaced, NotFound
+from .errors import CommitConflict, CommitOutcomeUnknown, CorruptData, InvalidRequest, MainReplaced, NotFound
 from .metadata.consumer import Consumer
 from .metadata.table_store import TableStore
 from .store_errors import outcome
@@ -46,6 +46,8 @@ class Consumers:
         then on. Raises NotFound if the snapshot has expired, or is about to.
         """
         store, files = self._store, self._store.consumers
+        store.refuse_other_table()
+        self._refuse_beyond(next_snapshot_id)
         content = None
         while content is None:
             before = files.content(name)
@@ -54,7 +56,7 @@ class Consumers:
         is_kept = self._is_kept(name, before, next_snapshot_id)
         if not is_kept:
             files.replace(name, content, before)
-        _look_back(store, name, content, before)
+        _look_back(store, name, content)
         if not is_kept:
             raise NotFound(
                 f"Snapshot {next_snapshot_id} of {store.identifier} has expired, or is about to. "
@@ -90,6 +92,24 @@ class Consumers:
                 break
         _look_back(store, name)
 
+    @outcome(_REPEAT)
+    def is_damaged(self, name: str) -> bool:
+        """Whether there is a consumer of that name that cannot be read."""
+        try:
+            self._store.consumers.find(name)
+        except CorruptData:
+            return True
+        return False
+
+    def _refuse_beyond(self, next_snapshot_id: int) -> None:
+        """Raise InvalidRequest for a snapshot that is not the next one to come either: all up to it would be passed over."""
+        latest = self._store.snapshots.latest_id() or 0
+        if next_snapshot_id > latest + 1:
+            raise InvalidRequest(
+                f"Snapshot {next_snapshot_id} of {self._store.identifier} does not exist, nor is it the next: a consumer goes on "
+                f"from {latest + 1} at the most. {self._store.snapshots.describe_existing()}"
+            )
+
 
 class Consumption:
     """Reading as a consumer: how far it has come, which the table remembers.
@@ -107,6 +127,8 @@ class Consumption:
     def position(self) -> int | None:
         """The last snapshot that the consumer has read; None if there is no consumer of the name."""
         self._content = self._store.consumers.content(self._name)
+        # What was read before this is the table's own, and nothing of another one is replaced.
+        self._store.refuse_other_table()
         self._has_looked = True
         known = self._store.consumers.parsed(self._name, self._content)
         return None if known is None else known.next_snapshot_id - 1
@@ -135,7 +157,7 @@ class Consumption:
         if has_expired:
             # Else it would keep all that is left for a reader that cannot go on.
             store.consumers.replace(self._name, content, before)
-        _look_back(store, self._name, content, before)
+        _look_back(store, self._name, content)
         if has_expired:
             raise store.snapshots.missing(position + 1)
         self._content, self._has_recorded = content, True
@@ -155,13 +177,13 @@ def _refuse_moved_or_closed(store: TableStore) -> None:
         refuse_closed(store, latest)
 
 
-def _look_back(store: TableStore, name: str, content: bytes | None = None, before: bytes | None = None) -> None:
-    """After the file of a consumer has come to hold `content` instead of `before`, or was deleted: undo what was done to
-    another table, which came meanwhile, and raise NotFound. Raise CommitOutcomeUnknown if the table went away, or its main
-    was closed: the consumer may have gone along as it was before.
+def _look_back(store: TableStore, name: str, content: bytes | None = None) -> None:
+    """After the file of a consumer has come to hold `content`, or was deleted: take it away again, and raise NotFound, if it
+    was made in another table, which came meanwhile. Raise CommitOutcomeUnknown if the table went away, or its main was closed:
+    the consumer may have gone along as it was before.
     """
     if not store.is_same_table():
-        if content is not None and store.consumers.replace(name, content, before):
+        if content is not None and store.consumers.replace(name, content, None):
             with suppress(MainReplaced):
                 store.refuse_other_table()
         store.refuse_moved(f"Consumer {name!r}")

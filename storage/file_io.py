@@ -26,6 +26,8 @@ from .errors import AlreadyExists, CorruptData, NotFound, StorageError, StoreUna
 from .lock import CatalogLock
 from .store_errors import NO_HARD_LINKS, is_missing_bucket, store_call
 
+# With it, fsspec takes a file that is in no listing of its own for one that does not exist.
+_LISTINGS = "use_listings_cache"
 # File systems that create a file on condition that there is none, as one step.
 _CONDITIONAL_PUT = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
 
@@ -67,7 +69,11 @@ class FileIO:
         self.lock = lock
         self.protocol = urlsplit(url).scheme if "://" in url else "file"
         self.storage_options = storage_options or {}
-        self._fs = fsspec.filesystem(self.protocol, **self.storage_options)
+        if self.storage_options.get(_LISTINGS):
+            raise Unsupported(
+                f"Storage option {_LISTINGS!r} lets a process miss the files that others have written since. Leave it out."
+            )
+        self._fs = fsspec.filesystem(self.protocol, **{**self.storage_options, _LISTINGS: False})
         self._local = isinstance(self._fs, LocalFileSystem)
         self._clock = clock or Clock()
 

@@ -18,6 +18,8 @@ from .identifier import PUBLICATION_PREFIX
 _DIRECTORY = ".journal"
 _OPEN, _OUTCOME, _CLOSED = "open-", "outcome-", "closed-"
 _KEPT = 1000
+# How the names begin of who commits to a main in a publication, and of who undoes that.
+PUBLICATION_USER, RECOVERY_USER, UNDO_USER = "publication/", "recovery/", "undo/"
 # Published: every main has its commit, and readers see them. Undone: every main goes back. Replacing: mains are being
 # replaced, which cannot be undone; readers see it once it is closed.
 Outcome = Literal["published", "undone", "replacing"]
@@ -49,8 +51,8 @@ class Publication:
 
     def user(self, name: str) -> str:
         """Who commits to a main; the identifier is the publication's number."""
-        what = "recovery" if name in self.adopted else "publication"
-        return f"{what}/{self.branch}/{name.replace('.', '/')}"
+        what = RECOVERY_USER if name in self.adopted else PUBLICATION_USER
+        return f"{what}{self.branch}/{name.replace('.', '/')}"
 
     def to_json(self) -> str:
         value = {

@@ -17,8 +17,8 @@ T = TypeVar("T")
 _CLIENT_LIBRARIES = ("botocore", "aiobotocore", "aiohttp", "s3fs", "gcsfs", "adlfs", "azure", "google")
 NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 _LOCAL_ADVICE = {
-    errno.ENOSPC: "The disk is full: make room, then repeat.",
-    errno.EDQUOT: "The quota of the disk is used up: make room, then repeat.",
+    errno.ENOSPC: "The disk is full: make room.",
+    errno.EDQUOT: "The quota of the disk is used up: make room.",
     errno.EROFS: "The file system is mounted for reading only: mount it for writing, or use another warehouse.",
     errno.EACCES: "This user may not do that there: give it the right, or run as another user.",
     errno.EPERM: "This user, or this file system, may not do that there.",
@@ -40,8 +40,8 @@ _REMOTE_ADVICE = {
     "SignatureDoesNotMatch": _CREDENTIALS, "ExpiredToken": _CREDENTIALS, "InvalidToken": _CREDENTIALS,
     "AuthorizationHeaderMalformed": _REGION, "PermanentRedirect": _REGION, "IllegalLocationConstraintException": _REGION,
     "InvalidLocationConstraint": _REGION,
-    "400": _REGION, "SlowDown": "The store asks for fewer requests: repeat later.",
-    "503": "The store is overloaded: repeat later.",
+    "400": _REGION, "SlowDown": "The store asks for fewer requests: wait a while.",
+    "503": "The store is overloaded: wait a while.",
     "NoCredentialsError": _CREDENTIALS, "PartialCredentialsError": _CREDENTIALS,
     "NoRegionError": _REGION, "InvalidRegionError": _REGION,
 }  # fmt: skip

@@ -18,6 +18,7 @@ from .read.changes import KINDS, ROW_KIND
 from .read.scan import FileStatistics, Scan
 from .read.version import branch_names, on_branch
 from .values import text_caster
+from .write.operation import operation_of
 
 _TIME = pa.timestamp("ms")
 
@@ -98,7 +99,7 @@ def _snapshots(store: TableStore) -> Rows:
         (
             one.id, one.schema_id, one.commit_user, one.commit_identifier, one.commit_kind, _local(one.time_ms),
             one.base_manifest_list, one.delta_manifest_list, one.changelog_manifest_list, one.total_record_count,
-            one.delta_record_count, one.changelog_record_count, one.watermark, one.next_row_id, one.operation,
+            one.delta_record_count, one.changelog_record_count, one.watermark, one.next_row_id, operation_of(one),
             one.writer_version,
         )
         for one in store.snapshots.all()

@@ -561,7 +561,7 @@ class Table:
         if retain_last is None:
             retention = retention_of(self._store.options)
         else:
-            age_ms = None if older_than is None else _age_ms(older_than)
+            age_ms = None if older_than is None else older_than // dt.timedelta(milliseconds=1)
             retention = Retention(retain_last, age_ms=age_ms)
         removal = expire_snapshots(self._store, retention, dry_run=dry_run)
         if not dry_run:
@@ -595,7 +595,7 @@ class Table:
     ) -> list[OrphanFile]:
         """Delete files that nobody needs and that are older than a safety age; `dry_run` says which those are."""
         self._store.refuse_other_table()
-        before = self._store.clock.now_ms() - _age_ms(older_than)
+        before = self._store.clock.now_ms() - older_than // dt.timedelta(milliseconds=1)
         orphans = remove_orphan_files(self._store, older_than_ms=before, dry_run=dry_run)
         if not dry_run:
             self._store.troubles.clear(FILE_DELETION)
@@ -615,10 +615,13 @@ class Table:
 
     @outcome(_NOTHING_CHANGED)
     def why_kept(self, what: int | str) -> list[str]:
-        """Who needs a snapshot's files, or a file (by its path or name): snapshots and tags of all branches."""
+        """Who needs a snapshot's files, or a file (by its path or name): snapshots and tags of all branches.
+
+        The snapshot may have expired, if a tag has kept it.
+        """
         if isinstance(what, int):
-            snapshot = self._store.snapshots.get(what)
-            paths = files_of(self._store, snapshot)
+            store, snapshot = resolve_version(self._store, what)
+            paths = set() if snapshot is None else files_of(store, snapshot)
         else:
             paths = {path for path in needed_files(self._store) if path == what or path.endswith(f"/{what}")}
         return [str(holder) for holder in holders_of(self._store, paths)]
@@ -736,13 +739,6 @@ class Table:
                     f"Partition columns: {', '.join(keys) or 'none'}."
                 )
         return {name: from_literal(value, self.schema.field(name).type) for name, value in partition.items()}
-
-
-def _age_ms(age: dt.timedelta) -> int:
-    """An age in milliseconds. Raises InvalidRequest if it is negative: what is that old was not made yet."""
-    if age < dt.timedelta(0):
-        raise InvalidRequest(f"older_than = {age}: an age is not negative.")
-    return age // dt.timedelta(milliseconds=1)
 
 
 def _predicate(where: str | Predicate) -> Predicate:

@@ -1,17 +1,20 @@
 """The tags of a branch, for users."""
 
 import datetime as dt
+import logging
 from contextlib import suppress
 
 from .arguments import checked
-from .errors import InvalidRequest, NotFound
-from .identifier import check_tag_name, refuse_reserved_tag
+from .errors import CorruptData, InvalidRequest, NotFound
+from .identifier import HOLD_PREFIX, PUBLICATION_PREFIX, check_tag_name, refuse_reserved_tag
+from .journal import Journal
 from .maintain.tagging import create_due_tag, create_tag, delete_tag, expire_tags
 from .metadata.table_store import TableStore
 from .metadata.tag import Tag
 from .metadata.trouble import TAG_CREATION
 from .store_errors import outcome
 
+_log = logging.getLogger(__name__)
 _REPEAT = "What was done before stays done. Mend the store, then repeat the call."
 
 
@@ -60,7 +63,7 @@ class Tags:
     @outcome(_REPEAT)
     def rename(self, name: str, new_name: str) -> Tag:
         """Give a tag another name. Raises NotFound, or AlreadyExists if that name is taken."""
-        refuse_reserved_tag(name)
+        self._refuse_kept(name)
         refuse_reserved_tag(new_name)
         self._store.refuse_other_table()
         try:
@@ -73,10 +76,45 @@ class Tags:
 
     @outcome(_REPEAT)
     def delete(self, name: str) -> list[str]:
-        """Forget a name, and delete the files that nobody needs then; returns those. Raises NotFound, listing the tags."""
-        refuse_reserved_tag(name)
+        """Forget a name, and delete the files that nobody needs then; returns those. Raises NotFound, listing the tags.
+
+        Of a tag that is damaged nobody knows its files: `remove_orphan_files` deletes them.
+        """
         self._store.refuse_other_table()
+        if self._store.tags.delete_damaged(name):
+            _log.warning(
+                "Tag %r of %s was damaged. It is deleted; which files it kept cannot be told.",
+                name,
+                self._store.identifier,
+            )
+            return []
+        self._refuse_kept(name)
         return delete_tag(self._store, name)
+
+    @outcome(_REPEAT)
+    def is_damaged(self, name: str) -> bool:
+        """Whether there is a tag of that name that cannot be read."""
+        try:
+            self._store.tags.find(name)
+        except CorruptData:
+            return True
+        return False
+
+    def _refuse_kept(self, name: str) -> None:
+        """Raise InvalidRequest for a tag that the store keeps for itself, as long as it does."""
+        if name.startswith(HOLD_PREFIX):
+            raise InvalidRequest(
+                f"Tag {name!r} is the store's own: it keeps files while something is made of them. It goes by itself; what a "
+                "crash has left of its kind, `expire-tags` deletes a day after it was made."
+            )
+        if name.startswith(PUBLICATION_PREFIX):
+            journal = Journal.of_table(self._store.file_io, self._store.paths.root)
+            for one in (*journal.all_open(), *journal.all_left()):
+                if one.tag == name:
+                    raise InvalidRequest(
+                        f"Tag {name!r} is the store's own: it keeps what main was before publication {int(one.name)} of branch "
+                        f"{one.branch!r}. `snapline branch recover` finishes or undoes that, and deletes the tag."
+                    )
 
     def delete_reserved(self, name: str) -> None:
         """Forget a tag that the store itself created; nothing if it is not there."""

@@ -99,15 +99,17 @@ def list_(session: Session) -> None:
 @recovery.command()
 @branch_argument
 @click.option("--sql", help="Statements to run; tables mean their branches.")
-@click.option("--engine", type=click.Choice(["spark", "duckdb"]), default="duckdb", show_default=True)
+@click.option("--engine", type=click.Choice(["spark", "duckdb"]), show_default="duckdb", help="For --sql.")
 @click.option("--undo-bad", is_flag=True, help="Or: take the source back to before the bad snapshot.")
 @click.pass_obj
-def correct(session: Session, branch: str, sql: str | None, engine: str, undo_bad: bool) -> None:
+def correct(session: Session, branch: str, sql: str | None, engine: str | None, undo_bad: bool) -> None:
     """Correct the source on the branch."""
     if (sql is None) != undo_bad:
         raise click.UsageError("Say how: --sql or --undo-bad, one of them.")
+    if undo_bad and engine is not None:
+        raise click.UsageError("--engine runs what --sql says: leave it out beside --undo-bad.")
     found = _opened(session, branch)
-    for line in [found.undo_bad()] if sql is None else found.correct(sql, engine):
+    for line in [found.undo_bad()] if sql is None else found.correct(sql, engine or "duckdb"):
         click.echo(line)
 
 
@@ -159,6 +161,8 @@ def publish(session: Session, branch: str, replay: bool, discard_main: bool) -> 
     """Make the branch main's, on all tables or none, and tell Dagster. Can be repeated after a crash."""
     from .report import report
 
+    if replay and discard_main:
+        raise click.UsageError("What main got is either brought along (--replay) or given up (--discard-main).")
     found = _opened(session, branch)
     if replay:
         found.replay()

@@ -64,7 +64,7 @@ def bad_snapshot(
     a partition's rows come from. Raises InvalidRequest, NotFound.
     """
     if since is None and not partition:
-        return session.ref(target)
+        return session.known_ref(target)
     name, _, version = target.partition("@")
     if version or (since is not None and partition):
         raise InvalidRequest("Say one thing of what is bad: a version (table@5), a time, or a partition.")
@@ -107,13 +107,21 @@ def _planned(table: Table, ref: SnapshotRef, mode: Mode, *, corrected: bool) -> 
     partitions: tuple[Mapping[str, Any], ...] | None = None
     if table.schema.partition_keys and not corrected:
         since = None if mode == "full" or before is None else before
-        partitions = tuple(table.changed_partitions(after=since))
+        is_known = table.store.snapshots.find(ref.snapshot_id) is not None
+        # Once the first spoilt snapshot has expired, nobody can say which partitions it, and those after it, changed.
+        partitions = tuple(table.changed_partitions(after=since) if is_known else _partitions(table))
     # What is corrected holds what came after the bad snapshot as well; what is computed anew partition by partition keeps
     # the others.
     keeps = corrected or mode == "full"
     return PlannedTable(
         ref.table_name, ref.snapshot_id, head.snapshot_id if keeps else before, head.snapshot_id, partitions, corrected
     )
+
+
+def _partitions(table: Table) -> list[dict[str, Any]]:
+    """All partitions of a table, by column, in order."""
+    found = {entry.partition: None for entry in table.scan().entries}
+    return sorted(map(table.store.partition_values, found), key=lambda one: str(list(one.values())))
 
 
 def _change_before(table: Table, snapshot_id: int) -> int | None:

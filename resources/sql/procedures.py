@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from sqlglot import exp
 
 from storage import InvalidRequest, Table, moment_of
 
 from ..parameters import duration
-from ..rendering import rolled_back
+from ..rendering import merged, published, replaced, rolled_back
 from ..session import Session
 from .result import Result, rows_result
 
@@ -201,21 +202,21 @@ def branch_verdict(context: Context, table: str, branch: str) -> Result:
 def merge_branch(context: Context, table: str, branch: str, discard_main: bool = False) -> Result:
     """Take a branch over into main; what main did elsewhere stays."""
     verdict = context.table(table).branches.merge(branch, discard_main=discard_main)
-    return Result(f"{table} has taken {len(verdict.new)} snapshots over from branch {branch} ({verdict.kind}).")
+    return Result(merged(table, branch, verdict))
 
 
 @procedure
 def fast_forward(context: Context, table: str, branch: str, discard_main: bool = False) -> Result:
     """Make main what a branch is."""
     verdict = context.table(table).branches.fast_forward(branch, discard_main=discard_main)
-    return Result(f"{table} has taken {len(verdict.new)} snapshots over from branch {branch}.")
+    return Result(merged(table, branch, verdict))
 
 
 @procedure
 def replace_main_branch(context: Context, table: str, branch: str, discard_main: bool = False) -> Result:
     """Make a branch the main of the table."""
     verdict = context.table(table).branches.replace_main(branch, discard_main=discard_main)
-    return Result(f"Branch {branch} is the main of {table} ({verdict.kind}).")
+    return Result(replaced(table, branch, verdict, context.table(table).snapshot()))
 
 
 @procedure
@@ -231,7 +232,7 @@ def publish_branches(context: Context, tables: str | list[str], branch: str, dis
     """Make the mains of several tables take a branch over, all or none."""
     names = [context.full_name(one) for one in _names(tables)]
     verdicts = context.session.catalog_of(context.catalog).branch_set(branch, names).publish(discard_main=discard_main)
-    return rows_result(["table", "verdict"], [(name, one.describe()) for name, one in verdicts.items()])
+    return rows_result(*published(verdicts), {"by snapshot": pa.int64()})
 
 
 @procedure

@@ -5,12 +5,13 @@ exists once its `schema-0` does, and nobody sees half of one; a branch that is d
 `docs/protocols.md`.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from ..errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, NotFound
 from ..file_io import Witness
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
-from ..metadata.branch_origin import BranchOrigin, create_origin, read_origin
+from ..metadata.branch_origin import BranchOrigin, origin_content, read_origin
 from ..metadata.discard import discard
 from ..metadata.main_branch import find_main
 from ..metadata.snapshot import Snapshot
@@ -61,13 +62,13 @@ def _make(
     final = TablePaths(root, name)
     # Where a directory cannot be renamed at once, the branch is made in its place: who made its ORIGIN owns it.
     paths = TablePaths(root, name, making=identity) if file_io.moves_at_once else final
-    if not file_io.moves_at_once:
-        _clear_begun(store, final)
     begun_at = snapshot.id if snapshot else None
     origin = BranchOrigin(store.identifier.branch, tag.name if tag else None, begun_at, store.clock.now_ms(), identity)
-    own = create_origin(file_io, paths, origin)
-    if own is None:
-        raise _being_created(store, final)
+    own = Witness(paths.metadata_root, paths.origin, origin_content(origin))
+    if file_io.moves_at_once:
+        file_io.create_exclusively(paths.origin, own.content, of=store.read_witness())
+    elif not _claim(store, final, own.content):
+        return None
     if snapshot is not None:
         begin = snapshot.without_others().with_others({_BRANCH_ID_KEY: identity})
         file_io.create_exclusively(paths.snapshot(snapshot.id), begin.to_json().encode(), of=own)
@@ -136,28 +137,37 @@ def _move_away(store: TableStore, paths: TablePaths, of: Witness) -> None:
     store.file_io.delete_directory(gone)
 
 
-def _clear_begun(store: TableStore, paths: TablePaths) -> None:
-    """On an object store: put away what is left of a branch that was begun or deleted by somebody who died."""
-    origin = store.file_io.read_bytes_or_none(paths.origin)
-    begun = read_origin(store.file_io, paths)
-    if begun is not None and store.clock.now_ms() - begun.create_time_ms < _ABANDONED_MS:
-        raise _being_created(store, paths)
-    _discard(store, paths, origin)
+def _claim(store: TableStore, paths: TablePaths, content: bytes) -> bool:
+    """Begin a branch in its place, on an object store, by creating its ORIGIN; False if there is one of that name.
 
-
-def _being_created(store: TableStore, paths: TablePaths) -> CommitConflict:
-    return CommitConflict(
-        f"Branch {paths.branch!r} of {store.identifier.full_name} is being created, or whoever did it has died. Choose another "
-        "name, or try again in an hour."
-    )
+    Raises CommitConflict if another process has begun it, and is not known to have died.
+    """
+    file_io = store.file_io
+    before = file_io.read_bytes_or_none(paths.origin)
+    begun = read_origin(file_io, paths)
+    if file_io.exists(paths.schema(0)):
+        return False
+    is_new = begun is None or store.clock.now_ms() - begun.create_time_ms >= _ABANDONED_MS
+    if not is_new or not file_io.replace_if(paths.origin, before, content):
+        raise CommitConflict(
+            f"Branch {paths.branch!r} of {store.identifier.full_name} is being created, or whoever did it has died. Choose "
+            f"another name, or try again in an hour."
+        )
+    # Whose ORIGIN is there owns the rest: what is left of one that was begun or deleted before.
+    for name in file_io.list_directories(paths.metadata_root):
+        discard(file_io, f"{paths.metadata_root}/{name}", _is_other(store, paths, content))
+    return True
 
 
 def _discard(store: TableStore, paths: TablePaths, origin: bytes | None) -> None:
     """On an object store: delete a branch file by file, its first schema before all others, as long as its ORIGIN is there."""
-    discard(
-        store.file_io, paths.metadata_root, lambda: store.file_io.read_bytes_or_none(paths.origin) != origin,
-        first=paths.schema_directory, last=paths.origin,
-    )  # fmt: skip
+    is_other = _is_other(store, paths, origin)
+    discard(store.file_io, paths.metadata_root, is_other, first=paths.schema_directory, last=paths.origin)
+
+
+def _is_other(store: TableStore, paths: TablePaths, origin: bytes | None) -> Callable[[], bool]:
+    """What tells whether somebody else has begun a branch of a name."""
+    return lambda: store.file_io.read_bytes_or_none(paths.origin) != origin
 
 
 def _may_go(branch: TableStore, closing: Snapshot, name: str) -> bool:

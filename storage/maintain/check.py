@@ -4,7 +4,7 @@ Reads every file of metadata of every branch, from disk. `deep` opens every data
 and reads all of it. A file that is damaged is a line of the result, and not the end of the walk. Changes nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any, TypeVar
@@ -35,6 +35,8 @@ from ..read.version import branch_names
 from ..values import from_arrow
 
 _POSTPONED_BUCKET = -2
+# Of those that share what is broken.
+_MOST_NAMED = 10
 _T = TypeVar("_T")
 
 
@@ -69,7 +71,7 @@ def check_table(store: TableStore, *, deep: bool = False) -> list[BrokenInvarian
         found &= again
         if found and not store.schemas.ids():
             store.refuse_other_table()
-    return sorted(found) + failed
+    return _once(found) + failed
 
 
 def _look(store: TableStore, *, deep: bool) -> tuple[set[BrokenInvariant], list[BrokenInvariant]]:
@@ -89,6 +91,19 @@ def _look(store: TableStore, *, deep: bool) -> tuple[set[BrokenInvariant], list[
             failed += [FailedWork.of(opened, trouble) for trouble in opened.troubles.all()]
         report.found |= own.found
     return report.found, failed
+
+
+def _once(found: Iterable[BrokenInvariant]) -> list[BrokenInvariant]:
+    """In order, what is the same of several snapshots, such as a file that they share, in one line with the others."""
+    places: dict[str, list[str]] = {}
+    for one in sorted(found):
+        places.setdefault(one.what, []).append(one.where)
+    return [BrokenInvariant(first, f"{what}{_others(others)}") for what, (first, *others) in places.items()]
+
+
+def _others(places: Sequence[str]) -> str:
+    more = f", {len(places) - _MOST_NAMED} more" if len(places) > _MOST_NAMED else ""
+    return f" (the same of {', '.join(places[:_MOST_NAMED])}{more})" if places else ""
 
 
 def _open(store: TableStore, identifier: Identifier, paths: TablePaths | None) -> TableStore:
@@ -210,9 +225,9 @@ class _BranchCheck:
         self._each(entries, lambda entry: self._data_file(where, entry, is_changelog=False))
         if snapshot.statistics is not None:
             path = f"{store.paths.root}/statistics/{snapshot.statistics}"
-            self._file(where, path, None)
+            is_sound = self._file(where, path, None)
             if self._first(path):
-                self._report.attempt(where, lambda: read_document(store.file_io.read_bytes(path), path))
+                self._attempt(where, is_sound, lambda: read_document(store.file_io.read_bytes(path), path))
 
     def _in_time(self, where: str, snapshot: Snapshot, previous: Snapshot | None) -> None:
         if previous is None or snapshot.id != previous.id + 1:
@@ -245,16 +260,16 @@ class _BranchCheck:
         return is_first
 
     def _list(self, where: str, name: str, size_bytes: int | None) -> tuple[ManifestFile, ...] | None:
-        self._file(where, self._store.paths.manifest(name), size_bytes)
+        is_sound = self._file(where, self._store.paths.manifest(name), size_bytes)
         if name not in self._read:
-            self._read[name] = self._report.attempt(where, lambda: self._manifests.read_list(name))
+            self._read[name] = self._attempt(where, is_sound, lambda: self._manifests.read_list(name))
         return self._read[name]
 
     def _manifest(self, where: str, manifest: ManifestFile) -> tuple[ManifestEntry, ...] | None:
         name = manifest.name
-        self._file(where, self._store.paths.manifest(name), manifest.size_bytes)
+        is_sound = self._file(where, self._store.paths.manifest(name), manifest.size_bytes)
         if name not in self._read:
-            self._read[name] = self._report.attempt(where, lambda: self._manifests.read(name))
+            self._read[name] = self._attempt(where, is_sound, lambda: self._manifests.read(name))
         entries = self._read[name]
         if entries is not None:
             counts = (sum(entry.kind == 0 for entry in entries), sum(entry.kind == 1 for entry in entries))
@@ -265,6 +280,10 @@ class _BranchCheck:
                     f"{manifest.added_file_count} and {manifest.deleted_file_count}",
                 )
         return entries
+
+    def _attempt(self, where: str, is_sound: bool, read: Callable[[], _T]) -> _T | None:
+        """What a file holds; None if it cannot be read, which is reported unless it was before, as missing or cut off."""
+        return (self._report if is_sound else _Report("")).attempt(where, read)
 
     def _file(self, where: str, path: str, size_bytes: int | None) -> bool:
         """Whether a file is there and has the size that is known of it; reported if not."""
@@ -285,17 +304,17 @@ class _BranchCheck:
         store, name = self._store, snapshot.index_manifest
         if name is None:
             return
-        self._file(where, store.paths.manifest(name), None)
+        is_sound = self._file(where, store.paths.manifest(name), None)
         rows = {entry.file.name: entry.file.row_count for entry in entries}
-        for index in self._report.attempt(where, lambda: read_index_manifest(store, name)) or ():
-            self._file(where, index.path, index.size_bytes)
+        for index in self._attempt(where, is_sound, lambda: read_index_manifest(store, name)) or ():
+            is_sound = self._file(where, index.path, index.size_bytes)
             for file, vector in index.vectors.items():
                 if file not in rows:
                     self._broken(
                         where, f"a deletion vector of {index.path} is of {file}, which the snapshot does not have"
                     )
                 elif self._deep:
-                    positions = self._report.attempt(where, lambda: vector.read(store.file_io))  # noqa: B023
+                    positions = self._attempt(where, is_sound, lambda: vector.read(store.file_io))  # noqa: B023
                     if positions is not None and len(positions) and positions[-1] >= rows[file]:
                         self._broken(where, f"a deletion vector of {index.path} deletes rows that {file} does not have")
 

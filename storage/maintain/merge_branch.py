@@ -97,10 +97,11 @@ def _take_over(
             copy_schemas(branch, main)
             newest = main.schemas.latest()
             target = main if newest is None else main.at_schema(newest)
+            made: Snapshot | None = None
             try:
                 if verdict.kind == "diverged" or (becomes and verdict.lost) or _must_become(verdict):
                     back = {ROLLED_BACK_PROPERTY: str(verdict.common or 0)} if verdict.lost else {}
-                    become(
+                    made = become(
                         target,
                         live_entries(branch, verdict.taken),
                         verdict.judged,
@@ -111,13 +112,13 @@ def _take_over(
                         guard=guard,
                     )
                 elif verdict.new:
-                    put_on_top(target, branch, verdict, commit_id, guard, listeners)
+                    made = put_on_top(target, branch, verdict, commit_id, guard, listeners)
             except Moved:
                 if not tries_left:
                     raise
                 continue
             copy_tags(branch, main)
-        return verdict
+        return replace(verdict, made=made)
     raise AssertionError("the last try raises")
 
 

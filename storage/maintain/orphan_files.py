@@ -5,11 +5,15 @@ Files that are young may belong to a commit in progress, so only those older tha
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
+from ..errors import NotFound
 from ..identifier import HOLD_PREFIX
 from ..metadata.table_store import TableStore
+from ..paths import TablePaths
 from ..read.version import all_branches
+from ..write.close import DECISION_FILE
 from .references import needed_files
 from .tagging import expire_tags
 
@@ -38,12 +42,49 @@ def remove_orphan_files(store: TableStore, *, older_than_ms: int, dry_run: bool 
     needed = needed_files(store)
     orphans = [OrphanFile(path, size) for path, size in sorted(candidates) if path not in needed]
     orphans += _stale_snapshots(store, older_than_ms)
+    orphans += _decisions(store, older_than_ms)
+    unfinished = list(_unfinished_branches(store, older_than_ms))
     if not dry_run:
         for orphan in orphans:
             store.file_io.delete(orphan.path)
+        for directory, _ in unfinished:
+            _delete_unfinished(store, directory)
         for branch in all_branches(store):
             expire_tags(branch, prefix=HOLD_PREFIX)
-    return orphans
+    return [*orphans, *(orphan for _, files in unfinished for orphan in files)]
+
+
+def _decisions(store: TableStore, older_than_ms: int) -> list[OrphanFile]:
+    """What became of closings that are on top of no branch any more: nobody asks for it again."""
+    directory = store.paths.branch_directory
+    found = [
+        (file, match[1])
+        for file in store.file_io.list_files(directory)
+        if (match := DECISION_FILE.fullmatch(file.name))
+    ]
+    newest = {latest.identity for one in all_branches(store) if (latest := one.snapshots.latest())} if found else set()
+    return [
+        OrphanFile(f"{directory}/{file.name}", file.size_bytes)
+        for file, closing in found
+        if closing not in newest and file.modified_ms is not None and file.modified_ms < older_than_ms
+    ]
+
+
+def _unfinished_branches(store: TableStore, older_than_ms: int) -> Iterator[tuple[str, list[OrphanFile]]]:
+    """Directories of branches that were being made or deleted, in which nothing is young."""
+    for name in store.file_io.list_directories(store.paths.branch_directory):
+        directory = f"{store.paths.branch_directory}/{name}"
+        files = list(_below(store, directory, only_temporary=False)) if name.startswith(".") else []
+        if files and all(time_ms is not None and time_ms < older_than_ms for _, _, time_ms in files):
+            yield directory, [OrphanFile(path, size) for path, size, _ in files]
+
+
+def _delete_unfinished(store: TableStore, directory: str) -> None:
+    """By another name first: who sleeps while he makes the branch finds all of it, or nothing."""
+    gone = TablePaths(store.paths.root, making=store.clock.unique_name()).metadata_root
+    with suppress(NotFound):
+        if store.file_io.move_directory_if_absent(directory, gone):
+            store.file_io.delete_directory(gone)
 
 
 def _stale_snapshots(store: TableStore, older_than_ms: int) -> list[OrphanFile]:

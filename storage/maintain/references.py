@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ..errors import CommitConflict, NotFound, StorageError
 from ..format import avro
-from ..identifier import HOLD_PREFIX, MAIN_BRANCH
+from ..identifier import HOLD_PREFIX, MAIN_BRANCH, PUBLICATION_PREFIX
 from ..metadata.live_files import merge_entries
 from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.snapshot import Snapshot
@@ -33,7 +33,15 @@ class Holder:
 
     def __str__(self) -> str:
         where = "" if self.branch == MAIN_BRANCH else f" of branch {self.branch}"
-        return f"{self.kind} {self.name}{where}"
+        return f"{self.kind} {self.name}{where}{self._reason()}"
+
+    def _reason(self) -> str:
+        """What a tag of the store's own is for."""
+        if self.kind == "tag" and self.name.startswith(HOLD_PREFIX):
+            return " (while something is made of it; left by a crash, `expire-tags` deletes it after a day)"
+        if self.kind == "tag" and self.name.startswith(PUBLICATION_PREFIX):
+            return " (until a publication is done: `snapline branch recover`)"
+        return ""
 
 
 def needed_files(
@@ -149,20 +157,25 @@ def _holders_of(branch: TableStore, reader: "ReferenceReader") -> Iterator[tuple
         if tag_name.startswith(HOLD_PREFIX) and not _is_readable(branch, tag, reader):
             # Made in vain by somebody who died before he saw that its snapshot had expired.
             continue
-        with _if_still_there(branch, partial(tags.find, tag_name)):
+        with _if_still_there(branch, tag, partial(tags.find, tag_name)):
             yield Holder(name, "tag", tag_name), reader.files_of(branch, tag.snapshot)
     for changelog_id in changelogs.ids():
         changelog = changelogs.find(changelog_id)
         if changelog is None:
             raise _Gone
-        with _if_still_there(branch, partial(changelogs.find, changelog_id)):
+        with _if_still_there(branch, changelog, partial(changelogs.find, changelog_id)):
             yield Holder(name, "changelog", str(changelog_id)), reader.changelog_files_of(branch, changelog)
     for snapshot_id in snapshots.ids():
         snapshot = snapshots.find(snapshot_id)
         if snapshot is None:
             raise _Gone
-        with _if_still_there(branch, partial(snapshots.find, snapshot_id)):
+        with _if_still_there(branch, snapshot, partial(_unless_expiring, branch, snapshot_id)):
             yield Holder(name, "snapshot", str(snapshot_id)), reader.files_of(branch, snapshot)
+
+
+def _unless_expiring(branch: TableStore, snapshot_id: int) -> Snapshot | None:
+    """A snapshot, if it is there and not about to go: its files may have gone before one that was created once more."""
+    return branch.snapshots.find(snapshot_id) if snapshot_id >= branch.consumers.expiring_below() else None
 
 
 def _is_readable(branch: TableStore, tag: Tag, reader: "ReferenceReader") -> bool:
@@ -174,12 +187,15 @@ def _is_readable(branch: TableStore, tag: Tag, reader: "ReferenceReader") -> boo
 
 
 @contextmanager
-def _if_still_there(branch: TableStore, find: Callable[[], object]) -> Iterator[None]:
-    """Turn an error of reading what a holder needs into _Gone if the holder has gone meanwhile."""
+def _if_still_there(branch: TableStore, holder: object, find: Callable[[], object]) -> Iterator[None]:
+    """Turn an error of reading what a holder needs into _Gone if the holder has gone meanwhile.
+
+    Another one may have its name: a tag that was moved, or a snapshot at a number that had expired, soon taken away.
+    """
     try:
         yield
     except StorageError:
-        if find() is None or not branch.is_same_table():
+        if find() != holder or not branch.is_same_table():
             raise _Gone from None
         raise
 

@@ -10,12 +10,15 @@ from typing import Literal
 from ..errors import CommitConflict
 from ..identifier import RESERVED_TAGS
 from ..metadata.manifest import ADD, ManifestEntry, Place
-from ..metadata.snapshot import Snapshot
+from ..metadata.snapshot import COMPACT, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import TAG_BRANCH_KEY, Tag
 from ..write.close import closed_for
+from ..write.operation import operation_of
 from ..write.taken_over import mark, marks_of
 from .rollback import effective_history
+
+INSIST = "Insist with discard-main, or apply the change to main again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,8 @@ class Verdict:
     clean: main has not moved since they parted, or was compacted at the most. disjoint: it has, in other partitions or
     buckets than the branch, so that both survive. diverged: in the same; `lost` are main's snapshots that would go. `new`
     are the branch's snapshots that main does not have yet; `common` is the last snapshot that both have, None if there is
-    none. `judged` and `taken` are the newest snapshots of main and of the branch that this was judged by.
+    none. `judged` and `taken` are the newest snapshots of main and of the branch that this was judged by; `made` is the one
+    by which main has taken the branch over, once it has.
     """
 
     kind: Literal["clean", "disjoint", "diverged"]
@@ -34,20 +38,28 @@ class Verdict:
     lost: tuple[Snapshot, ...]
     judged: Snapshot | None = None
     taken: Snapshot | None = None
+    made: Snapshot | None = None
 
     def describe(self) -> str:
         """The verdict in a sentence, with the jobs whose work would be lost."""
         since = f"since snapshot {self.common or 0}"
         if self.kind == "clean":
-            moved = "only been compacted" if self.lost else "not moved"
-            return f"clean: main has {moved} {since}; {len(self.new)} snapshots to take over"
+            return f"clean: main has {_at_rest(self.lost)} {since}; {len(self.new)} snapshots to take over"
         if self.kind == "disjoint":
             return (
                 f"disjoint: main has moved {since}, but elsewhere; {len(self.new)} snapshots are put on top of its "
                 f"{len(self.lost)}"
             )
-        lost = ", ".join(f"{one.id} ({one.operation or one.commit_kind} by {one.commit_user})" for one in self.lost)
+        lost = ", ".join(f"{one.id} ({operation_of(one) or one.commit_kind} by {one.commit_user})" for one in self.lost)
         return f"diverged: main has moved {since}. Its snapshots that would be lost: {lost}"
+
+
+def _at_rest(snapshots: Sequence[Snapshot]) -> str:
+    """What a main has done by snapshots that changed no row."""
+    said = {operation_of(one) or one.commit_kind: None for one in snapshots}
+    if not said:
+        return "not moved"
+    return "only been compacted" if [*said] == [COMPACT] else f"changed no row ({', '.join(said)})"
 
 
 def judge(main: TableStore, branch: TableStore) -> Verdict:
@@ -123,7 +135,7 @@ def refuse_diverged(main: TableStore, branch: TableStore, verdict: Verdict) -> N
     if verdict.kind == "diverged":
         raise CommitConflict(
             f"Branch {branch.identifier.branch!r} cannot be taken over by {main.identifier.full_name}. "
-            f"{verdict.describe()}. Insist with discard-main, or apply the change to main again."
+            f"{verdict.describe()}. {INSIST}"
         )
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 from .. import document
 from ..document import read_document, sealed
-from ..file_io import FileIO, Witness
+from ..file_io import FileIO
 from ..paths import TablePaths
 
 
@@ -21,14 +21,9 @@ class BranchOrigin:
     uuid: str | None = None
 
 
-def create_origin(file_io: FileIO, paths: TablePaths, origin: BranchOrigin) -> Witness | None:
-    """Begin a branch: of several who do it, one owns it. By what the branch is told from others; None if there is one."""
-    content = json.dumps(sealed(asdict(origin), "ORIGIN")).encode()
-    return (
-        Witness(paths.metadata_root, paths.origin, content)
-        if file_io.create_exclusively(paths.origin, content)
-        else None
-    )
+def origin_content(origin: BranchOrigin) -> bytes:
+    """The content of its file."""
+    return json.dumps(sealed(asdict(origin), "ORIGIN")).encode()
 
 
 def read_origin(file_io: FileIO, paths: TablePaths) -> BranchOrigin | None:

@@ -132,7 +132,8 @@ def _read(text: str, source: str) -> dict[str, Any]:
         # A tag may be a copy of the file, byte by byte.
         return document.read_document(text, source, source.rsplit("/", 1)[-1], f"snapshot-{number}")
     except CorruptData as error:
-        raise CorruptData(f"{source} is not a readable snapshot: {error}") from None
+        said = str(error).removeprefix(f"File {source} is damaged: ")
+        raise CorruptData(f"{source} is not a readable snapshot: {said}") from None
 
 
 _FIELDS = [one for one in fields(Snapshot) if "key" in one.metadata]

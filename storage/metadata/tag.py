@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import AlreadyExists, NotFound, StorageError
+from ..errors import AlreadyExists, CorruptData, NotFound, StorageError
 from ..file_io import FileIO
 from ..identifier import RESERVED_TAGS, check_file_name, check_tag_name
 from ..paths import TablePaths
@@ -60,8 +60,11 @@ class TagFiles:
     def find(self, name: str) -> Tag | None:
         check_file_name(name, "tag")
         path = self._paths.tag(name)
-        text = self._file_io.read_text_or_none(path)
-        return None if text is None else Tag(name, Snapshot.from_json(text, path))
+        try:
+            text = self._file_io.read_text_or_none(path)
+            return None if text is None else Tag(name, Snapshot.from_json(text, path))
+        except CorruptData as error:
+            raise CorruptData(f"{str(error).rstrip('.')}. Delete the tag: `delete-tag --name {name}`.") from None
 
     def get(self, name: str) -> Tag:
         """The tag of that name. Raises NotFound that lists which there are."""
@@ -174,6 +177,18 @@ class TagFiles:
         path = self._paths.tag(tag.name)
         held = unchanged(self._file_io, path, Snapshot.from_json, tag.snapshot)
         return held is not None and self._file_io.replace_if(path, held, content)
+
+    def delete_damaged(self, name: str) -> bool:
+        """Forget a name whose file cannot be read, whatever it stood for; says whether it was so."""
+        path = self._paths.tag(check_file_name(name, "tag"))
+        try:
+            content = self._file_io.read_bytes(path)
+            self.find(name)
+        except NotFound:
+            return False
+        except CorruptData:
+            return self._file_io.delete_if(path, content)
+        return False
 
     def replace_if(self, tag: Tag, snapshot: Snapshot) -> bool:
         """Give a name to another snapshot, if it still stands for what was read; says whether it does."""

@@ -5,6 +5,7 @@ It is created as any commit is, so that a writer either comes first or finds the
 the state before it. Whoever closed a branch in vain opens it again by a snapshot on top.
 """
 
+import re
 from typing import Literal
 
 from ..errors import CommitConflict
@@ -14,6 +15,10 @@ from .commit_time import commit_time
 from .landing import create_on_top
 
 CLOSED_PROPERTY = "snapline.closed"
+# What a snapshot that changes nothing was put on top for.
+FENCE_PROPERTY = "snapline.fence"
+# What became of a closing, by what that is told from others.
+DECISION_FILE = re.compile(r"\.closed-(.+)")
 # What a branch is closed for.
 REPLACEMENT, DELETION = "the replacement of main with branch", "the deletion of branch"
 
@@ -51,11 +56,14 @@ def open_again(store: TableStore, closing: Snapshot) -> None:
 def decide(store: TableStore, closing: Snapshot, outcome: Literal["done", "opened"]) -> bool:
     """Whether a branch that was closed by a snapshot is gone for good (`done`) or opened again, as asked for: who asks
     first decides, by a file that is created if absent.
+
+    Orphan cleaning takes the file away once the closing is on top of the branch no more: then it was opened again.
     """
     path = f"{store.paths.branch_directory}/.closed-{closing.identity}"
-    if store.file_io.create_exclusively(path, outcome.encode()):
-        return True
-    return store.file_io.read_text_or_none(path) == outcome
+    if not store.file_io.create_exclusively(path, outcome.encode()):
+        return store.file_io.read_text_or_none(path) == outcome
+    latest = store.snapshots.latest()
+    return outcome == "opened" or (latest is not None and latest.identity == closing.identity)
 
 
 def take_back(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> None:
@@ -92,10 +100,11 @@ def _put_on_top(
     return None
 
 
-def fence(store: TableStore) -> None:
+def fence(store: TableStore, purpose: str) -> None:
     """Put a snapshot that changes nothing on top: whoever was about to follow the one before looks again."""
     while True:
         latest = store.snapshots.latest()
         store.refuse_other_table()
-        if closed_for(latest) is not None or _put_on_top(store, latest, latest, "FENCE", {}) is not None:
+        properties = {FENCE_PROPERTY: purpose}
+        if closed_for(latest) is not None or _put_on_top(store, latest, latest, "FENCE", properties) is not None:
             return

@@ -59,8 +59,9 @@ def _stands(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> boo
         # Looked for last: numbers expire in ascending order, so that one that stands goes before the next one does.
         if snapshots.find(snapshot.id) is None and _has_expired(store, snapshot):
             return True
+        was_in = not store.file_io.is_local and _was_in_the_history(store, snapshot)
         snapshots.delete_if(snapshot)
-        return False
+        return was_in
     except (OSError, CorruptData) as error:
         raise CommitOutcomeUnknown(
             f"{store.identifier}: snapshot {snapshot.id} was created, but whether it is part of the history cannot be told "
@@ -94,6 +95,18 @@ def _has_expired(store: TableStore, snapshot: Snapshot) -> bool:
         f"{store.identifier}: snapshot {snapshot.id} was created and is gone, which an expiry may have done. Look for the rows "
         f"of user {snapshot.commit_user!r} before trying again."
     )
+
+
+def _was_in_the_history(store: TableStore, snapshot: Snapshot) -> bool:
+    """Whether a snapshot that is no part of the history has been: it landed and expired, and was created once more.
+
+    A client library that gets no answer asks again, and creates what has expired since. An expiry remembers the commit id
+    before it deletes anything; the ids of those that nobody repeats it does not, but their files go.
+    """
+    remembered = store.committed.find(snapshot.commit_user)
+    if remembered is not None and remembered.holds(snapshot.commit_identifier):
+        return True
+    return not store.file_io.exists(store.paths.manifest(snapshot.delta_manifest_list))
 
 
 def _is_on_the_way_to_the_newest(store: TableStore, snapshot: Snapshot) -> bool:

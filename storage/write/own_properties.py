@@ -6,7 +6,7 @@ from ..errors import InvalidRequest
 from ..metadata.change_tracking import UNTRACKED_PROPERTY
 from ..metadata.snapshot import FOLLOWS_PROPERTY
 from ..metadata.time_order import CLOCK_PROPERTY, TIME_DISORDER_PROPERTY
-from .close import CLOSED_PROPERTY
+from .close import CLOSED_PROPERTY, FENCE_PROPERTY
 from .taken_over import TAKEN_OVER_PROPERTY
 
 # The property of a rollback: the number of the snapshot that it went back to.
@@ -14,8 +14,8 @@ ROLLED_BACK_PROPERTY = "snapline.rolled-back-to"
 # The property of a commit that takes back one earlier snapshot: its number.
 REVERTED_PROPERTY = "snapline.reverted"
 _OWN = {
-    UNTRACKED_PROPERTY, FOLLOWS_PROPERTY, CLOCK_PROPERTY, TIME_DISORDER_PROPERTY, CLOSED_PROPERTY, TAKEN_OVER_PROPERTY,
-    ROLLED_BACK_PROPERTY, REVERTED_PROPERTY,
+    UNTRACKED_PROPERTY, FOLLOWS_PROPERTY, CLOCK_PROPERTY, TIME_DISORDER_PROPERTY, CLOSED_PROPERTY, FENCE_PROPERTY,
+    TAKEN_OVER_PROPERTY, ROLLED_BACK_PROPERTY, REVERTED_PROPERTY,
 }  # fmt: skip
 
 

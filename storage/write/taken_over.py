@@ -47,6 +47,13 @@ def marks_of(snapshot: Snapshot) -> set[str]:
     return {str(entry[0]) for entry in _taken(snapshot)}
 
 
+def branch_taken_over(snapshot: Snapshot) -> str | None:
+    """The branch whose commits a snapshot holds, if it holds some."""
+    taken = _taken(snapshot)
+    # Its own marks stand first, those of what it had taken over itself behind them.
+    return str(taken[0][0]).rpartition(" ")[0].rpartition("@")[0] if taken else None
+
+
 def commits_taken_over(snapshot: Snapshot) -> set[tuple[str, int]]:
     """Users and identifiers of the commits that a snapshot holds of another branch."""
     return {(str(entry[1]), int(str(entry[2]))) for entry in _taken(snapshot) if len(entry) == 3}

@@ -12,6 +12,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from storage import Catalog, CommitId, FileLock, StorageError, Table, Unsupported
+from storage.file_io import FileIO
 from tests.contracts.s3_server import Faults, object_store
 from tests.scale import amount
 
@@ -64,6 +65,45 @@ def test_tables_live_on_an_object_store(store: tuple[dict[str, Any], Faults]) ->
     assert table.expire(retain_last=1).snapshot_ids
     assert table.check(deep=True) == []
     assert table.location == "s3://bucket/warehouse/a.db/t"
+
+
+def test_a_file_that_came_after_its_directory_was_listed_is_there(store: tuple[dict[str, Any], Faults]) -> None:
+    options, _ = store
+    mine, other = (FileIO("s3://bucket", options | {"skip_instance_cache": True}) for _ in range(2))
+    other.write_bytes("bucket/d/first", b"1")
+    assert [file.name for file in mine.list_files("bucket/d")] == ["first"]
+    other.write_bytes("bucket/d/second", b"2")
+    assert mine.read_bytes("bucket/d/second") == b"2"
+    assert mine.exists("bucket/d/second")
+    with pytest.raises(Unsupported, match="use_listings_cache"):
+        FileIO("s3://bucket", options | {"use_listings_cache": True})
+
+
+@pytest.mark.parametrize("commit_id", [CommitId("slow", 1), None], ids=["an id", "a batch"])
+def test_a_commit_whose_creation_is_asked_for_again_after_it_has_expired_lands_once(
+    store: tuple[dict[str, Any], Faults], commit_id: CommitId | None
+) -> None:
+    options, _ = store
+    table = catalog(options).create_table("a.log", SCHEMA)
+    table.write(rows(1))
+
+    class AsksAgain(FileIO):
+        """The answer is lost, and the client library asks again once others have gone on and the snapshot has expired."""
+
+        def create_exclusively(self, path: str, data: bytes, **how: Any) -> bool:
+            created = super().create_exclusively(path, data, **how)
+            if path.endswith("/snapshot-2"):
+                for number in range(3, 6):
+                    table.write(rows(number))
+                table.expire(retain_last=1)
+                return super().create_exclusively(path, data)
+            return created
+
+    slow = Catalog("s3://bucket/warehouse", storage_options=options, file_io=AsksAgain("s3://bucket", options))
+    assert slow.table("a.log").write(rows(2), commit_id=commit_id) is not None
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 3, 4, 5]
+    assert table.store.snapshots.listed_ids() == [5]
+    assert table.check(deep=True) == []
 
 
 def test_of_many_creators_exactly_one_wins(store: tuple[dict[str, Any], Faults]) -> None:

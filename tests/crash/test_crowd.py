@@ -1,34 +1,39 @@
-"""A crowd of writers beside compactors, expiries and a cleaner: each acknowledged commit is there once."""
+"""Crowds at one table, and at two: what was acknowledged is there once, and a sum over tables is always right."""
 
 import json
 import os
 import random
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.contracts.s3_server import Faults, object_store
-from tests.crash.crowd import Crowd, arguments
+from tests.crash.crowd import Stage
+from tests.crash.crowd_of_publishers import Publishers
+from tests.crash.crowd_of_writers import Crowd
 from tests.scale import amount
 
-SCRIPT = Path(__file__).parent / "crowd.py"
-ROOT = SCRIPT.parent.parent.parent
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
 RUNS = amount(1, 10)
-SIZE = {"writers": amount(4, 16, full=8), "commits": amount(8, 50, full=25)}
+SIZE = {"writers": amount(4, 16, full=8), "commits": amount(6, 50, full=15)}
+SECONDS = amount(8, 600, full=30)
 
 
-def run(crowd: Crowd) -> dict[str, Any]:
+def act(stage: Stage, script: str) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), arguments(crowd)],
+        [sys.executable, str(HERE / script), json.dumps(asdict(stage))],
         capture_output=True, text=True, timeout=2 * 3600, check=False, cwd=ROOT, env={"PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     told: dict[str, Any] = json.loads(done.stdout)
-    assert not told["wrong"], f"SNAPLINE_TEST_SEED={crowd.seed}: {len(told['wrong'])} wrong: {told['wrong'][:5]}"
-    assert told["acknowledged"] == crowd.writers * crowd.commits
+    print(told)
+    assert not told["wrong"], f"SNAPLINE_TEST_SEED={stage.seed}: {len(told['wrong'])} wrong: {told['wrong'][:5]}"
+    assert (told["disturbances"] > 0) == (stage.disturbed != "no")
     return told
 
 
@@ -40,9 +45,9 @@ def seed() -> int:
 @pytest.mark.parametrize("disturbed", ["no", "kill", "stop"])
 @pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "without a key"])
 def test_each_acknowledged_commit_is_there_once(tmp_path: Path, keyed: bool, disturbed: str, number: int) -> None:
-    warehouse = str(tmp_path / "warehouse")
-    told = run(Crowd(str(tmp_path), warehouse, seed() + number, keyed, disturbed=disturbed, **SIZE))
-    assert (told["disturbances"] > 0) == (disturbed != "no")
+    crowd = Crowd(str(tmp_path), seed() + number, disturbed, warehouse=f"{tmp_path}/warehouse", keyed=keyed, **SIZE)
+    told = act(crowd, "crowd_of_writers.py")
+    assert told["acknowledged"] == crowd.writers * crowd.commits
 
 
 @pytest.mark.parametrize("number", range(RUNS))
@@ -54,5 +59,16 @@ def test_the_same_on_an_object_store_that_loses_answers(tmp_path: Path, keyed: b
         config = {"retries": {"max_attempts": 6, "mode": "standard"}, "read_timeout": 30, "connect_timeout": 5}
         client = {"endpoint_url": endpoint, "region_name": "us-east-1"}
         options = {"key": "k", "secret": "s", "client_kwargs": client, "config_kwargs": config}
-        run(Crowd(str(tmp_path), "s3://bucket/warehouse", chosen, keyed, storage_options=options, **SIZE))
+        crowd = Crowd(
+            str(tmp_path), chosen, warehouse="s3://bucket/warehouse", storage_options=options, keyed=keyed, **SIZE
+        )
+        told = act(crowd, "crowd_of_writers.py")
+    assert told["acknowledged"] == crowd.writers * crowd.commits
     assert faults.seen["unavailable"] and faults.seen["lost"]
+
+
+@pytest.mark.parametrize("disturbed", ["no", "kill", "stop"])
+def test_the_sum_over_two_tables_is_right_in_every_view_and_nobody_is_blocked(tmp_path: Path, disturbed: str) -> None:
+    told = act(Publishers(str(tmp_path), seed(), disturbed, seconds=SECONDS), "crowd_of_publishers.py")
+    assert told["published"] > 0
+    assert told["read"] > 0

@@ -1,10 +1,13 @@
 """What the documentation says is what the code does."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from resources.cli import cli
 from tests.house.generate_docs import DOCS, PAGES
 
 ROOT = DOCS.parent
@@ -13,6 +16,19 @@ ROOT = DOCS.parent
 @pytest.mark.parametrize("name", PAGES)
 def test_a_generated_page_is_up_to_date(name: str) -> None:
     assert (DOCS / name).read_text() == PAGES[name](), "run `make docs`"
+
+
+def test_every_command_and_those_of_groups_have_a_section() -> None:
+    def headings(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[str]:
+        for name, command in group.commands.items():
+            yield f"\n#{'#' * (len(path) + 1)} {' '.join((*path, name))}\n"
+            if isinstance(command, click.Group):
+                yield from headings(command, (*path, name))
+
+    page = (DOCS / "cli.md").read_text()
+    found = list(headings(cli))
+    assert "\n### branch publish\n" in found
+    assert [heading for heading in found if heading not in page] == []
 
 
 def test_every_section_of_a_page_that_the_code_names_is_there() -> None:

@@ -87,8 +87,8 @@ class Operation:
 
     `may_remain`: where it fails, its effect may be there, or come by `recover`. `repeat`: what another process does after
     this one has died; by default the same. `only_second`: it is several calls, between which others may come.
-    `once`: its commit has an id, so that it lands once, however often it is done. `passes`: others that it is like for who
-    has opened the table before: what fails after them may fail beside this one.
+    `once`: its commit has an id, so that it lands once, however often it is done. `takes_away`: what others
+    have found before may be gone then, and they may be told so.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Operation:
     scenarios: tuple[str, ...] = (KEYED,)
     only_second: bool = False
     once: bool = False
-    passes: tuple[str, ...] = ()
+    takes_away: bool = False
 
     def again(self) -> "Operation":
         """What another process does after this one has died."""
@@ -203,7 +203,7 @@ OPERATIONS = {
         Operation("write without id", orders(lambda table: table.write(rows(2, v=17))),
                   scenarios=(KEYED, EXPIRING, TOLD)),
         Operation("several writes", _several_writes, only_second=True),
-        Operation("writes and expiry", _writes_and_expiry, only_second=True, passes=("drop table",), scenarios=SCENARIOS),
+        Operation("writes and expiry", _writes_and_expiry, only_second=True, takes_away=True, scenarios=SCENARIOS),
         Operation("write to fix", lambda catalog: catalog.table(f"{ORDERS}$branch_fix").write(rows(2, v=70)),
                   scenarios=(KEYED, COMPACTED)),
         Operation("stream write", orders(lambda table: table.write(rows(3, v=33), commit_id=CommitId("stream", 7))),
@@ -228,7 +228,7 @@ OPERATIONS = {
         Operation("delete branch", orders(lambda table: table.branches.delete("fix")), scenarios=(KEYED, HALF)),
         Operation("merge", orders(lambda table: table.branches.merge("fix")), scenarios=(*ROWS, HALF, COMPACTED)),
         Operation("fast forward", orders(lambda table: table.branches.fast_forward("fix")), scenarios=(KEYED, COMPACTED)),
-        Operation("replace main", orders(lambda table: table.branches.replace_main("fix")), passes=("drop table",),
+        Operation("replace main", orders(lambda table: table.branches.replace_main("fix")), takes_away=True,
                   scenarios=(KEYED, HALF)),
         Operation("publish", _publish, may_remain=True, repeat=_recover_and_publish, scenarios=(KEYED, HALF)),
         Operation("recover", lambda catalog: catalog.recover() and None, may_remain=True, scenarios=(KEYED, HALF)),
@@ -244,7 +244,7 @@ OPERATIONS = {
         Operation("clean", orders(lambda table: table.remove_orphan_files()), scenarios=ROWS),
         Operation("wait and clean", _wait_and_clean, scenarios=ROWS),
         Operation("drop table", lambda catalog: catalog.drop_table(ORDERS), scenarios=(KEYED, HALF)),
-        Operation("drop and create", _drop_and_create, only_second=True, passes=("drop table",), scenarios=(KEYED, HALF)),
+        Operation("drop and create", _drop_and_create, only_second=True, takes_away=True, scenarios=(KEYED, HALF)),
         Operation("rename table", _rename, scenarios=(KEYED, HALF)),
         Operation("create table", lambda catalog: catalog.create_table(BILLS, SCHEMA) and None),
         Operation("stream read", orders(_follow), sees=True, scenarios=(KEYED, PLAIN, TOLD)),

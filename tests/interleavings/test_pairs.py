@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.interleavings.operations import SCENARIOS
+from tests.interleavings.operations import KEYED, SCENARIOS
 from tests.interleavings.schedules import (
     Place,
     Schedule,
@@ -73,6 +73,19 @@ def test_pairs(chunk: Chunk) -> None:
     print(f"{chunk[0]}: {chunk[1]}: {done.points} points, {done.schedules} schedules, {done.seconds:.1f} s")
     shown = "\n".join(map(str, done.violations[:_SHOWN]))
     assert not done.violations, f"{len(done.violations)} violations:\n{shown}"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("create branch", "create branch"), ("branch from tag", "create branch"), ("create branch", "replace main"),
+        ("stream read", "drop and create"), ("new consumer", "replace main"), ("write", "expire"),
+    ],
+)  # fmt: skip
+def test_a_pair_on_an_object_store(first: str, second: str) -> None:
+    done = explore(Place(KEYED, is_local=False), first, second, every_death=True)
+    assert done.schedules
+    assert not done.violations, "\n".join(map(str, done.violations[:_SHOWN]))
 
 
 def main(place: str, first: str, point: str, second: str, dies: str | None = None) -> None:

@@ -338,7 +338,7 @@ def test_a_hostile_writer_never_comes_between_what_is_read_and_what_is_recorded(
     source = session.catalog.create_table("raw.a", pa.schema([("n", pa.int64())]))
     sink = session.catalog.create_table("core.copy", pa.schema([("run", pa.int64()), ("read", pa.int64())]))
     source.overwrite(pa.table({"n": [-1]}))
-    runs = amount(1000, 5000)
+    runs = amount(100, 5000, full=1000)
     for number in range(runs):
         read = source.pinned()
         source.overwrite(pa.table({"n": [2 * number]}))

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,10 @@ import pytest
 from lineage import sources_property
 from resources.cli import main
 from resources.session import Session
-from storage import CommitId, StoreUnavailable
+from storage import CommitId, StoreUnavailable, Verdict
+from storage.branches import Branches
+from storage.maintain.hold import held
+from storage.write.close import DELETION, close
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -268,7 +272,7 @@ def test_branches_of_several_tables_are_published_together(run: Run, shop: Sessi
     assert run("branch", "publish", "--name", "fix", *names)[0] == 0
     assert shop.table("shop.orders").count(where="what = 'fixed'") == 1
     assert run("branch", "recover")[1] == "No publication is open.\n"
-    assert run("branch", "delete", "--name", "fix", *names)[1] == "Branch fix is gone from 2 tables.\n"
+    assert run("branch", "delete", "--name", "fix", *names)[1] == "Branch fix is gone from shop.orders, shop.totals.\n"
     assert "Existing branches: none but main" in run("branch", "publish", "--name", "fix", *names)[2]
 
 
@@ -284,7 +288,7 @@ def test_a_branch_is_merged_or_becomes_main(run: Run, shop: Session) -> None:
     code, _, error = run("replace-main-branch", "shop.orders", "--name", "fix")
     assert code == 2 and "diverged" in error
     done = run("replace-main-branch", "shop.orders", "--name", "fix", "--discard-main")
-    assert done[1] == "Branch fix is the main of shop.orders (diverged).\n"
+    assert done[1] == "Branch fix is the main of shop.orders (diverged), at snapshot 3.\n"
     assert shop.table("shop.orders").count(where="what = 'fixed'") == 2
     assert run("branches", "shop.orders")[0] == 0
 
@@ -321,3 +325,202 @@ def test_lineage_of_tables_and_differences_between_versions(run: Run) -> None:
     assert "made from" in shown
     assert run("lineage", "snapline.shop.copy@2")[1] == run("lineage", "shop.copy@2")[1]
     assert run("lineage", "nowhere.shop.copy")[0] == 2
+
+
+@pytest.fixture
+def left_open(shop: Session, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """A publication that died after the first of two tables."""
+    names = ["shop.orders", "shop.totals"]
+    shop.table("shop.orders").write(pa.table({"id": [3], "price": [3], "what": ["x"]}))
+    branches = shop.catalog.branch_set("fix", names)
+    branches.create()
+    shop.table("shop.orders").on_branch("fix").write(pa.table({"id": [1], "price": [9], "what": ["fixed"]}))
+    shop.table("shop.totals").on_branch("fix").write(pa.table({"n": [3]}))
+    merge = Branches.merge
+
+    def dying(self: Branches, name: str, **how: Any) -> Verdict:
+        if self._store.identifier.table == "totals":
+            raise KeyboardInterrupt
+        return merge(self, name, **how)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Branches, "merge", dying)
+        branches.publish()
+    return shop
+
+
+def test_open_publications_are_listed_foreseen_and_named_by_check(run: Run, left_open: Session) -> None:
+    before = left_open.table("shop.totals").snapshot(), left_open.table("shop.orders").snapshot()
+    shown = run("branch", "recover", "--list")[1]
+    for part in ("fix", "shop.orders, shop.totals", "merges", "snapline branch recover --undo"):
+        assert part in shown
+    code, shown, _ = run("check", "shop.totals")
+    assert (code, shown.splitlines()[-1]) == (0, "shop.totals is sound.")
+    assert "Publication 1 of branch 'fix' (merges) is open: shop.orders of shop.orders, shop.totals done" in shown
+    assert "undo it by `snapline branch recover --undo`" in shown
+    shown = run("branch", "recover", "--dry-run")[1]
+    assert "has it already" in shown
+    assert "takes the branch over (clean: main has not moved since snapshot 1; 1 snapshots to take over)" in shown
+    shown = run("branch", "recover", "--dry-run", "--undo")[1]
+    assert "goes back to snapshot 2" in shown
+    assert "stays as it is" in shown
+    left_open.table("shop.orders").write(pa.table({"id": [5], "price": [3], "what": ["later"]}))
+    shown = run("branch", "recover", "--dry-run", "--undo")[1]
+    assert "refused: The publication of branch 'fix' cannot be undone" in shown
+    assert "goes back to snapshot 2" in run("branch", "recover", "--dry-run", "--undo", "--discard-main")[1]
+    assert "cannot be combined with --list" in run("branch", "recover", "--list", "--undo")[2]
+    assert left_open.table("shop.totals").snapshot() == before[0]
+    assert (
+        run("branch", "recover")[1]
+        == "Branch fix is published on shop.orders (snapshot 3), shop.totals (snapshot 2).\n"
+    )
+    assert "Publication" not in run("check", "shop.totals")[1]
+    assert run("branch", "recover", "--list")[1].count("fix") == 0
+
+
+def test_snapshots_tell_rollbacks_merges_and_undone_publications(run: Run, left_open: Session) -> None:
+    left_open.table("shop.totals").branches.create("other")
+    assert run("branch", "recover", "--undo")[1] == "Branch fix is taken back from shop.orders, shop.totals.\n"
+    shown = run("snapshots", "shop.orders")[1]
+    for part in (
+        "MERGE of branch fix (WRITE) in publication 1", "FENCE for the undo of publication 1",
+        "UNDO of publication 1: ROLLBACK to 2", "WRITE",
+    ):  # fmt: skip
+        assert part in shown
+    # A fence is no compaction.
+    totals = left_open.table("shop.totals")
+    said = "clean: main has changed no row (FENCE for the undo of publication 1) since snapshot 1; 0 snapshots to take over"
+    assert totals.branches.verdict("other").describe() == said
+    orders = left_open.table("shop.orders")
+    orders.rollback_to(1)
+    for number in (11, 12):
+        orders.on_branch("fix").write(pa.table({"id": [number], "price": [9], "what": ["fixed"]}))
+    assert run("merge-branch", "shop.orders", "--name", "fix", "--discard-main")[0] == 0
+    newest = orders.snapshot()
+    assert newest is not None
+    orders.branches.create("dropped")
+    orders.branches.delete("dropped")
+    operations = orders.system_table("snapshots")["operation"].to_pylist()
+    assert operations[-2:] == ["ROLLBACK to 1", "MERGE of branch fix, giving up all of main's"]
+    sql = 'SELECT operation FROM shop."orders$snapshots" ORDER BY snapshot_id'
+    assert [row["operation"] for row in json.loads(run("query", "--format", "json", sql)[1])] == operations
+    assert "MERGE of branch fix, giving up all of main" in run("snapshots", "shop.orders")[1]
+
+
+def test_a_closing_and_a_compaction_are_told_apart(run: Run, shop: Session) -> None:
+    orders = shop.table("shop.orders")
+    orders.branches.create("b")
+    orders.delete("id = 1")
+    orders.compact()
+    assert "main has only been compacted" not in orders.branches.verdict("b").describe()
+    orders.branches.create("c")
+    orders.write(pa.table({"id": [1], "price": [9], "what": ["x"]}))
+    orders.compact()
+    close(orders.store, orders.snapshot(), f"{DELETION} c")
+    assert "CLOSE for the deletion of branch c" in run("snapshots", "shop.orders")[1]
+
+
+def test_merges_and_publications_say_which_snapshot_they_made(run: Run, shop: Session) -> None:
+    orders = shop.table("shop.orders")
+    assert run("create-branch", "shop.orders", "--name", "fix")[0] == 0
+    for number, command in ((7, "merge-branch"), (8, "fast-forward")):
+        orders.on_branch("fix").write(pa.table({"id": [number], "price": [9], "what": ["fixed"]}))
+        shown = run(command, "shop.orders", "--name", "fix")[1]
+        newest = orders.snapshot()
+        assert newest is not None
+        assert shown == f"shop.orders has taken 1 snapshots over from branch fix (clean), by snapshot {newest.id}.\n"
+    assert "has taken nothing over from branch fix" in run("merge-branch", "shop.orders", "--name", "fix")[1]
+    orders.on_branch("fix").write(pa.table({"id": [9], "price": [9], "what": ["fixed"]}))
+    shown = run("branch", "publish", "--name", "fix", "shop.orders")[1]
+    assert "by snapshot" in shown
+    assert orders.count(where="id = 9") == 1
+    newest = orders.snapshot()
+    assert newest is not None
+    assert f" {newest.id} " in shown.splitlines()[-2]
+
+
+def test_damaged_tags_and_consumers_are_deleted_by_name(run: Run, shop: Session) -> None:
+    orders = shop.table("shop.orders")
+    for name in ("bad", "good"):
+        orders.tags.create(name)
+        orders.consumers.reset(name, 1)
+    paths = orders.store.paths
+    for path in (paths.tag("bad"), paths.consumer("bad")):
+        Path(path).write_bytes(Path(path).read_bytes()[:20])
+    assert "delete-tag --name bad" in run("check", "shop.orders")[1]
+    assert run("tags", "shop.orders")[0] == 2
+    assert "is deleted. It was damaged" in run("delete-tag", "shop.orders", "--name", "bad")[1]
+    assert "is forgotten. It was damaged." in run("reset-consumer", "shop.orders", "--name", "bad")[1]
+    assert run("check", "shop.orders")[1] == "shop.orders is sound.\n"
+    assert run("delete-tag", "shop.orders", "--name", "good")[1] == "Tag good of shop.orders is deleted.\n"
+    assert run("reset-consumer", "shop.orders", "--name", "good")[1] == "Consumer good of shop.orders is forgotten.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["lineage", "rebuild", "--down"], "--up or --down cannot be combined with rebuild"),
+        (["lineage", "rebuild", "--format", "tree"], "--format cannot be combined with rebuild"),
+        (["lineage", "shop.totals", "--tables", "--hops", "2"], "--hops cannot be combined with --tables"),
+        (["lineage", "shop.totals", "--against", "shop.orders", "--down"], "cannot be combined with --against"),
+        (["merge-branch", "shop.orders", "--name", "main"], "Main is what takes a branch over"),
+        (["fast-forward", "shop.orders", "--name", "main"], "Main is what takes a branch over"),
+        (["replace-main-branch", "shop.orders", "--name", "main"], "Main is what takes a branch over"),
+        (["branch", "publish", "--name", "main", "shop.orders"], "'main' cannot name a branch"),
+        (["branch", "delete", "--name", "nope", "shop.orders"], "None of shop.orders has a branch 'nope'"),
+        (["reset-consumer", "shop.orders", "--name", "c", "--snapshot", "99"], "goes on from 2 at the most. Existing snapshot"),
+        (["reproduce", "shop.totals", "--engine", "duckdb"], "was not made by SQL: give no engine"),
+        (["recovery", "correct", "x", "--undo-bad", "--engine", "spark"], "--engine runs what --sql says"),
+        (["recovery", "publish", "x", "--replay", "--discard-main"], "either brought along"),
+        (["recovery", "plan", "shop.orders", "--since", "0001-01-01"], "is no date and time"),
+        (["expire-snapshots", "shop.orders", "--retain-last", "1", "--older-than", "9" * 20 + " d"], "longer than any duration"),
+        (["forget-lineage", "--older-than", "999999999 d"], "is too long"),
+        (["rollback", "shop.orders", "--version", "²"], "Tag '²' does not exist"),
+    ],
+)  # fmt: skip
+def test_options_that_mean_nothing_together_are_refused(run: Run, arguments: list[str], message: str) -> None:
+    code, _, err = run(*arguments)
+    assert (code, message in err) == (2, True), err
+
+
+def test_a_snapshot_that_a_tag_has_kept_is_explained(run: Run, shop: Session) -> None:
+    orders = shop.table("shop.orders")
+    orders.tags.create("kept")
+    orders.overwrite(pa.table({"id": [9], "price": [1], "what": ["x"]}))
+    orders.expire(retain_last=1)
+    code, shown, _ = run("why-kept", "shop.orders", "1")
+    assert (code, shown.splitlines()[-1]) == (0, "tag kept")
+    assert "Tags: kept (1)" in run("why-kept", "shop.orders", "7")[2]
+
+
+def test_the_stores_own_tags_are_refused_by_what_they_are_for(run: Run, left_open: Session) -> None:
+    orders = left_open.table("shop.orders")
+    with held(orders.store, orders.store.snapshots.get(1), lambda name: True):
+        [own] = [name for name in orders.store.tags.names() if name.startswith("snapline-hold-")]
+        assert "`expire-tags` deletes a day after" in run("delete-tag", "shop.orders", "--name", own)[2]
+        assert f"tag {own} (while something is made of it" in run("why-kept", "shop.orders", "1")[1]
+    [own] = orders.store.tags.names()
+    assert (
+        "publication 1 of branch 'fix'. `snapline branch recover`" in run("delete-tag", "shop.orders", "--name", own)[2]
+    )
+    assert "(until a publication is done: `snapline branch recover`)" in run("why-kept", "shop.orders", "2")[1]
+    run("branch", "recover")
+    assert orders.store.tags.names() == []
+    # Of no publication that is known: nobody needs it.
+    orders.store.tags.create("snapline-publication-00000077", orders.store.snapshots.get(1))
+    assert run("delete-tag", "shop.orders", "--name", "snapline-publication-00000077")[0] == 0
+
+
+def test_the_lineage_of_a_snapshot_that_has_expired_is_told_by_its_number(run: Run, shop: Session) -> None:
+    shop.table("shop.orders").overwrite(pa.table({"id": [9], "price": [1], "what": ["x"]}))
+    shop.table("shop.orders").expire(retain_last=1)
+    code, shown, said = run("lineage", "shop.orders@1", "--down")
+    assert (code, shown) == (0, "shop.orders@1 (expired)\n└── shop.totals@1\n")
+    assert said == "Snapshot shop.orders@1 is expired: this is what lineage knows of it.\n"
+    code, shown, said = run("impact", "shop.orders@1")
+    assert code == 0 and "shop.totals" in shown and "expired" in said
+    code, shown, _ = run("recovery", "plan", "shop.orders@1")
+    assert code == 0 and "shop.totals" in shown
+    assert "Existing snapshot" in run("lineage", "shop.orders@77")[2]
+    shop.catalog.drop_table("shop.orders")
+    assert run("lineage", "shop.orders@1", "--down")[1].startswith("shop.orders@1 (dropped)\n")

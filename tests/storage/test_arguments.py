@@ -28,6 +28,7 @@ from storage import (
 from storage.branch_set import BranchSet
 from storage.branches import Branches
 from storage.consumers import Consumers
+from storage.journal import Publication
 from storage.read.predicate import Comparison
 from storage.read.scan import Scan
 from storage.tags import Tags
@@ -96,7 +97,7 @@ class Ground:
             "messages": [], "changes": SetOptions({"a": "b"}), "name": "t", "until": 1, "commit_id": CommitId("u", 1),
             "next_snapshot_id": 1, "earliest_id": 1, "schema": SCHEMA, "like": "shop.orders", "kind": "plans",
             "tables": ["shop.orders"], "document": {"a": 1}, "listeners": Listener(), "moment": 1,
-            "warehouse": self.catalog.warehouse,
+            "warehouse": self.catalog.warehouse, "publication": Publication("1", "b", {"shop.orders": 1}, False),
         }  # fmt: skip
         for known, key in ((of_one, (kind, method, parameter)), (of_kind, (kind, parameter)), (of_all, parameter)):
             if key in known:
@@ -182,7 +183,6 @@ def test_wrong_arguments_end_in_errors_of_the_store(grounds: Iterator[Ground], k
         (lambda table: table.rollback_to(dt.datetime(1, 1, 1)), "no snapshot or tag at or before 0001-01-01"),
         (lambda table: table.to_arrow(limit=10**5000), "'limit' of Table.to_arrow is a value of type int"),
         (lambda table: table.at("²").count(), "Tag '²' does not exist"),
-        (lambda table: table.remove_orphan_files(older_than=dt.timedelta(-1)), "an age is not negative"),
         (lambda table: Catalog(5), "Argument 'warehouse' of Catalog is 5. It takes text"),  # type: ignore[arg-type]
     ],
 )  # fmt: skip

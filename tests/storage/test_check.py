@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from storage import Catalog, NotFound, Snapshot, Table
+from storage.metadata import manifest
 from storage.metadata.snapshot import SnapshotFiles
 
 TABLES = Path(__file__).parent.parent / "fixtures" / "paimon" / "tables"
@@ -95,6 +96,39 @@ def test_rows_are_checked_on_demand(table: Table) -> None:
     else:
         first.write_bytes(b"x" * first.stat().st_size)
     assert table.check(deep=True)
+
+
+@pytest.mark.parametrize("harm", ["cut", "gone"])
+def test_a_file_that_is_cut_off_or_gone_is_one_line_that_names_it_once(table: Table, harm: str) -> None:
+    reported = 0
+    for path in sorted(one for one in root(table).rglob("*") if one.is_file()):
+        if harm == "gone" and path == root(table) / "schema" / "schema-0":
+            # Without it there is no table.
+            continue
+        content = path.read_bytes()
+        if harm == "cut":
+            path.write_bytes(content[: len(content) // 2])
+        else:
+            path.unlink()
+        manifest.forget()
+        try:
+            lines = [str(one) for one in table.check(deep=True) if "gap between" not in str(one)]
+        finally:
+            path.write_bytes(content)
+        assert len(lines) <= 1, lines
+        assert all(line.count(str(path)) <= 1 for line in lines), lines
+        reported += len(lines)
+    assert reported > 10
+    manifest.forget()
+    assert table.check(deep=True) == []
+
+
+def test_who_shares_a_broken_file_stands_in_its_line(table: Table) -> None:
+    name = table.scan(version=1).entries[0].file.name
+    remove(f"bucket-0/{name}")(table)
+    [line] = [str(one) for one in table.check() if name in str(one)]
+    assert line.startswith("a.t snapshot 1: file ")
+    assert " is missing (the same of a.t snapshot 2, a.t snapshot 3, a.t tag kept, a.t$branch_fix snapshot 2" in line
 
 
 def test_what_a_dead_writer_left_below_the_history_is_no_gap(orders: Table) -> None:

@@ -25,6 +25,7 @@ from storage import (
 )
 from storage.file_io import FileIO, Witness
 from storage.lock import FileLock
+from storage.write.close import close, decide, open_again
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False), pa.field("v", pa.int64())])
 CHANGELOG = {"bucket": "1", "changelog-producer": "input", "changelog.num-retained.min": "1"}
@@ -309,7 +310,7 @@ def test_of_two_who_create_a_branch_on_an_object_store_one_does(store: str) -> N
         other.branches.create("b", snapshot_id=1)
         other.on_branch("b").write(rows(77))
 
-    file_io.sleep_before("create_exclusively", "/ORIGIN", create)
+    file_io.sleep_before("replace_if", "/ORIGIN", create)
     with pytest.raises(CommitConflict, match="is being created"):
         table.branches.create("b", snapshot_id=3)
     assert file_io.has_slept
@@ -351,6 +352,60 @@ def test_how_far_expirers_go_is_never_lowered(warehouse: str) -> None:
     assert files.expiring_below() == others.expiring_below() == 11
     others.announce_expiry(12)
     assert files.expiring_below() == 12
+
+
+def test_what_branches_leave_is_cleaned_away_once_it_is_old(tmp_path: Path) -> None:
+    def die() -> None:
+        raise Death
+
+    file_io, catalog = opened(str(tmp_path))
+    table = catalog.create_table("d.t", SCHEMA)
+    table.write(rows(0))
+    file_io.sleep_before("move_directory_if_absent", "/branch/", die)
+    with pytest.raises(Death):
+        table.branches.create("b")
+    table.branches.create("b")
+    table.on_branch("b").write(rows(1))
+    file_io.sleep_before("delete_directory", "/branch/", die)
+    with pytest.raises(Death):
+        table.branches.delete("b")
+    table.branches.create("closed")
+    closing = close(
+        table.on_branch("closed").store, table.on_branch("closed").snapshot(), "the deletion of branch closed"
+    )
+    assert closing is not None
+    assert decide(table.on_branch("closed").store, closing, "done")
+    directory = tmp_path / "d.db/t/branch"
+    kept = {"branch-closed", f".closed-{closing.identity}"}
+    left = {one.name for one in directory.iterdir()}
+    assert len(left - kept) == 3
+    assert table.remove_orphan_files() == []
+    for path in directory.rglob("*"):
+        os.utime(path, (1, 1))
+    foreseen = table.remove_orphan_files(dry_run=True)
+    assert {one.name for one in directory.iterdir()} == left
+    assert {Path(one.path).relative_to(directory).parts[0] for one in foreseen} == left - kept
+    assert table.remove_orphan_files() == foreseen
+    # By the last of them whoever deletes the branch again goes on.
+    assert {one.name for one in directory.iterdir()} == kept
+    table.branches.delete("closed")
+    assert keys(table) == [0]
+    assert table.check(deep=True) == []
+
+
+def test_a_decision_that_was_cleaned_away_is_not_made_anew(tmp_path: Path) -> None:
+    """A branch that was opened again is deleted by nobody who has slept since it was closed."""
+    _, catalog = opened(str(tmp_path))
+    table = catalog.create_table("d.t", SCHEMA)
+    table.write(rows(0))
+    table.branches.create("b")
+    branch = table.on_branch("b").store
+    closing = close(branch, branch.snapshots.latest(), "the deletion of branch b")
+    assert closing is not None
+    assert decide(branch, closing, "opened")
+    open_again(branch, closing)
+    (tmp_path / f"d.db/t/branch/.closed-{closing.identity}").unlink()
+    assert not decide(branch, closing, "done")
 
 
 def test_a_file_system_without_locks_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from storage import AddColumn, AlreadyExists, Catalog, CommitConflict, CommitId, InvalidRequest, NotFound, Table
+from storage.metadata.schema import SchemaFiles
 from storage.metadata.snapshot import SnapshotFiles
 
 
@@ -65,6 +66,22 @@ def test_who_holds_the_old_main_is_told_to_open_the_table_again(forked: Table, c
         held.commit_messages([message])
     with pytest.raises(CommitConflict, match="Open it again"):
         held.to_arrow()
+    assert rows(catalog.table(str(forked.identifier))) == FIXED
+
+
+def test_a_table_is_opened_though_its_main_is_replaced_at_that_moment(
+    forked: Table, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = SchemaFiles.ids
+    wanted = ["fix"]
+
+    def list_then_replace(self: SchemaFiles) -> list[int]:
+        found = listed(self)
+        if wanted:
+            forked.branches.replace_main(wanted.pop())
+        return found
+
+    monkeypatch.setattr(SchemaFiles, "ids", list_then_replace)
     assert rows(catalog.table(str(forked.identifier))) == FIXED
 
 

@@ -1,5 +1,6 @@
 """What people found who had not written it: each case stands for a class."""
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage import AlreadyExists, Catalog, CommitId, InvalidRequest, NotFound, Table
+from storage import (
+    AlreadyExists,
+    Catalog,
+    CommitConflict,
+    CommitId,
+    InvalidRequest,
+    NotFound,
+    StoreUnavailable,
+    Table,
+    branch_set,
+)
+from storage.branches import Branches
 
 SCHEMA = pa.schema([("id", pa.int64()), ("item", pa.string())])
 ROWS = pa.table({"id": [1], "item": ["x"]}, SCHEMA)
@@ -142,6 +154,70 @@ def test_a_write_that_comes_too_late_leaves_no_table(catalog: Catalog, orders: T
         orders.write(ROWS)
     assert catalog.tables() == ["shop.bills"]
     assert catalog.table("shop.bills").count() == 1
+
+
+def test_an_error_of_the_store_says_once_what_to_do(orders: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("storage.file_io.os.link", full)
+    with pytest.raises(
+        StoreUnavailable, match=r"The disk is full: make room\. Nothing was committed by this call"
+    ) as failed:
+        orders.write(ROWS)
+    assert str(failed.value).count("repeat") == 1
+
+
+def test_a_publication_that_stays_open_says_once_what_to_do(
+    catalog: Catalog, orders: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.write(ROWS)
+    branches = catalog.branch_set("fix", ["shop.orders"])
+    branches.create()
+    orders.on_branch("fix").write(ROWS)
+    finish = branch_set.finish
+
+    def overtaken(*arguments: Any) -> None:
+        orders.write(ROWS)
+        finish(*arguments)
+
+    monkeypatch.setattr(branch_set, "finish", overtaken)
+    with pytest.raises(CommitConflict) as refused:
+        branches.publish()
+    assert "Insist with discard-main" not in str(refused.value)
+    assert "`snapline branch recover --discard-main`, or undo it by `--undo`." in str(refused.value)
+    [left] = catalog.publications()
+    assert (left.number, left.branch, left.done, left.outcome) == (1, "fix", (), None)
+    assert str(catalog.foresee_recovery()[1]["shop.orders"]).startswith("refused: diverged: main has moved")
+    assert catalog.foresee_recovery(discard_main=True)[1]["shop.orders"].startswith("takes the branch over (diverged")
+    assert catalog.foresee_recovery(branch="other") == {}
+    catalog.recover(undo=True)
+    assert catalog.publications() == []
+
+
+def test_what_undoing_would_do_to_tables_that_are_gone_or_being_replaced_is_told(
+    catalog: Catalog, orders: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.write(ROWS)
+    branches = catalog.branch_set("fix", ["shop.orders"])
+    branches.create()
+    orders.on_branch("fix").write(ROWS)
+
+    def dying(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Branches, "replace_main", dying)
+        branches.replace_main()
+    [left] = catalog.publications()
+    assert (left.how, left.outcome) == ("replaces main", "replacing")
+    assert "undo" not in left.advice()
+    assert "cannot be undone" in catalog.foresee_recovery(undo=True)[1]["shop.orders"]
+    assert "takes the branch over" in catalog.foresee_recovery()[1]["shop.orders"]
+    [publication] = catalog.recover()
+    made = catalog.made_by(publication)["shop.orders"]
+    assert made is not None
+    assert made == catalog.table("shop.orders").snapshot()
 
 
 def test_a_table_is_not_renamed_onto_one_that_comes_meanwhile(
