@@ -442,10 +442,12 @@ class Catalog:
         first = TablePaths(store.paths.root).schema(0)
         held = self._file_io.read_bytes_or_none(first)
         store.refuse_other_table()
-        discard(
-            self._file_io, store.paths.root, lambda: self._file_io.read_bytes_or_none(first) not in (None, held),
-            first=TablePaths(store.paths.root).schema_directory,
-        )  # fmt: skip
+        paths = TablePaths(store.paths.root)
+        if not discard(
+            self._file_io, paths.root, lambda: self._file_io.read_bytes_or_none(first) not in (None, held),
+            first=(paths.schema_directory, paths.main_branch_file),
+        ):  # fmt: skip
+            raise NotFound(f"{store.identifier} was dropped meanwhile.")
 
     def _path(self, identifier: Identifier) -> str:
         return f"{self._root}/{identifier.database}.db/{identifier.table}"

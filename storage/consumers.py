@@ -105,6 +105,7 @@ class Consumers:
         """Raise InvalidRequest for a snapshot that is not the next one to come either: all up to it would be passed over."""
         latest = self._store.snapshots.latest_id() or 0
         if next_snapshot_id > latest + 1:
+            self._store.refuse_other_table()
             raise InvalidRequest(
                 f"Snapshot {next_snapshot_id} of {self._store.identifier} does not exist, nor is it the next: a consumer goes on "
                 f"from {latest + 1} at the most. {self._store.snapshots.describe_existing()}"

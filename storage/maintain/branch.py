@@ -108,7 +108,10 @@ def _name(store: TableStore, made: TablePaths, final: TablePaths) -> bool:
         # The table has moved away, with what was begun or before that.
         file_io.delete_directory(made.metadata_root)
         store.refuse_other_table()
-        raise
+        raise NotFound(
+            f"Branch {final.branch!r} took so long to be made that what was begun has been cleaned away. Nothing is done; create "
+            "it again."
+        ) from None
     return True
 
 
@@ -159,10 +162,12 @@ def _claim(store: TableStore, paths: TablePaths, content: bytes) -> bool:
     return True
 
 
-def _discard(store: TableStore, paths: TablePaths, origin: bytes | None) -> None:
-    """On an object store: delete a branch file by file, its first schema before all others, as long as its ORIGIN is there."""
+def _discard(store: TableStore, paths: TablePaths, origin: bytes | None) -> bool:
+    """On an object store: delete a branch file by file, its first schema before all others, as long as its ORIGIN is there;
+    False if somebody else does.
+    """
     is_other = _is_other(store, paths, origin)
-    discard(store.file_io, paths.metadata_root, is_other, first=paths.schema_directory, last=paths.origin)
+    return discard(store.file_io, paths.metadata_root, is_other, first=(paths.schema_directory,), last=paths.origin)
 
 
 def _is_other(store: TableStore, paths: TablePaths, origin: bytes | None) -> Callable[[], bool]:
@@ -221,7 +226,8 @@ def delete_branch(store: TableStore, name: str) -> list[str]:
         else:
             own = branch.file_io.read_bytes_or_none(branch.paths.origin)
             branch.refuse_other_table()
-            _discard(branch, branch.paths, own)
+            if not _discard(branch, branch.paths, own):
+                raise NotFound(f"Somebody else deletes branch {name!r}.")
     except NotFound:
         raise NotFound(f"Branch {name!r} of {store.identifier.full_name} was deleted meanwhile.") from None
     return delete_unneeded(main, candidates)

@@ -4,7 +4,7 @@ For object stores. Who sleeps in between goes on with what it listed, and looks 
 given to another table or branch: `docs/protocols.md`, "Object stores".
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ..file_io import FileIO
 
@@ -22,27 +22,32 @@ METADATA_DIRECTORIES = (
 )
 
 
-def discard(file_io: FileIO, root: str, is_gone: Callable[[], bool], *, first: str = "", last: str = "") -> bool:
-    """Delete what is in a directory, the files below `first` before all others, and `last` after them; False if it came to
-    stand for something else meanwhile, which `is_gone` says.
+def discard(
+    file_io: FileIO, root: str, is_gone: Callable[[], bool], *, first: Sequence[str] = (), last: str = ""
+) -> bool:
+    """Delete what is in a directory, files or directories `first` before all others, and `last` after them; nothing more
+    once it stands for something else, which `is_gone` says. Returns whether it was this call that deleted the first file.
     """
-    listed = sorted(_files(file_io, root), key=lambda path: (path == last, not path.startswith(f"{first}/"), path))
+    listed = sorted(_files(file_io, root), key=lambda path: (path == last, _rank(path, first), path))
     contents = {path: file_io.read_bytes_or_none(path) for path in listed if _is_named_again(path, root)}
     # Asked once all is read, so that it is that of one table.
     if is_gone():
         return False
+    deleted: list[bool] = []
     for path in listed:
         if path not in contents:
             file_io.delete(path)
             continue
-        content = contents[path]
-        if content is None:
-            continue
         if is_gone():
-            return False
-        file_io.delete_if(path, content)
+            return any(deleted[:1])
+        content = contents[path]
+        deleted.append(content is not None and file_io.delete_if(path, content))
     _prune(file_io, root)
-    return True
+    return any(deleted[:1])
+
+
+def _rank(path: str, first: Sequence[str]) -> int:
+    return next((rank for rank, one in enumerate(first) if path == one or path.startswith(f"{one}/")), len(first))
 
 
 def _prune(file_io: FileIO, directory: str) -> None:
