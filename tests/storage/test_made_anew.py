@@ -354,6 +354,16 @@ def test_how_far_expirers_go_is_never_lowered(warehouse: str) -> None:
     assert files.expiring_below() == 12
 
 
+def test_of_two_who_drop_a_table_on_an_object_store_one_has_done_it(store: str) -> None:
+    file_io, catalog = opened(store)
+    prepared(catalog)
+    file_io.sleep_before("list_files", "/d.db/t/tag", lambda: Catalog(store).drop_table("d.t"))
+    with pytest.raises(NotFound):
+        catalog.drop_table("d.t")
+    assert file_io.has_slept
+    assert files(store) == {}
+
+
 def test_what_branches_leave_is_cleaned_away_once_it_is_old(tmp_path: Path) -> None:
     def die() -> None:
         raise Death
