@@ -558,11 +558,12 @@ def expire_partitions(session: Session, table: str, dry_run: bool) -> None:
 @cli.command("remove-orphan-files")
 @table_argument
 @click.option("--older-than", type=Duration(), default="1 d", show_default=True, help="Younger files may be in use.")
+@click.option("--no-writers", is_flag=True, help="No writer runs: files younger than an hour may go as well.")
 @dry_run_option
 @click.pass_obj
-def remove_orphan_files(session: Session, table: str, older_than: timedelta, dry_run: bool) -> None:
+def remove_orphan_files(session: Session, table: str, older_than: timedelta, no_writers: bool, dry_run: bool) -> None:
     """Delete files that nobody needs: what writers that died left behind."""
-    orphans = session.table(table).remove_orphan_files(older_than=older_than, dry_run=dry_run)
+    orphans = session.table(table).remove_orphan_files(older_than=older_than, dry_run=dry_run, no_writers=no_writers)
     for orphan in orphans:
         click.echo(f"{orphan.path}: needed by no snapshot, tag or branch")
     size = size_text(sum(orphan.size_bytes for orphan in orphans))

@@ -130,7 +130,7 @@ class Reproducer:
     def _scratch(self, table: Table, snapshot: Snapshot, keep: bool) -> Iterator[Table]:
         """A branch that stands where the table stood before the snapshot."""
         name = f"reproduce-{snapshot.id}-{uuid.uuid4().hex[:8]}"
-        before = table.store.snapshots.find(snapshot.id - 1)
+        before = table.store.snapshots.before(snapshot)
         if before is None and snapshot.id > 1:
             raise NotFound(f"Snapshot {snapshot.id - 1} of {table.identifier}, which was changed, has expired.")
         if before is None:

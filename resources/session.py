@@ -302,15 +302,26 @@ class Session:
         before = (datetime.now(UTC) - older_than).replace(tzinfo=None)
         return forget(stores, before, lambda ref: bool(self._why_gone(ref)))
 
-    def forget_job(self, job: str, *, tables: bool = False, snapshots: bool = False) -> int:
-        """Delete what is known of the tables, or of the snapshots, of a job; returns the number of rows. Only a rebuild
-        brings it back.
+    def forget_job(self, job: str, *catalogs: str, tables: bool = False, snapshots: bool = False) -> int:
+        """Delete what these catalogs, by default all, know of the tables, or of the snapshots, of a job; returns the number of
+        rows. Only a rebuild brings it back.
+
+        Raises LineageUnavailable, having done all others, if a store is away.
         """
         # What was not recorded yet would otherwise be recorded later, as if nobody had asked to forget it.
+        _, warnings = self._reconcile_all()
         count = 0
-        for store in self.stores_to_ask().values():
-            count += store.delete_tables(job) if tables else 0
-            count += store.delete_snapshots(job) if snapshots else 0
+        failures: dict[str, LineageUnavailable] = {}
+        for name in catalogs or self.catalog_names():
+            try:
+                store = self.lineage_stores[name]
+                count += store.delete_tables(job) if tables else 0
+                count += store.delete_snapshots(job) if snapshots else 0
+            except LineageUnavailable as error:
+                failures[error.catalog] = error
+        _warn(warnings)
+        for failure in failures.values():
+            raise failure
         return count
 
     def ancestry_difference(self, first: SnapshotRef, second: SnapshotRef) -> AncestryDifference:

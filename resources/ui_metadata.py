@@ -59,7 +59,7 @@ def _row_changes(table: Table, snapshot: Snapshot, count: int) -> dict[str, int]
     """
     if not table.schema.primary_keys:
         return {}
-    before = table.store.snapshots.find(snapshot.id - 1)
+    before = table.store.snapshots.before(snapshot)
     if before is None:
         return {"rows_inserted": count, "rows_updated": 0, "rows_deleted": 0} if snapshot.id == 1 else {}
     if max(count, before.total_record_count) > _COMPARED_ROWS:

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from .arguments import checked
-from .errors import CommitConflict, RowsChanged, StorageError
+from .errors import CommitConflict, NotFound, RowsChanged, StorageError
 from .lsm.row_multiset import row_codes
-from .metadata.history import Mark, snapshots_after
+from .metadata.history import Mark, has_expired, snapshots_after
 from .metadata.manifest import ADD, ManifestEntry, Place
 from .metadata.schema import KEY_PREFIX
 from .metadata.snapshot import OVERWRITE, Snapshot
@@ -60,21 +60,27 @@ class Basis:
 def repeated(store: TableStore, change: Callable[[Basis], _T]) -> _T:
     """What a change of rows returns, which is computed from the newest snapshot and committed under the guard of its basis.
 
-    It is computed again, up to ten times in all, as long as others change the same rows meanwhile; then this raises
-    CommitConflict, and nothing is written.
+    It is computed again, up to ten times in all, as long as others change the same rows meanwhile, or the snapshot expires
+    that it is computed from; then this raises CommitConflict, and nothing is written.
     """
     options = store.options
     for attempt in range(1, _TRIES + 1):
+        basis = Basis(store, store.snapshots.latest())
         try:
-            return change(Basis(store, store.snapshots.latest()))
+            return change(basis)
         except RowsChanged as error:
             said = str(error)
+        except NotFound as error:
+            if not has_expired(store, basis.snapshot):
+                raise
+            said = f"Snapshot {basis.mark.snapshot_id} has expired meanwhile: {error}"
         if attempt < _TRIES:
             longest = min(options.commit_max_retry_wait_ms, options.commit_min_retry_wait_ms * 2**attempt)
             store.clock.sleep_ms(random.uniform(0, longest))
     raise CommitConflict(
-        f"{store.identifier}: the change was computed {_TRIES} times, and each time others changed the same rows before it "
-        f"could be committed. Nothing is written; repeat it when fewer write. The last time: {said}"
+        f"{store.identifier}: the change was computed {_TRIES} times, and each time others changed the same rows, or compacted "
+        "and expired what it was computed from, before it could be committed. Nothing is written; repeat it when fewer write. "
+        f"The last time: {said}"
     )
 
 

@@ -8,19 +8,22 @@ it. Follows `docs/protocols.md`, "Publications".
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from .arguments import checked
 from .errors import AlreadyExists, CommitConflict, InvalidRequest, NotFound
 from .identifier import MAIN_BRANCH, check_branch_name
 from .journal import PUBLISHED, REPLACING, UNDO_USER, UNDONE, Journal, Outcome, Publication
+from .maintain.branch import delete_branches
 from .maintain.revert import revert, reverting
 from .maintain.rollback import effective_history, rollback_to
 from .maintain.verdict import INSIST, Verdict
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
+from .store_errors import outcome
 from .table import Table
-from .write.close import fence
+from .write.close import closed_for, fence
 from .write.commit import CommitId, Guard
 
 _VIEW_TRIES = 20
@@ -71,11 +74,15 @@ class BranchSet:
                 self._table(name).branches.delete(self.branch)
             raise
 
+    @outcome("What was done before stays done. Mend the store, then repeat the call, which goes on from there.")
     def delete(self) -> None:
-        """Delete the branch of every table that has it, and the files that only it needs."""
-        for name in self.tables:
-            if self.branch in self._table(name).branches.names():
-                self._table(name).branches.delete(self.branch)
+        """Delete the branch of every table that has it, and the files that only it needs.
+
+        Raises CommitConflict if it is becoming main somewhere, or is part of a publication that is open: it stays everywhere.
+        """
+        refuse_open = partial(self._journal.refuse_open, self.tables, branch=self.branch)
+        refuse_open()
+        delete_branches([self._table(name).store for name in self.tables], self.branch, refuse_open)
 
     def verdicts(self) -> dict[str, Verdict]:
         """Whether each main can take its branch over without losing anything."""
@@ -112,14 +119,14 @@ class BranchSet:
 
     def _publish(self, wanted: Publication, made_from: "MadeFrom | None" = None) -> dict[str, Verdict]:
         self._journal.refuse_open(self.tables)
-        self._refuse_diverged(wanted, self.verdicts())
+        self._refuse(wanted, self.verdicts())
         before = {name: _id(self._table(name).snapshot()) for name in self.tables}
         # Looked and judged again once it is open: of several that begin at once, one goes on.
         publication = self._journal.open(replace(wanted, before=before))
         try:
             self._journal.refuse_open(self.tables, before=publication.name)
             verdicts = self.verdicts()
-            self._refuse_diverged(wanted, verdicts)
+            self._refuse(wanted, verdicts)
         except BaseException:
             undo(self._table, self._journal, publication)
             raise
@@ -127,7 +134,14 @@ class BranchSet:
         made = made_by(self._table, publication)
         return {name: replace(one, made=made[name]) for name, one in verdicts.items()}
 
-    def _refuse_diverged(self, wanted: Publication, verdicts: Mapping[str, Verdict]) -> None:
+    def _refuse(self, wanted: Publication, verdicts: Mapping[str, Verdict]) -> None:
+        # Who deletes branches closes them first, and then looks which publications are open: one sees the other.
+        closed = [name for name, verdict in verdicts.items() if closed_for(verdict.taken) is not None]
+        if closed:
+            raise CommitConflict(
+                f"Branch {self.branch!r} is not published, on no table, for it is being deleted from {', '.join(closed)}. If "
+                "whoever does it has died, delete it again."
+            )
         diverged = {
             name: verdict
             for name, verdict in verdicts.items()
@@ -226,15 +240,13 @@ def _undone(publication: Publication) -> CommitConflict:
     )
 
 
-def _commit_of(main: TableStore, publication: Publication, name: str) -> Snapshot | None:
-    """The commit by which a publication is on a main, if it is."""
-    least = publication.before[name] or 0
-    for snapshot in main.snapshots.backwards():
-        if snapshot.id <= least:
-            return None
-        if (snapshot.commit_user, snapshot.commit_identifier) == (publication.user(name), int(publication.name)):
-            return snapshot
-    return None
+def _commit_of(
+    main: TableStore, publication: Publication, name: str, newest: Snapshot | None = None
+) -> Snapshot | None:
+    """The commit by which a publication is on a main, up to its newest snapshot, if it is. It does not expire."""
+    own = (publication.user(name), int(publication.name))
+    history = _since(main, newest, publication.before[name] or 0)
+    return next((one for one in history if (one.commit_user, one.commit_identifier) == own), None)
 
 
 def undo(open_table: OpenTable, journal: Journal, publication: Publication, *, discard_main: bool = False) -> None:
@@ -285,14 +297,15 @@ def _take_back(table: Table, publication: Publication, name: str, *, discard_mai
         # Somebody has rolled it back already.
         return
     tag = main.tags.find(publication.tag)
-    later = [one for one in _since(main, main.snapshots.latest(), own.id) if one.changes_rows]
+    later = [one for one in _since(main, None, own.id) if one.changes_rows]
     if later and not discard_main:
         # Somebody wrote after it was decided: that stays.
         revert(main, own, commit_id)
     elif tag is None:
         table.on_branch(MAIN_BRANCH).truncate(commit_id=commit_id, properties=reverting(own))
     else:
-        rollback_to(main, tag.snapshot, judged=None if discard_main else own, commit_id=commit_id)
+        judged = None if discard_main else own
+        rollback_to(main, tag.snapshot, kept_by=tag, judged=judged, commit_id=commit_id)
 
 
 def clean_up(open_table: OpenTable, journal: Journal, publication: Publication) -> None:
@@ -344,10 +357,7 @@ def _fixed(table: Table, name: str, publication: Publication | None) -> Table:
     if publication.replaces:
         is_on = not table.branches.has_other(publication.branch)
     else:
-        is_on = newest is not None and any(
-            (one.commit_user, one.commit_identifier) == (publication.user(name), int(publication.name))
-            for one in _since(main, newest, publication.before[name] or 0)
-        )
+        is_on = newest is not None and _commit_of(main, publication, name, newest) is not None
     if not is_on:
         return latest
     if tag is None:

@@ -1,19 +1,20 @@
 """The branches of a table, for users."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from .arguments import checked
-from .errors import InvalidRequest
+from .errors import InvalidRequest, NotFound
 from .identifier import MAIN_BRANCH
 from .journal import Journal
 from .maintain.adopt import adopt
-from .maintain.branch import create_branch, delete_branch
+from .maintain.branch import create_branch, delete_branches
 from .maintain.merge_branch import copy_tags, fast_forward, merge_branch, restore_earlier
 from .maintain.replace_main import replace_main
 from .maintain.verdict import Verdict, judge
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
-from .read.version import branch_names, on_branch, resolve_version
+from .read.version import Version, branch_names, named_version, on_branch
 from .store_errors import outcome
 from .write.commit import CommitId, CommitListener, Guard
 
@@ -22,11 +23,14 @@ _REPEAT = "What was done before stays done. Mend the store, then repeat the call
 
 @checked
 class Branches:
-    """The branches of a table: forks that share its data files."""
+    """The branches of a table: forks that share its data files. `version`: where a new one begins by default, instead of the
+    latest state.
+    """
 
-    def __init__(self, store: TableStore, listeners: Sequence[CommitListener]) -> None:
+    def __init__(self, store: TableStore, listeners: Sequence[CommitListener], version: Version = None) -> None:
         self._store = store
         self._listeners = listeners
+        self._version = version
 
     @outcome(_REPEAT)
     def names(self) -> list[str]:
@@ -35,19 +39,25 @@ class Branches:
 
     @outcome(_REPEAT)
     def create(self, name: str, *, tag: str | None = None, snapshot_id: int | None = None, empty: bool = False) -> None:
-        """Fork at a tag, at a snapshot, or (by default) at the latest state; `empty` takes the schema alone.
+        """Fork at a tag, at a snapshot, or (by default) at the latest state, or the version at which the table was opened;
+        `empty` takes the schema alone.
 
         Raises AlreadyExists if there is one of that name.
         """
-        if sum((tag is not None, snapshot_id is not None, empty)) > 1:
-            raise InvalidRequest("A branch begins at a tag, at a snapshot, or empty: give one of these.")
+        version = self._version
+        if sum((tag is not None, snapshot_id is not None, empty, version is not None)) > 1:
+            raise InvalidRequest(
+                "A branch begins at a tag, at a snapshot, empty, or at the version at which the table was opened: give one of "
+                "these."
+            )
         snapshot, named = None, None
         if tag is not None:
             named = self._store.tags.get(tag)
             snapshot = named.snapshot
         elif not empty:
-            snapshot = resolve_version(self._store, snapshot_id)[1]
-        create_branch(self._store, name, snapshot, named, latest_schema=tag is None and snapshot_id is None)
+            snapshot, named = named_version(self._store, snapshot_id if version is None else version)
+        is_latest = tag is None and snapshot_id is None and version is None
+        create_branch(self._store, name, snapshot, named, latest_schema=is_latest)
 
     @outcome(_REPEAT)
     def delete(self, name: str) -> None:
@@ -55,8 +65,14 @@ class Branches:
         publication that is open.
         """
         self._store.refuse_other_table()
-        self._journal.refuse_open([self._store.identifier.full_name], branch=name)
-        delete_branch(self._store, name)
+        is_main = on_branch(self._store, name).identifier.branch == MAIN_BRANCH
+        refuse_open = partial(self._journal.refuse_open, [self._store.identifier.full_name], branch=name)
+        refuse_open()
+        count = delete_branches([self._store], name, refuse_open)
+        if is_main:
+            raise InvalidRequest("The main branch cannot be deleted. Drop the table instead.")
+        if not count:
+            raise NotFound(f"Branch {name!r} of {self._store.identifier.full_name} was deleted meanwhile.")
 
     @outcome(_REPEAT)
     def verdict(self, name: str) -> Verdict:
@@ -123,6 +139,7 @@ class Branches:
         opened before have to be opened again. Raises CommitConflict that names what would be lost if main has diverged,
         unless `discard_main`. `guard` is asked with main's newest snapshot before main is closed.
         """
+        self._refuse_version()
         self._store.refuse_other_table()
         _refuse_main(name)
         return replace_main(self._store, name, discard_main=discard_main, guard=guard, listeners=self._listeners)
@@ -143,7 +160,15 @@ class Branches:
     def _journal(self) -> Journal:
         return Journal.of_table(self._store.file_io, self._store.paths.root)
 
+    def _refuse_version(self) -> None:
+        if self._version is not None:
+            raise InvalidRequest(
+                f"{self._store.identifier} was opened as of {self._version!r}, where a branch can begin. What becomes of one "
+                "is decided by what main is now: open the table itself."
+            )
+
     def _sides(self, name: str) -> tuple[TableStore, TableStore]:
+        self._refuse_version()
         self._store.refuse_other_table()
         _refuse_main(name)
         return on_branch(self._store, MAIN_BRANCH), on_branch(self._store, name)

@@ -47,6 +47,7 @@ from .notes import Notes
 from .paths import TablePaths
 from .system_tables import SYSTEM_TABLES
 from .table import Table
+from .write.close import refuse_closed
 from .write.commit import CommitListener, tell_listeners
 
 _OPTIONS_FILE = "catalog-options.json"
@@ -110,7 +111,7 @@ class Catalog:
         """The same catalog; commits to its tables are told to these listeners."""
         return Catalog(
             self.warehouse, name=self.name, storage_options=self._file_io.storage_options, clock=self._clock,
-            listeners=listeners, lock=self._file_io.lock,
+            listeners=listeners, lock=self._file_io.lock, file_io=self._file_io,
         )  # fmt: skip
 
     @property
@@ -370,6 +371,8 @@ class Catalog:
         source = self._path(identifier)
         store = TableStore(self._file_io, source, replace(identifier, branch=MAIN_BRANCH), clock=self._clock)
         self._journal.refuse_open([identifier.full_name])
+        # Whoever replaces main would not find the table any more, and leave it closed.
+        refuse_closed(store, store.snapshots.latest())
         # Before the move: a name that is still its own does no harm, one that is lost cannot be told any more.
         names = [*former_names(self._file_io, source), FormerName(identifier.full_name, self._clock.now_ms())]
         try:

@@ -165,7 +165,10 @@ class Consumption:
 
     def _has_expired(self, snapshot_id: int) -> bool:
         store = self._store
-        if store.snapshots.find(snapshot_id) is not None or store.changelogs.find(snapshot_id) is not None:
+        found = store.snapshots.find(snapshot_id)
+        if found is not None and store.snapshots.is_in_history(found):
+            return False
+        if store.changelogs.find(snapshot_id) is not None:
             return False
         return snapshot_id <= (store.snapshots.latest_id() or 0)
 

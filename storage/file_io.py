@@ -173,7 +173,8 @@ class FileIO:
             self._write_local(temporary, data)
             os.link(temporary, path)
         except FileExistsError:
-            return False
+            # Of a network file system whose answer was lost the client asks again, and meets its own link.
+            return _is_same_file(temporary, path)
         except FileNotFoundError:
             # Between the two calls somebody may have moved the directory away.
             raise NotFound(f"Directory {posixpath.dirname(path)} does not exist (any more).") from None
@@ -602,6 +603,13 @@ def _is_another(of: Witness) -> NotFound:
         f"{of.directory} is not the table any more that was opened: it was dropped, renamed or made anew since, or the branch "
         "was deleted. Nothing is done; open the table again."
     )
+
+
+def _is_same_file(path: str, other: str) -> bool:
+    """Whether two names are of one file."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samefile(path, other)
+    return False
 
 
 def _says_that_it_exists(error: OSError) -> bool:

@@ -7,9 +7,11 @@ declared key is reported when the table is created.
 """
 
 import dataclasses
+import datetime as dt
 import difflib
 import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -25,6 +27,7 @@ for _power, _letter in enumerate("kmgt", start=1):
         _SIZE_UNITS[_spelling] = 1024**_power
 _DURATION_UNITS_MS = {"ms": 1, "s": 1000, "sec": 1000, "second": 1000, "min": 60_000, "m": 60_000, "minute": 60_000}
 _DURATION_UNITS_MS |= {"h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000}
+_DAY_MS = 86_400_000
 # Of a length of time in milliseconds that 64 bits hold.
 _MOST_DIGITS = 19
 _QUANTITY = re.compile(r"\s*(\d+)\s*([a-zA-Z]*)\s*")
@@ -82,10 +85,16 @@ _READERS: dict[str, Any] = {
 }
 
 
-def option(key: str, default: str | None, meaning: str, kind: str = "text") -> Any:
-    """Declare one option as a dataclass field. `default` is written as a user would write it."""
+def option(
+    key: str, default: str | None, meaning: str, kind: str = "text", *, least: int | None = None, choices: str = ""
+) -> Any:
+    """Declare one option as a dataclass field. `default` is written as a user would write it.
+
+    `least`: the lowest value, and `choices`: the texts, separated by spaces, that make sense when the option is set.
+    """
     value = None if default is None else _READERS[kind](default)
-    return field(default=value, metadata={"key": key, "kind": kind, "default": default, "meaning": meaning})
+    metadata = {"key": key, "kind": kind, "default": default, "meaning": meaning, "least": least, "choices": choices}
+    return field(default=value, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +149,11 @@ class TableOptions(Options):
         "changelog-producer.row-deduplicate", "false", "Leave out updates that changed no value.", "true or false"
     )
     full_compaction_delta_commits: int | None = option(
-        "full-compaction.delta-commits", None, "Compact a bucket fully after this many commits to it.", "whole number"
+        "full-compaction.delta-commits",
+        None,
+        "Compact a bucket fully after this many commits to it.",
+        "whole number",
+        least=1,
     )
     change_tracking: bool = option(
         "change-tracking", "true", "Commits produce changes for downstream readers.", "true or false"
@@ -154,22 +167,28 @@ class TableOptions(Options):
         "+I; `false` leaves overwrites out.", "true or false",
     )  # fmt: skip
     tag_automatic_creation: str = option(
-        "tag.automatic-creation", "none", "Commits create a tag once a period is over: `none` or `process-time`."
+        "tag.automatic-creation",
+        "none",
+        "Commits create a tag once a period is over: `none` or `process-time`.",
+        choices="none process-time",
     )
-    tag_creation_period: str = option("tag.creation-period", "daily", "`daily`, `hourly` or `two-hours`.")
+    tag_creation_period: str = option(
+        "tag.creation-period", "daily", "`daily`, `hourly` or `two-hours`.", choices="daily hourly two-hours"
+    )
     tag_creation_delay_ms: int = option(
         "tag.creation-delay", "0 s", "How long after its end a period still takes in data that is late.", "duration"
     )
     tag_period_formatter: str = option(
         "tag.period-formatter", "with_dashes", "How tags of periods are named: `with_dashes`, `without_dashes`, "
         "`without_dashes_and_spaces` (a dot follows digits that would be a snapshot id).",
+        choices="with_dashes without_dashes without_dashes_and_spaces",
     )  # fmt: skip
     tag_create_interval_ms: int | None = option(
         "tag.create-interval", None, "Create a tag every so many days, at `tag.create-time`.", "duration"
     )
     tag_create_time: str = option("tag.create-time", "00:00", "The local time of day at which the tag is created.")
     tag_num_retained_max: int | None = option(
-        "tag.num-retained-max", None, "How many tags of periods are kept.", "whole number"
+        "tag.num-retained-max", None, "How many tags of periods are kept.", "whole number", least=1
     )
     tag_default_time_retained_ms: int | None = option(
         "tag.default-time-retained", None, "How long tags are kept that are created without a retention.", "duration"
@@ -179,23 +198,29 @@ class TableOptions(Options):
         "10",
         "How many of the latest snapshots never expire by themselves.",
         "whole number",
+        least=1,
     )
     snapshot_num_retained_max: int | None = option(
-        "snapshot.num-retained.max", None, "How many of the latest snapshots are kept at the most.", "whole number"
+        "snapshot.num-retained.max",
+        None,
+        "How many of the latest snapshots are kept at the most.",
+        "whole number",
+        least=1,
     )
     snapshot_time_retained_ms: int = option(
         "snapshot.time-retained", "1 h", "How long snapshots are kept beyond the minimum. With this or one of "
-        "`snapshot.num-retained.*` set, each commit lets old snapshots go; else only `expire-snapshots` does.", "duration"
+        "`snapshot.num-retained.*` set, each commit of rows, compaction and rollback lets old snapshots go; else only "
+        "`expire-snapshots` does.", "duration"
     )  # fmt: skip
     snapshot_expire_limit: int = option(
-        "snapshot.expire.limit", "50", "How many snapshots go at the most with one commit.", "whole number"
+        "snapshot.expire.limit", "50", "How many snapshots go at the most with one commit.", "whole number", least=1
     )
     changelog_num_retained_min: int | None = option(
         "changelog.num-retained.min", None, "How many changelogs never expire. With this or one of the next two set, "
-        "changelogs outlive their snapshots; what is not set is as for snapshots.", "whole number"
+        "changelogs outlive their snapshots; what is not set is as for snapshots.", "whole number", least=0
     )  # fmt: skip
     changelog_num_retained_max: int | None = option(
-        "changelog.num-retained.max", None, "How many changelogs are kept at the most.", "whole number"
+        "changelog.num-retained.max", None, "How many changelogs are kept at the most.", "whole number", least=0
     )
     changelog_time_retained_ms: int | None = option(
         "changelog.time-retained", None, "How long changelogs are kept beyond the minimum.", "duration"
@@ -204,7 +229,10 @@ class TableOptions(Options):
         "partition.expiration-time", None, "Partitions older than this are dropped by `expire_partitions`.", "duration"
     )
     partition_expiration_strategy: str = option(
-        "partition.expiration-strategy", "values-time", "What tells a partition's age: `values-time` or `update-time`."
+        "partition.expiration-strategy",
+        "values-time",
+        "What tells a partition's age: `values-time` or `update-time`.",
+        choices="values-time update-time",
     )
     partition_timestamp_pattern: str | None = option(
         "partition.timestamp-pattern",
@@ -235,21 +263,25 @@ class TableOptions(Options):
         "file.compression.per.level", "", "Compressions of some levels: `0:lz4,5:zstd`.", "values by level"
     )
     file_compression_zstd_level: int = option(
-        "file.compression.zstd-level", "1", "Level of zstd: higher is smaller and slower.", "whole number"
+        "file.compression.zstd-level", "1", "Level of zstd: higher is smaller and slower.", "whole number", least=1
     )
     target_file_size_bytes: int | None = option(
         "target-file-size", None, "Roll data files at about this size. Default: 128 mb with a primary key, else 256 mb.",
-        "size",
+        "size", least=1,
     )  # fmt: skip
     parquet_row_group_rows: int = option(
         "parquet.row-group.rows", "131072", "Rows of a Parquet row group: what a point look-up reads at the least.",
-        "whole number",
+        "whole number", least=1,
     )  # fmt: skip
     write_buffer_size_bytes: int = option(
-        "write-buffer-size", "256 mb", "Memory that a writer collects for a bucket before it writes a file.", "size"
+        "write-buffer-size",
+        "256 mb",
+        "Memory that a writer collects for a bucket before it writes a file.",
+        "size",
+        least=1,
     )
     source_split_target_size_bytes: int = option(
-        "source.split.target-size", "128 mb", "Pack files into splits of about this size for reading.", "size"
+        "source.split.target-size", "128 mb", "Pack files into splits of about this size for reading.", "size", least=1
     )
     source_split_open_file_cost_bytes: int = option(
         "source.split.open-file-cost", "4 mb", "Weight of a small file when files are packed into splits.", "size"
@@ -267,7 +299,7 @@ class TableOptions(Options):
     )  # fmt: skip
     manifest_compression: str = option("manifest.compression", "zstd", "Codec of manifests: zstd, deflate, null.")
     manifest_target_file_size_bytes: int = option(
-        "manifest.target-file-size", "8 mb", "Merge manifests up to this size.", "size"
+        "manifest.target-file-size", "8 mb", "Merge manifests up to this size.", "size", least=1
     )
     manifest_full_compaction_threshold_size_bytes: int = option(
         "manifest.full-compaction-threshold-size", "16 mb", "Rewrite all manifests that hold deletes once they exceed this.",
@@ -275,7 +307,7 @@ class TableOptions(Options):
     )  # fmt: skip
     manifest_merge_min_count: int = option(
         "manifest.merge-min-count", "30", "Merge the small manifests at the end of the list once there are this many.",
-        "whole number",
+        "whole number", least=1,
     )  # fmt: skip
     metadata_stats_mode: str = option(
         "metadata.stats-mode", "truncate(16)", "Column statistics in manifests: none, counts, truncate(n), full."
@@ -285,29 +317,31 @@ class TableOptions(Options):
     )
     compaction_run_count_trigger: int = option(
         "num-sorted-run.compaction-trigger", "5", "Sorted runs of a bucket from which on it may be compacted.",
-        "whole number",
+        "whole number", least=1,
     )  # fmt: skip
     level_count: int | None = option(
         "num-levels", None, "Levels of a bucket. Default: one more than `num-sorted-run.compaction-trigger`.",
-        "whole number",
+        "whole number", least=2,
     )  # fmt: skip
     compaction_max_size_amplification_percent: int = option(
         "compaction.max-size-amplification-percent", "200",
-        "Merge every run once the newer runs together exceed this share of the oldest run.", "whole number",
+        "Merge every run once the newer runs together exceed this share of the oldest run.", "whole number", least=0,
     )  # fmt: skip
     compaction_size_ratio_percent: int = option(
         "compaction.size-ratio", "1", "Merge a run with the newer ones unless it is larger than them by more than this.",
-        "whole number",
+        "whole number", least=0,
     )  # fmt: skip
     compaction_min_file_count: int = option(
         "compaction.min.file-num", "5", "Small files of a table without a key from which on they become one.",
-        "whole number",
+        "whole number", least=2,
     )  # fmt: skip
     commit_max_retries: int = option(
         "commit.max-retries", "10", "How often a commit that lost a race is tried again at the least. Appends go on "
-        "for as long as others make progress, up to commit.timeout.", "whole number",
+        "for as long as others make progress, up to commit.timeout.", "whole number", least=0,
     )  # fmt: skip
-    commit_timeout_ms: int = option("commit.timeout", "10 min", "Give up a commit after this time.", "duration")
+    commit_timeout_ms: int = option(
+        "commit.timeout", "10 min", "Give up a commit after this time.", "duration", least=1
+    )
     commit_min_retry_wait_ms: int = option(
         "commit.min-retry-wait", "10 ms", "First wait after a lost race.", "duration"
     )
@@ -385,11 +419,41 @@ def refuse_unsupported(options: Mapping[str, str], table: str, *, for_writing: b
             raise Unsupported(f"Table {table} has {key!r} = {options[key]!r}, with which it cannot be {doing} here.")
 
 
-def check_table_options(options: Mapping[str, str], table: str) -> None:
-    """Raise InvalidRequest for a misspelt key or a value that cannot be read, Unsupported for what cannot be written."""
+def check_table_options(options: Mapping[str, str], table: str, *, before: Mapping[str, str] | None = None) -> None:
+    """Raise InvalidRequest for a misspelt key or a value that cannot be read or followed, Unsupported for what cannot be
+    written. What other writers of the format follow may stay as it was `before`.
+    """
     _check_spelling(options)
-    TableOptions.read(options)
+    _check_values(TableOptions.read(options), {key for key in options if options[key] != (before or {}).get(key)})
     refuse_unsupported(options, table, for_writing=True)
+
+
+def _check_values(read: TableOptions, keys: AbstractSet[str]) -> None:
+    """Raise InvalidRequest for values of some keys that make no sense: whoever follows them would fail after each commit."""
+    for declared in dataclasses.fields(read):
+        key, least, choices = (declared.metadata[name] for name in ("key", "least", "choices"))
+        value = getattr(read, declared.name)
+        if key not in keys or value is None:
+            continue
+        if least is not None and value < least:
+            raise InvalidRequest(f"Option {key!r} = {value!r}: it is {least} at the least.")
+        if choices and value not in choices.split():
+            raise InvalidRequest(f"Option {key!r} = {value!r}. Supported: {choices.replace(' ', ', ')}.")
+    for kind in ("snapshot", "changelog"):
+        names = (f"{kind}.num-retained.min", f"{kind}.num-retained.max")
+        fewest, most = (getattr(read, re.sub(r"[.-]", "_", name)) for name in names)
+        if not keys.isdisjoint(names) and most is not None and fewest is not None and most < fewest:
+            raise InvalidRequest(f"Option {names[1]!r} = {most} is below {names[0]!r} = {fewest}: set both.")
+    interval_ms = read.tag_create_interval_ms
+    if "tag.create-interval" in keys and interval_ms is not None and (interval_ms < _DAY_MS or interval_ms % _DAY_MS):
+        raise InvalidRequest("Option 'tag.create-interval' is a whole number of days, 1 d at the least.")
+    if "tag.create-time" in keys:
+        try:
+            dt.datetime.strptime(read.tag_create_time, "%H:%M")
+        except ValueError:
+            raise InvalidRequest(
+                f"Option 'tag.create-time' = {read.tag_create_time!r} is no time such as 03:30."
+            ) from None
 
 
 def _check_spelling(options: Mapping[str, str]) -> None:

@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .data_types import DataType
-from .errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest
+from .errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest, NotFound, Unsupported
+from .lsm.key_order import ranks
 from .lsm.row_multiset import occurrences, row_codes
 from .lsm.sorted_run import Section, SortedRun
+from .metadata.history import has_expired
 from .metadata.manifest import ManifestEntry
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
@@ -60,6 +62,28 @@ def with_values(rows: pa.Table, mask: pa.Array | pa.ChunkedArray, values: Mappin
         field = rows.schema.field(name)
         rows = rows.set_column(place, field, pc.if_else(mask, value, rows.column(name)).cast(field.type))
     return rows
+
+
+def sinking(before: pa.Table, after: pa.Table, names: Sequence[str]) -> int:
+    """How many rows, each compared with the one before it, have come to lie lower by some columns, in which nulls come first."""
+    is_lower, is_equal = np.zeros(before.num_rows, bool), np.ones(before.num_rows, bool)
+    for name in names:
+        numbers = ranks(pa.concat_tables([before.select([name]), after.select([name])]).column(0))
+        old, new = numbers[: before.num_rows], numbers[before.num_rows :]
+        is_lower |= is_equal & (new < old)
+        is_equal &= new == old
+    return int(is_lower.sum())
+
+
+def refuse_sinking(store: TableStore, count: int) -> None:
+    """Raise Unsupported if changed rows would not be shown, for those that are there count as later ones."""
+    if count:
+        fields = ", ".join(store.schema.table_options.sequence_field)
+        raise Unsupported(
+            f"{count} rows of {store.identifier} would get a lower value, or NULL, in 'sequence.field' = {fields} than they "
+            "have: readers would go on showing the rows as they are. Nothing is written. Set a value that is not lower, or "
+            "overwrite the rows."
+        )
 
 
 def rewrite_files(
@@ -117,8 +141,9 @@ def commit_counted(
     own = [entry for message in messages for entry in message.added]
     try:
         for attempt in range(_COMMIT_TRIES):
-            deleted, kept, rewritten = _take_away(store, own, retracted)
+            snapshot = store.snapshots.latest()
             try:
+                deleted, kept, rewritten = _take_away(store, snapshot, own, retracted)
                 # The files of this commit go with the caller's own message, so that they outlive a lost race.
                 return commit.commit(
                     [CommitMessage(tuple(kept)), rewritten], deleted=deleted, operation=operation,
@@ -127,6 +152,14 @@ def commit_counted(
             except CommitConflict:
                 if attempt + 1 == _COMMIT_TRIES:
                     raise
+            except NotFound as error:
+                if not has_expired(store, snapshot):
+                    raise
+                if attempt + 1 == _COMMIT_TRIES:
+                    raise CommitConflict(
+                        f"{store.identifier}: each snapshot in which the rows to be taken away were looked for expired "
+                        f"meanwhile. Nothing is written; repeat it when fewer write. The last time: {error}"
+                    ) from None
         raise AssertionError("the last try raises")
     except CommitOutcomeUnknown:
         raise
@@ -136,10 +169,9 @@ def commit_counted(
 
 
 def _take_away(
-    store: TableStore, own: Sequence[ManifestEntry], retracted: pa.Table
+    store: TableStore, snapshot: Snapshot | None, own: Sequence[ManifestEntry], retracted: pa.Table
 ) -> tuple[list[ManifestEntry], list[ManifestEntry], CommitMessage]:
     """Live files to delete, files of the commit to keep, and what is written in place of the others."""
-    snapshot = store.snapshots.latest()
     predicate = _range_of(store, retracted)
     live = [] if snapshot is None else Scan(store, snapshot, None, predicate).entries
     statistics = FileStatistics(store)

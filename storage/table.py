@@ -1,7 +1,6 @@
 """The handle of a table for users: read it, write it, name its snapshots. Arrow in and out."""
 
 import datetime as dt
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
@@ -14,11 +13,11 @@ from .basis import Basis, repeated
 from .branches import Branches
 from .consumers import Consumers
 from .description import describe_partition, describe_table
-from .errors import CommitConflict, InvalidRequest, RowsChanged, Unsupported
+from .errors import CommitConflict, InvalidRequest, NotFound, RowsChanged, Unsupported
 from .identifier import Identifier, SnapshotRef
 from .lsm.merge_engines import merge_engine_of
 from .maintain.check import BrokenInvariant, check_table
-from .maintain.compaction import Progress, Run, compact
+from .maintain.compaction import Progress, Run, as_top_runs, compact, compact_after
 from .maintain.expire import Removal, Retention, expire_snapshots, retention_of
 from .maintain.expire_partitions import expired_partitions
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
@@ -26,6 +25,7 @@ from .maintain.references import files_of, holders_of, needed_files
 from .maintain.rollback import ROLLBACK, effective_history, rollback_to
 from .maintain.tagging import create_due_tag
 from .metadata.derived_columns import ComputedColumn, computed_columns
+from .metadata.history import has_expired
 from .metadata.manifest import ADD, ManifestEntry, Place
 from .metadata.schema import TableSchema
 from .metadata.schema_change import SchemaChange, SetOptions, next_schema
@@ -38,18 +38,17 @@ from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split_read import ReadRequest
 from .read.version import Pinned, Version, on_branch, resolve_version
-from .row_changes import Change, assignments, commit_counted, rewrite_files, with_values
+from .row_changes import Change, assignments, commit_counted, refuse_sinking, rewrite_files, sinking, with_values
 from .store_errors import outcome
 from .system_tables import read_system_table
 from .tags import Tags
 from .values import from_arrow, from_literal, to_arrow
+from .write.close import beside_history
 from .write.commit import CommitId, CommitListener, Guard, Overwrite, TableCommit
 from .write.incoming import Rows
 from .write.own_properties import refuse_own_properties
 from .write.table_write import CommitMessage, TableWrite
 
-_log = logging.getLogger(__name__)
-_COMPACTION_TRIES = 3
 _EXPIRES_BY_ITSELF = {"snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.time-retained"}
 _NOT_COMMITTED = "Nothing was committed. Mend the store, then repeat the call."
 _PARTLY_DONE = "What was done before stays done. Mend the store, then repeat the call."
@@ -163,7 +162,7 @@ class Table:
         """The snapshot that made the rows of a version: compactions came after it and changed none."""
         store, snapshot = resolve_version(self._store, self._version if version is None else version)
         while snapshot is not None and not snapshot.changes_rows:
-            earlier = store.snapshots.find(snapshot.id - 1)
+            earlier = store.snapshots.before(snapshot)
             if earlier is None:
                 break
             snapshot = earlier
@@ -204,7 +203,7 @@ class Table:
 
     @property
     def tags(self) -> Tags:
-        return Tags(self._store)
+        return Tags(self._store, self._version)
 
     @property
     def consumers(self) -> Consumers:
@@ -212,7 +211,7 @@ class Table:
 
     @property
     def branches(self) -> Branches:
-        return Branches(self._store, self._listeners)
+        return Branches(self._store, self._listeners, self._version)
 
     # --- reading
 
@@ -391,7 +390,8 @@ class Table:
         """Set columns of the rows that match to plain values. None if nothing matched.
 
         It is done again if others change the same rows meanwhile, up to ten times; then it raises CommitConflict. Raises
-        InvalidRequest for columns of the key and for values that do not fit.
+        InvalidRequest for columns of the key and for values that do not fit, Unsupported for lower values of a
+        `sequence.field`: the row that is there would count as the later one.
         """
         scalars = assignments(self._store, values)
         predicate = _predicate(where).bind(self.schema)
@@ -405,12 +405,18 @@ class Table:
 
         def update_at(basis: Basis) -> Snapshot | None:
             rows = basis.scan(predicate).to_arrow()
-            every = pa.repeat(pa.scalar(True), rows.num_rows)
-            return self._commit(with_values(rows, every, scalars), None, None, None, None, "UPDATE", basis=basis)
+            changed = with_values(rows, pa.repeat(pa.scalar(True), rows.num_rows), scalars)
+            refuse_sinking(self._store, sinking(rows, changed, self.schema.table_options.sequence_field))
+            return self._commit(changed, None, None, None, None, "UPDATE", basis=basis)
 
         return self.repeated(update_at)
 
     def _check_removable(self) -> None:
+        if self.schema.table_options.ignore_delete:
+            raise Unsupported(
+                f"Table {self.identifier} has 'ignore-delete', with which no row is deleted by its key. Reset the option "
+                "first, or overwrite the partition with the rows to keep."
+            )
         engine = self.schema.table_options.merge_engine
         removes = self.schema.options.get(f"{engine}.remove-record-on-delete") == "true"
         if engine != "deduplicate" and not removes:
@@ -427,7 +433,7 @@ class Table:
             deleted, message = rewrite_files(self._store, basis.snapshot, predicate, change)
             if not deleted:
                 return None
-            return self.new_commit().commit([message], deleted=deleted, operation=operation)
+            return self.commit_messages([message], deleted=deleted, operation=operation)
 
         return self.repeated(rewrite_at)
 
@@ -446,6 +452,11 @@ class Table:
         No data is rewritten. Raises InvalidRequest or Unsupported that says which change cannot be.
         """
         self._check_writable()
+        with beside_history(self._store, "The schema"):
+            return Table(self._altered(changes), self._catalog_name, self._listeners)
+
+    def _altered(self, changes: Sequence[SchemaChange]) -> TableStore:
+        """The table under a new version of the schema."""
         while True:
             self._store.refuse_other_table()
             store = TableStore(self._store.file_io, self._store.paths.root, self.identifier, clock=self._store.clock)
@@ -457,8 +468,7 @@ class Table:
             if store.schemas.create(changed):
                 if not store.is_same_table() and store.schemas.delete_if(changed):
                     store.refuse_other_table()
-                store.refuse_moved(f"Version {changed.id} of the schema")
-                return Table(store.at_schema(changed), self._catalog_name, self._listeners)
+                return store.at_schema(changed)
 
     @outcome(_NOT_COMMITTED, landed=False)
     def compact(
@@ -485,6 +495,8 @@ class Table:
 
         snapshot = compact(self._store, full=full, wanted=wanted, listeners=self._listeners, progress=progress, run=run)
         self._store.troubles.clear(COMPACTION)
+        if snapshot is not None:
+            self._let_old_snapshots_go(snapshot)
         return snapshot
 
     @outcome(_NOT_COMMITTED, landed=False)
@@ -502,29 +514,36 @@ class Table:
             )
         matching = None if partition is None else (self.partition_values(partition),)
         covered = Overwrite(matching=matching)
+        if self._store.options.told_level is not None:
+            # What no changelog has told yet, for readers that leave out what replaces files.
+            compact(
+                self._store, full=True, wanted=lambda place: covered.covers(self._store, place[0]),
+                listeners=self._listeners,
+            )  # fmt: skip
         table = self
         if self._store.options.bucket != bucket_count:
             table = self.alter(SetOptions({"bucket": bucket_count}))
         snapshot = table._store.snapshots.latest()
         if snapshot is None:
             return None
-        scan = Scan(table._store, snapshot)
-        entries = [
-            entry
-            for entry in scan.entries
-            if entry.total_buckets != bucket_count and covered.covers(table._store, entry.partition)
-        ]
+        try:
+            entries, message = _hashed_anew(table, snapshot, bucket_count, covered)
+        except NotFound as error:
+            if not has_expired(table._store, snapshot):
+                raise
+            raise CommitConflict(
+                f"{self.identifier}: snapshot {snapshot.id}, which was to be rescaled, has expired meanwhile ({error}) "
+                "Nothing is lost; rescale it again."
+            ) from None
         if not entries:
             return None
-        places = {entry.partition for entry in entries}
-        with table.new_write(replaces=True) as writer:
-            for split in scan.splits:
-                if split.partition in places:
-                    for rows in split.read():
-                        writer.write(rows)
-            message = writer.prepare_commit()
+        unused: list[str] = []
+        if self.schema.primary_keys:
+            message, unused = as_top_runs(table._store, [message])
         # Not an overwrite of whatever is there by then: files that came meanwhile have the old number of buckets.
-        return table.new_commit().commit([message], deleted=entries, operation="RESCALE")
+        rescaled = table.commit_messages([message], deleted=entries, operation="RESCALE")
+        self._store.file_io.delete_quietly(unused)
+        return rescaled
 
     @outcome(_NOTHING_CHANGED)
     def describe(self, partition: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -544,7 +563,10 @@ class Table:
         store, target = resolve_version(self._store, version)
         if target is None or store.identifier != self.identifier:
             raise InvalidRequest(f"{version!r} is no version of {self.identifier} to roll back to.")
-        return rollback_to(self._store, target, listeners=self._listeners)
+        made = rollback_to(self._store, target, listeners=self._listeners)
+        if made is not None:
+            self._let_old_snapshots_go(made)
+        return made
 
     @outcome(_PARTLY_DONE)
     def expire(
@@ -574,10 +596,17 @@ class Table:
         them. `dry_run` drops nothing.
         """
         self._check_writable()
-        expired = expired_partitions(self._store)
+        while True:
+            latest = self._store.snapshots.latest()
+            try:
+                expired = expired_partitions(self._store, latest)
+                break
+            except NotFound:
+                if not has_expired(self._store, latest):
+                    raise
         self._store.refuse_other_table()
         if expired and not dry_run:
-            self.new_commit().commit([], overwrite=Overwrite(matching=tuple(expired)), operation="DROP PARTITION")
+            self.commit_messages([], Overwrite(matching=tuple(expired)), operation="DROP PARTITION")
         return expired
 
     @outcome(_NOT_COMMITTED, landed=False)
@@ -587,16 +616,19 @@ class Table:
         if not partitions or not all(partitions):
             raise InvalidRequest("Give the partitions to drop, each by values of partition columns.")
         matching = tuple(self.partition_values(one) for one in partitions)
-        return self.new_commit().commit([], overwrite=Overwrite(matching=matching), operation="DROP PARTITION")
+        return self.commit_messages([], Overwrite(matching=matching), operation="DROP PARTITION")
 
     @outcome(_PARTLY_DONE)
     def remove_orphan_files(
-        self, *, older_than: dt.timedelta = dt.timedelta(days=1), dry_run: bool = False
+        self, *, older_than: dt.timedelta = dt.timedelta(days=1), dry_run: bool = False, no_writers: bool = False
     ) -> list[OrphanFile]:
-        """Delete files that nobody needs and that are older than a safety age; `dry_run` says which those are."""
+        """Delete files that nobody needs and that are older than a safety age; `dry_run` says which those are.
+
+        Ages below an hour are refused, since writers may need younger files, unless `no_writers` says that none runs.
+        """
         self._store.refuse_other_table()
-        before = self._store.clock.now_ms() - older_than // dt.timedelta(milliseconds=1)
-        orphans = remove_orphan_files(self._store, older_than_ms=before, dry_run=dry_run)
+        age_ms = older_than // dt.timedelta(milliseconds=1)
+        orphans = remove_orphan_files(self._store, age_ms=age_ms, dry_run=dry_run, no_writers=no_writers)
         if not dry_run:
             self._store.troubles.clear(FILE_DELETION)
         return orphans
@@ -669,35 +701,42 @@ class Table:
         commit = self.new_commit(commit_id)
         if any(message.retracted for message in messages):
             try:
-                return commit_counted(self._store, commit, messages, properties, operation, change_tracking)
+                snapshot = commit_counted(self._store, commit, messages, properties, operation, change_tracking)
             except InvalidRequest as error:
                 if guard is None:
                     raise
                 # What was computed from a snapshot takes rows away that were there: others have changed them since.
                 raise RowsChanged(str(error)) from None
-        snapshot = commit.commit(
-            messages, overwrite=overwrite, deleted=deleted, properties=properties, operation=operation,
-            change_tracking=change_tracking, guard=guard,
-        )  # fmt: skip
+        else:
+            unused: list[str] = []
+            if overwrite is not None and self._store.options.told_level is not None:
+                message, unused = as_top_runs(self._store, messages)
+                messages = [message]
+            snapshot = commit.commit(
+                messages, overwrite=overwrite, deleted=deleted, properties=properties, operation=operation,
+                change_tracking=change_tracking, guard=guard,
+            )  # fmt: skip
+            self._store.file_io.delete_quietly(unused)
         if snapshot is not None:
-            # The rows are committed: what fails here is left to the next commit, or to a schedule.
-            store = self._store
-            afterwards(store, TAG_CREATION, lambda: create_due_tag(store), None, snapshot.id)
-            if overwrite is None and not store.options.write_only and self.schema.primary_keys:
-                written = {one.place for message in messages for one in message.added}
-                afterwards(store, COMPACTION, lambda: self._compact_after_write(written), None, snapshot.id)
-            if not store.options.write_only and _EXPIRES_BY_ITSELF & self.schema.options.keys():
-                afterwards(store, EXPIRY, self._expire_after_write, tuple[int, ...](), snapshot.id)
+            replaces = overwrite is not None
+            self._follow_up(snapshot, {one.place for message in messages for one in message.added if not replaces})
         return snapshot
 
-    def _compact_after_write(self, written: set[Place]) -> Snapshot | None:
-        for _ in range(_COMPACTION_TRIES):
-            try:
-                return compact(self._store, full=False, wanted=written.__contains__, listeners=self._listeners)
-            except CommitConflict as error:
-                # The rows are committed; if no try succeeds, the next writer's will.
-                _log.info("%s", error)
-        return None
+    def _follow_up(self, snapshot: Snapshot, written: set[Place]) -> None:
+        """What follows each commit of rows: due tags, compaction of the buckets that were written, expiry. The rows are
+        committed: what fails here is left to the next commit, or to a schedule.
+        """
+        store = self._store
+        afterwards(store, TAG_CREATION, lambda: create_due_tag(store), None, snapshot.id)
+        if written and not store.options.write_only and self.schema.primary_keys:
+            afterwards(store, COMPACTION, lambda: compact_after(store, written, self._listeners), None, snapshot.id)
+        self._let_old_snapshots_go(snapshot)
+
+    def _let_old_snapshots_go(self, snapshot: Snapshot) -> None:
+        """Expire after a commit, if the options say so."""
+        store = self._store
+        if not store.options.write_only and _EXPIRES_BY_ITSELF & self.schema.options.keys():
+            afterwards(store, EXPIRY, self._expire_after_write, tuple[int, ...](), snapshot.id)
 
     def _expire_after_write(self) -> tuple[int, ...]:
         return expire_snapshots(self._store, retention_of(self._store.options)).snapshot_ids
@@ -739,6 +778,25 @@ class Table:
                     f"Partition columns: {', '.join(keys) or 'none'}."
                 )
         return {name: from_literal(value, self.schema.field(name).type) for name, value in partition.items()}
+
+
+def _hashed_anew(
+    table: Table, snapshot: Snapshot, bucket_count: int, covered: Overwrite
+) -> tuple[list[ManifestEntry], CommitMessage]:
+    """The files of partitions with another number of buckets, and their rows written anew."""
+    scan = Scan(table.store, snapshot)
+    entries = [
+        entry
+        for entry in scan.entries
+        if entry.total_buckets != bucket_count and covered.covers(table.store, entry.partition)
+    ]
+    partitions = {entry.partition for entry in entries}
+    with table.new_write(replaces=True) as writer:
+        for split in scan.splits:
+            if split.partition in partitions:
+                for rows in split.read():
+                    writer.write(rows)
+        return entries, writer.prepare_commit()
 
 
 def _predicate(where: str | Predicate) -> Predicate:

@@ -5,14 +5,16 @@ import logging
 from contextlib import suppress
 
 from .arguments import checked
-from .errors import CorruptData, InvalidRequest, NotFound
+from .errors import AlreadyExists, CorruptData, InvalidRequest, NotFound
 from .identifier import HOLD_PREFIX, PUBLICATION_PREFIX, check_tag_name, refuse_reserved_tag
 from .journal import Journal
 from .maintain.tagging import create_due_tag, create_tag, delete_tag, expire_tags
 from .metadata.table_store import TableStore
-from .metadata.tag import Tag
+from .metadata.tag import Tag, retained_seconds
 from .metadata.trouble import TAG_CREATION
+from .read.version import Version, named_version
 from .store_errors import outcome
+from .write.close import beside_history
 
 _log = logging.getLogger(__name__)
 _REPEAT = "What was done before stays done. Mend the store, then repeat the call."
@@ -20,10 +22,11 @@ _REPEAT = "What was done before stays done. Mend the store, then repeat the call
 
 @checked
 class Tags:
-    """The tags of one branch."""
+    """The tags of one branch. `version`: what a new tag names by default, instead of the latest snapshot."""
 
-    def __init__(self, store: TableStore) -> None:
+    def __init__(self, store: TableStore, version: Version = None) -> None:
         self._store = store
+        self._version = version
 
     @outcome(_REPEAT)
     def create(
@@ -34,14 +37,24 @@ class Tags:
         replace: bool = False,
         time_retained: dt.timedelta | None = None,
     ) -> Tag:
-        """Name a snapshot: the latest, unless an id is given. No data is copied.
+        """Name a snapshot: the latest (or that of the version at which the table was opened), unless an id is given. No data
+        is copied.
 
         `time_retained`: how long the tag is kept; by default for `tag.default-time-retained`, or for good. Raises
-        AlreadyExists if the name is taken by another snapshot and `replace` is not set.
+        AlreadyExists, unless `replace` is set, if the name is taken by another snapshot, or is kept for another time than is
+        asked for. Returns the tag as it is.
         """
         check_tag_name(refuse_reserved_tag(name))
         self._store.refuse_other_table()
-        snapshot = self._store.snapshots.latest() if snapshot_id is None else self._store.snapshots.get(snapshot_id)
+        if self._version is None:
+            snapshot = self._store.snapshots.latest() if snapshot_id is None else self._store.snapshots.get(snapshot_id)
+        elif snapshot_id is not None:
+            raise InvalidRequest(
+                f"{self._store.identifier} was opened as of {self._version!r}, and snapshot {snapshot_id} is to be tagged: say "
+                "one of these."
+            )
+        else:
+            snapshot, _ = named_version(self._store, self._version)
         if snapshot is None:
             # A table that has gone meanwhile has none either.
             self._store.refuse_other_table()
@@ -51,12 +64,20 @@ class Tags:
             retained_ms = time_retained // dt.timedelta(milliseconds=1)
             if retained_ms <= 0:
                 raise InvalidRequest(f"A tag is kept for some time, not for {time_retained}.")
-        return create_tag(self._store, name, snapshot, replace=replace, retained_ms=retained_ms)
+        with beside_history(self._store, f"Tag {name!r}"):
+            tag = create_tag(self._store, name, snapshot, replace=replace, retained_ms=retained_ms)
+        if time_retained is not None and tag.time_retained_seconds != retained_seconds(retained_ms):
+            kept = f"{tag.time_retained_seconds} s" if tag.time_retained_seconds is not None else "good"
+            raise AlreadyExists(
+                f"Tag {name!r} exists, names that snapshot, and is kept for {kept}, not for {time_retained}. Replace it."
+            )
+        return tag
 
     @outcome(_REPEAT)
     def create_due(self) -> Tag | None:
         """Create the tag of the last period that is over, if the options ask for it and it is not there."""
-        tag = create_due_tag(self._store)
+        with beside_history(self._store, "The tag that is due"):
+            tag = create_due_tag(self._store)
         self._store.troubles.clear(TAG_CREATION)
         return tag
 
@@ -66,13 +87,14 @@ class Tags:
         self._refuse_kept(name)
         refuse_reserved_tag(new_name)
         self._store.refuse_other_table()
-        try:
-            return self._store.tags.rename(name, new_name, self._store.clock.unique_name())
-        except NotFound:
-            if self._store.file_io.moves_at_once:
-                self._store.refuse_other_table()
-            self._store.refuse_moved(f"Tag {new_name!r}")
-            raise
+        with beside_history(self._store, f"Tag {name!r}"):
+            try:
+                return self._store.tags.rename(name, new_name, self._store.clock.unique_name())
+            except NotFound:
+                if self._store.file_io.moves_at_once:
+                    self._store.refuse_other_table()
+                self._store.refuse_moved(f"Tag {new_name!r}")
+                raise
 
     @outcome(_REPEAT)
     def delete(self, name: str) -> list[str]:
@@ -81,15 +103,16 @@ class Tags:
         Of a tag that is damaged nobody knows its files: `remove_orphan_files` deletes them.
         """
         self._store.refuse_other_table()
-        if self._store.tags.delete_damaged(name):
-            _log.warning(
-                "Tag %r of %s was damaged. It is deleted; which files it kept cannot be told.",
-                name,
-                self._store.identifier,
-            )
-            return []
-        self._refuse_kept(name)
-        return delete_tag(self._store, name)
+        with beside_history(self._store, f"Tag {name!r}"):
+            if self._store.tags.delete_damaged(name):
+                _log.warning(
+                    "Tag %r of %s was damaged. It is deleted; which files it kept cannot be told.",
+                    name,
+                    self._store.identifier,
+                )
+                return []
+            self._refuse_kept(name)
+            return delete_tag(self._store, name)
 
     @outcome(_REPEAT)
     def is_damaged(self, name: str) -> bool:
@@ -126,7 +149,8 @@ class Tags:
     def expire(self) -> list[str]:
         """Delete the tags whose retention is over; returns their names."""
         self._store.refuse_other_table()
-        return expire_tags(self._store)
+        with beside_history(self._store, "Tags"):
+            return expire_tags(self._store)
 
     @outcome(_REPEAT)
     def get(self, name: str) -> Tag:

@@ -280,9 +280,13 @@ def expire_partitions(context: Context, table: str, dry_run: bool = False) -> Re
 
 
 @procedure
-def remove_orphan_files(context: Context, table: str, older_than: str = "1 d", dry_run: bool = False) -> Result:
-    """Delete files that nobody needs."""
-    orphans = context.table(table).remove_orphan_files(older_than=duration(older_than), dry_run=dry_run)
+def remove_orphan_files(
+    context: Context, table: str, older_than: str = "1 d", dry_run: bool = False, no_writers: bool = False
+) -> Result:
+    """Delete files that nobody needs. `no_writers` says that none runs: else ages below an hour are refused."""
+    orphans = context.table(table).remove_orphan_files(
+        older_than=duration(older_than), dry_run=dry_run, no_writers=no_writers
+    )
     return rows_result(["orphan_file"], [(one.path,) for one in orphans])
 
 
@@ -314,14 +318,16 @@ def reset_consumer(context: Context, table: str, consumer_id: str, next_snapshot
 
 @procedure
 def delete_table_lineage(context: Context, job: str) -> Result:
-    """Forget which tables a job reads and writes."""
-    return Result(f"Deleted {context.session.forget_job(job, tables=True)} rows of job {job}.")
+    """Forget which tables a job reads and writes, in the current catalog."""
+    count = context.session.forget_job(job, context.catalog, tables=True)
+    return Result(f"Deleted {count} rows of job {job} in catalog {context.catalog}.")
 
 
 @procedure
 def delete_data_lineage(context: Context, job: str) -> Result:
-    """Forget which snapshots a job consumed and produced."""
-    return Result(f"Deleted {context.session.forget_job(job, snapshots=True)} rows of job {job}.")
+    """Forget which snapshots a job consumed and produced, in the current catalog."""
+    count = context.session.forget_job(job, context.catalog, snapshots=True)
+    return Result(f"Deleted {count} rows of job {job} in catalog {context.catalog}.")
 
 
 @procedure

@@ -11,7 +11,7 @@ from ..basis import MERGE, Basis
 from ..errors import InvalidRequest
 from ..metadata.manifest import ManifestEntry
 from ..metadata.snapshot import Snapshot
-from ..row_changes import replace_rows, rows_with_addresses
+from ..row_changes import refuse_sinking, replace_rows, rows_with_addresses
 from ..table import Table
 from ..write.commit import CommitId
 from .duckdb_views import quoted
@@ -22,9 +22,11 @@ from .merge_clauses import (
     INSERT,
     KIND_OF,
     ROW,
+    SINKS,
     MergeClause,
     ambiguous,
     check_clauses,
+    has_order,
     merge_query,
 )
 
@@ -80,6 +82,8 @@ def _merge(
     actions = np.array(["", *(clause.then for clause in clauses)])[plan.column(CLAUSE).to_numpy()]
     _check_unique(plan, actions, schema.primary_keys if keyed else (FILE, ROW))
     rows = plan.select(schema.column_names)
+    if has_order(schema):
+        refuse_sinking(table.store, pc.sum(plan.column(SINKS)).as_py())
     if keyed:
         kinds = pa.array([KIND_OF[one] for one in actions])
         rows = rows.append_column("__kind", kinds)
@@ -88,8 +92,8 @@ def _merge(
     came = rows.filter(pa.array(actions != DELETE))
     deleted, message = replace_rows(table.store, entries, gone.column(FILE), gone.column(ROW), came)
     guard = basis.guard([message], inserts=bool((actions == INSERT).any()))
-    return table.new_commit(commit_id).commit(
-        [message], deleted=deleted, operation=operation, properties=properties, guard=guard
+    return table.commit_messages(
+        [message], commit_id=commit_id, deleted=deleted, operation=operation, properties=properties, guard=guard
     )
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 from ..errors import InvalidRequest, Unsupported
 from ..metadata.schema import TableSchema
 
-CLAUSE, FILE, ROW = "__clause", "__file", "__row"
+CLAUSE, FILE, ROW, SINKS = "__clause", "__file", "__row", "__sinks"
 _THERE = "__there"
 UPDATE: Literal["update"] = "update"
 DELETE: Literal["delete"] = "delete"
@@ -48,6 +48,10 @@ def check_clauses(schema: TableSchema, source_columns: Sequence[str], clauses: S
             f"The merge engine {engine} merges rows that are written again: a MERGE that replaces or deletes rows needs "
             "'merge-engine' = 'deduplicate'."
         )
+    if schema.primary_keys and schema.table_options.ignore_delete and any(one.then == DELETE for one in clauses):
+        raise Unsupported(
+            "The table has 'ignore-delete', with which no row is deleted by its key. Reset the option first."
+        )
     for clause in clauses:
         if clause.then not in _ALLOWED.get(clause.when, ()):
             allowed = ", ".join(f"{when}: {' or '.join(then)}" for when, then in _ALLOWED.items())
@@ -80,7 +84,8 @@ def merge_query(
     source: str | None,
     addressed: bool,
 ) -> str:
-    """The SELECT that gives `__clause` (from 1 on), the new values, and `__file` and `__row` if rows are `addressed`.
+    """The SELECT that gives `__clause` (from 1 on), the new values, and `__file` and `__row` if rows are `addressed`; of a
+    table with a `sequence.field`, `__sinks`: whether the changed row would lie below the one that is there.
 
     Without a source, the clauses are about the rows of the target alone.
     """
@@ -88,6 +93,7 @@ def merge_query(
         on = " AND ".join(f"target.{quote(name)} = source.{quote(name)}" for name in on)
     chosen = _choice(clauses, has_source=source is not None)
     columns = [f"{chosen} AS {quote(CLAUSE)}"]
+    new_values: dict[str, str] = {}
     for field in schema.fields:
         cases = []
         for number, clause in enumerate(clauses, 1):
@@ -97,6 +103,11 @@ def merge_query(
         kept = f"target.{quote(field.name)}"
         value = f"CASE {chosen} {' '.join(cases)} ELSE {kept} END" if cases else kept
         columns.append(f"{value} AS {quote(field.name)}")
+        new_values[field.name] = value
+    if has_order(schema):
+        is_there = "TRUE" if source is None else f"target.{_THERE}"
+        sinks = _sinks([(new_values[name], f"target.{quote(name)}") for name in schema.table_options.sequence_field])
+        columns.append(f"COALESCE({is_there} AND {sinks}, FALSE) AS {quote(SINKS)}")
     if addressed:
         columns += [f"target.{quote(name)} AS {quote(name)}" for name in (FILE, ROW)]
     if source is None:
@@ -125,6 +136,20 @@ def _choice(clauses: Sequence[MergeClause], *, has_source: bool) -> str:
         condition = f" AND ({clause.condition})" if clause.condition else ""
         cases.append(f"WHEN {sides[clause.when]}{condition} THEN {number}")
     return f"(CASE {' '.join(cases)} END)"
+
+
+def has_order(schema: TableSchema) -> bool:
+    """Whether columns of the rows say which of those with a key is the later one."""
+    return bool(schema.primary_keys and schema.table_options.sequence_field)
+
+
+def _sinks(pairs: Sequence[tuple[str, str]]) -> str:
+    """Whether new values of some columns come before the old ones; nulls come first."""
+    new, old = pairs[0]
+    is_lower = f"(({old}) IS NOT NULL AND (({new}) IS NULL OR ({new}) < ({old})))"
+    if len(pairs) == 1:
+        return is_lower
+    return f"({is_lower} OR (({new}) IS NOT DISTINCT FROM ({old}) AND {_sinks(pairs[1:])}))"
 
 
 def _value(clause: MergeClause, column: str, schema: TableSchema, quote: Callable[[str], str]) -> str | None:

@@ -21,7 +21,7 @@ from ..errors import InvalidRequest
 from ..metadata.manifest import ManifestEntry
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
-from ..row_changes import addressed_rows
+from ..row_changes import addressed_rows, refuse_sinking
 from ..table import Table
 from ..write.commit import CommitId
 from .merge_clauses import (
@@ -31,10 +31,12 @@ from .merge_clauses import (
     INSERT,
     KIND_OF,
     ROW,
+    SINKS,
     UPDATE,
     MergeClause,
     ambiguous,
     check_clauses,
+    has_order,
     merge_query,
 )
 from .spark_errors import own_error
@@ -148,6 +150,8 @@ def _commit(
         raise ambiguous(twice)
     if plan.isEmpty():
         return None
+    if has_order(table.schema):
+        refuse_sinking(table.store, plan.where(SINKS).count())
     columns = [F.col(f"`{name}`") for name in table.schema.column_names]
     if keyed:
         kinds = F.create_map(*[F.lit(one) for pair in KIND_OF.items() for one in pair])

@@ -14,6 +14,7 @@ from ..metadata.table_store import TableStore
 from ..write.close import refuse_closed
 from ..write.commit import CommitId, CommitListener, Guard, TableCommit
 from .become import Moved, become, live_entries
+from .compaction import tell_after
 from .hold import held
 from .merge_branch import copy_schemas, is_there, refuse_other_schemas
 from .verdict import judge
@@ -70,12 +71,14 @@ def adopt(
         hold = nullcontext() if taken is None else held(main, taken, partial(is_there, branch, taken))
         try:
             with hold:
-                return become(
+                adopted = become(
                     target, theirs, judged, operation="ADOPT", commit_id=commit_id, properties=properties or {},
                     listeners=listeners, touches=touched.__contains__, guard=refuse_later,
                 )  # fmt: skip
         except Moved:
             continue
+        tell_after(target, adopted, listeners)
+        return adopted
 
 
 def _touched(main: TableStore, branch: TableStore, live: Sequence[ManifestEntry]) -> set[Place]:

@@ -5,7 +5,9 @@ It acts on the exact state that was judged: `Moved` says that somebody committed
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..errors import CommitConflict
+from ..errors import CommitConflict, NotFound
+from ..metadata.history import has_expired
+from ..metadata.index_manifest import refuse_index
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ManifestEntry, Place
 from ..metadata.snapshot import OVERWRITE, Snapshot
@@ -35,7 +37,12 @@ def become(
     `touches` leaves buckets out. `guard` is asked as well, before each try. Raises Moved if a snapshot came after the
     judged one, CommitConflict if the commit cannot be.
     """
-    live = live_entries(store, judged)
+    try:
+        live = live_entries(store, judged)
+    except NotFound:
+        if has_expired(store, judged):
+            raise Moved(f"Snapshot {judged.id if judged else None}, which was judged, has expired meanwhile.") from None
+        raise
     held, wanted = {entry.identity for entry in live}, {entry.identity for entry in target}
     may_touch = touches or (lambda place: True)
     added = [entry for entry in target if entry.identity not in held and may_touch(entry.place)]
@@ -70,5 +77,6 @@ def guard_of(
 
 
 def live_entries(store: TableStore, snapshot: Snapshot | None) -> list[ManifestEntry]:
-    """The live files at a snapshot; none without one."""
+    """The live files at a snapshot; none without one. Raises Unsupported if they are not all that tells its rows."""
+    refuse_index(store, snapshot)
     return [] if snapshot is None else live_files(store.manifests_of(snapshot), store.manifests.read)

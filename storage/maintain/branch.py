@@ -5,10 +5,10 @@ exists once its `schema-0` does, and nobody sees half of one; a branch that is d
 `docs/protocols.md`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
-from ..errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, NotFound
+from ..errors import AlreadyExists, CommitConflict, CorruptData, NotFound
 from ..file_io import Witness
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
 from ..metadata.branch_origin import BranchOrigin, origin_content, read_origin
@@ -19,7 +19,7 @@ from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
 from ..paths import TablePaths
 from ..read.version import branch_names, on_branch
-from ..write.close import DELETION, REPLACEMENT, close, closed_for, decide, open_again
+from ..write.close import DELETION, REPLACEMENT, close, closed_for, decide, decision, open_again
 from .hold import held, is_kept
 from .references import delete_unneeded, last_needed
 
@@ -175,59 +175,101 @@ def _is_other(store: TableStore, paths: TablePaths, origin: bytes | None) -> Cal
     return lambda: store.file_io.read_bytes_or_none(paths.origin) != origin
 
 
-def _may_go(branch: TableStore, closing: Snapshot, name: str) -> bool:
-    """Whether a branch that was closed can be deleted; False if somebody has opened it again.
+def delete_branches(stores: Sequence[TableStore], name: str, refuse: Callable[[], None]) -> int:
+    """Delete a branch of several tables, those that have it, and the files that nobody else needs; returns how many had it.
 
-    Who makes it main closes main first and then looks whether the branch is closed: one of both sees the other. Raises
-    CommitConflict if it is becoming main: it is opened again then.
+    All are closed before `refuse` is asked, which raises if they must stay, and before the first goes: who comes later finds
+    them closed. Raises CommitConflict if one of them is becoming main, NotFound if a table is gone; they are opened again.
+    """
+    closed: list[tuple[TableStore, Snapshot]] = []
+    try:
+        for store in stores:
+            closed += _close(store, name)
+        for branch, _ in closed:
+            _refuse_becoming_main(branch, name)
+        refuse()
+        unneeded: list[tuple[TableStore, Collection[str]]] = []
+        while closed:
+            unneeded += _remove(*closed[0], name)
+            closed.pop(0)
+    except (CommitConflict, NotFound):
+        for branch, closing in closed:
+            if branch.is_same_table() and decide(branch, closing, "opened"):
+                open_again(branch, closing)
+        raise
+    for main, candidates in unneeded:
+        delete_unneeded(main, candidates)
+    return len(unneeded)
+
+
+def _close(store: TableStore, name: str) -> list[tuple[TableStore, Snapshot]]:
+    """Close a branch for its deletion; returns it with the snapshot that closes it, or nothing if there is no such branch."""
+    reason = f"{DELETION} {name}"
+    for _ in range(_TRIES):
+        try:
+            branch = on_branch(store, name)
+        except NotFound:
+            # Of this table, and not only where it was.
+            store.refuse_other_table()
+            return []
+        latest = branch.snapshots.latest()
+        branch.refuse_other_table()
+        is_closed = latest is not None and closed_for(latest) == reason
+        if branch.identifier.branch == MAIN_BRANCH:
+            if latest is not None and is_closed:
+                # Somebody who was about to delete it before it became main has closed it, and died.
+                open_again(branch, latest)
+            return []
+        closing = latest if is_closed else close(branch, latest, reason)
+        if closing is not None and decision(branch, closing) == "opened":
+            # Whoever decided that has died, or is about to do it.
+            open_again(branch, closing)
+        elif closing is not None:
+            return [(branch, closing)]
+    raise CommitConflict(f"Writers of branch {name!r} come first each time. Stop them, then delete the branch.")
+
+
+def _refuse_becoming_main(branch: TableStore, name: str) -> None:
+    """Raise CommitConflict if main is closed for a branch that is closed for its deletion.
+
+    Who replaces main closes main first and then looks whether the branch is closed: one of both sees the other.
     """
     main = on_branch(branch, MAIN_BRANCH)
-    if main.paths.branch != name and closed_for(main.snapshots.latest()) != f"{REPLACEMENT} {name}":
-        if decide(branch, closing, "done"):
-            return True
-        open_again(branch, closing)
-        return False
-    if decide(branch, closing, "opened"):
-        open_again(branch, closing)
+    if main.paths.branch == name or closed_for(main.snapshots.latest()) == f"{REPLACEMENT} {name}":
         raise CommitConflict(
             f"Branch {name!r} of {branch.identifier.full_name} is becoming main. Replace main with it again, which finishes it."
         )
-    # Somebody has decided before main was closed, and whoever did that gives up.
-    return True
 
 
-def delete_branch(store: TableStore, name: str) -> list[str]:
-    """Delete a branch and the files that nobody else needs; returns those. Raises NotFound that lists the branches, and
-    CommitConflict if the branch is becoming main.
+def _remove(branch: TableStore, closing: Snapshot, name: str) -> list[tuple[TableStore, Collection[str]]]:
+    """Make a closed branch go; returns main, and the files that only the branch may have needed, unless somebody else came
+    first.
     """
-    branch = on_branch(store, name)
-    reason = f"{DELETION} {name}"
-    if branch.identifier.branch == MAIN_BRANCH:
-        latest = branch.snapshots.latest()
-        if latest is not None and closed_for(latest) == reason:
-            # Somebody who was about to delete it before it became main has closed it, and died.
-            open_again(branch, latest)
-        raise InvalidRequest("The main branch cannot be deleted. Drop the table instead.")
-    for _ in range(_TRIES):
-        latest = branch.snapshots.latest()
-        branch.refuse_other_table()
-        closing = latest if closed_for(latest) == reason else close(branch, latest, reason)
-        if closing is not None and _may_go(branch, closing, name):
-            break
-    else:
-        raise CommitConflict(f"Writers of branch {name!r} come first each time. Stop them, then delete the branch.")
+    if not decide(branch, closing, "done"):
+        raise CommitConflict(
+            f"Branch {name!r} of {branch.identifier.full_name} has been opened again. Nothing is done."
+        )
     main = on_branch(branch, MAIN_BRANCH)
-    candidates = last_needed(branch, branch.snapshots.all())
-    for tag in branch.tags.all():
-        candidates |= last_needed(branch, [tag.snapshot])
     try:
-        if branch.file_io.moves_at_once:
-            _move_away(branch, branch.paths, branch.read_witness())
-        else:
-            own = branch.file_io.read_bytes_or_none(branch.paths.origin)
-            branch.refuse_other_table()
-            if not _discard(branch, branch.paths, own):
-                raise NotFound(f"Somebody else deletes branch {name!r}.")
+        candidates = last_needed(branch, branch.snapshots.all())
+        for tag in branch.tags.all():
+            candidates |= last_needed(branch, [tag.snapshot])
+        is_mine = _delete_metadata(branch)
     except NotFound:
-        raise NotFound(f"Branch {name!r} of {store.identifier.full_name} was deleted meanwhile.") from None
-    return delete_unneeded(main, candidates)
+        is_mine = False
+        if branch.is_same_table():
+            raise
+    if is_mine:
+        return [(main, candidates)]
+    main.refuse_other_table()
+    return []
+
+
+def _delete_metadata(branch: TableStore) -> bool:
+    """Delete a branch's metadata; False if somebody else has, where that can be told."""
+    if not branch.file_io.moves_at_once:
+        own = branch.file_io.read_bytes_or_none(branch.paths.origin)
+        branch.refuse_other_table()
+        return _discard(branch, branch.paths, own)
+    _move_away(branch, branch.paths, branch.read_witness())
+    return True

@@ -33,6 +33,7 @@ from ..paths import TablePaths
 from ..read.split_read import ReadRequest, read_file, read_whole_file
 from ..read.version import branch_names
 from ..values import from_arrow
+from ..write.close import decided, decisions
 
 _POSTPONED_BUCKET = -2
 # Of those that share what is broken.
@@ -82,6 +83,8 @@ def _look(store: TableStore, *, deep: bool) -> tuple[set[BrokenInvariant], list[
     report.attempt("former names", lambda: former_names(store.file_io, store.paths.root))
     main = report.attempt("main branch", lambda: find_main(store.file_io, store.paths.root))
     names = report.attempt("branches", lambda: branch_names(store)) if main else None
+    for path in report.attempt("closings", lambda: decisions(store)) or ():
+        report.attempt("closings", lambda: decided(store, path))  # noqa: B023
     for paths, branch in [(main or store.paths, MAIN_BRANCH), *((None, name) for name in names or ())]:
         identifier = Identifier(store.identifier.database, store.identifier.table, branch)
         own = _Report(str(identifier))
@@ -154,7 +157,10 @@ class _BranchCheck:
         for directory in (store.paths.snapshot_directory, store.paths.changelog_directory):
             for hint in ("EARLIEST", "LATEST"):
                 attempt(f"hint {hint}", lambda: self._hint(f"{directory}/{hint}"))  # noqa: B023
+        attempt("EXPIRING", self._expiring)
         attempt("consumers", self._consumers)
+        for name in attempt("commit ids", store.committed.names) or ():
+            attempt(f"commit ids {name}", lambda: store.committed.read(name))  # noqa: B023
         attempt("snapshots", self._snapshots)
         for name in attempt("tags", store.tags.names) or ():
             tag = attempt(f"tag {name}", lambda: store.tags.get(name))  # noqa: B023
@@ -172,6 +178,17 @@ class _BranchCheck:
         text = self._store.file_io.read_text_or_none(path)
         if text is not None and not (text.strip().isascii() and text.strip().isdigit()):
             raise CorruptData(f"File {path} is damaged: it holds no number. It is not believed, and written anew.")
+
+    def _expiring(self) -> None:
+        store = self._store
+        self._hint(store.paths.expiring)
+        until, newest = store.consumers.expiring_below(), store.snapshots.latest_id() or 0
+        if until > newest + 1:
+            self._broken(
+                f"file {store.paths.expiring}",
+                f"it says that snapshots below {until} expire, the newest is {newest}: consumers are refused. Delete it while "
+                "nobody expires snapshots",
+            )
 
     def _consumers(self) -> None:
         store = self._store
@@ -198,8 +215,12 @@ class _BranchCheck:
             if snapshot.id != snapshot_id:
                 self._broken(where, f"the file says it is snapshot {snapshot.id}")
             last = previous
-            self._report.attempt(where, lambda: self._snapshot(where, snapshot, last))  # noqa: B023
             previous = snapshot
+            above = read.get(snapshot_id + 1)
+            if above is not None and above.takes_back(snapshot):
+                # Its files are not there, and nobody needs them.
+                continue
+            self._report.attempt(where, lambda: self._snapshot(where, snapshot, last))  # noqa: B023
 
     def _broken(self, where: str, what: str) -> None:
         self._report.add(where, what)

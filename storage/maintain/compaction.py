@@ -5,8 +5,9 @@ COMPACT of its own. It conflicts with a writer or another compaction only if tha
 nothing is committed and the new files are deleted. Follows `docs/format.md`, "Compaction".
 """
 
+import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -27,12 +28,16 @@ from ..metadata.manifest import ADD, COMPACTED, ManifestEntry, Place
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.trouble import COMPACTION, afterwards
 from ..options import TableOptions, refuse_unsupported
 from ..read.split_read import ReadRequest, read_run, read_sections
 from ..write.commit import CommitId, CommitListener, TableCommit
 from ..write.data_file_sink import Bucket, DataFileSink
+from ..write.lift import lift_to_top
 from ..write.table_write import CommitMessage
 
+_log = logging.getLogger(__name__)
+_TRIES_AFTER_COMMIT = 3
 _THREADS = max(2, min(4, os.cpu_count() or 2))
 _ROWS_WORTH_THREADS = 20_000
 # A file of this share of the target size is large enough to be left as it is.
@@ -106,6 +111,67 @@ def compact(
         kind=COMPACT,
         operation="COMPACT",
     )
+
+
+def compact_after(
+    store: TableStore, written: Collection[Place], listeners: Sequence[CommitListener]
+) -> Snapshot | None:
+    """Compact the buckets that a commit has written to as far as their options ask for it, in a few tries."""
+    for _ in range(_TRIES_AFTER_COMMIT):
+        try:
+            return compact(store, full=False, wanted=written.__contains__, listeners=listeners)
+        except CommitConflict as error:
+            # The rows are committed; if no try succeeds, the next writer's will.
+            _log.info("%s", error)
+    return None
+
+
+def tell_after(store: TableStore, snapshot: Snapshot | None, listeners: Sequence[CommitListener]) -> None:
+    """Compact the buckets to which a commit has brought files, of earlier snapshots or of a branch, that readers of changes
+    are told of by a compaction, as after a write.
+    """
+    options = store.options
+    told_level = options.told_level
+    # Of a first-row table nobody is shown what was not told yet.
+    if snapshot is None or told_level is None or options.write_only or options.merge_engine == "first-row":
+        return
+
+    def tell() -> None:
+        added = [entry for entry in store.delta_of(snapshot) if entry.kind == ADD and entry.file.level < told_level]
+        if added:
+            compact_after(store, {entry.place for entry in added}, listeners)
+
+    afterwards(store, COMPACTION, tell, None, snapshot.id)
+
+
+def as_top_runs(store: TableStore, messages: Sequence[CommitMessage]) -> tuple[CommitMessage, list[str]]:
+    """The messages of a commit that replaces what its buckets hold as one, with their files on the top level, where they
+    count as told; and the files that are of no use once it has landed.
+
+    If compactions tell of changes, files that overlap or hold deletes are merged; nothing is visible yet.
+    """
+    top_level, tells = store.options.top_level, store.options.told_level is not None
+    added: list[ManifestEntry] = []
+    paths = [path for message in messages for path in message.paths]
+    unused: list[str] = []
+    written = lift_to_top([entry for message in messages for entry in message.added], store.key_types, top_level)
+    try:
+        for place, group in groupby(written, attrgetter("place")):
+            entries = tuple(group)
+            if not tells or all(entry.file.level == top_level for entry in entries):
+                added += entries
+                continue
+            result = compact_bucket(store, BucketCompaction(entries, top_level, drops_deletes=True))
+            added += result.message.added
+            paths += result.message.paths
+            # A large file that overlaps no other stays as it is.
+            kept = {entry.file.name for entry in result.message.added}
+            names = {entry.file.name for entry in result.deleted} - kept
+            unused += [f"{store.bucket_directory(place)}/{name}" for name in names]
+    except BaseException:
+        store.file_io.delete_quietly(paths)
+        raise
+    return CommitMessage(tuple(added), tuple(paths)), unused
 
 
 def plan_compaction(

@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from ..errors import InvalidRequest, NotFound
+from ..identifier import MAIN_BRANCH
+from ..journal import Journal
 from ..metadata.consumer import Consumer
-from ..metadata.snapshot import Snapshot
+from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
 from ..metadata.trouble import FILE_DELETION, afterwards
 from ..options import TableOptions
+from ..write.taken_over import ids_of
+from .lost_files import refuse_lost
 from .references import Holder, ReferenceReader, changelog_files_of, delete_unneeded, last_needed, needed_files
 
 _TRIES = 10
@@ -94,8 +98,9 @@ def _changelog_retention(options: TableOptions) -> Retention | None:
 
 
 def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool = False) -> Removal:
-    """Expire what a retention does not keep. Tags and branches keep what they need, consumers what they have not read,
-    the options `changelog.*` the changelogs. `dry_run` removes nothing. Raises InvalidRequest unless one snapshot stays.
+    """Expire what a retention does not keep. Tags and branches keep what they need, consumers what they have not read, a
+    publication that is open what came after it began, the options `changelog.*` the changelogs. `dry_run` removes nothing.
+    Raises InvalidRequest unless one snapshot stays.
     """
     if retention.at_least < 1:
         raise InvalidRequest(
@@ -125,17 +130,23 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         # Said before the consumers are looked at: a new one is written first and then looks here.
         store.consumers.announce_expiry(expired[-1].id + 1)
     unread = min((one.next_snapshot_id for one in _living_consumers(store)), default=None)
+    published = _published_from(store) if expired else None
+    if published is not None:
+        expired = [one for one in expired if one.id < published]
     if unread is not None:
         expired = [one for one in expired if one.id < unread]
-    changelogs = _changelog_retention(store.options)
-    if changelogs is not None and not dry_run:
-        for snapshot in expired:
-            if store.changelogs.keep(snapshot) and store.snapshots.find(snapshot.id) is None:
-                # Somebody else was first, and may have let the changelog expire as well.
-                store.changelogs.delete_if(snapshot)
     ids = tuple(snapshot.id for snapshot in expired)
     # Shared, so that each manifest is read once, whoever needs it.
     reader = ReferenceReader()
+    if ids and not dry_run:
+        refuse_lost(store, history[-1], reader)
+    with_files = [one for one in standing(history) if one.id in ids]
+    changelogs = _changelog_retention(store.options)
+    if changelogs is not None and not dry_run:
+        for snapshot in with_files:
+            if store.changelogs.keep(snapshot) and store.snapshots.find(snapshot.id) is None:
+                # Somebody else was first, and may have let the changelog expire as well.
+                store.changelogs.delete_if(snapshot)
     candidates = last_needed(store, expired, reader)
     if dry_run:
         gone = {Holder(store.identifier.branch, "snapshot", str(one)) for one in ids}
@@ -147,7 +158,7 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         # The search for the newest begins at the hint, and must not begin below the history.
         store.snapshots.raise_hint("LATEST", history[-1].id)
         store.snapshots.raise_hint("EARLIEST", ids[-1] + 1)
-        store.committed.remember(expired)
+        store.committed.remember(ids_of(with_files))
     for snapshot in expired:
         # In ascending order, and only what was judged: `docs/protocols.md`.
         store.snapshots.delete_if(snapshot)
@@ -167,6 +178,18 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
 def _removal(ids: tuple[int, ...], candidates: dict[str, int], gone: Iterable[str]) -> Removal:
     files = sorted(gone)
     return Removal(ids, tuple(files), tuple(candidates[path] for path in files))
+
+
+def _published_from(store: TableStore) -> int | None:
+    """The first number that the commit of an open publication may have: as long as it may be undone, it is there to be seen.
+
+    Looked for once the history is read: an entry is made before the commits.
+    """
+    if store.identifier.branch != MAIN_BRANCH:
+        return None
+    name = store.identifier.full_name
+    begun = Journal.of_table(store.file_io, store.paths.root).all_open()
+    return min(((one.before[name] or 0) + 1 for one in begun if name in one.before), default=None)
 
 
 def _living_consumers(store: TableStore) -> list[Consumer]:

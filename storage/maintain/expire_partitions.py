@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import InvalidRequest
 from ..metadata.manifest import ManifestEntry
+from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..read.scan import Scan
 
@@ -18,8 +19,8 @@ _FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y%m%d", "%Y-%m"
 _LETTERS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
 
 
-def expired_partitions(store: TableStore) -> list[dict[str, Any]]:
-    """The values of each partition that is too old, oldest first; partitions whose values tell no time never are.
+def expired_partitions(store: TableStore, snapshot: Snapshot | None) -> list[dict[str, Any]]:
+    """The values of each partition of a snapshot that is too old, oldest first; partitions whose values tell no time never are.
 
     Raises InvalidRequest unless the table has partitions and an expiration time.
     """
@@ -36,7 +37,7 @@ def expired_partitions(store: TableStore) -> list[dict[str, Any]]:
         )
     now = dt.datetime.fromtimestamp(store.clock.now_ms() / 1000)
     partitions: dict[bytes, list[ManifestEntry]] = {}
-    for entry in Scan(store, store.snapshots.latest()).entries:
+    for entry in Scan(store, snapshot).entries:
         partitions.setdefault(entry.partition, []).append(entry)
     found = []
     for partition, entries in partitions.items():

@@ -15,7 +15,8 @@ from ..metadata.tag import Tag
 from ..metadata.trouble import FILE_DELETION, afterwards
 from .references import delete_unneeded, files_of
 
-_DAY_MS = 86_400_000
+# How long a hold that a crash leaves keeps its files.
+HOLD_MS = 86_400_000
 
 
 @contextmanager
@@ -25,15 +26,20 @@ def held(store: TableStore, snapshot: Snapshot, is_there: Callable[[str], bool])
     `is_there` says whether something else than the tag of the given name still keeps them. Raises NotFound if not.
     """
     name = f"{HOLD_PREFIX}{store.clock.unique_name()}"
-    hold = store.tags.create(name, snapshot, retained_ms=_DAY_MS, now_ms=store.clock.now_ms())
+    hold = store.tags.create(name, snapshot, retained_ms=HOLD_MS, now_ms=store.clock.now_ms())
     try:
         if not is_there(name):
             raise NotFound(f"Snapshot {snapshot.id} of {store.identifier} has expired meanwhile. Nothing is done.")
         yield
     finally:
         with suppress(StorageError, OSError):
-            store.tags.delete_if(hold)
-            delete_files_of(store, hold)
+            delete_hold(store, hold)
+
+
+def delete_hold(store: TableStore, hold: Tag) -> None:
+    """Take a hold away, and the files that nobody needs then."""
+    store.tags.delete_if(hold)
+    delete_files_of(store, hold)
 
 
 def delete_files_of(store: TableStore, gone: Tag) -> list[str]:

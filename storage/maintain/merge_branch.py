@@ -6,12 +6,13 @@ between makes the verdict be asked again. Follows `docs/protocols.md`, "History 
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
 from ..errors import CommitConflict, NotFound
 from ..identifier import RESERVED_TAGS
+from ..metadata.index_manifest import refuse_index
 from ..metadata.live_files import merge_entries
 from ..metadata.manifest import ADD, ManifestEntry
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, OVERWRITE, Snapshot
@@ -23,6 +24,7 @@ from ..write.own_properties import ROLLED_BACK_PROPERTY
 from ..write.table_write import CommitMessage
 from ..write.taken_over import taken_over_properties
 from .become import Moved, become, live_entries
+from .compaction import tell_after
 from .hold import held, is_kept
 from .verdict import Verdict, judge, refuse_diverged
 
@@ -38,7 +40,7 @@ def merge_branch(
     guard: Guard | None = None,
     listeners: Sequence[CommitListener] = (),
 ) -> Verdict:
-    """Take a branch over into main; returns the verdict. A repeated `commit_id` changes nothing.
+    """Take a branch over into main, with the tags of what it did; returns the verdict. A repeated `commit_id` changes nothing.
 
     Raises CommitConflict, naming what would be lost, if main has diverged, unless `discard_main`.
     """
@@ -89,21 +91,22 @@ def _take_over(
         branch.refuse_other_table()
         refuse(verdict)
         refuse_closed(branch, verdict.taken)
-        if verdict.taken is None:
+        taken, discards = verdict.taken, verdict.kind == "diverged" or (becomes and bool(verdict.lost))
+        if taken is None and not discards:
             return verdict
         # What the branch has may expire, or go with it, as soon as it is not needed there.
-        with held(main, verdict.taken, partial(is_there, branch, verdict.taken)):
+        with nullcontext() if taken is None else held(main, taken, partial(is_there, branch, taken)):
             refuse_other_schemas(branch, main)
             copy_schemas(branch, main)
             newest = main.schemas.latest()
             target = main if newest is None else main.at_schema(newest)
             made: Snapshot | None = None
             try:
-                if verdict.kind == "diverged" or (becomes and verdict.lost) or _must_become(verdict):
+                if discards or _must_become(verdict):
                     back = {ROLLED_BACK_PROPERTY: str(verdict.common or 0)} if verdict.lost else {}
                     made = become(
                         target,
-                        live_entries(branch, verdict.taken),
+                        live_entries(branch, taken),
                         verdict.judged,
                         operation="MERGE",
                         commit_id=commit_id or _new_id(main),
@@ -117,7 +120,8 @@ def _take_over(
                 if not tries_left:
                     raise
                 continue
-            copy_tags(branch, main)
+            copy_tags(branch, main, after=verdict.common or 0)
+        tell_after(target, made, listeners)
         return replace(verdict, made=made)
     raise AssertionError("the last try raises")
 
@@ -156,6 +160,7 @@ def put_on_top(
     """
     taken = verdict.new if snapshots is None else snapshots
     judged = judge_again(store, other, verdict, swapped=snapshots is not None)
+    refuse_index(other, *taken)
 
     def refuse(latest: Snapshot | None) -> None:
         judged(latest)
@@ -233,15 +238,21 @@ def restore_earlier(main: TableStore, branch: TableStore, *, from_id: int = 0) -
             branch.snapshots.restore(snapshot)
             here = main.snapshots.find(snapshot.id)
             if here is None or here.identity != snapshot.identity:
+                # Unless somebody else has replaced main meanwhile, who goes on from there.
+                main.refuse_other_table()
                 # It has expired meanwhile, and those before it as well.
                 branch.snapshots.delete_if(snapshot)
                 return
 
 
-def copy_tags(source: TableStore, target: TableStore, *, up_to: int | None = None) -> None:
-    """Give a branch the tags of another, but for names that it has; those of snapshots up to an id."""
+def copy_tags(source: TableStore, target: TableStore, *, after: int = 0, up_to: int | None = None) -> None:
+    """Give a branch the tags of another, but for names that it has; those of snapshots after an id, and up to one.
+
+    What both have in common each side names itself, or does not any more.
+    """
     for tag in source.tags.all():
-        is_wanted = (up_to is None or tag.snapshot.id <= up_to) and not tag.name.startswith(RESERVED_TAGS)
+        is_between = after < tag.snapshot.id and (up_to is None or tag.snapshot.id <= up_to)
+        is_wanted = is_between and not tag.name.startswith(RESERVED_TAGS)
         if is_wanted and target.tags.find(tag.name) is None:
             snapshot = tag.snapshot
             here = target.snapshots.find(snapshot.id)
@@ -259,6 +270,10 @@ def _is_still(source: TableStore, tag: Tag, hold: str) -> bool:
 def copy_schemas(source: TableStore, target: TableStore) -> None:
     """Give a branch the versions of the schema that another has and it lacks."""
     known = target.schemas.ids()
+    if not known:
+        # It is being deleted.
+        target.refuse_other_table()
+        return
     for schema_id in source.schemas.ids():
         if schema_id not in known:
             target.schemas.create(source.schemas.get(schema_id))

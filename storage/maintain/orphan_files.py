@@ -1,6 +1,7 @@
 """Orphan files: what lies in a table's directories and nobody needs, left behind by writers that died.
 
-Files that are young may belong to a commit in progress, so only those older than a safety age are taken.
+Files that are young may belong to a commit in progress, so only those older than a safety age are taken. Ages are told by
+the clock that gives files their times, which is that of the file system: this machine's may be days ahead.
 """
 
 import re
@@ -8,14 +9,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ..errors import NotFound
+from ..errors import InvalidRequest, NotFound, StorageError
 from ..identifier import HOLD_PREFIX
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 from ..read.version import all_branches
 from ..write.close import DECISION_FILE
+from ..write.commit import SAFE_MS
+from .hold import HOLD_MS, delete_hold
 from .references import needed_files
-from .tagging import expire_tags
 
 _OWN_DIRECTORIES = ("trouble", "committed")
 _METADATA_DIRECTORIES = ("schema", "snapshot", "tag", "branch", "consumer", "changelog", "service", *_OWN_DIRECTORIES)
@@ -30,31 +32,44 @@ class OrphanFile:
     size_bytes: int
 
 
-def remove_orphan_files(store: TableStore, *, older_than_ms: int, dry_run: bool = False) -> list[OrphanFile]:
-    """Delete what nobody needs and was last written before `older_than_ms`; returns it. `dry_run` deletes nothing.
+def remove_orphan_files(
+    store: TableStore, *, age_ms: int, dry_run: bool = False, no_writers: bool = False
+) -> list[OrphanFile]:
+    """Delete what nobody needs and was last written so long ago; returns it. `dry_run` deletes nothing.
 
-    Snapshots, schemas and tags are never taken, but for temporary files beside them.
+    Snapshots, schemas and tags are never taken, but for temporary files beside them, and holds that have lasted a day, or
+    with `no_writers` that age. Raises InvalidRequest for an age below that at which writers look whether their files are
+    still there, unless `no_writers` says that there are none.
     """
+    if age_ms < 0:
+        raise InvalidRequest(f"An age of {age_ms} ms: an age is not negative.")
+    if age_ms < SAFE_MS and not (no_writers or dry_run):
+        raise InvalidRequest(
+            f"Files of {store.identifier} that are younger than {SAFE_MS // 60_000} minutes may belong to writers that have not "
+            "committed yet. Give an age of at least that, or say that no writer runs: no_writers."
+        )
+    now_ms, listed = _files_by_now(store)
+    if now_ms is None:
+        return []
+    until_ms = now_ms - age_ms
     # Listed first: what is committed while this runs is needed by then, or too young to be in the list.
-    candidates = [
-        (path, size) for path, size, time_ms in _files(store) if time_ms is not None and time_ms < older_than_ms
-    ]
+    candidates = [(path, size) for path, size, time_ms in listed if time_ms is not None and time_ms <= until_ms]
     needed = needed_files(store)
     orphans = [OrphanFile(path, size) for path, size in sorted(candidates) if path not in needed]
-    orphans += _stale_snapshots(store, older_than_ms)
-    orphans += _decisions(store, older_than_ms)
-    unfinished = list(_unfinished_branches(store, older_than_ms))
+    orphans += _stale_snapshots(store, until_ms)
+    orphans += _decisions(store, until_ms)
+    unfinished = list(_unfinished_branches(store, until_ms))
     if not dry_run:
         for orphan in orphans:
             store.file_io.delete(orphan.path)
         for directory, _ in unfinished:
             _delete_unfinished(store, directory)
         for branch in all_branches(store):
-            expire_tags(branch, prefix=HOLD_PREFIX)
+            _end_holds(branch, until_ms if no_writers else min(until_ms, now_ms - HOLD_MS))
     return [*orphans, *(orphan for _, files in unfinished for orphan in files)]
 
 
-def _decisions(store: TableStore, older_than_ms: int) -> list[OrphanFile]:
+def _decisions(store: TableStore, until_ms: int) -> list[OrphanFile]:
     """What became of closings that are on top of no branch any more: nobody asks for it again."""
     directory = store.paths.branch_directory
     found = [
@@ -66,16 +81,16 @@ def _decisions(store: TableStore, older_than_ms: int) -> list[OrphanFile]:
     return [
         OrphanFile(f"{directory}/{file.name}", file.size_bytes)
         for file, closing in found
-        if closing not in newest and file.modified_ms is not None and file.modified_ms < older_than_ms
+        if closing not in newest and file.modified_ms is not None and file.modified_ms <= until_ms
     ]
 
 
-def _unfinished_branches(store: TableStore, older_than_ms: int) -> Iterator[tuple[str, list[OrphanFile]]]:
+def _unfinished_branches(store: TableStore, until_ms: int) -> Iterator[tuple[str, list[OrphanFile]]]:
     """Directories of branches that were being made or deleted, in which nothing is young."""
     for name in store.file_io.list_directories(store.paths.branch_directory):
         directory = f"{store.paths.branch_directory}/{name}"
         files = list(_below(store, directory, only_temporary=False)) if name.startswith(".") else []
-        if files and all(time_ms is not None and time_ms < older_than_ms for _, _, time_ms in files):
+        if files and all(time_ms is not None and time_ms <= until_ms for _, _, time_ms in files):
             yield directory, [OrphanFile(path, size) for path, size, _ in files]
 
 
@@ -87,7 +102,31 @@ def _delete_unfinished(store: TableStore, directory: str) -> None:
             store.file_io.delete_directory(gone)
 
 
-def _stale_snapshots(store: TableStore, older_than_ms: int) -> list[OrphanFile]:
+def _files_by_now(store: TableStore) -> tuple[int | None, list[tuple[str, int, int | None]]]:
+    """The time by the clock of the file system, None if it tells none, and all files that may be orphans."""
+    path = f"{store.paths.schema_directory}/.now-{store.clock.unique_name()}.tmp"
+    if not store.file_io.create_exclusively(path, b"", of=store.read_witness()):
+        return None, []
+    try:
+        listed = list(_files(store))
+    finally:
+        with suppress(OSError, StorageError):
+            store.file_io.delete(path)
+    now_ms = next((time_ms for one, _, time_ms in listed if one == path), None)
+    return now_ms, [one for one in listed if one[0] != path]
+
+
+def _end_holds(branch: TableStore, until_ms: int) -> None:
+    """Take away the holds that processes which died have left."""
+    for file in branch.file_io.list_files(branch.paths.tag_directory):
+        name = file.name.removeprefix("tag-")
+        if name.startswith(HOLD_PREFIX) and file.modified_ms is not None and file.modified_ms <= until_ms:
+            tag = branch.tags.find(name)
+            if tag is not None:
+                delete_hold(branch, tag)
+
+
+def _stale_snapshots(store: TableStore, until_ms: int) -> list[OrphanFile]:
     """Snapshot files below the history: writers created them at numbers that had expired, and died."""
     stale = []
     for branch in all_branches(store):
@@ -97,7 +136,7 @@ def _stale_snapshots(store: TableStore, older_than_ms: int) -> list[OrphanFile]:
         directory = branch.paths.snapshot_directory
         for file in store.file_io.list_files(directory) if paths else []:
             path = f"{directory}/{file.name}"
-            if path in paths and file.modified_ms is not None and file.modified_ms < older_than_ms:
+            if path in paths and file.modified_ms is not None and file.modified_ms <= until_ms:
                 stale.append(OrphanFile(path, file.size_bytes))
     return stale
 

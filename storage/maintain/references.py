@@ -4,12 +4,12 @@ The one place that decides what may be deleted: whatever is not found here is ne
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from ..errors import CommitConflict, NotFound, StorageError
+from ..errors import CommitConflict, MainReplaced, NotFound, StorageError
 from ..format import avro
 from ..identifier import HOLD_PREFIX, MAIN_BRANCH, PUBLICATION_PREFIX
 from ..metadata.live_files import merge_entries
@@ -132,11 +132,17 @@ def _of_all_holders(
     what is new, or what a tag holds. Raises CommitConflict if holders never keep still.
     """
     for _ in range(_TRIES):
-        before = _listing(store)
-        with suppress(_Gone):
+        try:
+            before = _listing(store)
             result = fold(pair for branch in all_branches(store) for pair in _holders_of(branch, reader))
             if _listing(store) == before:
                 return result
+        except _Gone:
+            continue
+        except MainReplaced:
+            # Of another branch main is looked up again.
+            if store.identifier.branch == MAIN_BRANCH:
+                raise
     raise CommitConflict(
         f"Tags and branches of {store.identifier.full_name} come and go too fast to tell which files they need. Try again."
     )
@@ -200,6 +206,16 @@ def _if_still_there(branch: TableStore, holder: object, find: Callable[[], objec
         raise
 
 
+@contextmanager
+def _unless_taken_back(store: TableStore, snapshot: Snapshot) -> Iterator[None]:
+    """End quietly where a snapshot's files are not there and it was taken back for that: it needs none any more."""
+    try:
+        yield
+    except NotFound:
+        if not store.snapshots.is_taken_back(snapshot):
+            raise
+
+
 def _listing(store: TableStore) -> list[tuple[str, ...]]:
     """The branches, and the tags and changelogs of each, with what tells whether they were replaced."""
     listed: list[tuple[str, ...]] = []
@@ -223,6 +239,11 @@ class ReferenceReader:
         return self.metadata_files_of(store, snapshot) | self.data_files_of(store, snapshot)
 
     def data_files_of(self, store: TableStore, snapshot: Snapshot) -> set[str]:
+        with _unless_taken_back(store, snapshot):
+            return self._data_files_of(store, snapshot)
+        return set()
+
+    def _data_files_of(self, store: TableStore, snapshot: Snapshot) -> set[str]:
         pairs = [pair for one in store.manifests_of(snapshot) for pair in self._entries(store, one.name)]
         paths = {entry.identity: paths for entry, paths in pairs}
         live = merge_entries(entry for entry, _ in pairs)
@@ -232,13 +253,19 @@ class ReferenceReader:
         """The data files that a snapshot took away, and those that it added."""
         gone: set[str] = set()
         came: set[str] = set()
-        for one in store.manifests.read_list(snapshot.delta_manifest_list):
-            for entry, paths in self._entries(store, one.name):
-                (came if entry.kind == ADD else gone).update(paths)
+        with _unless_taken_back(store, snapshot):
+            for one in store.manifests.read_list(snapshot.delta_manifest_list):
+                for entry, paths in self._entries(store, one.name):
+                    (came if entry.kind == ADD else gone).update(paths)
         return gone, came
 
     def metadata_files_of(self, store: TableStore, snapshot: Snapshot) -> set[str]:
         """All files but those of rows: lists, manifests, indexes, statistics, and the changelog."""
+        with _unless_taken_back(store, snapshot):
+            return self._metadata_files_of(store, snapshot)
+        return set()
+
+    def _metadata_files_of(self, store: TableStore, snapshot: Snapshot) -> set[str]:
         paths = store.paths
         found = {paths.manifest(name) for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list)}
         found |= {paths.manifest(one.name) for one in store.manifests_of(snapshot)}

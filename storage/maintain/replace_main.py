@@ -1,27 +1,36 @@
 """Replace main with a branch: main is the branch from then on, and what main was is dropped.
 
 Jobs that write to the branch go on as if nothing had happened; readers of main see it at once. The steps, each of which
-leaves a valid table and can be repeated: the branch gets what main has and it lacks (what main did elsewhere, older
-snapshots, schemas, tags, consumers); main is closed to writers; the file MAIN-BRANCH names the branch; the old main goes.
-Source: the branch document.
+leaves a valid table and can be repeated: main is closed, so that nothing changes any more but the branch; the branch gets
+what main has and it lacks (what main did elsewhere, older snapshots, schemas, tags); it is decided that main goes; the branch
+gets its consumers; the file MAIN-BRANCH names the branch; the old main goes. Source: the branch document. Follows
+`docs/protocols.md`.
 """
 
+import posixpath
 from collections.abc import Sequence
+from contextlib import suppress
 
-from ..errors import CommitConflict, CorruptData, NotFound
+from ..errors import CommitConflict, CorruptData, MainReplaced, NotFound
+from ..file_io import Witness
 from ..identifier import MAIN_BRANCH, Identifier
 from ..metadata.discard import discard
-from ..metadata.main_branch import find_main, name_main
-from ..metadata.snapshot import Snapshot
+from ..metadata.main_branch import find_main, name_main, unname_main
+from ..metadata.schema import TableSchema
+from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 from ..read.version import on_branch
-from ..write.close import DELETION, REPLACEMENT, close, closed_for, decide, is_closed_for, open_again, refuse_closed
+from ..write.close import REPLACEMENT, close, closed_for, decide, is_closed_for, open_again, refuse_closed
 from ..write.commit import CommitListener, Guard
-from .become import Moved
+from ..write.taken_over import ids_of
+from .become import Moved, guard_of
+from .compaction import tell_after
 from .merge_branch import copy_schemas, copy_tags, put_on_top, refuse_other_schemas, restore_earlier
 from .references import delete_unneeded, last_needed
 from .verdict import Verdict, judge, refuse_diverged
+
+_TRIES = 100
 
 
 def replace_main(
@@ -34,7 +43,7 @@ def replace_main(
 ) -> Verdict:
     """Make a branch the main of its table; returns the verdict. What main did elsewhere is put on top of the branch.
 
-    `guard` is asked with main's newest snapshot before main is closed.
+    `guard` is asked with main's newest snapshot before main is closed, and once it is.
 
     Raises NotFound that lists the branches, CommitConflict that names what would be lost if main has diverged, unless
     `discard_main`.
@@ -45,103 +54,156 @@ def replace_main(
         _drop_old(main)
         return judge(main, main)
     reason = f"{REPLACEMENT} {name}"
-    closing: Snapshot | None = None
-    while closing is None:
-        verdict = judge(main, branch)
-        latest = verdict.judged
-        if latest is not None and closed_for(latest) == reason:
-            # What a replacement that died has left: everything is on the branch.
-            closing = latest
-            break
-        refuse_closed(main, latest)
-        refuse_closed(branch, verdict.taken)
-        if not discard_main:
-            refuse_diverged(main, branch, verdict)
-        if verdict.kind == "disjoint" or not discard_main:
-            refuse_other_schemas(main, branch)
-            copy_schemas(main, branch)
-            newest = branch.schemas.latest()
-            # Under the schema that it has now.
-            branch = branch if newest is None else branch.at_schema(newest)
+    verdict: Verdict | None = None
+    put: Snapshot | None = None
+    for tries_left in reversed(range(_TRIES)):
+        latest = main.snapshots.latest()
+        closing = latest if latest is not None and closed_for(latest) == reason else None
         try:
-            _complete(main, branch, verdict, listeners)
-        except Moved:
-            continue
-        if guard is not None:
-            guard(latest)
-        closing = close(main, latest, reason)
-    _refuse_deleted(main, branch, closing, name)
-    _hand_over_consumers(main, branch)
-    if not name_main(main.file_io, main.paths, branch.paths, branch.read_witness()):
-        raise CommitConflict(
-            f"Main of {main.identifier.full_name} has been replaced with another branch since. Open the table again."
-        )
-    _drop_old(on_branch(branch, MAIN_BRANCH))
-    return verdict
+            verdict = judge(main, branch)
+            _refuse(main, branch, latest, verdict, discard_main=discard_main)
+            if guard is not None:
+                guard(latest)
+            if closing is None:
+                refuse_closed(main, latest)
+                close(main, latest, reason)
+                # Judged again: the branch may have moved, or be about to be deleted, and schemas are not in the history.
+                continue
+            with_schemas = _takes_schemas(verdict, discard_main=discard_main)
+            put = _complete(main, branch, verdict, listeners, with_schemas=with_schemas) or put
+        except (CommitConflict, NotFound) as error:
+            main.refuse_other_table()
+            # Somebody has written, or snapshots have expired.
+            has_moved = isinstance(error, Moved) or (isinstance(error, NotFound) and branch.is_same_table())
+            if has_moved and tries_left:
+                continue
+            if closing is None:
+                raise
+            if decide(main, closing, "opened"):
+                open_again(main, closing)
+                raise
+            # Somebody else has decided otherwise, and given the branch everything before.
+            if verdict is None:
+                raise
+        if decide(main, closing, "done"):
+            _name(main, branch, verdict)
+            tell_after(on_branch(branch, MAIN_BRANCH), put, listeners)
+            return verdict
+        open_again(main, closing)
+    raise CommitConflict(f"Writers of {main.identifier.full_name} come first each time. Stop them, then replace main.")
 
 
-def _refuse_deleted(main: TableStore, branch: TableStore, closing: Snapshot, name: str) -> None:
-    """Open main again, and raise CommitConflict, if somebody is deleting the branch that main was closed for.
+def _refuse(
+    main: TableStore, branch: TableStore, latest: Snapshot | None, verdict: Verdict, *, discard_main: bool
+) -> None:
+    """Raise Moved unless a verdict is about the latest snapshot of main, CommitConflict if main must not be replaced."""
+    main.refuse_other_table()
+    branch.refuse_other_table()
+    guard_of(latest)(verdict.judged)
+    refuse_closed(branch, verdict.taken)
+    if not discard_main:
+        refuse_diverged(main, branch, verdict)
+    if _takes_schemas(verdict, discard_main=discard_main):
+        refuse_other_schemas(main, branch)
 
-    Who deletes it closes it first and then looks whether main is closed for it: one of both sees the other. What has been
-    decided for this closing holds, whoever repeats the call.
+
+def _takes_schemas(verdict: Verdict, *, discard_main: bool) -> bool:
+    return verdict.kind == "disjoint" or not discard_main
+
+
+def _complete(
+    main: TableStore,
+    branch: TableStore,
+    verdict: Verdict,
+    listeners: Sequence[CommitListener],
+    *,
+    with_schemas: bool,
+) -> Snapshot | None:
+    """Give a branch what it lacks of a main that is closed; returns the commit that puts main's rows there, None if there are
+    none. Can be done again after a crash.
     """
-    is_deleted = not branch.is_same_table() or closed_for(branch.snapshots.latest()) == f"{DELETION} {name}"
-    if not is_deleted and decide(main, closing, "done"):
-        return
-    if is_deleted and not decide(main, closing, "opened"):
-        # It was decided before the deletion began, which gives up then.
-        return
-    open_again(main, closing)
-    raise CommitConflict(
-        f"Branch {name!r} of {main.identifier.full_name} is being deleted. Main stays what it is; if the deletion has died, "
-        "delete the branch again."
-    )
-
-
-def _complete(main: TableStore, branch: TableStore, verdict: Verdict, listeners: Sequence[CommitListener]) -> None:
-    """Give a branch what it lacks of main."""
+    put: Snapshot | None = None
+    if with_schemas:
+        copy_schemas(main, branch)
+        newest = branch.schemas.latest()
+        # Under the schema that it has now.
+        branch = branch if newest is None else branch.at_schema(newest)
     if verdict.kind == "disjoint" and verdict.lost:
-        put_on_top(branch, main, verdict, None, None, listeners, snapshots=verdict.lost)
+        put = put_on_top(branch, main, verdict, None, None, listeners, snapshots=verdict.lost)
     copy_tags(main, branch, up_to=(verdict.common or 0) if verdict.kind == "diverged" else None)
+    _restore_earlier(main, branch, verdict)
     earliest = branch.snapshots.earliest_id()
-    if verdict.common is not None and earliest is not None and earliest <= verdict.common + 1:
-        restore_earlier(main, branch)
     for changelog in main.changelogs.all():
         if verdict.common is not None and changelog.id < (earliest or 0):
             branch.changelogs.keep(changelog)
-    branch.committed.take_over(main.committed)
+    # What is in the branch since it was made, and was not given back to it. Read before what main remembers, since what
+    # expires meanwhile goes there first.
+    here = set(branch.snapshots.ids())
+    shared = [one for one in standing(main.snapshots.all()) if one.id <= (verdict.common or 0) and one.id not in here]
+    branch.committed.remember([*ids_of(shared), *main.committed.all()])
+    return put
 
 
-def _hand_over_consumers(main: TableStore, branch: TableStore) -> None:
+def _restore_earlier(main: TableStore, branch: TableStore, verdict: Verdict) -> None:
+    """Give a branch main's snapshots from before they parted, unless what the branch did next has expired there."""
+    earliest = branch.snapshots.earliest_id()
+    if verdict.common is not None and earliest is not None and earliest <= verdict.common + 1:
+        restore_earlier(main, branch)
+
+
+def _hand_over_consumers(main: TableStore, branch: TableStore, verdict: Verdict) -> None:
     """Give a branch the consumers of main, but for names that it has, once main is closed: who changes one on main looks
     afterwards whether main is closed, and says so.
     """
     for consumer in main.consumers.all():
         branch.consumers.put(consumer, None, branch.clock.unique_name())
     # What expired on the branch before they came there.
-    restore_earlier(main, branch)
+    _restore_earlier(main, branch, verdict)
+
+
+def _name(main: TableStore, branch: TableStore, verdict: Verdict) -> None:
+    """Let everybody know that a branch is main, and drop what was main. Raises CommitOutcomeUnknown if the table has been
+    dropped or renamed meanwhile.
+    """
+    # Unless somebody else has named it, and handed them over before.
+    with suppress(MainReplaced):
+        _hand_over_consumers(main, branch, verdict)
+    try:
+        named = name_main(main.file_io, main.paths, branch.paths, branch.read_witness())
+    except NotFound:
+        branch.refuse_moved("The name of a new main branch")
+        raise
+    if named and not branch.is_same_table():
+        # In the place of the table that was, where there may be another one by now.
+        unname_main(main.file_io, branch.paths)
+    branch.refuse_moved("The name of a new main branch")
+    if not named:
+        raise CommitConflict(
+            f"Main of {main.identifier.full_name} has been replaced with another branch since. Open the table again."
+        )
+    try:
+        _drop_old(on_branch(branch, MAIN_BRANCH))
+    except (NotFound, CorruptData):
+        # What was main has gone along with the table.
+        if branch.is_same_table():
+            raise
 
 
 def _drop_old(main: TableStore) -> None:
     """Drop whatever was main before, with the files that nobody needs then."""
-    for old in _closed_for_good(main):
+    for old, schemas, closing in _closed_for_good(main):
         try:
             snapshots = list(old.snapshots.all())
-            tags = old.tags.all()
             candidates = last_needed(old, snapshots)
+            tags = old.tags.all()
             for tag in tags:
                 candidates |= last_needed(old, [tag.snapshot])
-            schemas = [old.schemas.get(schema_id) for schema_id in old.schemas.ids()]
-        except (NotFound, CommitConflict, CorruptData):
-            # Somebody else has dropped it, or the table.
-            if main.is_same_table() and any(one.paths == old.paths for one in _closed_for_good(main)):
+        except (NotFound, MainReplaced):
+            # Somebody else drops it.
+            if _content(old, closing) is not None:
                 raise
             continue
-        # Asked once all is read: what is deleted is compared with it, and of a later table nothing is.
-        if not main.is_same_table():
-            return
-        if not snapshots or not is_closed_for(snapshots[-1], REPLACEMENT):
+        if [one.identity for one in snapshots[-1:]] != [closing.identity]:
             continue
         # Without its first schema it is no branch any more.
         for schema in schemas:
@@ -152,19 +214,39 @@ def _drop_old(main: TableStore) -> None:
             old.paths.consumer_directory, old.paths.changelog_directory, old.paths.trouble_directory,
             old.paths.committed_directory,
         ):  # fmt: skip
-            # Who sleeps here deletes nothing of a table that has the name later.
-            discard(old.file_io, directory, lambda: not main.is_same_table())
+            _delete_directory(old, directory, closing)
         for snapshot in snapshots[:-1]:
             old.snapshots.delete_if(snapshot)
-        for hint in ("EARLIEST", "LATEST"):
-            old.file_io.delete(f"{old.paths.snapshot_directory}/{hint}")
         # By the last of them a replacement that died is known, and writers who have the old main at hand are stopped.
-        old.snapshots.end(snapshots[-1], main.paths.branch)
+        with suppress(MainReplaced):
+            old.snapshots.end(closing, main.paths.branch)
         delete_unneeded(main, candidates)
 
 
-def _closed_for_good(main: TableStore) -> list[TableStore]:
-    """What was main before main was replaced, and is not dropped yet."""
+def _content(old: TableStore, closing: Snapshot) -> bytes | None:
+    """What the snapshot holds that closes what was main; None if somebody else has dropped that."""
+    with suppress(MainReplaced):
+        return old.snapshots.content_if(closing)
+    return None
+
+
+def _delete_directory(old: TableStore, directory: str, closing: Snapshot) -> None:
+    """Delete a directory of what was main: not of a table that may have come to that place meanwhile."""
+    file_io = old.file_io
+    if not file_io.moves_at_once:
+        discard(file_io, directory, lambda: _content(old, closing) is None)
+        return
+    content, path = _content(old, closing), old.paths.snapshot(closing.id)
+    place = f"{old.paths.branch_directory}/.old-{old.clock.unique_name()}"
+    gone = f"{place}/{posixpath.basename(directory)}"
+    if content is not None and file_io.exists(directory):
+        with suppress(NotFound):
+            file_io.move_directory_if(directory, gone, Witness(old.paths.root, path, content))
+            file_io.delete_directory(place)
+
+
+def _closed_for_good(main: TableStore) -> list[tuple[TableStore, list[TableSchema], Snapshot]]:
+    """What was main before main was replaced, and is not dropped yet, with its schemas and the snapshot that closes it."""
     file_io, root = main.file_io, main.paths.root
     names = [name.removeprefix("branch-") for name in file_io.list_directories(main.paths.branch_directory)]
     found = []
@@ -175,9 +257,12 @@ def _closed_for_good(main: TableStore) -> list[TableStore]:
         identifier = Identifier(main.identifier.database, main.identifier.table, name)
         old = TableStore(file_io, root, identifier, main.schema, main.clock, paths)
         try:
+            # Before the snapshot: so they are those of the table that is closed, and not of one that came later.
+            schemas = [old.schemas.get(schema_id) for schema_id in old.schemas.ids()]
             latest = old.snapshots.latest()
-        except CommitConflict:
+        except (CommitConflict, CorruptData, NotFound):
+            # It is dropped, or being dropped by somebody else.
             continue
-        if is_closed_for(latest, REPLACEMENT):
-            found.append(old)
+        if latest is not None and is_closed_for(latest, REPLACEMENT):
+            found.append((old, schemas, latest))
     return found

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from ..errors import CommitConflict, NotFound
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.tag import Tag
 from ..write.close import refuse_closed
-from ..write.commit import CommitId, CommitListener
+from ..write.commit import CommitId, CommitListener, TableCommit
 from ..write.own_properties import REVERTED_PROPERTY, ROLLED_BACK_PROPERTY
 from ..write.taken_over import SOURCES_PROPERTY, marks_of
 from .become import Moved, become, live_entries
+from .compaction import tell_after
 from .hold import held, is_kept
+from .lost_files import take_back_lost
 
 ROLLBACK = "ROLLBACK"
 
@@ -24,6 +27,7 @@ def rollback_to(
     store: TableStore,
     target: Snapshot,
     *,
+    kept_by: Tag | None = None,
     judged: Snapshot | None = None,
     commit_id: CommitId | None = None,
     properties: dict[str, str] | None = None,
@@ -31,9 +35,10 @@ def rollback_to(
 ) -> Snapshot | None:
     """Make the rows of a snapshot, or of a tag, the latest state again; returns the snapshot, None if they are.
 
-    `judged`: the newest snapshot that may be taken back, by default the one that is the newest now; compactions after it do
-    not matter. Raises NotFound if the target is none of this branch or expires meanwhile, CommitConflict if rows were
-    committed after the judged snapshot: nothing is done then.
+    `kept_by`: the tag that keeps the target, if it is none that users have given. `judged`: the newest snapshot that may be
+    taken back, by default the one that is the newest now; compactions after it do not matter. A newest snapshot whose files
+    are not there is taken back first. Raises NotFound if the target is none of this branch or expires meanwhile,
+    CommitConflict if rows were committed after the judged snapshot: nothing is done then.
     """
     latest = store.snapshots.latest()
     refuse_closed(store, latest)
@@ -41,11 +46,21 @@ def rollback_to(
     if latest is None or judged is None:
         raise NotFound(f"{store.identifier} has no snapshot to roll back to.")
     inherited = {SOURCES_PROPERTY: text} if (text := (target.properties or {}).get(SOURCES_PROPERTY)) else {}
-    with held(store, target, lambda name: is_kept(store, target, name)):
+
+    def is_there(hold: str) -> bool:
+        return is_kept(store, target, hold) or (kept_by is not None and store.tags.find(kept_by.name) == kept_by)
+
+    with held(store, target, is_there):
+        taken_back: Snapshot | None = None
         while True:
             _refuse_later(store, judged, latest)
+            on_top = take_back_lost(store, latest, target)
+            if on_top is not None:
+                latest = taken_back = on_top
+                refuse_closed(store, latest)
+                continue
             try:
-                return become(
+                made = become(
                     store,
                     live_entries(store, target),
                     latest,
@@ -54,9 +69,15 @@ def rollback_to(
                     properties={**inherited, **(properties or {}), ROLLED_BACK_PROPERTY: str(target.id)},
                     listeners=listeners,
                 )
+                break
             except Moved:
-                latest = store.snapshots.latest()
-                refuse_closed(store, latest)
+                newest = store.snapshots.latest()
+                refuse_closed(store, newest)
+                latest = newest or latest
+    if made is None and taken_back is not None:
+        TableCommit(store, CommitId(taken_back.commit_user), listeners).notify(taken_back)
+    tell_after(store, made, listeners)
+    return made or taken_back
 
 
 def effective_history(history: Sequence[Snapshot]) -> list[Snapshot]:

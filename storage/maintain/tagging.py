@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..errors import AlreadyExists, InvalidRequest, NotFound
+from ..identifier import HOLD_PREFIX
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
@@ -164,19 +165,19 @@ def _delete(store: TableStore, tag: Tag) -> list[str] | None:
     return afterwards(store, FILE_DELETION, lambda: delete_unneeded(store, candidates), list[str]())
 
 
-def expire_tags(store: TableStore, *, prefix: str = "") -> list[str]:
-    """Delete the tags, of names with a prefix, whose retention is over; returns their names."""
+def expire_tags(store: TableStore) -> list[str]:
+    """Delete the tags whose retention is over, but for holds, which orphan cleaning ends; returns their names."""
     now = dt.datetime.fromtimestamp(store.clock.now_ms() / 1000)
     gone = []
     for tag in store.tags.all():
         created, retained = tag.create_time, tag.time_retained_seconds
-        if created is None or retained is None:
+        if created is None or retained is None or tag.name.startswith(HOLD_PREFIX):
             continue
         # A clock that was back when the tag was made would let it go early: it is no older than its snapshot.
         snapshot_time = dt.datetime.fromtimestamp(tag.snapshot.time_ms / 1000)
         if snapshot_time <= now:
             created = max(created, snapshot_time)
         is_over = (now - created).total_seconds() > retained
-        if is_over and tag.name.startswith(prefix) and _delete(store, tag) is not None:
+        if is_over and _delete(store, tag) is not None:
             gone.append(tag.name)
     return gone

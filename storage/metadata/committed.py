@@ -1,39 +1,60 @@
 """Commit ids of snapshots that have expired: by them a commit that is repeated late is recognised.
 
 A file for each commit user, `committed/user-<name>` in the directory of the branch, written before the snapshots are
-deleted. Identifiers are kept as ranges, so that those of a stream take no room; of a user whose identifiers do not follow
-each other the last thousand ranges are kept. Paimon knows nothing of the directory and leaves it alone.
+deleted. It only grows, by comparing replacements, and names the table that it is of: what somebody writes who sleeps while
+the table is dropped and made anew is not taken for the new one's. Identifiers are kept as ranges, so that those of a stream
+take no room; of a user whose identifiers do not follow each other the last thousand ranges are kept. Paimon knows nothing
+of the directory and leaves it alone.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
+from .. import document
+from ..document import read_document, sealed
 from ..errors import CorruptData
 from ..file_io import FileIO
 from ..paths import TablePaths
-from .snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 
 _MOST_RANGES = 1_000
 _LONGEST_NAME = 150
+_PREFIX = "user-"
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
     """What is remembered of a commit user.
 
-    `ranges`: first and last identifier and the time of the last snapshot of each, by identifier. `forgotten_until_ms`: the
-    time of the latest snapshot that is in none of them any more; None: all are.
+    `highest`: the identifier up to which all are in, unless the user's identifiers need not rise, and its snapshot; None:
+    there are only commits that were taken over from another branch. `ranges`: first and last identifier and the time of the
+    last snapshot of each, by identifier. `forgotten_until_ms`: the time of the latest snapshot that is in none of them any
+    more; None: all are.
     """
 
     user: str
-    highest: int
-    highest_snapshot_id: int
+    highest: int | None = None
+    highest_snapshot_id: int | None = None
     ranges: tuple[tuple[int, int, int], ...] = ()
     forgotten_until_ms: int | None = None
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], source: str) -> "Committed":
+        """What a file or a property holds. Raises CorruptData that names `source`."""
+        numbers = {
+            key: None if value.get(key) is None else document.integer(value[key], source, key)
+            for key in ("highest", "highest_snapshot_id", "forgotten_until_ms")
+        }
+        ranges = value.get("ranges")
+        if not isinstance(ranges, list) or not all(isinstance(one, list) and len(one) == 3 for one in ranges):
+            raise CorruptData(
+                f"File {source} is damaged: ranges are {str(ranges)[:40]}, not a list of three numbers each."
+            )
+        first_last_time = [tuple(document.integer(number, source, "ranges") for number in one) for one in ranges]
+        return cls(document.text(value.get("user"), source, "user"), ranges=tuple(first_last_time), **numbers)  # type: ignore[arg-type]
 
     def holds(self, identifier: int) -> bool:
         """Whether exactly this identifier is remembered."""
@@ -58,67 +79,90 @@ class Committed:
 
     def union(self, other: "Committed") -> "Committed":
         """What either remembers."""
-        newer = max(self, other, key=lambda item: (item.highest, item.highest_snapshot_id))
+        newer = max(self, other, key=_newest)
         base = replace(self, highest=newer.highest, highest_snapshot_id=newer.highest_snapshot_id)
         forgotten = [one.forgotten_until_ms for one in (self, other) if one.forgotten_until_ms is not None]
         merged = replace(base, ranges=(*self.ranges, *other.ranges), forgotten_until_ms=max(forgotten, default=None))
         return merged.with_commits(())
 
 
-class CommittedFiles:
-    """The remembered commit ids of one branch."""
+def _newest(one: Committed) -> tuple[bool, int, int]:
+    return one.highest is not None, one.highest or 0, one.highest_snapshot_id or 0
 
-    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+
+def united(remembered: Iterable[Committed]) -> dict[str, Committed]:
+    """By user, what any of several remembers."""
+    by_user: dict[str, Committed] = {}
+    for one in remembered:
+        known = by_user.get(one.user)
+        by_user[one.user] = one if known is None else known.union(one)
+    return by_user
+
+
+class CommittedFiles:
+    """The remembered commit ids of one branch. `table_id` tells the branch from any other one of its name, and raises
+    NotFound if it has gone.
+    """
+
+    def __init__(self, file_io: FileIO, paths: TablePaths, table_id: Callable[[], str]) -> None:
         self._file_io = file_io
         self._directory = paths.committed_directory
+        self._table_id = table_id
 
     def find(self, user: str) -> Committed | None:
         """What is remembered of a user, or None. Raises CorruptData for a file that cannot be read."""
-        path = self._path(user)
-        text = self._file_io.read_text_or_none(path)
-        return None if text is None else _from_json(text, path)
+        return self._read(_file_name(user))[0]
 
-    def remember(self, snapshots: Sequence[Snapshot]) -> None:
-        """Remember the commit ids of snapshots that are about to go. To be called before they are deleted."""
-        by_user: dict[str, list[Snapshot]] = {}
-        for snapshot in snapshots:
-            if snapshot.commit_identifier != BATCH_COMMIT_IDENTIFIER:
-                by_user.setdefault(snapshot.commit_user, []).append(snapshot)
-        for user, gone in by_user.items():
-            newest = max(gone, key=lambda snapshot: (snapshot.commit_identifier, snapshot.id))
-            commits = [(snapshot.commit_identifier, snapshot.time_ms) for snapshot in gone]
-            self._add(Committed(user, newest.commit_identifier, newest.id).with_commits(commits))
+    def names(self) -> list[str]:
+        """The names of the files."""
+        return sorted(file.name for file in self._file_io.list_files(self._directory) if file.name.startswith(_PREFIX))
 
-    def take_over(self, other: "CommittedFiles") -> None:
-        """Remember what another branch does, besides."""
-        for file in self._file_io.list_files(other._directory):
-            path = f"{other._directory}/{file.name}"
-            text = self._file_io.read_text_or_none(path) if file.name.startswith("user-") else None
-            if text is not None:
-                self._add(_from_json(text, path))
+    def read(self, name: str) -> Committed | None:
+        """What a file remembers; None if it is gone, or of another table. Raises CorruptData if it cannot be read."""
+        return self._read(name)[0]
+
+    def all(self) -> list[Committed]:
+        """What is remembered, of every user."""
+        found = (self.read(name) for name in self.names())
+        return [one for one in found if one is not None]
+
+    def remember(self, remembered: Iterable[Committed]) -> None:
+        """Remember commit ids besides; of snapshots that are about to go, before they are deleted."""
+        for one in united(remembered).values():
+            self._add(one)
 
     def _add(self, committed: Committed) -> None:
-        path = self._path(committed.user)
-        text = self._file_io.read_text_or_none(path)
-        known = None if text is None else _from_json(text, path)
-        merged = committed if known is None else known.union(committed)
-        if merged != known:
-            self._file_io.overwrite(path, json.dumps(asdict(merged)).encode())
+        name = _file_name(committed.user)
+        while True:
+            known, content = self._read(name)
+            merged = committed if known is None else known.union(committed)
+            if merged == known:
+                return
+            # Asked after the file was read: what is of another table is of an earlier one then.
+            value = {**asdict(merged), "table": self._table_id()}
+            if self._file_io.replace_if(f"{self._directory}/{name}", content, json.dumps(sealed(value, name)).encode()):
+                return
 
-    def _path(self, user: str) -> str:
-        name = quote(user, safe="")
-        if len(name) > _LONGEST_NAME:
-            name = f"{name[:_LONGEST_NAME]}-{hashlib.sha256(user.encode()).hexdigest()[:16]}"
-        return f"{self._directory}/user-{name}"
+    def _read(self, name: str) -> tuple[Committed | None, bytes | None]:
+        """What a file remembers of this table, and its content."""
+        path = f"{self._directory}/{name}"
+        content = self._file_io.read_bytes_or_none(path)
+        if content is None:
+            return None, None
+        try:
+            value = read_document(content, path)
+            table = value.get("table")
+            committed = Committed.from_json(value, path)
+        except CorruptData as error:
+            raise CorruptData(
+                f"{path}, which remembers commits whose snapshots have expired, is unreadable: {error} Delete it if no job of "
+                "that commit user repeats such a commit."
+            ) from None
+        return committed if table in (None, self._table_id()) else None, content
 
 
-def _from_json(text: str, path: str) -> Committed:
-    try:
-        value: dict[str, Any] = json.loads(text)
-        ranges = tuple((int(first), int(last), int(time_ms)) for first, last, time_ms in value.pop("ranges"))
-        return Committed(**value, ranges=ranges)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise CorruptData(
-            f"{path}, which remembers commits whose snapshots have expired, is unreadable: {error}. Delete it if no job of "
-            "that commit user repeats such a commit."
-        ) from None
+def _file_name(user: str) -> str:
+    name = quote(user, safe="")
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[:_LONGEST_NAME]}-{hashlib.sha256(user.encode()).hexdigest()[:16]}"
+    return f"{_PREFIX}{name}"

@@ -22,6 +22,18 @@ class Mark:
         return cls() if snapshot is None else cls(snapshot.id, snapshot.delta_manifest_list)
 
 
+def has_expired(store: TableStore, snapshot: Snapshot | None) -> bool:
+    """Whether a snapshot has expired since somebody read it: then files of it may be gone, and there is a newer one.
+
+    Raises NotFound if the table itself has gone.
+    """
+    if snapshot is None:
+        return False
+    here = store.snapshots.find(snapshot.id)
+    store.refuse_other_table()
+    return here is None or here.identity != snapshot.identity
+
+
 def snapshots_after(store: TableStore, mark: Mark, latest: Snapshot) -> list[Snapshot] | None:
     """The snapshots after a mark and up to the latest, ascending; None if some have expired, or are very many, or if the
     marked one is not part of the history.
@@ -30,10 +42,10 @@ def snapshots_after(store: TableStore, mark: Mark, latest: Snapshot) -> list[Sna
         return None
     if mark.snapshot_id and Mark.of(store.snapshots.find(mark.snapshot_id)) != mark:
         return None
-    later = []
+    later: list[Snapshot] = []
     for snapshot_id in range(mark.snapshot_id + 1, latest.id + 1):
         snapshot = latest if snapshot_id == latest.id else store.snapshots.find(snapshot_id)
-        if snapshot is None:
+        if snapshot is None or (later and snapshot.follows not in (None, later[-1].identity)):
             return None
         later.append(snapshot)
     return later

@@ -6,9 +6,10 @@ Follows `docs/format.md`, "Deletion vectors".
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..errors import CorruptData
+from ..errors import CorruptData, Unsupported
 from ..format import avro
 from ..format.deletion_vector import DeletionVector
+from .snapshot import Snapshot
 from .table_store import TableStore
 
 
@@ -39,3 +40,16 @@ def read_index_manifest(store: TableStore, name: str) -> list[IndexFile]:
         raise CorruptData(
             f"Index manifest {path} is damaged: its records are not those of one: {type(error).__name__}: {error}"
         ) from None
+
+
+def refuse_index(store: TableStore, *snapshots: Snapshot | None) -> None:
+    """Raise Unsupported for snapshots whose rows their data files alone do not tell: a commit that takes files away, or adds
+    them again, would have to change their index manifest with them.
+    """
+    for snapshot in snapshots:
+        if snapshot is not None and snapshot.index_manifest is not None:
+            raise Unsupported(
+                f"Snapshot {snapshot.id} of {store.identifier} has an index manifest ('deletion-vectors.enabled', or an index "
+                "of keys by bucket). Its files can be read here, not replaced. Nothing is done; let the engine do it that "
+                "wrote them."
+            )

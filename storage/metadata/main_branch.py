@@ -46,6 +46,11 @@ def name_main(file_io: FileIO, before: TablePaths, branch: TablePaths, of: Witne
     return named or find_main(file_io, branch.root) == branch
 
 
+def unname_main(file_io: FileIO, branch: TablePaths) -> None:
+    """Take the name of a branch away again that is not there."""
+    file_io.delete_if(branch.main_branch_file, _content(branch.branch))
+
+
 def _content(name: str) -> bytes:
     return f"{_checksum(name)}\n{name}\n".encode()
 

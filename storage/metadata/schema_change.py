@@ -250,7 +250,7 @@ def is_widening(old: DataType, new: DataType) -> bool:
 
 
 def _check_options(old: TableSchema, new: TableSchema, *, has_rows: bool) -> None:
-    check_table_options(new.options, "after the change")
+    check_table_options(new.options, "after the change", before=old.options)
     if not has_rows:
         return
     for key in _FIXED_OPTIONS:

@@ -8,7 +8,7 @@ a search starts, never its answer.
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -23,6 +23,8 @@ from .unchanged import unchanged
 from .witness import WitnessOf, no_witness
 
 APPEND, COMPACT, OVERWRITE, ANALYZE = "APPEND", "COMPACT", "OVERWRITE", "ANALYZE"
+# The operation of a snapshot that shows the state before the one below it, whose files are not there.
+TAKE_BACK = "TAKE BACK"
 # The identifier of commits that nobody will ask for again.
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
 # The property by which a snapshot names the one that it was put on top of.
@@ -114,6 +116,10 @@ class Snapshot:
         """The identity of the snapshot that this one was put on top of; None if the writer did not say."""
         return (self.properties or {}).get(FOLLOWS_PROPERTY)
 
+    def takes_back(self, below: "Snapshot | None") -> bool:
+        """Whether this one was put on top of another because the other's files are not there: nobody needs that any more."""
+        return below is not None and self.operation == TAKE_BACK and self.follows == below.identity
+
     def with_others(self, others: Mapping[str, Any]) -> "Snapshot":
         """The snapshot with what a tag adds to it."""
         return replace(self, others=others)
@@ -140,6 +146,16 @@ _FIELDS = [one for one in fields(Snapshot) if "key" in one.metadata]
 _KEYS = {one.metadata["key"] for one in _FIELDS} | {"version"}
 
 
+def standing(history: Iterable[Snapshot]) -> list[Snapshot]:
+    """The snapshots of a history, in order, without those that were taken back because their files are not there."""
+    found: list[Snapshot] = []
+    for snapshot in history:
+        if found and snapshot.takes_back(found[-1]):
+            found.pop()
+        found.append(snapshot)
+    return found
+
+
 def _comparable_watermark(snapshot: Snapshot) -> tuple[bool, int]:
     return snapshot.watermark is not None, snapshot.watermark or 0
 
@@ -153,7 +169,14 @@ class SnapshotFiles:
         self._of = of
 
     def get(self, snapshot_id: int) -> Snapshot:
-        """The snapshot of that id. Raises NotFound that lists which there are."""
+        """The snapshot of that id in the history. Raises NotFound that lists which there are."""
+        found = self.find(snapshot_id)
+        if found is None or not self.is_in_history(found):
+            raise self.missing(snapshot_id)
+        return found
+
+    def _read(self, snapshot_id: int) -> Snapshot:
+        """A snapshot of the history by its number."""
         found = self.find(snapshot_id)
         if found is None:
             raise self.missing(snapshot_id)
@@ -164,10 +187,29 @@ class SnapshotFiles:
         return NotFound(f"Snapshot {snapshot_id} does not exist. {self.describe_existing()}")
 
     def find(self, snapshot_id: int) -> Snapshot | None:
-        """The snapshot of that id, or None."""
+        """The snapshot in the file of that number, or None. It may be one that is no part of the history: a writer created it
+        at a number that had expired, and is about to take it away, or has died.
+        """
         path = self._paths.snapshot(snapshot_id)
         text = self._file_io.read_text_or_none(path)
         return None if text is None else Snapshot.from_json(text, path)
+
+    def is_in_history(self, snapshot: Snapshot, following: Snapshot | None = None) -> bool:
+        """Whether a snapshot that was found is part of the history, as far as can be told: the next one, which may be given,
+        was put on top of it, or there is none.
+        """
+        following = following or self.find(snapshot.id + 1)
+        if following is None and self.latest_id() != snapshot.id:
+            # It has come just now, or both have expired.
+            following = self.find(snapshot.id + 1)
+            if following is None:
+                return False
+        return following is None or following.follows in (None, snapshot.identity)
+
+    def is_taken_back(self, snapshot: Snapshot) -> bool:
+        """Whether the next snapshot shows the state before this one, whose files are not there."""
+        following = self.find(snapshot.id + 1)
+        return following is not None and following.takes_back(snapshot)
 
     def describe_existing(self) -> str:
         ids = self.ids()
@@ -185,7 +227,16 @@ class SnapshotFiles:
         # A listing may miss a file that came while it was made: only what is looked for and not there is a gap.
         while lowest - 1 >= listed[0] and (lowest - 1 in known or self._exists(lowest - 1)):
             lowest -= 1
+        while lowest < listed[-1] and not self._is_followed(lowest):
+            lowest += 1
         return list(range(lowest, listed[-1] + 1))
+
+    def _is_followed(self, snapshot_id: int) -> bool:
+        """Whether the next number is of the snapshot that was put on top of this one; of a damaged one it is believed."""
+        with suppress(CorruptData):
+            snapshot, following = self.find(snapshot_id), self.find(snapshot_id + 1)
+            return snapshot is not None and following is not None and following.follows in (None, snapshot.identity)
+        return True
 
     def listed_ids(self) -> list[int]:
         """The numbers of all snapshot files, ascending, those among them that are below a gap and no part of the history."""
@@ -226,9 +277,10 @@ class SnapshotFiles:
         hint = self._hint("EARLIEST")
         if hint and self._exists(hint):
             # A branch gets earlier snapshots when it becomes main.
-            while hint > 1 and self._exists(hint - 1):
+            while hint > 1 and self._exists(hint - 1) and self._is_followed(hint - 1):
                 hint -= 1
-            return hint
+            if self._is_followed(hint) or hint == self.latest_id():
+                return hint
         ids = self.ids()
         return ids[0] if ids else None
 
@@ -246,25 +298,49 @@ class SnapshotFiles:
         yield from history
 
     def backwards(self, latest: Snapshot | None = None) -> Iterator[Snapshot]:
-        """Every snapshot up to `latest` (by default, the latest), newest first, read one at a time."""
+        """Every snapshot up to `latest` (by default, the latest), newest first, read one at a time; without those that were
+        taken back because their files are not there.
+        """
         snapshot = latest or self.latest()
         while snapshot is not None:
             yield snapshot
+            snapshot = self.before(snapshot)
+
+    def before(self, snapshot: Snapshot) -> Snapshot | None:
+        """The snapshot before one in the history; None if that has expired, or there is none. What was taken back because
+        its files are not there is passed by.
+        """
+        while True:
             earlier = self.find(snapshot.id - 1) if snapshot.id > 1 else None
-            if earlier is not None and snapshot.follows not in (None, earlier.identity):
-                return
+            if earlier is None or snapshot.follows not in (None, earlier.identity):
+                return None
+            if not snapshot.takes_back(earlier):
+                return earlier
             snapshot = earlier
 
     def at_or_before(self, time_ms: int) -> Snapshot | None:
         """The latest snapshot committed at or before a time, or None. Reads a logarithmic number of files."""
-        return last_at_or_before(self.ids(), self.get, time_ms)
+        return self._searched(lambda ids: last_at_or_before(ids, self._read, time_ms))
 
     def first_with_watermark(self, mark: int) -> Snapshot | None:
         """The earliest snapshot whose watermark has reached a mark, or None. Reads a logarithmic number of files."""
-        ids = self.ids()
-        # Those before the first watermark have not reached any.
-        count = bisect_left(ids, (True, mark), key=lambda one: _comparable_watermark(self.get(one)))
-        return self.get(ids[count]) if count < len(ids) else None
+
+        def search(ids: list[int]) -> Snapshot | None:
+            # Those before the first watermark have not reached any.
+            count = bisect_left(ids, (True, mark), key=lambda one: _comparable_watermark(self._read(one)))
+            return self._read(ids[count]) if count < len(ids) else None
+
+        return self._searched(search)
+
+    def _searched(self, search: Callable[[list[int]], Snapshot | None]) -> Snapshot | None:
+        """What a search among the numbers of the history finds; it begins again if it meets one that expired meanwhile."""
+        while True:
+            ids = self.ids()
+            try:
+                return search(ids)
+            except NotFound:
+                if self.ids()[:1] == ids[:1]:
+                    raise
 
     def create(self, snapshot: Snapshot) -> bool:
         """Commit: create the snapshot file; False if its id is taken. Hints follow and may be lost in a crash.
@@ -290,17 +366,19 @@ class SnapshotFiles:
 
         Somebody else may have forgotten it meanwhile, or dropped the table and made another one.
         """
-        path = self._paths.snapshot(snapshot.id)
-        content = unchanged(self._file_io, path, Snapshot.from_json, snapshot)
-        return content is not None and self._file_io.delete_if(path, content)
+        content = self.content_if(snapshot)
+        return content is not None and self._file_io.delete_if(self._paths.snapshot(snapshot.id), content)
+
+    def content_if(self, snapshot: Snapshot) -> bytes | None:
+        """What a snapshot's file holds, if its number still stands for it."""
+        return unchanged(self._file_io, self._paths.snapshot(snapshot.id), Snapshot.from_json, snapshot)
 
     def end(self, last: Snapshot, replaced_by: str) -> None:
         """Turn the last snapshot into the mark that nothing follows here: main is that branch now."""
-        path = self._paths.snapshot(last.id)
-        content = unchanged(self._file_io, path, Snapshot.from_json, last)
+        content = self.content_if(last)
         text = json.dumps({"version": 3, "id": last.id, _REPLACED_BY: replaced_by})
         if content is not None:
-            self._file_io.replace_if(path, content, text.encode())
+            self._file_io.replace_if(self._paths.snapshot(last.id), content, text.encode())
 
     def raise_hint(self, name: str, snapshot_id: int) -> None:
         """Write LATEST or EARLIEST unless it is higher; a failure is ignored, since a hint is no truth."""

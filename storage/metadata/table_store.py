@@ -1,5 +1,6 @@
 """One branch of one table: its files, paths, schema, options and clock. What the rooms of the store work on."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -82,7 +83,7 @@ class TableStore:
 
     @cached_property
     def committed(self) -> CommittedFiles:
-        return CommittedFiles(self.file_io, self.paths)
+        return CommittedFiles(self.file_io, self.paths, lambda: self.table_id)
 
     @cached_property
     def troubles(self) -> TroubleFiles:
@@ -147,6 +148,19 @@ class TableStore:
                 "it has gone the same way. Open the table again and look."
             )
 
+    @cached_property
+    def table_id(self) -> str:
+        """What tells this table, or branch, from any other one of its name, whatever versions its schema has and had. Raises
+        NotFound if it has gone.
+        """
+        text = self._origin
+        if text is None and self.paths.branch != MAIN_BRANCH:
+            text = self.file_io.read_text_or_none(self.paths.origin)
+        text = text or self.file_io.read_text_or_none(self.paths.schema(0)) or ""
+        # What was read is of the table that was opened if that is still there.
+        self.refuse_other_table()
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
     def read_witness(self) -> Witness:
         """By what this table or branch is told from a later one of the same name. Raises NotFound if it is no more."""
         if self._origin is not None:
@@ -170,9 +184,14 @@ class TableStore:
             )
 
     def delta_of(self, snapshot: Snapshot) -> list[ManifestEntry]:
-        """What a snapshot added and took away."""
-        listed = self.manifests.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
-        return [entry for one in listed for entry in self.manifests.read(one.name)]
+        """What a snapshot added and took away; nothing if it was taken back because its files are not there."""
+        try:
+            listed = self.manifests.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+            return [entry for one in listed for entry in self.manifests.read(one.name)]
+        except NotFound:
+            if self.snapshots.is_taken_back(snapshot):
+                return []
+            raise
 
     def manifests_of(self, snapshot: Snapshot) -> list[ManifestFile]:
         """The manifests that together describe the table at a snapshot, in order of commit."""

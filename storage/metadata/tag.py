@@ -100,7 +100,8 @@ class TagFiles:
     ) -> Tag:
         """Give a snapshot a name, for as long as it is `retained_ms` from `now_ms` on, or for good.
 
-        Raises AlreadyExists unless `replace`, or unless it names this snapshot already, NotFound if the table is another one.
+        Returns the tag as it is: one that names this snapshot already stays. Raises AlreadyExists if it names another one,
+        unless `replace`, NotFound if the table is another one by now.
         """
         check_tag_name(name)
         # A copy of another branch's snapshot remembers which.
@@ -118,6 +119,7 @@ class TagFiles:
             if existing is None or existing.snapshot.identity != snapshot.identity:
                 was = f" and names snapshot {existing.snapshot.id}" if existing else ""
                 raise AlreadyExists(f"Tag {name!r} exists{was}. Choose another name, delete it first, or replace it.")
+            return existing
         return Tag(name, named)
 
     def rename(self, name: str, new_name: str, token: str) -> Tag:
@@ -210,4 +212,9 @@ def _retention(retained_ms: int, now_ms: int) -> dict[str, Any]:
     """When a tag was created and how long it is kept, as the format writes it."""
     now = dt.datetime.fromtimestamp(now_ms / 1000)
     parts = [now.year, now.month, now.day, now.hour, now.minute, now.second, now.microsecond * 1000]
-    return {"tagCreateTime": parts, "tagTimeRetained": retained_ms / 1000}
+    return {"tagCreateTime": parts, "tagTimeRetained": retained_seconds(retained_ms)}
+
+
+def retained_seconds(retained_ms: int | None) -> float | None:
+    """How long a tag is kept, as the format writes it; None: for good."""
+    return None if retained_ms is None else retained_ms / 1000

@@ -128,9 +128,13 @@ def plan_changes(request: ReadRequest, after: int, until: int) -> Iterator[Chang
         raise Unsupported(
             f"Table {store.identifier} has 'deletion-vectors.enabled': rows that are marked as deleted leave no change to read."
         )
+    following = store.snapshots.find(after + 1)
     for snapshot_id in range(after + 1, until + 1):
-        found = store.snapshots.find(snapshot_id)
-        if found is not None:
+        found, following = following, store.snapshots.find(snapshot_id + 1)
+        if following is not None and following.takes_back(found):
+            # Its rows are not there, nor in any later snapshot.
+            continue
+        if found is not None and store.snapshots.is_in_history(found, following):
             yield from _plan_snapshot(request, found)
             continue
         changelog = store.changelogs.find(snapshot_id)

@@ -33,5 +33,5 @@ def contributors(store: TableStore, snapshot: Snapshot, partition: Mapping[str, 
                 open_files |= {entry.file.name for entry in entries if entry.kind != ADD}
             else:
                 found.append(one)
-        one = store.snapshots.find(one.id - 1)
+        one = store.snapshots.before(one)
     return found

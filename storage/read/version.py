@@ -16,6 +16,7 @@ from ..metadata.main_branch import find_main
 from ..metadata.schema import TableSchema
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.tag import Tag
 from ..paths import TablePaths
 
 _WATERMARK = re.compile(r"watermark-(\d+)")
@@ -92,6 +93,20 @@ def resolve_version(store: TableStore, version: Version) -> tuple[TableStore, Sn
     return store.at_schema(_schema_of(store, snapshot)), snapshot
 
 
+def named_version(store: TableStore, version: Version) -> tuple[Snapshot | None, Tag | None]:
+    """The snapshot of a version of a branch, and the tag if the version is the name of one.
+
+    Raises NotFound, and InvalidRequest for a version of another branch.
+    """
+    resolved, snapshot = resolve_version(store, version)
+    if resolved.identifier != store.identifier:
+        raise InvalidRequest(
+            f"{version!r} is a version of branch {resolved.identifier.branch!r}, not of {store.identifier}: open that branch."
+        )
+    tag = store.tags.find(version) if isinstance(version, str) else None
+    return snapshot, tag if tag is not None and tag.snapshot == snapshot else None
+
+
 def _latest(store: TableStore) -> Snapshot | None:
     """The newest snapshot. Raises NotFound for a table that was dropped, renamed or made anew since it was opened."""
     latest = store.snapshots.latest()
@@ -166,7 +181,7 @@ def _find(store: TableStore, version: int | str | dt.datetime) -> Snapshot:
             return _at_watermark(store, int(mark[1]))
         return store.tags.get(version).snapshot
     found = store.snapshots.find(version)
-    if found is not None:
+    if found is not None and store.snapshots.is_in_history(found):
         return found
     for tag in store.tags.all():
         if tag.snapshot.id == version:
@@ -198,12 +213,9 @@ def _at_time(store: TableStore, moment: dt.datetime) -> Snapshot:
     tagged = [tag.snapshot for tag in store.tags.all() if tag.snapshot.time_ms <= time_ms]
     if tagged:
         return max(tagged, key=lambda snapshot: snapshot.time_ms).without_others()
-    earliest = store.snapshots.earliest_id()
-    since = (
-        ""
-        if earliest is None
-        else f" The earliest, {earliest}, is from {_local(store.snapshots.get(earliest).time_ms)}."
-    )
+    known = (store.snapshots.find(snapshot_id) for snapshot_id in store.snapshots.ids())
+    earliest = next((snapshot for snapshot in known if snapshot is not None), None)
+    since = "" if earliest is None else f" The earliest, {earliest.id}, is from {_local(earliest.time_ms)}."
     raise NotFound(f"{store.identifier} has no snapshot or tag at or before {moment.isoformat()}.{since}")
 
 

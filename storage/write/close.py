@@ -6,15 +6,18 @@ the state before it. Whoever closed a branch in vain opens it again by a snapsho
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Literal
 
-from ..errors import CommitConflict
+from ..errors import CommitConflict, CommitOutcomeUnknown, CorruptData, MainReplaced
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, Snapshot
 from ..metadata.table_store import TableStore
 from .commit_time import commit_time
 from .landing import create_on_top
 
 CLOSED_PROPERTY = "snapline.closed"
+_DECISION = ".closed-"
 # What a snapshot that changes nothing was put on top for.
 FENCE_PROPERTY = "snapline.fence"
 # What became of a closing, by what that is told from others.
@@ -45,12 +48,29 @@ def refuse_closed(store: TableStore, latest: Snapshot | None) -> None:
 
 def close(store: TableStore, latest: Snapshot | None, reason: str) -> Snapshot | None:
     """Put on top of the latest snapshot one that closes the branch; None if a writer came first."""
-    return _put_on_top(store, latest, latest, "CLOSE", {CLOSED_PROPERTY: reason})
+    return put_on_top(store, latest, latest, "CLOSE", {CLOSED_PROPERTY: reason})
+
+
+@contextmanager
+def beside_history(store: TableStore, what: str) -> Iterator[None]:
+    """Change something of a branch that is no part of its history. Raises CommitConflict, nothing being done, if the branch
+    is closed; CommitOutcomeUnknown if it is closed, or gone, afterwards: whoever closed it may have come before the change.
+    """
+    refuse_closed(store, store.snapshots.latest())
+    yield
+    store.refuse_moved(what)
+    with suppress(MainReplaced):
+        if closed_for(store.snapshots.latest()) is None:
+            return
+    raise CommitOutcomeUnknown(
+        f"{what} of {store.identifier} was changed, and meanwhile the branch was closed: a branch that becomes main may have "
+        "what was there before. Open the table again and look."
+    )
 
 
 def open_again(store: TableStore, closing: Snapshot) -> None:
     """Put on top of a snapshot that closes a branch one that opens it; nothing if somebody else did."""
-    _put_on_top(store, closing, closing, "OPEN", {})
+    put_on_top(store, closing, closing, "OPEN", {})
 
 
 def decide(store: TableStore, closing: Snapshot, outcome: Literal["done", "opened"]) -> bool:
@@ -59,22 +79,45 @@ def decide(store: TableStore, closing: Snapshot, outcome: Literal["done", "opene
 
     Orphan cleaning takes the file away once the closing is on top of the branch no more: then it was opened again.
     """
-    path = f"{store.paths.branch_directory}/.closed-{closing.identity}"
+    path = _decision_file(store, closing)
     if not store.file_io.create_exclusively(path, outcome.encode()):
-        return store.file_io.read_text_or_none(path) == outcome
+        return decided(store, path) == outcome
     latest = store.snapshots.latest()
     return outcome == "opened" or (latest is not None and latest.identity == closing.identity)
 
 
-def take_back(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> None:
-    """Put on top of a snapshot that cannot be read the state before it. Nothing if another one is on top already."""
-    _put_on_top(store, snapshot, base, "TAKE BACK", {})
+def decision(store: TableStore, closing: Snapshot) -> str | None:
+    """What has been decided for a branch that was closed by a snapshot; None if nothing is yet."""
+    return decided(store, _decision_file(store, closing))
 
 
-def _put_on_top(
+def _decision_file(store: TableStore, closing: Snapshot) -> str:
+    return f"{store.paths.branch_directory}/{_DECISION}{closing.identity}"
+
+
+def decisions(store: TableStore) -> list[str]:
+    """The files that say what became of closings."""
+    directory = store.paths.branch_directory
+    return sorted(
+        f"{directory}/{file.name}" for file in store.file_io.list_files(directory) if file.name.startswith(_DECISION)
+    )
+
+
+def decided(store: TableStore, path: str) -> str | None:
+    """What became of a closing; None if the file has gone. Raises CorruptData for anything else."""
+    outcome = store.file_io.read_text_or_none(path)
+    if outcome not in ("done", "opened", None):
+        raise CorruptData(
+            f"File {path} is damaged: it says {outcome[:40]!r}, neither done nor opened. If the branch is there and takes "
+            "writes, write opened into it, else done."
+        )
+    return outcome
+
+
+def put_on_top(
     store: TableStore, latest: Snapshot | None, shows: Snapshot | None, operation: str, properties: dict[str, str]
 ) -> Snapshot | None:
-    """Commit, on top of the latest snapshot, the state of another; None if a writer came first."""
+    """Commit, on top of the latest snapshot, the state of another, as no change of rows; None if a writer came first."""
     name = store.clock.unique_name()
     lists = [f"manifest-list-{name}-0", f"manifest-list-{name}-1"]
     sizes = [
@@ -106,5 +149,5 @@ def fence(store: TableStore, purpose: str) -> None:
         latest = store.snapshots.latest()
         store.refuse_other_table()
         properties = {FENCE_PROPERTY: purpose}
-        if closed_for(latest) is not None or _put_on_top(store, latest, latest, "FENCE", properties) is not None:
+        if closed_for(latest) is not None or put_on_top(store, latest, latest, "FENCE", properties) is not None:
             return

@@ -16,13 +16,14 @@ from ..arguments import checked
 from ..errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest, NotFound, StorageError, StoreUnavailable
 from ..identifier import Identifier
 from ..metadata.change_tracking import untracked_property
+from ..metadata.index_manifest import refuse_index
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, ManifestEntry, ManifestFile
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.trouble import LISTENERS, afterwards
 from ..store_errors import outcome
-from .close import refuse_closed, take_back
+from .close import refuse_closed
 from .commit_time import commit_time
 from .conflicts import check_conflicts
 from .find_commit import find_commit
@@ -31,11 +32,12 @@ from .lift import lift_to_top
 from .manifest_merge import merge_manifests
 from .renumber import NumberedFiles
 from .table_write import CommitMessage
+from .take_back import take_back
 
 _log = logging.getLogger(__name__)
 WRITER_VERSION = "snapline-0.1.0"
-# Younger files are spared by orphan cleaning, with a wide margin.
-_SAFE_MS = 3_600_000
+# Younger files are spared by orphan cleaning, by default with a wide margin.
+SAFE_MS = 3_600_000
 # Asked before each try of a commit with the newest snapshot, which is None for a table without one.
 Guard = Callable[[Snapshot | None], None]
 
@@ -110,6 +112,13 @@ class Overwrite:
 
     matching: tuple[Mapping[str, Any], ...] | None = None
     dynamic: bool = False
+
+    def __post_init__(self) -> None:
+        if self.matching is not None and not all(self.matching):
+            raise InvalidRequest(
+                "A partition without any value would be the whole table. Give values of partition columns, or leave the "
+                "partition out."
+            )
 
     def settled(self, written: frozenset[bytes]) -> "Overwrite":
         """A dynamic overwrite, once it is known which partitions were written."""
@@ -258,6 +267,7 @@ class TableCommit:
                 if latest is not None and self._store.snapshots.find(latest.id) is None:
                     # It has expired while this was put on it: there is a newer one.
                     continue
+                self._refuse_unreadable(latest)
                 raise
             except BaseException:
                 made.clean_up()
@@ -286,6 +296,18 @@ class TableCommit:
                 )
             longest = min(options.commit_max_retry_wait_ms, options.commit_min_retry_wait_ms * 2 ** min(attempt, 5))
             self._store.clock.sleep_ms(random.uniform(0, longest))
+
+    def _refuse_unreadable(self, latest: Snapshot | None) -> None:
+        """Raise NotFound that says what to do if the newest snapshot cannot be read."""
+        try:
+            if latest is not None:
+                live_files(self._store.manifests_of(latest), self._store.manifests.read)
+        except NotFound as error:
+            raise NotFound(
+                f"{error} Snapshot {latest.id if latest else 0} of {self._store.identifier}, the newest, cannot be read, so that "
+                "nothing can be put on top of it. It may be of a writer that slept for days and died; roll back to the one "
+                "before it."
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +351,8 @@ class _Attempt:
         self._check_bucket_count()
         if not delta and not change.changelog:
             return None
+        if deletes or change.adds_again:
+            refuse_index(store, latest)
         if deletes or any(entry.file.level > 0 for entry in change.added):
             check_conflicts(self._live(), delta, store.key_types, rescales=change.overwrite is not None)
         base: list[ManifestFile] = []
@@ -391,17 +415,23 @@ class _Attempt:
         """The same after the commit, in case the process slept in the moment between: it is taken back then."""
         try:
             lost = self._lost() if self._is_late() else []
-        except OSError as error:
-            _log.warning(
-                "%s: snapshot %s has landed, its files were not looked for: %s",
-                self._store.identifier,
-                snapshot.id,
-                error,
+            if not lost:
+                return
+            back = take_back(self._store, snapshot, self._latest)
+            newest = self._store.snapshots.find(snapshot.id + 1)
+            is_back = back is not None or (newest is not None and newest.takes_back(snapshot))
+        except (StorageError, OSError) as error:
+            raise CommitOutcomeUnknown(
+                f"{self._store.identifier}: snapshot {snapshot.id} has landed after so long that its files may have been taken "
+                f"for orphans, and that could not be looked at, or not be taken back ({error}). If it cannot be read, roll back "
+                f"to {snapshot.id - 1} and write the rows again."
+            ) from error
+        if not is_back:
+            raise CommitOutcomeUnknown(
+                f"{self._said_of(lost[0])} Others have committed on top of its snapshot {snapshot.id} since: look at the table "
+                f"with `check`, and roll back to {snapshot.id - 1}."
             )
-            return
-        if lost:
-            take_back(self._store, snapshot, self._latest)
-            raise CommitConflict(self._said_of(lost[0]) + " The commit is taken back. Write the rows again.")
+        raise CommitConflict(self._said_of(lost[0]) + " The commit is taken back. Write the rows again.")
 
     def _said_of(self, path: str) -> str:
         return (
@@ -416,7 +446,7 @@ class _Attempt:
             for entry in self._change.added
             if entry.file.creation_time_local_ms is not None
         ]
-        return self._store.clock.now_ms() - min([self._begun_ms, *written]) >= _SAFE_MS
+        return self._store.clock.now_ms() - min([self._begun_ms, *written]) >= SAFE_MS
 
     def _lost(self) -> list[str]:
         store = self._store

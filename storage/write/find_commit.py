@@ -4,10 +4,11 @@ import logging
 from typing import TYPE_CHECKING
 
 from ..errors import CommitConflict
+from ..metadata.committed import Committed
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.time_order import rising_since
-from .taken_over import commits_taken_over
+from .taken_over import ids_taken_over
 
 if TYPE_CHECKING:
     from .commit import CommitId
@@ -38,7 +39,8 @@ def find_commit(store: TableStore, commit_id: "CommitId", latest: Snapshot | Non
     snapshot, oldest = _in_history(store, commit_id, search_bound(commit_id, store.clock.now_ms()), latest)
     if snapshot is not None or oldest is None:
         return snapshot
-    if not _is_remembered(store, commit_id):
+    remembered = store.committed.find(commit_id.user)
+    if remembered is None or not _is_among(remembered, commit_id, store):
         return None
     _log.info(
         "%s: commit %s of %s landed long ago, its snapshot has expired. Nothing is committed again.",
@@ -65,9 +67,13 @@ def _in_history(
             if resume_below is None:
                 return None, None
             continue
-        if (commit_id.user, commit_id.identifier) in commits_taken_over(snapshot):
+        taken = ids_taken_over(snapshot).get(commit_id.user)
+        if taken is not None and (
+            taken.holds(commit_id.identifier) or (newest_of_user is None and _is_among(taken, commit_id, store))
+        ):
             return snapshot, None
-        if snapshot.commit_user == commit_id.user:
+        # A commit that nobody repeats says nothing of the others of its user.
+        if snapshot.commit_user == commit_id.user and snapshot.commit_identifier != BATCH_COMMIT_IDENTIFIER:
             if snapshot.commit_identifier == commit_id.identifier:
                 return snapshot, None
             if not commit_id.exact:
@@ -79,15 +85,21 @@ def _in_history(
     return None, oldest if oldest is not None and oldest.id > 1 else None
 
 
-def _is_remembered(store: TableStore, commit_id: "CommitId") -> bool:
-    """Whether an id is among those whose snapshots have expired. Raises CommitConflict if nobody knows any more."""
-    committed = store.committed.find(commit_id.user)
-    if committed is None:
-        return False
-    if not commit_id.exact:
-        return commit_id.identifier <= committed.highest
+def _is_among(committed: Committed, commit_id: "CommitId", store: TableStore) -> bool:
+    """Whether an id is among those that are remembered of its user. Raises CommitConflict if that cannot be told."""
     if committed.holds(commit_id.identifier):
         return True
+    if not commit_id.exact:
+        if committed.highest is not None and commit_id.identifier <= committed.highest:
+            return True
+        later = next((last for _, last, _ in committed.ranges if last > commit_id.identifier), None)
+        if later is None:
+            return False
+        raise CommitConflict(
+            f"{store.identifier} has taken over commit {later} of {commit_id.user!r} from another branch, but not "
+            f"{commit_id.identifier}, which comes before it. If identifiers of that user need not rise, commit with exact; to "
+            "write the rows all the same, commit under a higher identifier."
+        )
     if committed.forgotten_until_ms is None:
         return False
     bound = commit_id.not_before_ms

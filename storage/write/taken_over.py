@@ -4,15 +4,19 @@ So nothing is taken over twice, and who repeats one of those commits finds it.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 
 from ..errors import CorruptData
 from ..metadata.change_tracking import UNTRACKED_PROPERTY
-from ..metadata.snapshot import FOLLOWS_PROPERTY, Snapshot
+from ..metadata.committed import Committed, united
+from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, FOLLOWS_PROPERTY, Snapshot
 from ..metadata.table_store import TableStore
 
 # A JSON list with, for each commit taken over, its mark, commit user and commit identifier.
 TAKEN_OVER_PROPERTY = "snapline.taken-over"
+# A JSON list of what the other branch remembers of commits whose snapshots have expired there.
+TAKEN_OVER_EXPIRED_PROPERTY = "snapline.taken-over-expired"
 # A JSON list of the snapshots that rows were made from: see the lineage package.
 SOURCES_PROPERTY = "snapline.sources"
 
@@ -23,7 +27,7 @@ def mark(store: TableStore, snapshot: Snapshot) -> str:
 
 
 def taken_over_properties(store: TableStore, snapshots: Sequence[Snapshot]) -> dict[str, str]:
-    """The properties of one commit that holds what some snapshots of a branch did."""
+    """The properties of one commit that holds what some snapshots of a branch did, and what has expired there before them."""
     properties: dict[str, str] = {}
     for snapshot in snapshots:
         properties |= snapshot.properties or {}
@@ -39,6 +43,12 @@ def taken_over_properties(store: TableStore, snapshots: Sequence[Snapshot]) -> d
         properties[UNTRACKED_PROPERTY] = json.dumps(sorted(set(silent)))
     taken: list[list[object]] = [[mark(store, one), one.commit_user, one.commit_identifier] for one in snapshots]
     taken += [entry for one in snapshots for entry in _taken(one)]
+    # Asked after the snapshots were read: what expired meanwhile is there.
+    remembered = [*store.committed.all(), *(one for snapshot in snapshots for one in _taken_expired(snapshot))]
+    expired = [asdict(one) for one in united(_without_highest(one) for one in remembered).values()]
+    properties.pop(TAKEN_OVER_EXPIRED_PROPERTY, None)
+    if expired:
+        properties[TAKEN_OVER_EXPIRED_PROPERTY] = json.dumps(expired, ensure_ascii=False)
     return {**properties, TAKEN_OVER_PROPERTY: json.dumps(taken, ensure_ascii=False)}
 
 
@@ -54,9 +64,45 @@ def branch_taken_over(snapshot: Snapshot) -> str | None:
     return str(taken[0][0]).rpartition(" ")[0].rpartition("@")[0] if taken else None
 
 
-def commits_taken_over(snapshot: Snapshot) -> set[tuple[str, int]]:
-    """Users and identifiers of the commits that a snapshot holds of another branch."""
-    return {(str(entry[1]), int(str(entry[2]))) for entry in _taken(snapshot) if len(entry) == 3}
+def ids_taken_over(snapshot: Snapshot) -> dict[str, Committed]:
+    """The ids of the commits that a snapshot holds of another branch, by user."""
+    taken = [(str(entry[1]), int(str(entry[2]))) for entry in _taken(snapshot) if len(entry) == 3]
+    by_user: dict[str, list[tuple[int, int]]] = {}
+    for user, identifier in taken:
+        if identifier != BATCH_COMMIT_IDENTIFIER:
+            by_user.setdefault(user, []).append((identifier, snapshot.time_ms))
+    made = [Committed(user).with_commits(commits) for user, commits in by_user.items()]
+    return united([*made, *_taken_expired(snapshot)])
+
+
+def ids_of(snapshots: Iterable[Snapshot]) -> list[Committed]:
+    """The ids of some snapshots, and of the commits of other branches that they hold, to be remembered."""
+    own: dict[str, list[Snapshot]] = {}
+    taken: list[Committed] = []
+    for snapshot in snapshots:
+        taken += ids_taken_over(snapshot).values()
+        if snapshot.commit_identifier != BATCH_COMMIT_IDENTIFIER:
+            own.setdefault(snapshot.commit_user, []).append(snapshot)
+    made: list[Committed] = []
+    for user, of_user in own.items():
+        newest = max(of_user, key=lambda one: (one.commit_identifier, one.id))
+        commits = [(one.commit_identifier, one.time_ms) for one in of_user]
+        made.append(Committed(user, newest.commit_identifier, newest.id).with_commits(commits))
+    return list(united([*made, *taken]).values())
+
+
+def _without_highest(committed: Committed) -> Committed:
+    """What a branch remembers, as another one takes it over: that has not all identifiers of the user up to the highest."""
+    return replace(committed, highest=None, highest_snapshot_id=None)
+
+
+def _taken_expired(snapshot: Snapshot) -> list[Committed]:
+    text = (snapshot.properties or {}).get(TAKEN_OVER_EXPIRED_PROPERTY)
+    source = f"Property {TAKEN_OVER_EXPIRED_PROPERTY!r} of snapshot {snapshot.id}"
+    try:
+        return [] if text is None else [Committed.from_json(one, source) for one in json.loads(text)]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CorruptData(f"{source} is unreadable: {error}") from None
 
 
 def _taken(snapshot: Snapshot) -> list[list[object]]:
@@ -79,6 +125,9 @@ def _united(snapshots: Sequence[Snapshot], key: str) -> list[object]:
     """The elements of JSON lists in a property of some snapshots, each once, in order."""
     united: dict[str, object] = {}
     for snapshot in snapshots:
-        for element in json.loads((snapshot.properties or {}).get(key, "[]")):
-            united.setdefault(json.dumps(element), element)
+        try:
+            elements = list(json.loads((snapshot.properties or {}).get(key, "[]")))
+        except (ValueError, TypeError) as error:
+            raise CorruptData(f"Property {key!r} of snapshot {snapshot.id} is unreadable: {error}") from None
+        united |= {json.dumps(element): element for element in elements if json.dumps(element) not in united}
     return list(united.values())

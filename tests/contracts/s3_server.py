@@ -20,12 +20,13 @@ from xml.sax.saxutils import escape
 @dataclass
 class Faults:
     """How often requests fail: with 503 before anything happens, or after it without an answer. `refusal`: all are
-    answered by this status and code.
+    answered by this status and code. `requests` counts them all.
     """
 
     unavailable: float = 0.0
     lost_reply: float = 0.0
     refusal: tuple[int, str] | None = None
+    requests: int = 0
     chosen: random.Random = field(default_factory=lambda: random.Random(0))
     seen: dict[str, int] = field(default_factory=lambda: {"unavailable": 0, "lost": 0})
 
@@ -100,6 +101,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _fails(self) -> bool:
         faults = self.faults
+        faults.requests += 1
         if faults.refusal is not None:
             self._body()
             self._error(*faults.refusal)

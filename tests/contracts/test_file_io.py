@@ -1,5 +1,6 @@
 """What every file system has to do, run on each of them."""
 
+import os
 import pickle
 import threading
 from pathlib import Path
@@ -85,3 +86,41 @@ def test_a_table_lives_on_it_and_travels(warehouse: str) -> None:
     assert Catalog(warehouse).tables() == ["a.b"]
     catalog.drop_table("a.b")
     assert Catalog(warehouse).tables() == []
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+def test_a_link_that_a_network_file_system_makes_and_denies_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_other: bool
+) -> None:
+    link = os.link
+
+    def answered_twice(source: str, target: str) -> None:
+        if is_other:
+            Path(target).write_bytes(b"same")
+        else:
+            link(source, target)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", answered_twice)
+    assert FileIO("").create_exclusively(str(tmp_path / "file"), b"same") is not is_other
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_commit_whose_link_is_made_and_denied_lands_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Catalog(str(tmp_path / "w")).create_table("a.b", pa.schema([("id", pa.int64())]))
+    table.write(pa.table({"id": [1]}))
+    link = os.link
+
+    def answered_twice(source: str, target: str) -> None:
+        link(source, target)
+        if "/snapshot/" in target:
+            raise FileExistsError(target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", answered_twice)
+        snapshot = table.write(pa.table({"id": [2]}))
+    assert snapshot is not None
+    assert snapshot.id == 2
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2]
+    assert table.store.snapshots.ids() == [1, 2]
+    assert table.check(deep=True) == []

@@ -147,7 +147,7 @@ PROTOCOLS = {
     ),
     "fast forward": Protocol(with_branch, lambda table: table.branches.fast_forward("fix")),
     "remove orphan files": Protocol(
-        with_orphans, lambda table: table.remove_orphan_files(older_than=timedelta(seconds=-10))
+        with_orphans, lambda table: table.remove_orphan_files(older_than=timedelta(0), no_writers=True)
     ),
 }  # fmt: skip
 
@@ -258,7 +258,7 @@ def _fail_once(
     if protocol.repeats:
         assert len(_made_by_job(warehouse)) == 1, where
     table = opened(warehouse)
-    table.remove_orphan_files(older_than=timedelta(seconds=-10))
+    table.remove_orphan_files(older_than=timedelta(0), no_writers=True)
     assert state(warehouse) == new
     _check_files(table, where)
     shutil.rmtree(warehouse)

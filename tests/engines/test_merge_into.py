@@ -192,6 +192,41 @@ def test_engines_that_merge_rows_refuse(catalog: Catalog, merge: Callable[..., A
         merge(sources(random.Random(1)), table, ["id"], [MergeClause("matched", "delete")])
 
 
+def test_rows_that_would_lie_below_those_that_are_there_are_refused(
+    catalog: Catalog, merge: Callable[..., Any]
+) -> None:
+    schema = pa.schema([("id", pa.int64()), ("first", pa.string()), ("second", pa.int64())])
+    options = {"bucket": 1, "sequence.field": "first,second"}
+    table = catalog.create_table("a.t", schema, primary_key=["id"], options=options)
+    table.write(pa.table({"id": [1, 2, 3], "first": ["b", None, "b"], "second": [5, 5, None]}, schema))
+    upsert = [MergeClause("matched", "update"), MergeClause("not matched", "insert")]
+    rows = table.to_arrow().sort_by("id")
+    for row in ((1, "a", 9), (1, None, 9), (1, "b", 4), (1, "b", None), (2, None, 4)):
+        source = pa.table({name: [value] for name, value in zip(schema.names, row, strict=True)}, schema)
+        with pytest.raises(Unsupported, match=r"sequence\.field"):
+            merge(source, table, ["id"], upsert)
+    with pytest.raises(Unsupported, match=r"sequence\.field"):
+        merge(source, table, ["id"], [MergeClause("not matched by source", "update", None, {"second": "NULL"})])
+    assert table.to_arrow().sort_by("id").equals(rows)
+    # Rows that are as late or later, and new ones.
+    higher = {"id": [1, 2, 3, 4], "first": ["b", "a", "b", None], "second": [5, None, 0, None]}
+    merge(pa.table(higher, schema), table, ["id"], upsert)
+    assert table.to_arrow().sort_by("id").to_pydict() == higher
+    merge(pa.table(higher, schema), table, ["id"], [MergeClause("matched", "delete")])
+    assert table.count() == 0
+
+
+def test_a_merge_that_deletes_is_refused_where_deletes_are_ignored(catalog: Catalog, merge: Callable[..., Any]) -> None:
+    options = {"bucket": 1, "ignore-delete": True}
+    table = catalog.create_table("a.t", SCHEMA, primary_key=["id"], options=options)
+    rows = pa.table({"day": ["x"], "id": [1], "v": [1], "text": ["a"]}, SCHEMA)
+    table.write(rows)
+    with pytest.raises(Unsupported, match="ignore-delete"):
+        merge(rows, table, ["id"], [MergeClause("matched", "delete")])
+    merge(rows, table, ["id"], [MergeClause("matched", "update", None, {"v": "target.v + 1"})])
+    assert table.to_arrow().column("v").to_pylist() == [2]
+
+
 @pytest.mark.spark
 def test_rows_are_deleted_and_updated_on_spark(spark: "SparkSession", table: Table, tmp_path: Path) -> None:
     from storage.engines.spark_rows import delete_rows, update_rows

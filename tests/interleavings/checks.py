@@ -1,5 +1,6 @@
 """What must be true after any schedule, and what readers see of a warehouse, so that schedules can be compared."""
 
+import datetime as dt
 import json
 import posixpath
 import re
@@ -11,7 +12,7 @@ from typing import Any
 from storage import Catalog, StorageError, Table
 from storage.maintain.references import needed_files
 from tests.interleavings.memory_files import Files
-from tests.interleavings.operations import MINUTE, NEXT_DAY, SCHEMA, held, rows
+from tests.interleavings.operations import NEXT_DAY, SCHEMA, held, rows
 
 _SNAPSHOT = re.compile(r"(.+)/snapshot/snapshot-(\d+)")
 _METADATA = ("schema", "snapshot", "tag", "changelog", "consumer", "committed", "trouble")
@@ -122,7 +123,7 @@ def _texts(records: Any) -> list[str]:
 
 def _left_over(table: Table) -> Iterator[str]:
     files = table.store.file_io.process.files
-    table.remove_orphan_files(older_than=-MINUTE)
+    table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
     root = table.store.paths.root
     there = {path for path in files.contents if path.startswith(f"{root}/")}
     metadata = {path for path in there if posixpath.basename(posixpath.dirname(path)) in _METADATA}

@@ -1,6 +1,5 @@
 """Everything that changes or reads a table, each by a name: what one process does while others do something else."""
 
-import datetime as dt
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -87,8 +86,9 @@ class Operation:
 
     `may_remain`: where it fails, its effect may be there, or come by `recover`. `repeat`: what another process does after
     this one has died; by default the same. `only_second`: it is several calls, between which others may come.
-    `once`: its commit has an id, so that it lands once, however often it is done. `takes_away`: what others
-    have found before may be gone then, and they may be told so.
+    `once`: its commit has an id, so that it lands once, however often it is done. `goes_on`: the repetition ends what has
+    begun, which may have been seen before; where that had ended already, it does it again. `takes_away`: what others have
+    found before may be gone then, and they may be told so.
     """
 
     name: str
@@ -99,6 +99,7 @@ class Operation:
     scenarios: tuple[str, ...] = (KEYED,)
     only_second: bool = False
     once: bool = False
+    goes_on: bool = False
     takes_away: bool = False
 
     def again(self) -> "Operation":
@@ -187,6 +188,11 @@ def _publish(catalog: Catalog) -> None:
     catalog.branch_set("fix", ALL).publish()
 
 
+def _delete_by_new_name(catalog: Catalog) -> None:
+    """Whoever goes on with it calls the table what it is called by then."""
+    catalog.branch_set("fix", [BILLS if catalog.exists(BILLS) else ORDERS, STOCK]).delete()
+
+
 def _recover_and_publish(catalog: Catalog) -> None:
     if not catalog.recover():
         _publish(catalog)
@@ -230,12 +236,12 @@ OPERATIONS = {
         Operation("fast forward", orders(lambda table: table.branches.fast_forward("fix")), scenarios=(KEYED, COMPACTED)),
         Operation("replace main", orders(lambda table: table.branches.replace_main("fix")), takes_away=True,
                   scenarios=(KEYED, HALF)),
-        Operation("publish", _publish, may_remain=True, repeat=_recover_and_publish, scenarios=(KEYED, HALF)),
+        Operation("publish", _publish, may_remain=True, repeat=_recover_and_publish, goes_on=True, scenarios=(KEYED, HALF)),
         Operation("recover", lambda catalog: catalog.recover() and None, may_remain=True, scenarios=(KEYED, HALF)),
         Operation("undo", _undo, may_remain=True, scenarios=(KEYED, HALF)),
         Operation("insist", lambda catalog: catalog.recover(discard_main=True) and None, may_remain=True, scenarios=(HALF,)),
         Operation("delete branch set", lambda catalog: catalog.branch_set("fix", ALL).delete(), may_remain=True,
-                  scenarios=(KEYED, HALF)),
+                  repeat=_delete_by_new_name, scenarios=(KEYED, HALF)),
         Operation("rollback", orders(lambda table: table.rollback_to(2)), scenarios=(KEYED, PLAIN, TOLD, HALF, COMPACTED)),
         Operation("rollback to tag", orders(lambda table: table.rollback_to("first"))),
         Operation("expire", orders(lambda table: table.expire(retain_last=1)), scenarios=SCENARIOS),
@@ -257,4 +263,3 @@ OPERATIONS = {
         Operation("check", orders(lambda table: [str(one) for one in table.check()]), sees=True),
     ]
 }  # fmt: skip
-MINUTE = dt.timedelta(minutes=1)

@@ -269,7 +269,7 @@ def judged(place: Place, files: Files, groups: Sequence[Sequence[str]], answers:
 def explained(place: Place, groups: Sequence[Sequence[str]], answers: Sequence[Answer | None], seen: Seen) -> bool:
     """Whether some serial order of operations gives those answers and is seen so.
 
-    What has failed, or never answered (None), may be left out.
+    What has failed, or never answered (None), may be left out; so may a repetition that has ended what is in.
     """
     names = [name for group in groups for name in group]
     numbers = iter(range(len(names)))
@@ -279,7 +279,7 @@ def explained(place: Place, groups: Sequence[Sequence[str]], answers: Sequence[A
         if any(_is_twice(name, done) for name in done):
             continue
         left_out = set(range(len(names))) - set(order)
-        if any(_must_be_in(answers[one]) and not _is_twice(names[one], {*done, names[one]}) for one in left_out):
+        if any(_must_be_in(answers[one]) and not _is_part(names[one], done) for one in left_out):
             continue
         said, state, _ = serial(place, tuple(names[one] for one in order))
         if state == seen and all(
@@ -313,7 +313,16 @@ def _must_be_in(answer: Answer | None) -> bool:
 
 def _is_twice(name: str, done: Collection[str]) -> bool:
     """Whether an operation is the repetition of one that is done, and that does nothing when it is repeated."""
-    return name.startswith("again ") and _operation(name).once and name.removeprefix("again ") in done
+    return _is_repetition(name, done) and _operation(name).once
+
+
+def _is_part(name: str, done: Collection[str]) -> bool:
+    """Whether an operation may have been the end of one that is done: both are one then, which took effect in between."""
+    return _is_repetition(name, done) and (_operation(name).once or _operation(name).goes_on)
+
+
+def _is_repetition(name: str, done: Collection[str]) -> bool:
+    return name.startswith("again ") and name.removeprefix("again ") in done
 
 
 def _orders(numbers: Sequence[int]) -> Iterator[tuple[int, ...]]:

@@ -1,7 +1,7 @@
 """Every ordered pair of operations, at every step of the first: nothing is lost, doubled, or seen half.
 
-A share of the pairs is tried in each run, all of them on local disks in `make test-full`, but for what is known to be open;
-object stores, and everything, in `make test-long`.
+A share of the pairs is tried in each run, all of them on local disks in `make test-full`; object stores, and what is known to
+be open, in `make test-long`.
 A failure names the schedule: `python -m tests.interleavings.test_pairs PLACE FIRST POINT SECOND [DIES]` runs it again.
 """
 
@@ -29,14 +29,11 @@ from tests.scale import LONG, amount
 _SHARE = amount(8, 1, full=1)
 _SHOWN = 12
 Chunk = tuple[Place, str]
-# What is known to be open: see `docs/interleavings.md`. Tried in long runs alone.
-_OPEN = {"replace main", "delete branch set", "publish"}
 CHUNKS = [
     (Place(scenario, is_local), first)
     for is_local in ((True, False) if LONG else (True,))
     for scenario in SCENARIOS
     for first in firsts_in(scenario)
-    if LONG or first not in _OPEN
 ]
 
 

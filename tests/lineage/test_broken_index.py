@@ -436,7 +436,12 @@ def test_a_dead_catalog_from_before_is_named_and_concerns_no_other(
     [warning] = warned()
     assert "leaves out" in warning
     assert "'dead'" in warning
-    assert opened().forget_job("nobody", snapshots=True) == 0
+    assert opened().forget_job("nobody", CATALOG_NAME, snapshots=True) == 0
+    [job] = {row.job for row in opened().lineage_store.snapshots("sink", table="b")}
+    # The others are done before.
+    with pytest.raises(LineageUnavailable, match="'dead'"):
+        opened().forget_job(job, snapshots=True)
+    assert upstream(opened(), "core.b") == []
     with pytest.raises(LineageUnavailable, match="'dead'"):
         opened().rebuild_lineage()
     assert opened().rebuild_lineage(CATALOG_NAME) == (2, [])

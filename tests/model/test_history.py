@@ -13,8 +13,6 @@ from storage import Catalog, NotFound, Table
 from storage.maintain.references import needed_files
 from tests.scale import amount, seeds
 
-LATER = dt.timedelta(seconds=-60)
-
 
 class History:
     """A table and what each of its versions held."""
@@ -83,7 +81,7 @@ class History:
         assert self.rows() == rows
 
     def clean(self) -> None:
-        self.table.remove_orphan_files(older_than=LATER)
+        self.table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
         on_disk = {str(path) for path in self.root.rglob("*") if path.is_file()}
         metadata = {path for path in on_disk if Path(path).parent.name in ("schema", "snapshot", "tag")}
         assert on_disk - metadata == needed_files(self.table.store).keys()

@@ -13,7 +13,6 @@ from storage import AddColumn, Catalog, StorageError, Table
 from storage.maintain.references import needed_files
 from tests.scale import amount, seeds
 
-LATER = dt.timedelta(seconds=-60)
 PARTITIONS = "wxyz"
 METADATA = ("schema", "snapshot", "tag", "changelog", "consumer")
 COLUMNS = ["day", "id", "n"]
@@ -182,7 +181,7 @@ class Branched:
 
     def clean(self) -> None:
         table = self.table()
-        table.remove_orphan_files(older_than=LATER)
+        table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
         root = Path(table.store.paths.root)
         on_disk = {str(path) for path in root.rglob("*") if path.is_file()}
         metadata = {

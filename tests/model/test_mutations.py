@@ -20,7 +20,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, CorruptData, FixedClock, SetOptions, StorageError, Table
+from storage import Catalog, CommitId, CorruptData, FixedClock, SetOptions, StorageError, Table
 from storage.branch_set import Publication
 from storage.engines.duckdb_views import add_scan
 from storage.metadata import manifest
@@ -70,7 +70,7 @@ def build(directory: Path) -> tuple[list[Place], dict[str, list[tuple[str, Answe
         )  # fmt: skip
         for number in range(2):
             clock.advance_ms(1000)
-            keyed.write(rows(number * 10))
+            keyed.write(rows(number * 10), commit_id=CommitId(f"job {number}", 1))
         keyed.tags.create("first", snapshot_id=1)
         keyed.tags.create("second", snapshot_id=2)
         keyed.delete("id = 5")
@@ -124,6 +124,7 @@ def build(directory: Path) -> tuple[list[Place], dict[str, list[tuple[str, Answe
             asked += [("a tag", pages(name, "second")), ("another tag", pages(name, "first"))]
             asked += [("a branch", pages(f"{name}$branch_fix")), ("another branch", pages(f"{name}$branch_fox"))]
             asked.append(("changes", lambda name=name: counted(fresh(name).changes(after=1))))
+            asked.append(("commit ids", lambda name=name: [_made(fresh(name), number) for number in range(2)]))
             asked.append(("consumers", lambda name=name: fresh(name).store.consumers.all()))
         if "plain" in name:
             asked.append(("a consistent view", lambda name=name: counted(_view(warehouse, name).to_arrow())))
@@ -135,6 +136,11 @@ def build(directory: Path) -> tuple[list[Place], dict[str, list[tuple[str, Answe
             asked.append(("former names", lambda: Catalog(warehouse, clock=clock).former_names("a.renamed")))
         questions[name] = asked
     return sorted(_places(directory, catalog), key=lambda one: str(one.path)), questions
+
+
+def _made(table: Table, number: int) -> Any:
+    """The snapshot that is found for a commit whose own has expired."""
+    return table.new_commit(CommitId(f"job {number}", 1)).find_committed()
 
 
 def _view(warehouse: str, name: str) -> Table:
@@ -164,7 +170,7 @@ def _kind(path: Path) -> str:
     name, directory = path.name, path.parent.name
     if name in ("MAIN-BRANCH", "FORMER-NAMES", "ORIGIN"):
         return name
-    if name in ("LATEST", "EARLIEST"):
+    if name in ("LATEST", "EARLIEST", "EXPIRING"):
         return "hint"
     if directory == "manifest":
         for start, kind in (("manifest-list", "manifest list"), ("index-manifest", "index manifest")):
@@ -173,7 +179,7 @@ def _kind(path: Path) -> str:
         return "manifest"
     if name.startswith(("data-", "changelog-")) and "." in name:
         return f"{name.partition('-')[0]} file, {name.rpartition('.')[2]}"
-    return {"index": "deletion vectors"}.get(directory, directory)
+    return {"index": "deletion vectors", "committed": "commit ids", "branch": "closing"}.get(directory, directory)
 
 
 # --- what is done to a file
@@ -371,7 +377,7 @@ def test_every_kind_of_file_is_damaged(tmp_path: Path) -> None:
         "schema", "snapshot", "hint", "tag", "ORIGIN", "MAIN-BRANCH", "FORMER-NAMES", "consumer", "changelog",
         "manifest list", "manifest", "index manifest", "deletion vectors", "data file, parquet", "data file, orc",
         "data file, avro", "changelog file, parquet", "changelog file, orc", "changelog file, avro", "catalog options",
-        "journal",
+        "journal", "commit ids", "closing",
     }  # fmt: skip
 
 

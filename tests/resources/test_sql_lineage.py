@@ -128,6 +128,32 @@ def test_a_question_over_two_catalogs(words: Sql, tmp_path: Path) -> None:
     ) == [(1,)]
 
 
+def test_a_job_is_forgotten_in_the_current_catalog_only(words: Sql, tmp_path: Path) -> None:
+    words(
+        f"""
+        CREATE CATALOG catalog2 WITH (
+            'warehouse' = '{tmp_path / "second"}', 'table-lineage' = 'true', 'data-lineage' = 'true',
+            'lineage-meta' = 'jdbc', 'jdbc.url' = 'jdbc:sqlite:{tmp_path / "second.db"}'
+        );
+        SET 'pipeline.name' = 'job1';
+        CREATE TABLE catalog2.default.sums (total BIGINT);
+        INSERT INTO catalog2.default.sums SELECT 1
+        """
+    )
+
+    def known(catalog: str) -> list[int]:
+        tables = ("sink_job_lineage", "sink_snapshot_lineage")
+        return [len(words(f"SELECT * FROM {catalog}.paimon.{one} WHERE job = 'job1'")) for one in tables]
+
+    assert known("catalog2") == [1, 1]
+    words("USE CATALOG catalog2; CALL sys.delete_data_lineage('job1')")
+    assert known("catalog2") == [1, 0]
+    assert known("my_catalog")[1] > 0
+    words("CALL sys.delete_table_lineage('job1')")
+    assert known("catalog2") == [0, 0]
+    assert known("my_catalog")[0] > 0
+
+
 def test_lineage_tables_are_read_only_and_forgotten_by_procedures(words: Sql) -> None:
     for statement in (
         "INSERT INTO paimon.sink_job_lineage VALUES ('a', 'b', 'c', 'd', NULL)",

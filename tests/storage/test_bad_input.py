@@ -1,5 +1,6 @@
 """Bad input and broken files: an error of the right kind that says what was wrong, and nothing is written."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from storage import (
     Table,
     Unsupported,
 )
+from storage.file_io import FileIO, Witness
 
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.int32()), ("text", pa.string())])
 
@@ -211,3 +213,69 @@ def test_a_compaction_of_files_that_are_gone_is_a_conflict_and_leaves_nothing(ta
             kind=COMPACT,
         )
     assert listing(table) == before
+
+
+VALUES: dict[str, dict[str, str]] = {
+    "no snapshot": {"snapshot.num-retained.min": "0"},
+    "no snapshot at the most": {"snapshot.num-retained.max": "0"},
+    "fewer at the most than at the least": {"snapshot.num-retained.max": "3"},
+    "fewer changelogs than at the least": {"changelog.num-retained.min": "3", "changelog.num-retained.max": "2"},
+    "an expiry of nothing": {"snapshot.expire.limit": "0"},
+    "a kind of tags": {"tag.automatic-creation": "weekly"},
+    "a period": {"tag.creation-period": "weekly"},
+    "a name of periods": {"tag.period-formatter": "nice"},
+    "no tags": {"tag.num-retained-max": "0"},
+    "parts of days": {"tag.create-interval": "36 h"},
+    "a time of day": {"tag.create-time": "3 am"},
+    "a strategy": {"partition.expiration-strategy": "whenever"},
+    "a size of nothing": {"target-file-size": "0"},
+    "no commits": {"full-compaction.delta-commits": "0"},
+    "fewer than no retries": {"commit.max-retries": "-1"},
+}
+
+
+@pytest.mark.parametrize("what", VALUES)
+def test_values_that_would_fail_after_each_commit_are_refused_where_they_are_set(
+    catalog: Catalog, table: Table, what: str
+) -> None:
+    key = list(VALUES[what])[-1]
+    before = listing(table)
+    with pytest.raises(InvalidRequest, match=f"'{key}'"):
+        table.alter(SetOptions(VALUES[what]))
+    assert listing(table) == before
+    with pytest.raises(InvalidRequest, match=f"'{key}'"):
+        catalog.create_table("a.other", SCHEMA, options=VALUES[what])
+    assert not catalog.exists("a.other")
+
+
+def test_what_another_writer_has_set_stays_and_is_no_obstacle(catalog: Catalog, table: Table) -> None:
+    path = table.store.paths.schema(0)
+    content = json.loads(Path(path).read_text())
+    content.pop("snapline.crc32", None)
+    content["options"]["tag.automatic-creation"] = "watermark"
+    Path(path).write_text(json.dumps(content))
+    foreign = catalog.table(str(table.identifier))
+    altered = foreign.alter(SetOptions({"write-only": "true"}))
+    assert altered.schema.options["tag.automatic-creation"] == "watermark"
+    with pytest.raises(InvalidRequest, match="batch"):
+        altered.alter(SetOptions({"tag.automatic-creation": "batch"}))
+
+
+def test_a_text_is_no_list_of_tables(catalog: Catalog, table: Table) -> None:
+    for act in (lambda: catalog.branch_set("x", "a.t"), lambda: catalog.consistent("a.t")):  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequest, match="'tables'"):
+            act()
+
+
+def test_a_catalog_with_other_listeners_has_the_same_files(tmp_path: Path) -> None:
+    class Counted(FileIO):
+        made = 0
+
+        def create_exclusively(self, path: str, data: bytes, *, of: Witness | None = None) -> bool:
+            self.made += 1
+            return super().create_exclusively(path, data, of=of)
+
+    files = Counted(str(tmp_path))
+    catalog = Catalog(str(tmp_path), file_io=files).with_listeners()
+    catalog.create_table("a.t", SCHEMA)
+    assert files.made > 0

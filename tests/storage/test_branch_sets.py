@@ -9,8 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage import AlreadyExists, Catalog, CommitConflict, CommitId, InvalidRequest, StorageError, Table
+from storage import AlreadyExists, Catalog, CommitConflict, CommitId, InvalidRequest, NotFound, StorageError, Table
 from storage.file_io import FileIO
+from storage.maintain.branch import delete_branches
+from storage.write.close import DELETION, close, closed_for
 
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.string())])
 NAMES = ["a.one", "a.two", "b.three"]
@@ -185,6 +187,101 @@ def test_a_writer_who_comes_in_between_is_not_lost(
     assert [held(table) for table in catalog.consistent(NAMES).values()] == after
     assert [held(catalog.table(name)) for name in NAMES] == after
     assert [catalog.table(name).check(deep=True) for name in NAMES] == [[]] * 3
+
+
+@pytest.mark.parametrize("way", ["finish", "undo"])
+def test_the_commits_of_a_publication_that_is_open_do_not_expire(
+    catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    from storage.branches import Branches
+
+    original = Branches.merge
+
+    def merge(self: Branches, name: str, **how: Any) -> Any:
+        if self._store.identifier.full_name == "a.two":
+            raise KeyboardInterrupt
+        return original(self, name, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Branches, "merge", merge)
+        with pytest.raises(KeyboardInterrupt):
+            catalog.branch_set("fix", NAMES).publish()
+    one = catalog.table("a.one")
+    one.write(rows(7, day="y"))
+    # What main was before has expired, and is kept by the publication's tag alone.
+    assert one.expire(retain_last=1).snapshot_ids == (1, 2)
+    assert [held(table) for table in catalog.consistent(NAMES).values()] == [OLD] * 3
+    if way == "undo":
+        with pytest.raises(CommitConflict, match="has written snapshot"):
+            catalog.recover(undo=True)
+        catalog.recover(undo=True, discard_main=True)
+        after = [OLD] * 3
+    else:
+        newest = one.snapshot()
+        catalog.recover()
+        assert catalog.table("a.one").snapshot() == newest
+        after = [[*FIXED, ("y", 7, "main")], FIXED, FIXED]
+    assert [held(table) for table in catalog.consistent(NAMES).values()] == after
+    assert [held(catalog.table(name)) for name in NAMES] == after
+    assert [catalog.table(name).check(deep=True) for name in NAMES] == [[]] * 3
+    assert 3 in one.expire(retain_last=1).snapshot_ids
+
+
+def test_a_publication_stays_undone_where_a_main_was_rolled_back_before_it_is_finished(
+    catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from storage.branches import Branches
+
+    original = Branches.merge
+
+    def merge(self: Branches, name: str, **how: Any) -> Any:
+        if self._store.identifier.full_name == "a.two":
+            raise KeyboardInterrupt
+        return original(self, name, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Branches, "merge", merge)
+        with pytest.raises(KeyboardInterrupt):
+            catalog.branch_set("fix", NAMES).publish()
+    catalog.table("a.one").rollback_to(2)
+    catalog.recover()
+    assert [held(catalog.table(name)) for name in NAMES] == [OLD, FIXED, FIXED]
+
+
+def test_a_branch_that_is_being_deleted_is_published_on_no_table(catalog: Catalog, forked: list[Table]) -> None:
+    branch = forked[1].on_branch("fix").store
+    close(branch, branch.snapshots.latest(), f"{DELETION} fix")
+    with pytest.raises(CommitConflict, match=r"it is being deleted from a\.two"):
+        catalog.branch_set("fix", NAMES).publish()
+    assert catalog.recover() == []
+    assert [held(table) for table in forked] == [OLD] * 3
+    catalog.branch_set("fix", NAMES).delete()
+    assert [table.branches.names() for table in forked] == [[]] * 3
+
+
+def test_branches_that_must_stay_are_all_opened_again(catalog: Catalog, forked: list[Table]) -> None:
+    asked = []
+
+    def refuse() -> None:
+        asked.append([closed_for(table.on_branch("fix").store.snapshots.latest()) for table in forked])
+        raise CommitConflict("A publication is open.")
+
+    with pytest.raises(CommitConflict, match="is open"):
+        delete_branches([table.store for table in forked], "fix", refuse)
+    assert asked == [[f"{DELETION} fix"] * 3]
+    for table in forked:
+        table.on_branch("fix").write(rows(9))
+        assert ("x", 9, "main") in held(table.on_branch("fix"))
+
+
+def test_a_set_is_not_half_deleted_where_a_table_is_gone(catalog: Catalog, forked: list[Table]) -> None:
+    stale = [table.store for table in forked]
+    catalog.rename_table("b.three", "b.four")
+    with pytest.raises(NotFound):
+        delete_branches(stale, "fix", lambda: None)
+    for name in ("a.one", "a.two", "b.four"):
+        catalog.table(f"{name}$branch_fix").write(rows(9))
+        assert catalog.table(name).branches.names() == ["fix"]
 
 
 def snapshot_of(directory: Path) -> list[str]:

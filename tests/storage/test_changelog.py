@@ -1,5 +1,6 @@
 """Changelogs: every reader of changes that applies them arrives at the table, whoever wrote them down."""
 
+import datetime as dt
 import json
 import random
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, InvalidRequest, SetOptions, Table, Unsupported
+from storage import Catalog, CommitId, InvalidRequest, SetOptions, Table, Unsupported
 
 TABLES = Path(__file__).parent.parent / "fixtures" / "paimon" / "tables"
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("v", pa.int64())])
@@ -186,3 +187,78 @@ def test_what_a_consumer_has_not_read_does_not_expire(catalog: Catalog) -> None:
     assert len(table.store.snapshots.ids()) == 1
     with pytest.raises(Exception, match="Consumers: none"):
         table.consumers.get("report")
+
+
+PRODUCERS = ("none", "input", "lookup", "full-compaction")
+
+
+@pytest.mark.parametrize("producer", PRODUCERS)
+def test_readers_of_changes_see_no_change_in_a_rescale(catalog: Catalog, producer: str) -> None:
+    table = make(catalog, **{"changelog-producer": producer})
+    table.write(batch((1, "a", 1), (2, "b", 2), (3, "c", 3)))
+    table.compact()
+    before = table.snapshot()
+    assert before is not None
+    rescaled = table.rescale(3)
+    assert rescaled is not None
+    table = catalog.table("a.t")
+    assert told(table, after=before.id) == []
+    table.compact()
+    assert told(table, after=before.id) == []
+    table.write(batch((4, "d", 4)))
+    table.compact()
+    assert applied(told(table)) == state(table)
+    assert len(state(table)) == 4
+
+
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_a_rescale_and_an_overwrite_tell_what_no_changelog_has_told_yet(catalog: Catalog, producer: str) -> None:
+    # Rows of several files for a bucket, with deletes among them.
+    options = {"changelog-producer": producer, "write-only": True, "write-buffer-size": "1 kb"}
+    table = make(catalog, **options)
+    rows = [(key, "x", key) for key in range(100)]
+    table.write(batch(*rows[:50]))
+    table.write(batch(*[(*row, "-D") for row in rows[10:20]]), row_kind_column="op")
+    table.rescale(3)
+    table = catalog.table("a.t")
+    assert applied(told(table)) == state(table)
+    assert len(state(table)) == 40
+    # Readers that leave out what replaces files get it from the compaction before.
+    compacted = [one.id for one in table.store.snapshots.all() if one.operation == "COMPACT"]
+    assert applied(told(table, until=compacted[0])) == state(table)
+    pieces = [piece for number in range(4) for piece in batch(*rows[number::4]).to_batches()]
+    table.overwrite(pa.RecordBatchReader.from_batches(pieces[0].schema, pieces))
+    assert applied(told(table)) == state(table) == {key: ("x", key) for key in range(100)}
+    assert {one.file.level for one in table.scan().entries} == {table.store.options.top_level}
+    table.compact()
+    assert applied(told(table)) == state(table)
+    assert table.remove_orphan_files(older_than=dt.timedelta(0), dry_run=True) == []
+    assert table.check(deep=True) == []
+
+
+def test_readers_of_changes_follow_what_brings_files_back_that_were_not_told_yet(catalog: Catalog) -> None:
+    table = make(catalog, **{"changelog-producer": "lookup"})
+    table.write(batch((1, "a", 1), (2, "b", 2)))
+    written = table.write(batch((1, "c", 3), (3, "d", 4)))
+    assert written is not None
+    # As it was before the compaction that told of it.
+    table.overwrite(batch((9, "z", 9)))
+    table.rollback_to(written.id)
+    assert applied(told(table)) == state(table) == {1: ("c", 3), 2: ("b", 2), 3: ("d", 4)}
+    table.branches.create("b", snapshot_id=written.id)
+    branch = table.on_branch("b")
+    with branch.new_write() as writer:
+        writer.write(batch((4, "e", 5)))
+        message = writer.prepare_commit()
+    # A writer that died before it compacted.
+    branch.new_commit().commit([message])
+    table.branches.merge("b", discard_main=True)
+    assert applied(told(table)) == state(table)
+    assert state(table)[4] == ("e", 5)
+    table.overwrite(batch((9, "z", 9)))
+    latest = table.snapshot()
+    assert latest is not None
+    table.branches.adopt("b", until=latest.id, commit_id=CommitId("u", 1))
+    assert applied(told(table)) == state(table)
+    assert state(table)[4] == ("e", 5)
+    assert table.troubles() == []

@@ -139,7 +139,7 @@ def test_what_a_dead_writer_left_below_the_history_is_no_gap(orders: Table) -> N
     orders.expire(retain_last=1)
     path.write_bytes(content)
     assert orders.check(deep=True) == []
-    orders.remove_orphan_files(older_than=dt.timedelta(days=-10_000))
+    orders.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
     assert not path.exists()
 
 
@@ -163,3 +163,20 @@ def test_a_table_that_has_gone_is_not_called_broken(catalog: Catalog, orders: Ta
     catalog.drop_table("shop.orders")
     with pytest.raises(NotFound, match="not the table any more"):
         orders.check()
+
+
+def test_what_says_how_far_expiry_goes_and_what_became_of_closings_is_looked_at(orders: Table) -> None:
+    orders.write(pa.table({"id": [1], "item": ["a"]}))
+    expiring, closed = Path(orders.store.paths.expiring), Path(orders.store.paths.branch_directory) / ".closed-x"
+    closed.parent.mkdir()
+    for expiring_text, closed_text, expected in (
+        ("2", "done", []),
+        ("x", "opened", ["holds no number"]),
+        ("3", "opened", ["consumers are refused"]),
+        ("1", "opne", ["neither done nor opened"]),
+    ):
+        expiring.write_text(expiring_text)
+        closed.write_text(closed_text)
+        found = [str(one) for one in orders.check()]
+        assert len(found) == len(expected)
+        assert all(part in one for part, one in zip(expected, found, strict=True)), found

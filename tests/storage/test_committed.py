@@ -1,11 +1,25 @@
 """Commit ids outlive their snapshots: what is repeated after an expiry is recognised, or refused, and never lands twice."""
 
+import datetime as dt
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from storage import BATCH_COMMIT_IDENTIFIER, Catalog, CommitConflict, CommitId, FixedClock, Table
+from storage import (
+    BATCH_COMMIT_IDENTIFIER,
+    Catalog,
+    CommitConflict,
+    CommitId,
+    CorruptData,
+    FixedClock,
+    NotFound,
+    Table,
+)
+from storage.file_io import FileIO
 from storage.metadata.committed import Committed, CommittedFiles
 from storage.metadata.snapshot import Snapshot
 
@@ -20,6 +34,24 @@ def log(catalog: Catalog) -> Table:
 
 def write(table: Table, number: int, commit_id: CommitId | None = None) -> Snapshot | None:
     return table.write(pa.table({"id": [number]}), commit_id=commit_id)
+
+
+@pytest.fixture
+def before_memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
+    """Has another process do something right before what is remembered is written for the first time."""
+
+    def arrange(act: Callable[[], Any]) -> None:
+        replace_if = FileIO.replace_if
+        pending = [act]
+
+        def sleeping(self: FileIO, path: str, expected: bytes | None, data: bytes) -> bool:
+            if "/committed/" in path and pending:
+                pending.pop()()
+            return replace_if(self, path, expected, data)
+
+        monkeypatch.setattr(FileIO, "replace_if", sleeping)
+
+    return arrange
 
 
 def ids(table: Table) -> list[int]:
@@ -125,12 +157,11 @@ def test_any_commit_user_is_remembered(log: Table, user: str) -> None:
     assert remembered.highest != BATCH_COMMIT_IDENTIFIER
 
 
-def test_orphan_cleaning_leaves_what_is_remembered_alone(log: Table, clock: FixedClock) -> None:
+def test_orphan_cleaning_leaves_what_is_remembered_alone(log: Table) -> None:
     write(log, 1, CommitId("job", 1))
     write(log, 2)
     log.expire(retain_last=1)
-    clock.advance_ms(10 * 365 * 24 * HOUR_MS)
-    log.remove_orphan_files()
+    log.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
     write(log, 1, CommitId("job", 1))
     assert ids(log) == [1, 2]
 
@@ -167,12 +198,173 @@ def test_what_is_remembered_is_written_before_the_snapshots_go(log: Table, monke
     gone: list[list[int]] = []
     remember = CommittedFiles.remember
 
-    def watched(self: CommittedFiles, snapshots: list[Snapshot]) -> None:
-        remember(self, snapshots)
-        gone.append([one.id for one in snapshots])
+    def watched(self: CommittedFiles, remembered: Iterable[Committed]) -> None:
+        remembered = list(remembered)
+        remember(self, remembered)
+        gone.append(
+            [number for one in remembered for first, last, _ in one.ranges for number in range(first, last + 1)]
+        )
         assert log.store.snapshots.ids() == [1, 2]
 
     monkeypatch.setattr(CommittedFiles, "remember", watched)
     log.expire(retain_last=1)
     assert gone == [[1]]
     assert log.store.snapshots.ids() == [2]
+
+
+def test_a_commit_that_nobody_repeats_says_nothing_of_the_others_of_its_user(log: Table) -> None:
+    write(log, 0, CommitId("etl"))
+    made = write(log, 1, CommitId("etl", 1))
+    assert made is not None
+    assert made.id == 2
+    write(log, 1, CommitId("etl", 1))
+    assert ids(log) == [0, 1]
+
+
+def test_two_who_expire_at_once_remember_what_either_lets_go(
+    catalog: Catalog, log: Table, before_memory: Callable[[Callable[[], Any]], None]
+) -> None:
+    for number in range(1, 6):
+        write(log, number, CommitId("job", number))
+    write(log, 6)
+    before_memory(lambda: catalog.table("a.log").expire(retain_last=1))
+    log.expire(retain_last=4)
+    assert log.store.snapshots.ids() == [6]
+    for number in range(1, 6):
+        write(log, number, CommitId("job", number))
+        write(log, number, CommitId("job", number, exact=True))
+    assert ids(log) == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("remembers", [False, True])
+def test_a_new_table_of_the_name_knows_nothing_of_what_the_old_one_lets_go(
+    catalog: Catalog, log: Table, before_memory: Callable[[Callable[[], Any]], None], remembers: bool
+) -> None:
+    for number in range(1, 4):
+        write(log, number, CommitId("job", number))
+
+    def make_anew() -> None:
+        catalog.drop_table("a.log")
+        anew = catalog.create_table("a.log", log.schema.to_arrow())
+        for number in range(10, 14):
+            write(anew, number, CommitId("job", number) if remembers else None)
+        if remembers:
+            anew.expire(retain_last=1)
+
+    before_memory(make_anew)
+    with suppress(NotFound):
+        log.expire(retain_last=1)
+    anew = catalog.table("a.log")
+    if remembers:
+        # Nor has it lost its own.
+        write(anew, 12, CommitId("job", 12))
+    else:
+        write(anew, 1, CommitId("job", 1))
+        write(anew, 14)
+        anew.expire(retain_last=1)
+        write(anew, 2, CommitId("job", 2))
+        write(anew, 1, CommitId("job", 1))
+    assert ids(anew) == ([10, 11, 12, 13] if remembers else [1, 2, 10, 11, 12, 13, 14])
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_the_commits_of_a_merged_branch_are_remembered(log: Table, exact: bool) -> None:
+    write(log, 0)
+    log.branches.create("fix")
+    branch = log.on_branch("fix")
+    for number in (1, 2):
+        write(branch, number, CommitId("job", number, exact=exact))
+    log.branches.merge("fix")
+    write(log, 3)
+    log.expire(retain_last=1)
+    for number in (1, 2):
+        write(log, number, CommitId("job", number, exact=exact))
+    write(log, 4, CommitId("job", 3, exact=exact))
+    assert ids(log) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("expires", [False, True])
+def test_commits_that_expired_on_a_branch_are_known_once_it_is_merged(log: Table, exact: bool, expires: bool) -> None:
+    write(log, 0)
+    log.tags.create("fork")
+    log.branches.create("fix", tag="fork")
+    branch = log.on_branch("fix")
+    for number in (1, 2, 3):
+        write(branch, number, CommitId("job", number, exact=exact))
+    branch.expire(retain_last=1)
+    log.branches.merge("fix")
+    if expires:
+        write(log, 4)
+        log.expire(retain_last=1)
+    for number in (1, 2, 3):
+        write(log, number, CommitId("job", number, exact=exact))
+    assert ids(log) == [0, 1, 2, 3, *([4] if expires else [])]
+
+
+def test_main_knows_its_own_commits_once_a_branch_is_main_whose_first_snapshots_expired(
+    catalog: Catalog, log: Table
+) -> None:
+    write(log, 0, CommitId("job", 1))
+    write(log, 1)
+    log.tags.create("fork")
+    log.branches.create("fix", tag="fork")
+    branch = log.on_branch("fix")
+    for number in (2, 3):
+        write(branch, number)
+    branch.expire(retain_last=1)
+    log.branches.replace_main("fix")
+    log = catalog.table("a.log")
+    write(log, 0, CommitId("job", 1))
+    assert ids(log) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("expires", [False, True])
+def test_an_identifier_before_one_that_was_taken_over_is_refused_unless_it_is_in(log: Table, expires: bool) -> None:
+    write(log, 0)
+    log.branches.create("fix")
+    branch = log.on_branch("fix")
+    for number in (5, 6):
+        write(branch, number, CommitId("job", number))
+    log.branches.merge("fix")
+    if expires:
+        write(log, 7)
+        log.expire(retain_last=1)
+    with pytest.raises(CommitConflict, match="not 4, which comes before it"):
+        write(log, 4, CommitId("job", 4))
+    write(log, 5, CommitId("job", 5))
+    write(log, 4, CommitId("job", 4, exact=True))
+    assert ids(log) == [0, 4, 5, 6, *([7] if expires else [])]
+
+
+def test_a_branch_has_commit_ids_of_its_own(log: Table) -> None:
+    write(log, 1, CommitId("job", 1, exact=True))
+    write(log, 2)
+    log.branches.create("fix")
+    branch = log.on_branch("fix")
+    write(branch, 10, CommitId("job", 1, exact=True))
+    write(branch, 10, CommitId("job", 1, exact=True))
+    assert ids(branch) == [1, 2, 10]
+    log.branches.merge("fix")
+    write(log, 1, CommitId("job", 1, exact=True))
+    assert ids(log) == [1, 2, 10]
+
+
+@pytest.mark.parametrize(
+    "damaged", [b"", b"{", b"[]", b'{"user": "job"}', b'{"user": "job", "ranges": [[1, 2]]}', b"\xff", b'{"ranges": 5}']
+)
+def test_a_damaged_memory_is_named(log: Table, damaged: bytes) -> None:
+    write(log, 1, CommitId("job", 1))
+    write(log, 2)
+    log.expire(retain_last=1)
+    (path,) = Path(log.store.paths.committed_directory).iterdir()
+    sound = path.read_bytes()
+    for content in (damaged, sound.replace(b'"highest": 1', b'"highest": 0').replace(b"[[1, 1", b"[[0, 0")):
+        assert content != sound
+        path.write_bytes(content)
+        with pytest.raises(CorruptData, match="user-job"):
+            write(log, 1, CommitId("job", 1))
+        assert any("user-job" in str(one) for one in log.check())
+    path.write_bytes(sound)
+    assert log.check() == []
+    assert ids(log) == [1, 2]

@@ -4,13 +4,14 @@ import datetime as dt
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from storage import Catalog, Unsupported
+from storage import Catalog, CommitId, Unsupported
 
 TABLES = Path(__file__).parent.parent / "fixtures" / "paimon" / "tables"
 
@@ -102,3 +103,38 @@ def test_a_table_with_deletion_vectors_is_read_and_not_written(tmp_path: Path) -
     for act in (lambda: table.write(table.to_arrow()), table.compact, table.changes):
         with pytest.raises(Unsupported, match="deletion-vectors"):
             act()
+
+
+def test_files_of_a_table_with_deletion_vectors_are_not_put_in_the_place_of_others(tmp_path: Path) -> None:
+    warehouse = tmp_path / "w"
+    shutil.copytree(TABLES / "jv_dv", warehouse)
+    table = Catalog(str(warehouse)).table("golden.jv_dv")
+    latest, rows = table.snapshot(), table.to_arrow().to_pylist()
+    assert latest is not None and latest.index_manifest is not None
+    table.branches.create("old", snapshot_id=1)
+    for act in (
+        lambda: table.rollback_to(2), lambda: table.rollback_to(1), table.truncate,
+        lambda: table.branches.fast_forward("old", discard_main=True),
+        lambda: table.branches.adopt("old", until=latest.id, commit_id=CommitId("u", 1)),
+    ):  # fmt: skip
+        with pytest.raises(Unsupported, match="index manifest"):
+            act()
+    assert table.snapshot() == latest
+    assert table.to_arrow().to_pylist() == rows
+    assert table.check(deep=True) == []
+
+
+def test_a_table_does_not_go_back_to_deletion_vectors_that_it_has_no_more(tmp_path: Path) -> None:
+    warehouse = tmp_path / "w"
+    shutil.copytree(TABLES / "jv_dv", warehouse)
+    table = Catalog(str(warehouse)).table("golden.jv_dv")
+    latest = table.snapshot()
+    assert latest is not None
+    table.tags.create("vectors")
+    # As the engine leaves it that has worked the vectors in.
+    plain = replace(latest, id=latest.id + 1, uuid="plain", index_manifest=None, properties=None)
+    assert table.store.snapshots.create(plain)
+    for version in ("vectors", latest.id):
+        with pytest.raises(Unsupported, match="index manifest"):
+            table.rollback_to(version)
+    assert table.snapshot() == plain

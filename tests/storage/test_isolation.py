@@ -1,17 +1,23 @@
 """Changes of rows that meet others: whoever comes second computes its change again, or says that it could not."""
 
+import datetime as dt
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from storage import Basis, Catalog, CommitConflict, Table
+from storage import Basis, Catalog, CommitConflict, FixedClock, NotFound, Table
+from storage.engines.duckdb_merge import merge_rows
+from storage.engines.merge_clauses import MergeClause
 from storage.errors import RowsChanged
+from storage.file_io import FileIO
+from storage.metadata import manifest
 from storage.write.table_write import TableWrite
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64()), ("text", pa.string())])
@@ -65,6 +71,112 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
         return computed
 
     return plan  # type: ignore[return-value]
+
+
+@contextmanager
+def expiring(opened: Table | Callable[[], Table], times: int, *, writes: bool = True) -> Iterator[list[int]]:
+    """Before a data file is read, so many times, others compact the table and let all but the newest snapshot go."""
+    done: list[int] = []
+    nested = [False]
+    real = FileIO.open_input
+
+    def open_input(self: FileIO, path: str) -> Any:
+        if not nested[0] and len(done) < times and "/bucket-" in path:
+            done.append(1)
+            nested[0] = True
+            table = opened if isinstance(opened, Table) else opened()
+            if writes:
+                table.write(rows((100 + len(done), 0, "new")))
+            table.compact()
+            table.expire(retain_last=1)
+            nested[0] = False
+        return real(self, path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FileIO, "open_input", open_input)
+        yield done
+
+
+CHANGES: dict[str, Callable[[Table], object]] = {
+    "update": lambda table: table.update("id = 1", {"v": 5}),
+    "delete": lambda table: table.delete("id = 1"),
+    "merge": lambda table: merge_rows(
+        table, rows((1, 5, "a")), ["id"], [MergeClause("matched", "update", None, {"v": "source.v"})]
+    ),
+    "row of kind -D": lambda table: table.write(
+        rows((1, 1, "a")).append_column("kind", pa.array(["-D"])), row_kind_column="kind"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_whose_snapshot_expires_is_computed_again(table: Table, change: str) -> None:
+    with expiring(table, 2) as done:
+        CHANGES[change](table)
+    left = [row for row in held(table) if row[0] < 100]
+    expected = [(1, 5, "a")] if change in ("update", "merge") else []
+    assert left == [*expected, (2, 2, "b"), (3, 3, "c")]
+    if table.schema.primary_keys and change == "row of kind -D":
+        # It is blind: nothing is read.
+        assert not done
+    else:
+        assert len(done) == 2
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_whose_snapshot_always_expires_is_a_conflict(table: Table, change: str) -> None:
+    if table.schema.primary_keys and change == "row of kind -D":
+        pytest.skip("it is blind: nothing is read")
+    with expiring(table, 100), pytest.raises(CommitConflict, match="expired"):
+        CHANGES[change](table)
+    assert {(1, 1, "a"), (2, 2, "b"), (3, 3, "c")} <= set(held(table))
+    assert table.remove_orphan_files(older_than=dt.timedelta(0), dry_run=True) == []
+
+
+def test_what_is_not_there_for_good_is_no_reason_to_compute_a_change_again(table: Table) -> None:
+    tried: list[Basis] = []
+
+    def change(basis: Basis) -> None:
+        tried.append(basis)
+        raise NotFound("something else")
+
+    with pytest.raises(NotFound, match="something else"):
+        table.repeated(change)
+    assert len(tried) == 1
+
+
+def test_a_rescale_whose_snapshot_expires_is_a_conflict(keyed: Table, catalog: Catalog) -> None:
+    with (
+        expiring(lambda: catalog.table("a.k"), 1, writes=False),
+        pytest.raises(CommitConflict, match="rescale it again"),
+    ):
+        keyed.rescale(2)
+    assert held(keyed) == [(1, 1, "a"), (2, 2, "b"), (3, 3, "c")]
+    assert catalog.table("a.k").rescale(2) is not None
+    assert held(catalog.table("a.k")) == held(keyed)
+
+
+def test_partitions_expire_though_snapshots_do_meanwhile(catalog: Catalog, clock: FixedClock) -> None:
+    options = {"partition.expiration-time": "7 d", "partition.expiration-strategy": "values-time"}
+    days = catalog.create_table("a.days", pa.schema([("day", pa.string())]), partition_by=["day"], options=options)
+    days.write(pa.table({"day": ["1990-01-01"]}))
+    real = FileIO.read_bytes
+    done: list[int] = []
+
+    def read_bytes(self: FileIO, path: str) -> bytes:
+        if not done and "/manifest/manifest-" in path:
+            done.append(1)
+            others = catalog.table("a.days")
+            others.overwrite(pa.table({"day": ["1990-01-02"]}), partition=None, dynamic=False)
+            others.expire(retain_last=1)
+        return real(self, path)
+
+    manifest.forget()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FileIO, "read_bytes", read_bytes)
+        assert [str(one["day"]) for one in days.expire_partitions()] == ["1990-01-02"]
+    assert done
+    assert days.count() == 0
 
 
 def test_two_updates_of_different_columns_of_a_row_both_stand(table: Table, meanwhile: Meanwhile) -> None:

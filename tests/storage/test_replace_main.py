@@ -8,8 +8,11 @@ import pyarrow as pa
 import pytest
 
 from storage import AddColumn, AlreadyExists, Catalog, CommitConflict, CommitId, InvalidRequest, NotFound, Table
+from storage.maintain import replace_main as replacing
 from storage.metadata.schema import SchemaFiles
-from storage.metadata.snapshot import SnapshotFiles
+from storage.metadata.snapshot import Snapshot, SnapshotFiles
+from storage.metadata.table_store import TableStore
+from storage.write.close import DELETION, REPLACEMENT, close
 
 
 def batch(*ids: int, item: str = "main") -> pa.Table:
@@ -132,11 +135,145 @@ def test_main_is_replaced_again_and_the_branch_before_is_gone(forked: Table, cat
     assert rows(table.on_branch("fix")) == rows(table)
     table.branches.delete("fix")
     assert table.branches.replace_main("again").new == ()
-    table.remove_orphan_files(older_than=dt.timedelta(seconds=-10))
+    table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
     assert table.check(deep=True) == []
     catalog.drop_table(name)
     assert catalog.tables() == []
     assert catalog.create_table(name, pa.schema([("id", pa.int64())])).count() == 0
+
+
+def test_nothing_of_a_closed_main_changes_and_the_branch_gets_what_was_there_before(
+    forked: Table, catalog: Catalog
+) -> None:
+    name = str(forked.identifier)
+    forked.tags.create("late", snapshot_id=1)
+    forked.consumers.reset("reader", 2)
+    close(forked.store, forked.store.snapshots.latest(), f"{REPLACEMENT} fix")
+    for act in (
+        lambda: forked.write(batch(5)),
+        lambda: forked.rollback_to(1),
+        lambda: forked.tags.create("later", snapshot_id=1),
+        lambda: forked.tags.create("late", snapshot_id=2, replace=True),
+        lambda: forked.tags.rename("late", "later"),
+        lambda: forked.tags.delete("late"),
+        lambda: forked.consumers.reset("other", 2),
+        lambda: forked.consumers.delete("reader"),
+        lambda: forked.alter(AddColumn("more", pa.int64())),
+        lambda: catalog.rename_table(name, "other.name"),
+    ):
+        with pytest.raises(CommitConflict, match="closed to writers"):
+            act()
+    forked.branches.replace_main("fix")
+    table = catalog.table(name)
+    assert rows(table) == FIXED
+    assert table.schema.column_names == ["id", "item"]
+    assert [tag.name for tag in table.tags.list()] == ["late", "one", "two"]
+    assert [one.name for one in table.consumers.list()] == ["reader"]
+    assert table.check(deep=True) == []
+
+
+def test_a_main_that_was_closed_in_vain_is_opened_again_and_the_branch_is_as_before(
+    forked: Table, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = replacing.close
+
+    def late(store: TableStore, latest: Snapshot | None, reason: str) -> Snapshot | None:
+        # Both sides are altered, in different ways, once it was judged.
+        forked.on_branch("fix").alter(AddColumn("more", pa.int64()))
+        forked.alter(AddColumn("less", pa.int64()))
+        return original(store, latest, reason)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(replacing, "close", late)
+        with pytest.raises(CommitConflict, match="both were altered"):
+            forked.branches.replace_main("fix")
+    table = catalog.table(str(forked.identifier))
+    assert [tag.name for tag in table.on_branch("fix").tags.list()] == ["two"]
+    table.write(batch(8).append_column("less", pa.array([1])))
+    assert table.check(deep=True) == []
+
+
+def test_what_was_decided_before_a_crash_holds_though_the_branch_is_about_to_be_deleted(
+    forked: Table, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forked.consumers.reset("reader", 2)
+
+    def crash(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(replacing, "name_main", crash)
+        with pytest.raises(KeyboardInterrupt):
+            forked.branches.replace_main("fix")
+    branch = forked.on_branch("fix").store
+    close(branch, branch.snapshots.latest(), f"{DELETION} fix")
+    assert forked.branches.replace_main("fix").kind == "clean"
+    table = catalog.table(str(forked.identifier))
+    assert rows(table) == FIXED
+    assert [one.name for one in table.consumers.list()] == ["reader"]
+    with pytest.raises(InvalidRequest, match="main branch cannot be deleted"):
+        table.branches.delete("fix")
+    table.write(batch(8))
+    assert table.check(deep=True) == []
+
+
+def test_a_branch_that_stays_gets_no_consumers_of_a_main_that_was_closed_in_vain(
+    forked: Table, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forked.consumers.reset("reader", 2)
+
+    def crash(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(replacing, "decide", crash)
+        with pytest.raises(KeyboardInterrupt):
+            forked.branches.replace_main("fix")
+    branch = forked.on_branch("fix").store
+    close(branch, branch.snapshots.latest(), f"{DELETION} fix")
+    with pytest.raises(CommitConflict, match="closed to writers"):
+        forked.branches.replace_main("fix")
+    assert forked.on_branch("fix").consumers.list() == []
+    assert [one.name for one in forked.consumers.list()] == ["reader"]
+    forked.write(batch(8))
+
+
+def test_a_branch_whose_own_first_snapshot_has_expired_gets_none_of_main_in_its_place(
+    forked: Table, catalog: Catalog
+) -> None:
+    fix = forked.on_branch("fix")
+    fix.write(batch(2, item="fixed"))
+    fix.expire(retain_last=1)
+    forked.consumers.reset("reader", 2)
+    forked.branches.replace_main("fix")
+    table = catalog.table(str(forked.identifier))
+    assert [one.id for one in table.store.snapshots.all()] == [4]
+    assert [one.name for one in table.consumers.list()] == ["reader"]
+    assert rows(table) == [(1, "fixed"), (2, "fixed")]
+    assert table.check(deep=True) == []
+
+
+def test_what_was_main_is_not_dropped_from_a_table_that_came_to_its_place(
+    forked: Table, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, schema = str(forked.identifier), pa.schema([("id", pa.int64())])
+    original, first = replacing.last_needed, iter([True])
+
+    def late(*arguments: Any) -> dict[str, int]:
+        needed = original(*arguments)
+        if next(first, False):
+            catalog.drop_table(name)
+            made = catalog.create_table(name, schema)
+            for number in range(4):
+                made.write(pa.table({"id": [number]}))
+            made.consumers.reset("own", 2)
+        return needed
+
+    monkeypatch.setattr(replacing, "last_needed", late)
+    forked.branches.replace_main("fix")
+    table = catalog.table(name)
+    assert rows(table) == [(0,), (1,), (2,), (3,)]
+    assert [one.name for one in table.consumers.list()] == ["own"]
 
 
 def test_an_empty_main_is_replaced_and_its_writers_stopped(catalog: Catalog) -> None:

@@ -80,6 +80,39 @@ def test_an_update_of_a_table_that_merges_is_refused(catalog: Catalog) -> None:
         table.update("id = 1", {"n": 1})
 
 
+def test_an_update_below_what_is_there_is_refused(catalog: Catalog) -> None:
+    schema = pa.schema([("id", pa.int64()), ("first", pa.float64()), ("second", pa.int64())])
+    options = {"bucket": 1, "sequence.field": "first,second"}
+    table = catalog.create_table("a.t", schema, primary_key=["id"], options=options)
+    table.write(pa.table({"id": [1, 2], "first": [0.5, None], "second": [5, 5]}, schema))
+    for values in ({"first": 0.25}, {"first": None}, {"second": 4}, {"second": None}, {"first": 0.5, "second": 1}):
+        with pytest.raises(Unsupported, match=r"sequence\.field"):
+            table.update("id = 1", values)
+    latest = table.snapshot()
+    assert latest is not None
+    assert latest.id == 1
+    table.update("id = 1", {"first": 0.75, "second": 0})
+    table.update("id = 2", {"second": 5})
+    assert table.update("id = 3", {"first": None}) is None
+    assert table.to_arrow().sort_by("id").to_pydict() == {"id": [1, 2], "first": [0.75, None], "second": [0, 5]}
+
+
+def test_a_delete_by_key_is_refused_where_deletes_are_ignored(catalog: Catalog) -> None:
+    rows = pa.table({"id": [1, 2], "v": [1, 2]})
+    keyed = catalog.create_table(
+        "a.keyed", rows.schema, primary_key=["id"], options={"bucket": 1, "ignore-delete": True}
+    )
+    plain = catalog.create_table("a.plain", rows.schema, options={"ignore-delete": True})
+    for table in (keyed, plain):
+        table.write(rows)
+    with pytest.raises(Unsupported, match="ignore-delete"):
+        keyed.delete("id = 1")
+    assert keyed.count() == 2
+    # Files are written anew here: no row of kind -D is needed.
+    plain.delete("id = 1")
+    assert plain.count() == 1
+
+
 def test_a_rewrite_that_another_overtook_is_done_again(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,8 @@
 """What people found who had not written it: each case stands for a class."""
 
+import datetime as dt
 import errno
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -233,3 +235,133 @@ def test_a_table_is_not_renamed_onto_one_that_comes_meanwhile(
     assert catalog.tables() == ["shop.events", "shop.orders"]
     assert catalog.table("shop.orders").count() == 1
     assert catalog.table("shop.events").count() == 0
+
+
+def test_a_tag_and_a_branch_of_a_version_begin_there(catalog: Catalog, orders: Table) -> None:
+    for number in range(3):
+        orders.write(pa.table({"id": [number], "item": ["x"]}, SCHEMA))
+    orders.tags.create("first", snapshot_id=1)
+    first = orders.snapshot(1)
+    assert first is not None
+    for number, version in enumerate((1, "first", first, dt.datetime.fromtimestamp(first.time_ms / 1000))):
+        then = orders.at(version)
+        if not isinstance(version, dt.datetime):
+            assert then.count() == 1
+        then.tags.create(f"tag{number}")
+        then.branches.create(f"branch{number}")
+        assert orders.tags.get(f"tag{number}").snapshot.id == then.snapshot().id  # type: ignore[union-attr]
+        assert orders.on_branch(f"branch{number}").count() == then.count()
+    pinned = orders.pinned()
+    orders.write(pa.table({"id": [9], "item": ["x"]}, SCHEMA))
+    pinned.branches.create("pinned")
+    assert orders.on_branch("pinned").count() == 3
+    # A branch that begins at a tag knows it, as one that is told the tag.
+    assert [tag.name for tag in orders.on_branch("branch1").tags.list()] == ["first"]
+
+
+def test_a_version_is_not_ignored_by_what_has_no_use_for_it(orders: Table) -> None:
+    orders.write(ROWS)
+    orders.branches.create("b")
+    orders.on_branch("b").write(pa.table({"id": [2], "item": ["y"]}, SCHEMA))
+    then = orders.at(1)
+    for act in (
+        lambda: then.tags.create("t", snapshot_id=1), lambda: then.branches.create("c", snapshot_id=1),
+        lambda: then.branches.create("c", empty=True), lambda: then.branches.merge("b"),
+        lambda: then.branches.fast_forward("b"), lambda: then.branches.replace_main("b"),
+        lambda: then.branches.verdict("b"), lambda: orders.at("b.1").tags.create("t"),
+        lambda: orders.at("b.1").branches.create("c"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidRequest):
+            act()
+    assert orders.tags.list() == []
+    assert orders.branches.names() == ["b"]
+    assert orders.count() == 1
+
+
+def test_a_tag_that_is_kept_for_another_time_is_not_said_to_be_kept_for_this_one(orders: Table) -> None:
+    orders.write(ROWS)
+    day, week = dt.timedelta(days=1), dt.timedelta(days=7)
+    orders.tags.create("good")
+    with pytest.raises(AlreadyExists, match="kept for good"):
+        orders.tags.create("good", time_retained=day)
+    made = orders.tags.create("short", time_retained=day)
+    assert orders.tags.create("short", time_retained=day) == orders.tags.get("short")
+    assert orders.tags.create("short").time_retained_seconds == 86_400
+    assert made.time_retained_seconds == 86_400
+    with pytest.raises(AlreadyExists, match=r"86400\.0 s"):
+        orders.tags.create("short", time_retained=week)
+    assert orders.tags.create("short", time_retained=week, replace=True) == orders.tags.get("short")
+    assert orders.tags.get("short").time_retained_seconds == 7 * 86_400
+
+
+@pytest.mark.parametrize("act", ["fast_forward", "merge", "publish"])
+def test_main_that_is_discarded_for_an_empty_branch_is_empty(catalog: Catalog, orders: Table, act: str) -> None:
+    orders.write(ROWS)
+    orders.branches.create("bare", empty=True)
+    if act == "publish":
+        with pytest.raises(CommitConflict, match="diverged"):
+            catalog.branch_set("bare", ["shop.orders"]).publish()
+        catalog.branch_set("bare", ["shop.orders"]).publish(discard_main=True)
+    else:
+        with pytest.raises(CommitConflict, match="diverged"):
+            getattr(orders.branches, act)("bare")
+        verdict = getattr(orders.branches, act)("bare", discard_main=True)
+        assert [one.id for one in verdict.lost] == [one.id for one in orders.store.snapshots.all()][:-1]
+    assert orders.count() == 0
+    assert orders.is_taken_back(1)
+    orders.rollback_to(1)
+    assert orders.count() == 1
+
+
+def test_an_overwrite_of_a_partition_without_values_is_not_one_of_the_table(events: Table) -> None:
+    events.write(pa.table({"day": ["x", "y"], "what": ["a", "b"]}))
+    more = pa.table({"day": ["z"], "what": ["c"]})
+    for act in (
+        lambda: events.overwrite(more, partition={}), lambda: events.compact(partition={}),
+        lambda: events.drop_partition({}),
+    ):  # fmt: skip
+        with pytest.raises(InvalidRequest):
+            act()
+    assert events.count() == 2
+    assert events.remove_orphan_files(older_than=dt.timedelta(0), dry_run=True) == []
+
+
+LINEAGE: dict[str, tuple[str, ...]] = {
+    "snapline.sources": ("oops", "{}", "[1]", '[["c", "d", "t", "b"]]', '[["c", "d", "t", "b", "1"]]', "[" * 10_000),
+    "snapline.columns": ("oops", "[]", '{"a": "b"}', '{"a": [["c", "d", "t"]]}', '{"a": [["c", "d", "t", 1]]}'),
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in LINEAGE.items() for value in values])
+def test_lineage_that_cannot_be_read_is_refused_where_it_is_set(orders: Table, key: str, value: str) -> None:
+    with pytest.raises(InvalidRequest, match=key):
+        orders.write(ROWS, properties={key: value})
+    assert orders.snapshot() is None
+
+
+def test_lineage_of_both_forms_is_taken(orders: Table) -> None:
+    sources = json.dumps([["c", "d", "t", "main", 1], ["c", "d", "u", "main", 2, 1_700_000_000_000]])
+    columns = json.dumps({"item": [["c", "d", "t", "item"]], "id": []})
+    orders.branches.create("b", empty=True)
+    branch = orders.on_branch("b")
+    branch.write(ROWS, properties={"snapline.sources": sources, "snapline.columns": columns})
+    orders.branches.merge("b")
+    merged = orders.snapshot()
+    assert merged is not None
+    assert merged.properties is not None
+    assert json.loads(merged.properties["snapline.sources"]) == json.loads(sources)
+
+
+def test_a_merge_brings_the_tags_of_what_the_branch_did_and_no_others(orders: Table) -> None:
+    orders.write(ROWS)
+    orders.tags.create("v1")
+    orders.branches.create("b", tag="v1")
+    orders.tags.delete("v1")
+    branch = orders.on_branch("b")
+    branch.tags.create("again", snapshot_id=1)
+    branch.write(pa.table({"id": [2], "item": ["y"]}, SCHEMA))
+    branch.tags.create("done")
+    orders.branches.merge("b")
+    # Main has deleted the one, and never had the other.
+    assert [tag.name for tag in orders.tags.list()] == ["done"]
+    assert orders.to_arrow(version="done").num_rows == 2

@@ -1,11 +1,13 @@
 """Time travel and tags."""
 
 import datetime as dt
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
-from storage import AlreadyExists, Catalog, FixedClock, InvalidRequest, NotFound, Table
+from storage import AlreadyExists, Catalog, FixedClock, InvalidRequest, NotFound, Snapshot, Table
+from storage.metadata.snapshot import SnapshotFiles
 
 
 @pytest.fixture
@@ -58,6 +60,34 @@ def test_a_tag_outlives_its_snapshot(history: Table) -> None:
     assert item(history, 1) == "version 1"
     first = history.tags.get("first").snapshot.time_ms
     assert item(history, dt.datetime.fromtimestamp((first + 1) / 1000)) == "version 1"
+
+
+@pytest.mark.parametrize("version", ["time", "watermark-3"])
+def test_time_travel_that_meets_an_expired_snapshot_begins_again(
+    orders: Table, clock: FixedClock, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    for number in range(8):
+        orders.write(pa.table({"id": [1], "item": [str(number)]}))
+        clock.advance_ms(1000)
+    latest = orders.snapshot()
+    assert latest is not None
+    marked = replace(latest, id=latest.id + 1, uuid="marked", watermark=3, properties=None, commit_identifier=9)
+    assert orders.store.snapshots.create(marked)
+    asked = dt.datetime.fromtimestamp(clock.now_ms() / 1000) if version == "time" else version
+    real = SnapshotFiles.find
+    done: list[int] = []
+
+    def find(self: SnapshotFiles, snapshot_id: int) -> Snapshot | None:
+        if not done and 1 < snapshot_id < marked.id:
+            done.append(snapshot_id)
+            orders.expire(retain_last=1)
+        return real(self, snapshot_id)
+
+    monkeypatch.setattr(SnapshotFiles, "find", find)
+    assert orders.to_arrow(version=asked).column("item").to_pylist() == ["7"]
+    assert done
+    with pytest.raises(NotFound, match=f"The earliest, {marked.id}, is from"):
+        orders.to_arrow(version=dt.datetime(1980, 1, 1))
 
 
 def test_an_old_version_cannot_be_written(history: Table) -> None:

@@ -1,0 +1,53 @@
+"""Whether the newest snapshot can be read: a writer that slept for days may have committed files that were cleaned meanwhile.
+
+It takes such a commit back itself, unless it dies before. Until somebody else does, nothing is to be put on top of the
+snapshot, and those before it are the last that can be read. Follows `docs/protocols.md`, "Commit".
+"""
+
+from ..errors import NotFound
+from ..metadata.snapshot import Snapshot
+from ..metadata.table_store import TableStore
+from ..write.take_back import take_back
+from .references import ReferenceReader
+
+
+def lost_file(store: TableStore, snapshot: Snapshot, reader: ReferenceReader | None = None) -> str | None:
+    """What is gone of the files that a snapshot needs: its metadata, and the data files that it added."""
+    # What this process remembers of files does not say that they are there.
+    names = {snapshot.base_manifest_list, snapshot.delta_manifest_list}
+    try:
+        names.update(one.name for one in store.manifests_of(snapshot))
+        _, added = (reader or ReferenceReader()).difference(store, snapshot)
+    except NotFound as error:
+        return str(error)
+    wanted: dict[str, set[str]] = {}
+    for path in [*(store.paths.manifest(name) for name in names), *added]:
+        directory, _, name = path.rpartition("/")
+        if directory.startswith(f"{store.paths.root}/"):
+            wanted.setdefault(directory, set()).add(name)
+    for directory, names in wanted.items():
+        gone = names - {file.name for file in store.file_io.list_files(directory)}
+        # A listing may miss a file that came while it was made.
+        lost = [name for name in sorted(gone) if not store.file_io.exists(f"{directory}/{name}")]
+        if lost:
+            return f"File {directory}/{lost[0]} does not exist."
+    return None
+
+
+def refuse_lost(store: TableStore, newest: Snapshot, reader: ReferenceReader) -> None:
+    """Raise NotFound if the newest snapshot cannot be read: those before it are all there is then."""
+    lost = lost_file(store, newest, reader)
+    if lost is not None:
+        raise NotFound(
+            f"Snapshot {newest.id} of {store.identifier}, the newest, cannot be read: {lost} Nothing expires, since an earlier "
+            f"one may be the last that can be. Put the state before on top: roll back to {newest.id - 1}."
+        )
+
+
+def take_back_lost(store: TableStore, newest: Snapshot, target: Snapshot) -> Snapshot | None:
+    """Put on top of a newest snapshot that cannot be read the state before it, or that of `target` if that has expired;
+    returns what is on top then, None if the newest can be read.
+    """
+    if newest.identity == target.identity or lost_file(store, newest) is None:
+        return None
+    return take_back(store, newest, store.snapshots.before(newest) or target) or store.snapshots.latest()

@@ -1,0 +1,15 @@
+"""Take back a commit whose files are not there: a writer slept so long before it landed that they were cleaned as orphans.
+
+The state before is put on top. The snapshot in between stays in the history until it expires; nobody needs its files, its
+commit id counts as never committed, and readers of changes pass it by.
+"""
+
+from ..metadata.snapshot import TAKE_BACK, Snapshot
+from ..metadata.table_store import TableStore
+from .close import put_on_top
+from .own_properties import ROLLED_BACK_PROPERTY
+
+
+def take_back(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> Snapshot | None:
+    """Put on top of the newest snapshot, which cannot be read, the state of an earlier one; None if a writer came first."""
+    return put_on_top(store, snapshot, base, TAKE_BACK, {ROLLED_BACK_PROPERTY: str(base.id if base else 0)})
