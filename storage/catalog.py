@@ -29,17 +29,18 @@ from .branch_set import undo as undo_publication
 from .clock import Clock
 from .data_types import DataField
 from .document import read_document, texts
-from .errors import AlreadyExists, InvalidRequest, NotFound
-from .file_io import FileIO, split_url
+from .errors import AlreadyExists, CommitConflict, InvalidRequest, NotFound
+from .file_io import FileIO, Witness, split_url
 from .identifier import MAIN_BRANCH, Identifier, check_name
 from .journal import UNDONE, Journal, Publication
 from .lock import CatalogLock
 from .lsm.merge_engines import merge_engine_of
 from .maintain.check import BrokenInvariant
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
+from .metadata.discard import discard
 from .metadata.former_names import FormerName, former_names, write_former_names
 from .metadata.main_branch import find_main
-from .metadata.schema import SchemaFiles, new_schema
+from .metadata.schema import SchemaFiles, TableSchema, new_schema
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .notes import Notes
@@ -47,7 +48,7 @@ from .paths import TablePaths
 from .system_tables import SYSTEM_TABLES
 from .table import Table
 from .write.close import refuse_closed
-from .write.commit import CommitListener
+from .write.commit import CommitListener, tell_listeners
 
 _OPTIONS_FILE = "catalog-options.json"
 IMMUTABLE_OPTIONS = ("table-lineage", "data-lineage")
@@ -135,7 +136,10 @@ class Catalog:
         self._file_io.make_directory(f"{self._root}/{name}.db")
 
     def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-        """Drop a database that is empty, or with `cascade` all of its tables as well. Raises NotFound, InvalidRequest."""
+        """Drop a database that is empty, or with `cascade` all of its tables as well.
+
+        Raises NotFound, InvalidRequest, and CommitConflict if somebody creates a table meanwhile.
+        """
         if name not in self.databases():
             if if_exists:
                 return
@@ -146,8 +150,21 @@ class Catalog:
                 f"Database {name!r} has tables ({', '.join(held)}). Drop them first, or drop with CASCADE."
             )
         for table in held:
-            self.drop_table(table)
-        self._file_io.delete_directory(f"{self._root}/{name}.db")
+            self.drop_table(table, if_exists=True)
+        if not self._delete_if_empty(f"{self._root}/{name}.db"):
+            raise CommitConflict(
+                f"Database {name!r} stays: somebody has created a table in it meanwhile "
+                f"({', '.join(self.tables(name)) or 'not done yet'}). Drop the database again."
+            )
+
+    def _delete_if_empty(self, directory: str) -> bool:
+        """Delete the directory of a database, with what is no table; says whether it is gone."""
+        for table in self._file_io.list_directories(directory):
+            self._clear(f"{directory}/{table}")
+            self._file_io.delete_empty_directory(f"{directory}/{table}")
+        for file in self._file_io.list_files(directory):
+            self._file_io.delete(f"{directory}/{file.name}")
+        return self._file_io.delete_empty_directory(directory)
 
     # --- tables
 
@@ -247,12 +264,21 @@ class Catalog:
         merge_engine_of(first)
         self.create_database(identifier.database)
         first = replace(first, uuid=self._clock.unique_name())
-        schemas = SchemaFiles(self._file_io, TablePaths(self._path(identifier)))
-        if self.exists(name) or not schemas.create(first):
+        if self.exists(name) or not self._create(self._path(identifier), first):
             if if_not_exists:
                 return self.table(name)
             raise AlreadyExists(f"Table {identifier} exists. Drop it first, or create it if it does not exist.")
         return self._table(TableStore(self._file_io, self._path(identifier), identifier, first, self._clock))
+
+    def _create(self, path: str, first: TableSchema) -> bool:
+        """Create a table where nothing is left of another one; False if somebody else came first."""
+        schemas = SchemaFiles(self._file_io, TablePaths(path), lambda: Witness(path))
+        while True:
+            self._clear(path)
+            self._file_io.make_directory(path)
+            # Somebody else may clear what is no table yet.
+            with suppress(NotFound):
+                return schemas.create(first)
 
     def create_table_like(
         self, name: str, like: str, *, options: Mapping[str, Any] | None = None, if_not_exists: bool = False
@@ -333,13 +359,16 @@ class Catalog:
     def rename_table(self, name: str, new_name: str) -> Table:
         """Give a table another name. On a local file system at once; an object store copies every file.
 
-        Raises NotFound, or AlreadyExists.
+        Raises NotFound, or AlreadyExists. What a listener raises is logged and kept as a trouble: the table is renamed.
         """
         identifier, target = _whole_table(name), _whole_table(new_name)
         if not self.exists(identifier.full_name):
             raise NotFound(self._missing(identifier))
         taken = AlreadyExists(f"Table {target.full_name} exists. Drop it first, or choose another name.")
         if self.exists(target.full_name):
+            if not self.exists(identifier.full_name):
+                # Somebody has just given it that name.
+                raise NotFound(self._missing(identifier))
             raise taken
         self.create_database(target.database)
         source = self._path(identifier)
@@ -349,26 +378,29 @@ class Catalog:
         refuse_closed(store, store.snapshots.latest())
         # Before the move: a name that is still its own does no harm, one that is lost cannot be told any more.
         names = [*former_names(self._file_io, source), FormerName(identifier.full_name, self._clock.now_ms())]
-        write_former_names(self._file_io, source, names)
-        self._clear(self._path(target))
         try:
-            if not self._file_io.move_directory_if(source, self._path(target), *store.witness):
-                raise NotFound(self._missing(identifier))
+            write_former_names(self._file_io, source, names, store.read_witness())
+            self._clear(self._path(target))
+            self._file_io.move_directory_if(source, self._path(target), store.read_witness())
+        except NotFound:
+            raise NotFound(self._missing(identifier)) from None
         except AlreadyExists:
             raise taken from None
-        for listener in self._listeners:
-            listener.notify_table_renamed(identifier, target)
-        return self.table(target.full_name)
+        renamed = self.table(target.full_name)
+        tell_listeners(renamed.store, self._listeners, lambda one: one.notify_table_renamed(identifier, target))
+        return renamed
 
     def _clear(self, path: str) -> None:
-        """Put away what a writer who came too late has left where a table was."""
-        if (
-            self._file_io.moves_at_once
-            and self._file_io.list_directories(path)
-            and not self._has_schema(TablePaths(path))
-        ):
-            with suppress(FileNotFoundError):
-                self._file_io.move_directory(path, self._discarded())
+        """Put away what a writer who came too late, or a drop that died, has left where a table was."""
+        paths = TablePaths(path)
+        if not self._file_io.list_directories(path) or self._has_schema(paths):
+            return
+        if not self._file_io.moves_at_once:
+            discard(self._file_io, path, lambda: self._file_io.exists(paths.schema(0)))
+            return
+        discarded = self._discarded()
+        if self._file_io.move_directory_unless(path, discarded, lambda: self._has_schema(paths)):
+            self._file_io.delete_directory(discarded)
 
     def _delete_discarded(self) -> None:
         """Delete what others have left who died while they deleted."""
@@ -389,28 +421,39 @@ class Catalog:
         """Delete a table with all its snapshots, tags, branches and files. Raises InvalidRequest for the name of a branch."""
         identifier = _whole_table(name)
         if not self.exists(identifier.full_name):
+            self._clear(self._path(identifier))
             if if_exists:
                 return
             raise NotFound(self._missing(identifier))
         self._journal.refuse_open([identifier.full_name])
         root = self._path(identifier)
-        if self._file_io.moves_at_once:
-            # To a place of its own first: who sleeps here deletes what was asked for, and nothing of a later table.
-            try:
-                store = TableStore(self._file_io, root, replace(identifier, branch=MAIN_BRANCH), clock=self._clock)
+        try:
+            store = TableStore(self._file_io, root, replace(identifier, branch=MAIN_BRANCH), clock=self._clock)
+            if self._file_io.moves_at_once:
+                # To a place of its own first: who sleeps here deletes what was asked for, and nothing of a later table.
                 discarded = self._discarded()
-                gone = self._file_io.move_directory_if(root, discarded, *store.witness)
-            except NotFound:
-                gone = False
-            if not gone and not if_exists:
-                raise NotFound(self._missing(identifier))
+                self._file_io.move_directory_if(root, discarded, store.read_witness())
+            else:
+                self._drop_file_by_file(store)
+        except NotFound:
+            if if_exists:
+                return
+            raise NotFound(self._missing(identifier)) from None
+        if self._file_io.moves_at_once:
             self._file_io.delete_directory(discarded)
             self._delete_discarded()
-            return
-        # Without schemas there is no table, so a crash in the middle leaves none that is half there.
-        self._file_io.delete_directory(f"{root}/schema")
-        self._file_io.delete(TablePaths(root).main_branch_file)
-        self._file_io.delete_directory(root)
+
+    def _drop_file_by_file(self, store: TableStore) -> None:
+        """Without schemas there is no table: a crash in the middle leaves none, and what is left goes before the next one."""
+        first = TablePaths(store.paths.root).schema(0)
+        held = self._file_io.read_bytes_or_none(first)
+        store.refuse_other_table()
+        paths = TablePaths(store.paths.root)
+        if not discard(
+            self._file_io, paths.root, lambda: self._file_io.read_bytes_or_none(first) not in (None, held),
+            first=(paths.schema_directory, paths.main_branch_file),
+        ):  # fmt: skip
+            raise NotFound(f"{store.identifier} was dropped meanwhile.")
 
     def _path(self, identifier: Identifier) -> str:
         return f"{self._root}/{identifier.database}.db/{identifier.table}"

@@ -1,7 +1,8 @@
 """Files of a warehouse through fsspec: whole small files, streams for data, and creation that only one can win.
 
 Every path is absolute within its file system, without protocol. What always holds: a file that `create_exclusively`
-made is complete or absent, never half there, and of several callers exactly one succeeds.
+made is complete or absent, never half there, and of several callers exactly one succeeds. What is written `of` a witness
+is, on local disks, written into the directory that the witness was read in, never into a later one of the same name.
 """
 
 import contextlib
@@ -10,7 +11,7 @@ import errno
 import fcntl
 import os
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,6 +43,18 @@ class FileInfo:
     name: str
     size_bytes: int
     modified_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """By what a directory is told from a later one of the same name: a file below it, and what that holds.
+
+    Without a file (None) it is whatever directory has the name.
+    """
+
+    directory: str
+    path: str | None = None
+    content: bytes = b""
 
 
 class FileIO:
@@ -149,13 +162,18 @@ class FileIO:
             raise CorruptData(f"File {path} is damaged: it is no text: {error}") from None
 
     @store_call("create")
-    def create_exclusively(self, path: str, data: bytes, *, in_existing: bool = False) -> bool:
+    def create_exclusively(self, path: str, data: bytes, *, of: Witness | None = None) -> bool:
         """Create a file that does not exist yet; return False if it does. Readers see all of it or nothing.
 
-        `in_existing`: raise NotFound if its directory is not there, where there are directories.
+        Raises NotFound if the directory is another one than `of` tells.
         """
-        if self._local:
-            return self._link_exclusively(path, data, in_existing=in_existing)
+        with self._while_still(of):
+            return self._create(path, data)
+
+    def _create(self, path: str, data: bytes) -> bool:
+        return self._link_exclusively(path, data) if self._local else self._put_exclusively(path, data)
+
+    def _put_exclusively(self, path: str, data: bytes) -> bool:
         self._make_parent(path)
         if self.protocol not in _CONDITIONAL_PUT:
             return self._create_under_lock(path, data)
@@ -191,13 +209,13 @@ class FileIO:
             self._fs.pipe_file(path, data)
         return True
 
-    def _link_exclusively(self, path: str, data: bytes, *, in_existing: bool) -> bool:
+    def _link_exclusively(self, path: str, data: bytes) -> bool:
         # A link is the one local call that is atomic, refuses an existing target and never shows half a file.
         temporary = posixpath.join(
             posixpath.dirname(path), f".{posixpath.basename(path)}.{self._clock.unique_name()}.tmp"
         )
         try:
-            self._write_local(temporary, data, in_existing=in_existing)
+            self._write_local(temporary, data)
             os.link(temporary, path)
         except FileExistsError:
             # Of a network file system whose answer was lost the client asks again, and meets its own link.
@@ -227,15 +245,24 @@ class FileIO:
             self._fs.pipe_file(path, data)
 
     @store_call("replace")
-    def overwrite(self, path: str, data: bytes) -> None:
-        """Replace a file; readers see the old or the new content."""
+    def overwrite(self, path: str, data: bytes, *, of: Witness | None = None) -> None:
+        """Replace a file; readers see the old or the new content. Raises NotFound as `create_exclusively` does."""
+        with self._while_still(of):
+            self._overwrite(path, data)
+
+    def _overwrite(self, path: str, data: bytes, directory: int | None = None) -> None:
+        """In an open directory, if one is given, whatever name that has by now."""
         if self._local:
-            temporary = f"{posixpath.dirname(path)}/.{posixpath.basename(path)}.{self._clock.unique_name()}.tmp"
-            self._write_local(temporary, data)
+            name = path if directory is None else posixpath.basename(path)
+            temporary = posixpath.join(
+                posixpath.dirname(name), f".{posixpath.basename(name)}.{self._clock.unique_name()}.tmp"
+            )
+            self._write_local(temporary, data, directory)
             try:
-                os.replace(temporary, path)
+                os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
             except OSError:
-                self.delete_quietly([temporary])
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary, dir_fd=directory)
                 raise
         else:
             self.write_bytes(path, data)
@@ -247,19 +274,24 @@ class FileIO:
             if not self._local:
                 text = self.read_bytes(path)
             else:
-                with open(path, "rb", buffering=0) as file, _locked(file.fileno(), fcntl.LOCK_SH):
+                # Who cannot be kept out cannot write either.
+                with open(path, "rb", buffering=0) as file, self._locked(file.fileno(), path, None):
                     text = file.read()
         except (NotFound, FileNotFoundError):
             return None
         return int(text) if text.strip().isdigit() and len(text) < 20 else None
 
     @store_call("write")
-    def raise_number(self, path: str, number: int) -> int:
+    def raise_number(self, path: str, number: int, *, of: Witness | None = None) -> int:
         """Write a number into a small file, or leave it if it holds a higher one; returns what it holds then.
 
         On local disks this is one step, and many times faster than to create a file. On object stores somebody else may
-        write between the look and the write.
+        write between the look and the write. Raises NotFound if there is no directory, or another one than `of` tells.
         """
+        with self._while_still(of):
+            return self._raise_number(path, number)
+
+    def _raise_number(self, path: str, number: int) -> int:
         if not self._local:
             held = self.read_number(path) or 0
             if held < number:
@@ -270,7 +302,7 @@ class FileIO:
         except FileNotFoundError:
             raise NotFound(f"Directory {posixpath.dirname(path)} does not exist (any more).") from None
         try:
-            with _locked(file, fcntl.LOCK_EX):
+            with self._locked(file, path, fcntl.LOCK_EX):
                 text = os.pread(file, 32, 0)
                 known = text.strip().isdigit() and len(text) < 20
                 if known and int(text) >= number:
@@ -288,66 +320,127 @@ class FileIO:
 
         On local disks this is one step among all who do it so; on object stores a read and a delete.
         """
-        with self._directory_locked(path):
+        if not self._local:
             if self.read_bytes_or_none(path) != expected:
                 return False
             self.delete(path)
             return True
+        with self._directory_locked(path) as directory:
+            if directory is None or _read_in(directory, path) != expected:
+                return False
+            os.unlink(posixpath.basename(path), dir_fd=directory)
+            return True
 
     @store_call("replace")
-    def replace_if(self, path: str, expected: bytes | None, data: bytes) -> bool:
+    def replace_if(self, path: str, expected: bytes | None, data: bytes, *, of: Witness | None = None) -> bool:
         """Replace a file if it still holds some bytes, or create it if there is to be none (None); says whether it did. As
-        atomic as `delete_if`.
+        atomic as `delete_if`. Raises NotFound as `create_exclusively` does.
         """
-        if expected is None and self._local:
-            # A directory that is not there has no lock.
-            os.makedirs(posixpath.dirname(path), exist_ok=True)
-        with self._directory_locked(path):
-            if expected is None:
-                return self.create_exclusively(path, data)
-            if self.read_bytes_or_none(path) != expected:
-                return False
-            self.overwrite(path, data)
-            return True
+        # One lock of a directory, not two that wait for each other.
+        is_the_same = of is not None and of.directory == posixpath.dirname(path)
+        with self._while_still(of, fcntl.LOCK_EX if is_the_same else fcntl.LOCK_SH):
+            if expected is None and self._local:
+                # A directory that is not there has no lock.
+                os.makedirs(posixpath.dirname(path), exist_ok=True)
+            with contextlib.nullcontext() if is_the_same else self._directory_locked(path) as directory:
+                if expected is None:
+                    return self._create(path, data)
+                held = self.read_bytes_or_none(path) if directory is None else _read_in(directory, path)
+                if held != expected:
+                    return False
+                self._overwrite(path, data, directory)
+                return True
 
     @store_call("rename")
     def rename_if(self, path: str, target: str, expected: bytes) -> bool:
         """Give a file another name in its directory if it still holds some bytes; says whether it did. Local disks only: one
         step among all who create files there by `replace_if`. Raises AlreadyExists if the name is taken.
         """
-        with self._directory_locked(path):
-            if self.read_bytes_or_none(path) != expected:
+        with self._directory_locked(path) as directory:
+            if directory is None or _read_in(directory, path) != expected:
                 return False
-            if os.path.exists(target):
+            name, new_name = posixpath.basename(path), posixpath.basename(target)
+            if _read_in(directory, target) is not None:
                 raise AlreadyExists(f"File {target} exists.")
-            os.rename(path, target)
+            os.rename(name, new_name, src_dir_fd=directory, dst_dir_fd=directory)
             return True
 
     @contextlib.contextmanager
-    def _directory_locked(self, path: str) -> Iterator[None]:
-        """Keep others who compare and change files of a directory out, where there is such a lock."""
+    def _while_still(self, of: Witness | None, kind: int = fcntl.LOCK_SH) -> Iterator[None]:
+        """Keep a directory from being moved as long as this lasts. Raises NotFound if it is not the one that was read.
+
+        On object stores, where no directory is moved at once, it is looked at and not kept.
+        """
+        if of is None:
+            yield
+            return
         if not self._local:
+            if of.path is not None and self.read_bytes_or_none(of.path) != of.content:
+                raise _is_another(of)
             yield
             return
         try:
-            directory = os.open(posixpath.dirname(path), os.O_RDONLY)
+            directory = os.open(of.directory, os.O_RDONLY)
         except FileNotFoundError:
-            yield
-            return
+            raise _is_another(of) from None
         try:
-            with _locked(directory, fcntl.LOCK_EX):
+            with self._locked(directory, of.directory, kind):
+                if not _is_still(directory, of):
+                    raise _is_another(of)
                 yield
         finally:
             os.close(directory)
 
-    def _write_local(self, path: str, data: bytes, *, in_existing: bool = False) -> None:
+    @contextlib.contextmanager
+    def _directory_locked(self, path: str) -> Iterator[int | None]:
+        """The open directory of a file, with others who compare and change files there kept out; None where there is none.
+
+        Whoever changes files of the open directory never changes those of a later one of the same name.
+        """
+        if not self._local:
+            yield None
+            return
+        name = posixpath.dirname(path)
         try:
-            file = open(path, "wb", buffering=0)  # noqa: SIM115
+            directory = os.open(name, os.O_RDONLY)
         except FileNotFoundError:
-            if in_existing:
+            yield None
+            return
+        try:
+            with self._locked(directory, name, fcntl.LOCK_EX):
+                yield directory
+        finally:
+            os.close(directory)
+
+    @contextlib.contextmanager
+    def _locked(self, file: int, path: str, kind: int | None) -> Iterator[None]:
+        """Hold an advisory lock of an open file or directory, and the catalog's, if there is one, until the file is closed.
+
+        None: shared, and without where there is none. Else raises StoreUnavailable where the file system has no locks.
+        """
+        with self.lock.hold(f"{path}/.lock/it") if self.lock is not None else contextlib.nullcontext():
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH if kind is None else kind)
+            except OSError as error:
+                if self.lock is None and kind is not None:
+                    raise StoreUnavailable(
+                        f"Could not lock {path}: {error.strerror}. The file system has no advisory locks (flock), by which a "
+                        "file is compared and changed in one step. Put the warehouse on another file system, or give the "
+                        "catalog a lock: SNAPLINE_LOCK_DIRECTORY, or Catalog(…, lock=FileLock(directory))."
+                    ) from error
+            yield
+
+    def _write_local(self, path: str, data: bytes, directory: int | None = None) -> None:
+        def opened(name: str, flags: int) -> int:
+            return os.open(name, flags, 0o666, dir_fd=directory)
+
+        try:
+            file = open(path, "wb", buffering=0, opener=opened)  # noqa: SIM115
+        except FileNotFoundError:
+            if directory is not None:
                 raise
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            file = open(path, "wb", buffering=0)  # noqa: SIM115
+            file = open(path, "wb", buffering=0, opener=opened)  # noqa: SIM115
         try:
             with file:
                 rest = memoryview(data)
@@ -355,7 +448,8 @@ class FileIO:
                     rest = rest[file.write(rest) :]
         except OSError:
             # Half a file is of no use, and a full disk is when every byte counts.
-            self.delete_quietly([path])
+            with contextlib.suppress(OSError):
+                os.unlink(path, dir_fd=directory)
             raise
 
     def _make_parent(self, path: str) -> None:
@@ -415,16 +509,40 @@ class FileIO:
         with contextlib.suppress(FileNotFoundError):
             self._fs.rm(path, recursive=True)
 
+    @store_call("delete the directory")
+    def delete_empty_directory(self, path: str) -> bool:
+        """Delete a directory if nothing is in it; says whether it is gone."""
+        if not self._local:
+            if list(self._list(path)):
+                return False
+            if isinstance(self._fs, MemoryFileSystem):
+                with contextlib.suppress(OSError):
+                    self._fs.rmdir(path)
+            return True
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return False
+            raise
+        return True
+
     @property
     def moves_at_once(self) -> bool:
         """Whether a directory gets another name in one step, rather than file by file."""
         return self.is_local
 
     @store_call("move the directory")
-    def move_directory_if_absent(self, path: str, target: str) -> bool:
-        """Give a directory another name unless there is one of that name with something in it; says whether it has it."""
+    def move_directory_if_absent(self, path: str, target: str, *, of: Witness | None = None) -> bool:
+        """Give a directory another name unless there is one of that name with something in it; says whether it has it.
+
+        Raises NotFound if it is not there, or what it lies in is another one than `of` tells.
+        """
         try:
-            self._move_directory(path, target)
+            with self._while_still(of):
+                self._move_directory(path, target)
         except FileNotFoundError:
             raise NotFound(f"Directory {path} does not exist (any more).") from None
         except OSError as error:
@@ -434,16 +552,29 @@ class FileIO:
         return True
 
     @store_call("move the directory")
-    def move_directory_if(self, path: str, target: str, witness: str, expected: bytes) -> bool:
-        """Give a directory another name if a file in it still holds some bytes; says whether it did. As atomic as
-        `delete_if`. Raises AlreadyExists if there is one of that name with something in it.
+    def move_directory_if(self, path: str, target: str, of: Witness) -> None:
+        """Give a directory another name. On local disks this and what is written `of` the same directory exclude each other.
+
+        Raises NotFound if it is another one than `of` tells, AlreadyExists if there is one of the new name with something in
+        it.
         """
-        with self._directory_locked(path):
-            if self.read_bytes_or_none(witness) != expected:
-                return False
+        with self._while_still(of, fcntl.LOCK_EX):
             if not self.move_directory_if_absent(path, target):
                 raise AlreadyExists(f"Directory {target} exists.")
-            return True
+
+    @store_call("move the directory")
+    def move_directory_unless(self, path: str, target: str, is_used: Callable[[], bool]) -> bool:
+        """Give a directory another name unless it turns out to be used; says whether it did. Local disks only: this and what
+        is written `of` the directory exclude each other.
+        """
+        try:
+            with self._while_still(Witness(path), fcntl.LOCK_EX):
+                if is_used():
+                    return False
+                self._move_directory(path, target)
+                return True
+        except (NotFound, FileNotFoundError):
+            return False
 
     @store_call("move the directory")
     def move_directory(self, path: str, target: str) -> None:
@@ -490,13 +621,33 @@ class FileIO:
         return pa.PythonFile(self._fs.open(path, "wb"), mode="w")
 
 
-@contextlib.contextmanager
-def _locked(file: int, kind: int) -> Iterator[None]:
-    """Hold an advisory lock of an open file; where the file system has no locks, go on without."""
-    with contextlib.suppress(OSError):
-        fcntl.flock(file, kind)
-    # Closing the file gives the lock back.
-    yield
+def _is_still(directory: int, of: Witness) -> bool:
+    """Whether an open directory still has its name, and holds what it is known by."""
+    try:
+        if not os.path.samestat(os.fstat(directory), os.stat(of.directory)):
+            return False
+        if of.path is None:
+            return True
+        with open(of.path, "rb", buffering=0) as file:
+            return file.read() == of.content
+    except FileNotFoundError:
+        return False
+
+
+def _read_in(directory: int, path: str) -> bytes | None:
+    """What a file of an open directory holds; None if there is none."""
+    try:
+        with open(os.open(posixpath.basename(path), os.O_RDONLY, dir_fd=directory), "rb", buffering=0) as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def _is_another(of: Witness) -> NotFound:
+    return NotFound(
+        f"{of.directory} is not the table any more that was opened: it was dropped, renamed or made anew since, or the branch "
+        "was deleted. Nothing is done; open the table again."
+    )
 
 
 def _is_same_file(path: str, other: str) -> bool:

@@ -6,10 +6,13 @@ exists once its `schema-0` does, and nobody sees half of one; a branch that is d
 """
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 
 from ..errors import AlreadyExists, CommitConflict, CorruptData, NotFound
+from ..file_io import Witness
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
-from ..metadata.branch_origin import BranchOrigin, origin_content, read_origin, write_origin
+from ..metadata.branch_origin import BranchOrigin, origin_content, read_origin
+from ..metadata.discard import discard
 from ..metadata.main_branch import find_main
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
@@ -61,33 +64,29 @@ def _make(
     paths = TablePaths(root, name, making=identity) if file_io.moves_at_once else final
     begun_at = snapshot.id if snapshot else None
     origin = BranchOrigin(store.identifier.branch, tag.name if tag else None, begun_at, store.clock.now_ms(), identity)
+    own = Witness(paths.metadata_root, paths.origin, origin_content(origin))
     if file_io.moves_at_once:
-        write_origin(file_io, paths, origin)
-    elif not _claim(store, final, origin):
+        file_io.create_exclusively(paths.origin, own.content, of=store.read_witness())
+    elif not _claim(store, final, own.content):
         return None
     if snapshot is not None:
         begin = snapshot.without_others().with_others({_BRANCH_ID_KEY: identity})
-        file_io.write_bytes(paths.snapshot(snapshot.id), begin.to_json().encode())
+        file_io.create_exclusively(paths.snapshot(snapshot.id), begin.to_json().encode(), of=own)
         for hint in ("EARLIEST", "LATEST"):
-            file_io.write_bytes(f"{paths.snapshot_directory}/{hint}", str(snapshot.id).encode())
+            file_io.raise_number(f"{paths.snapshot_directory}/{hint}", snapshot.id, of=own)
         if tag is not None:
-            file_io.write_bytes(paths.tag(tag.name), tag.snapshot.to_json(f"tag-{tag.name}").encode())
+            file_io.create_exclusively(paths.tag(tag.name), tag.snapshot.to_json(f"tag-{tag.name}").encode(), of=own)
     schema_ids = store.schemas.ids()
     if snapshot is not None and not latest_schema:
         schema_ids = [schema_id for schema_id in schema_ids if schema_id <= max(snapshot.schema_id, 0)]
     for schema_id in reversed(schema_ids):
         # With the last of them, the branch is there.
-        file_io.create_exclusively(paths.schema(schema_id), file_io.read_bytes(store.paths.schema(schema_id)))
-    if paths != final and not file_io.exists(paths.origin):
-        # The table has moved away with what was begun.
-        file_io.delete_directory(paths.metadata_root)
-        store.refuse_other_table()
-    if paths != final and not file_io.move_directory_if_absent(paths.metadata_root, final.metadata_root):
-        _clear_remains(store, final)
-        if not file_io.move_directory_if_absent(paths.metadata_root, final.metadata_root):
-            file_io.delete_directory(paths.metadata_root)
-            return None
-    _refuse_moved(store, final, identity)
+        content = file_io.read_bytes(store.paths.schema(schema_id))
+        file_io.create_exclusively(paths.schema(schema_id), content, of=own)
+    if paths != final and not _name(store, paths, final):
+        return None
+    if not store.is_same_table():
+        _take_away(store, final, own)
     table = store.identifier
     try:
         return TableStore(file_io, root, Identifier(table.database, table.table, name), clock=store.clock)
@@ -96,35 +95,52 @@ def _make(
         raise
 
 
-def _refuse_moved(store: TableStore, made: TablePaths, identity: str) -> None:
-    """Take a branch away again, and raise NotFound, if it was made in another table, which came meanwhile; raise
-    CommitOutcomeUnknown if it has gone along with its own.
-    """
-    if store.is_same_table():
-        return
-    text = store.file_io.read_text_or_none(made.origin)
-    if text is not None and identity in text and not store.file_io.moves_at_once:
-        store.file_io.delete(made.schema(0))
-        store.file_io.delete_directory(made.metadata_root)
+def _name(store: TableStore, made: TablePaths, final: TablePaths) -> bool:
+    """Give a branch that is ready its name, if its table is still the same; False if it is taken."""
+    file_io = store.file_io
+    try:
+        if not file_io.move_directory_if_absent(made.metadata_root, final.metadata_root, of=store.read_witness()):
+            _clear_remains(store, final)
+            if not file_io.move_directory_if_absent(made.metadata_root, final.metadata_root, of=store.read_witness()):
+                file_io.delete_directory(made.metadata_root)
+                return False
+    except NotFound:
+        # The table has moved away, with what was begun or before that.
+        file_io.delete_directory(made.metadata_root)
         store.refuse_other_table()
-    elif text is not None and identity in text:
-        gone = TablePaths(made.root, made.branch, making=f"{made.branch}-{identity}").metadata_root
-        if store.file_io.move_directory_if(made.metadata_root, gone, made.origin, text.encode()):
-            store.file_io.delete_directory(gone)
-            store.refuse_other_table()
+        raise NotFound(
+            f"Branch {final.branch!r} took so long to be made that what was begun has been cleaned away. Nothing is done; create "
+            "it again."
+        ) from None
+    return True
+
+
+def _take_away(store: TableStore, made: TablePaths, own: Witness) -> None:
+    """Take a branch away again, and raise NotFound, if it was made in another table, which came meanwhile: on an object
+    store. Raise CommitOutcomeUnknown if it has gone along with its own.
+    """
+    if not store.file_io.moves_at_once and store.file_io.read_bytes_or_none(made.origin) == own.content:
+        _discard(store, made, own.content)
+        store.refuse_other_table()
     store.refuse_moved(f"Branch {made.branch!r}")
 
 
 def _clear_remains(store: TableStore, paths: TablePaths) -> None:
     """Put away what is left of a branch that is no more: a main that was replaced leaves a mark."""
-    origin = store.file_io.read_text_or_none(paths.origin)
+    origin = store.file_io.read_bytes_or_none(paths.origin)
     if origin is not None and not store.file_io.exists(paths.schema(0)):
-        gone = TablePaths(paths.root, paths.branch, making=f"{paths.branch}-{store.clock.unique_name()}").metadata_root
-        if store.file_io.move_directory_if(paths.metadata_root, gone, paths.origin, origin.encode()):
-            store.file_io.delete_directory(gone)
+        with suppress(NotFound):
+            _move_away(store, paths, Witness(paths.root, paths.origin, origin))
 
 
-def _claim(store: TableStore, paths: TablePaths, origin: BranchOrigin) -> bool:
+def _move_away(store: TableStore, paths: TablePaths, of: Witness) -> None:
+    """Delete a branch, by a name of its own first: who sleeps here deletes what he was asked to, and nothing of a later one."""
+    gone = TablePaths(paths.root, paths.branch, making=f"{paths.branch}-{store.clock.unique_name()}").metadata_root
+    store.file_io.move_directory_if(paths.metadata_root, gone, of)
+    store.file_io.delete_directory(gone)
+
+
+def _claim(store: TableStore, paths: TablePaths, content: bytes) -> bool:
     """Begin a branch in its place, on an object store, by creating its ORIGIN; False if there is one of that name.
 
     Raises CommitConflict if another process has begun it, and is not known to have died.
@@ -135,15 +151,28 @@ def _claim(store: TableStore, paths: TablePaths, origin: BranchOrigin) -> bool:
     if file_io.exists(paths.schema(0)):
         return False
     is_new = begun is None or store.clock.now_ms() - begun.create_time_ms >= _ABANDONED_MS
-    if not is_new or not file_io.replace_if(paths.origin, before, origin_content(origin)):
+    if not is_new or not file_io.replace_if(paths.origin, before, content):
         raise CommitConflict(
             f"Branch {paths.branch!r} of {store.identifier.full_name} is being created, or whoever did it has died. Choose "
             f"another name, or try again in an hour."
         )
     # Whose ORIGIN is there owns the rest: what is left of one that was begun or deleted before.
     for name in file_io.list_directories(paths.metadata_root):
-        file_io.delete_directory(f"{paths.metadata_root}/{name}")
+        discard(file_io, f"{paths.metadata_root}/{name}", _is_other(store, paths, content))
     return True
+
+
+def _discard(store: TableStore, paths: TablePaths, origin: bytes | None) -> bool:
+    """On an object store: delete a branch file by file, its first schema before all others, as long as its ORIGIN is there;
+    False if somebody else does.
+    """
+    is_other = _is_other(store, paths, origin)
+    return discard(store.file_io, paths.metadata_root, is_other, first=(paths.schema_directory,), last=paths.origin)
+
+
+def _is_other(store: TableStore, paths: TablePaths, origin: bytes | None) -> Callable[[], bool]:
+    """What tells whether somebody else has begun a branch of a name."""
+    return lambda: store.file_io.read_bytes_or_none(paths.origin) != origin
 
 
 def delete_branches(stores: Sequence[TableStore], name: str, refuse: Callable[[], None]) -> int:
@@ -230,7 +259,7 @@ def _remove(branch: TableStore, closing: Snapshot, name: str) -> list[tuple[Tabl
         candidates = last_needed(branch, branch.snapshots.all())
         for tag in branch.tags.all():
             candidates |= last_needed(branch, [tag.snapshot])
-        is_mine = _take_away(branch, name)
+        is_mine = _delete_metadata(branch)
     except NotFound:
         is_mine = False
         if branch.is_same_table():
@@ -241,15 +270,11 @@ def _remove(branch: TableStore, closing: Snapshot, name: str) -> list[tuple[Tabl
     return []
 
 
-def _take_away(branch: TableStore, name: str) -> bool:
+def _delete_metadata(branch: TableStore) -> bool:
     """Delete a branch's metadata; False if somebody else has, where that can be told."""
     if not branch.file_io.moves_at_once:
-        branch.file_io.delete(branch.paths.schema(0))
-        branch.file_io.delete_directory(branch.paths.metadata_root)
-        return True
-    # To a name of its own first: who sleeps here deletes what he was asked to, and nothing of a later branch.
-    gone = TablePaths(branch.paths.root, name, making=f"{name}-{branch.clock.unique_name()}").metadata_root
-    if not branch.file_io.move_directory_if(branch.paths.metadata_root, gone, *branch.witness):
-        return False
-    branch.file_io.delete_directory(gone)
+        own = branch.file_io.read_bytes_or_none(branch.paths.origin)
+        branch.refuse_other_table()
+        return _discard(branch, branch.paths, own)
+    _move_away(branch, branch.paths, branch.read_witness())
     return True

@@ -146,7 +146,7 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         for snapshot in with_files:
             if store.changelogs.keep(snapshot) and store.snapshots.find(snapshot.id) is None:
                 # Somebody else was first, and may have let the changelog expire as well.
-                store.changelogs.delete(snapshot.id)
+                store.changelogs.delete_if(snapshot)
     candidates = last_needed(store, expired, reader)
     if dry_run:
         gone = {Holder(store.identifier.branch, "snapshot", str(one)) for one in ids}
@@ -168,7 +168,7 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         old = [one for one in old if one.id in kept_ids and (unread is None or one.id < unread)]
         candidates = {**last_needed(store, old, reader), **candidates}
         for snapshot in old:
-            store.changelogs.delete(snapshot.id)
+            store.changelogs.delete_if(snapshot)
         store.changelogs.write_hints()
     # Asked only now: a tag may have been made of one of them until it was gone.
     gone_files = afterwards(store, FILE_DELETION, lambda: delete_unneeded(store, candidates, reader), list[str]())

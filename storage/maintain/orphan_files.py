@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ..errors import InvalidRequest, StorageError
+from ..errors import InvalidRequest, NotFound, StorageError
 from ..identifier import HOLD_PREFIX
 from ..metadata.table_store import TableStore
+from ..paths import TablePaths
 from ..read.version import all_branches
+from ..write.close import DECISION_FILE
 from ..write.commit import SAFE_MS
 from .hold import HOLD_MS, delete_hold
 from .references import needed_files
@@ -55,18 +57,55 @@ def remove_orphan_files(
     needed = needed_files(store)
     orphans = [OrphanFile(path, size) for path, size in sorted(candidates) if path not in needed]
     orphans += _stale_snapshots(store, until_ms)
+    orphans += _decisions(store, until_ms)
+    unfinished = list(_unfinished_branches(store, until_ms))
     if not dry_run:
         for orphan in orphans:
             store.file_io.delete(orphan.path)
+        for directory, _ in unfinished:
+            _delete_unfinished(store, directory)
         for branch in all_branches(store):
             _end_holds(branch, until_ms if no_writers else min(until_ms, now_ms - HOLD_MS))
-    return orphans
+    return [*orphans, *(orphan for _, files in unfinished for orphan in files)]
+
+
+def _decisions(store: TableStore, until_ms: int) -> list[OrphanFile]:
+    """What became of closings that are on top of no branch any more: nobody asks for it again."""
+    directory = store.paths.branch_directory
+    found = [
+        (file, match[1])
+        for file in store.file_io.list_files(directory)
+        if (match := DECISION_FILE.fullmatch(file.name))
+    ]
+    newest = {latest.identity for one in all_branches(store) if (latest := one.snapshots.latest())} if found else set()
+    return [
+        OrphanFile(f"{directory}/{file.name}", file.size_bytes)
+        for file, closing in found
+        if closing not in newest and file.modified_ms is not None and file.modified_ms <= until_ms
+    ]
+
+
+def _unfinished_branches(store: TableStore, until_ms: int) -> Iterator[tuple[str, list[OrphanFile]]]:
+    """Directories of branches that were being made or deleted, in which nothing is young."""
+    for name in store.file_io.list_directories(store.paths.branch_directory):
+        directory = f"{store.paths.branch_directory}/{name}"
+        files = list(_below(store, directory, only_temporary=False)) if name.startswith(".") else []
+        if files and all(time_ms is not None and time_ms <= until_ms for _, _, time_ms in files):
+            yield directory, [OrphanFile(path, size) for path, size, _ in files]
+
+
+def _delete_unfinished(store: TableStore, directory: str) -> None:
+    """By another name first: who sleeps while he makes the branch finds all of it, or nothing."""
+    gone = TablePaths(store.paths.root, making=store.clock.unique_name()).metadata_root
+    with suppress(NotFound):
+        if store.file_io.move_directory_if_absent(directory, gone):
+            store.file_io.delete_directory(gone)
 
 
 def _files_by_now(store: TableStore) -> tuple[int | None, list[tuple[str, int, int | None]]]:
     """The time by the clock of the file system, None if it tells none, and all files that may be orphans."""
     path = f"{store.paths.schema_directory}/.now-{store.clock.unique_name()}.tmp"
-    if not store.file_io.create_exclusively(path, b"", in_existing=True):
+    if not store.file_io.create_exclusively(path, b"", of=store.read_witness()):
         return None, []
     try:
         listed = list(_files(store))

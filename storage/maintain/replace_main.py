@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ..errors import CommitConflict, CorruptData, MainReplaced, NotFound
+from ..file_io import Witness
 from ..identifier import MAIN_BRANCH, Identifier
+from ..metadata.discard import discard
 from ..metadata.main_branch import find_main, name_main, unname_main
 from ..metadata.schema import TableSchema
 from ..metadata.snapshot import Snapshot, standing
@@ -166,7 +168,11 @@ def _name(main: TableStore, branch: TableStore, verdict: Verdict) -> None:
     # Unless somebody else has named it, and handed them over before.
     with suppress(MainReplaced):
         _hand_over_consumers(main, branch, verdict)
-    named = name_main(main.file_io, main.paths, branch.paths)
+    try:
+        named = name_main(main.file_io, main.paths, branch.paths, branch.read_witness())
+    except NotFound:
+        branch.refuse_moved("The name of a new main branch")
+        raise
     if named and not branch.is_same_table():
         # In the place of the table that was, where there may be another one by now.
         unname_main(main.file_io, branch.paths)
@@ -228,13 +234,15 @@ def _delete_directory(old: TableStore, directory: str, closing: Snapshot) -> Non
     """Delete a directory of what was main: not of a table that may have come to that place meanwhile."""
     file_io = old.file_io
     if not file_io.moves_at_once:
-        file_io.delete_directory(directory)
+        discard(file_io, directory, lambda: _content(old, closing) is None)
         return
     content, path = _content(old, closing), old.paths.snapshot(closing.id)
     place = f"{old.paths.branch_directory}/.old-{old.clock.unique_name()}"
     gone = f"{place}/{posixpath.basename(directory)}"
-    if content is not None and file_io.exists(directory) and file_io.move_directory_if(directory, gone, path, content):
-        file_io.delete_directory(place)
+    if content is not None and file_io.exists(directory):
+        with suppress(NotFound):
+            file_io.move_directory_if(directory, gone, Witness(old.paths.root, path, content))
+            file_io.delete_directory(place)
 
 
 def _closed_for_good(main: TableStore) -> list[tuple[TableStore, list[TableSchema], Snapshot]]:

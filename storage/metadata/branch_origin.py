@@ -21,10 +21,6 @@ class BranchOrigin:
     uuid: str | None = None
 
 
-def write_origin(file_io: FileIO, paths: TablePaths, origin: BranchOrigin) -> None:
-    file_io.write_bytes(paths.origin, origin_content(origin))
-
-
 def origin_content(origin: BranchOrigin) -> bytes:
     """The content of its file."""
     return json.dumps(sealed(asdict(origin), "ORIGIN")).encode()

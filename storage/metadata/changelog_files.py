@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from ..file_io import FileIO
 from ..paths import TablePaths
 from .snapshot import Snapshot
+from .unchanged import unchanged
+from .witness import WitnessOf, no_witness
 
 _CHANGELOG_FILE = re.compile(r"changelog-(\d+)")
 
@@ -16,9 +18,10 @@ _CHANGELOG_FILE = re.compile(r"changelog-(\d+)")
 class ChangelogFiles:
     """The kept changelogs of one branch, by the ids of their snapshots."""
 
-    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+    def __init__(self, file_io: FileIO, paths: TablePaths, of: WitnessOf = no_witness) -> None:
         self._file_io = file_io
         self._paths = paths
+        self._of = of
 
     def find(self, snapshot_id: int) -> Snapshot | None:
         path = self._paths.changelog(snapshot_id)
@@ -41,13 +44,17 @@ class ChangelogFiles:
     def keep(self, snapshot: Snapshot) -> bool:
         """Keep the changelog of a snapshot that is about to expire; False if it is kept already."""
         data = snapshot.to_json(f"changelog-{snapshot.id}").encode()
-        return self._file_io.create_exclusively(self._paths.changelog(snapshot.id), data)
+        return self._file_io.create_exclusively(self._paths.changelog(snapshot.id), data, of=self._of())
 
-    def delete(self, snapshot_id: int) -> None:
-        self._file_io.delete(self._paths.changelog(snapshot_id))
+    def delete_if(self, snapshot: Snapshot) -> bool:
+        """Forget the changelog of a snapshot, if its number still stands for it; says whether it did."""
+        path = self._paths.changelog(snapshot.id)
+        content = unchanged(self._file_io, path, Snapshot.from_json, snapshot)
+        return content is not None and self._file_io.delete_if(path, content)
 
     def write_hints(self) -> None:
         """Tell other readers of the format which there are."""
         ids = self.ids()
         for name, snapshot_id in zip(("EARLIEST", "LATEST"), ids[:1] + ids[-1:], strict=False):
-            self._file_io.overwrite(f"{self._paths.changelog_directory}/{name}", str(snapshot_id).encode())
+            path = f"{self._paths.changelog_directory}/{name}"
+            self._file_io.overwrite(path, str(snapshot_id).encode(), of=self._of())

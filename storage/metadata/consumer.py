@@ -12,6 +12,7 @@ from ..errors import CorruptData, InvalidRequest
 from ..file_io import FileIO
 from ..identifier import check_file_name
 from ..paths import TablePaths
+from .witness import WitnessOf, no_witness
 
 # Who wrote the file last.
 _WRITER_KEY = "snapline.writer"
@@ -29,9 +30,10 @@ class Consumer:
 class ConsumerFiles:
     """The consumers of one branch."""
 
-    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+    def __init__(self, file_io: FileIO, paths: TablePaths, of: WitnessOf = no_witness) -> None:
         self._file_io = file_io
         self._paths = paths
+        self._of = of
 
     def content(self, name: str) -> bytes | None:
         """What the file of a consumer holds, by which it is told whether it has changed; None if there is none."""
@@ -91,13 +93,31 @@ class ConsumerFiles:
         """Let the file of a consumer hold something else (None: there is none), if it is what was read; says whether it was."""
         path = self._paths.consumer(name)
         if after is not None:
-            return self._file_io.replace_if(path, before, after)
+            return self._file_io.replace_if(path, before, after, of=self._of())
         return before is not None and self._file_io.delete_if(path, before)
 
     def announce_expiry(self, next_snapshot_id: int) -> None:
         """Say that snapshots below a number may expire from now on, before looking which consumers there are."""
-        self._file_io.raise_number(self._paths.expiring, next_snapshot_id)
+        if self._file_io.is_local:
+            self._file_io.raise_number(self._paths.expiring, next_snapshot_id, of=self._of())
+            return
+        # Where no number is raised in one step, each has a file of its own, and the highest counts.
+        lower = [number for number in self._expiring() if number < next_snapshot_id]
+        self._file_io.create_exclusively(f"{self._paths.expiring}-{next_snapshot_id}", b"", of=self._of())
+        for number in lower:
+            self._file_io.delete(f"{self._paths.expiring}-{number}")
 
     def expiring_below(self) -> int:
         """The number below which snapshots may expire at any moment, unless a consumer keeps them; 0 for none."""
-        return self._file_io.read_number(self._paths.expiring) or 0
+        written = self._file_io.read_number(self._paths.expiring) or 0
+        return written if self._file_io.is_local else max([written, *self._expiring()])
+
+    def _expiring(self) -> list[int]:
+        directory, _, name = self._paths.expiring.rpartition("/")
+        prefix = f"{name}-"
+        numbers = [
+            file.name.removeprefix(prefix)
+            for file in self._file_io.list_files(directory)
+            if file.name.startswith(prefix)
+        ]
+        return [int(number) for number in numbers if number.isdigit()]

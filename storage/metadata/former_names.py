@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from .. import document
 from ..document import integer, read_document, sealed
 from ..errors import CorruptData, InvalidRequest
-from ..file_io import FileIO
+from ..file_io import FileIO, Witness
 from ..identifier import Identifier
 
 _FILE = "FORMER-NAMES"
@@ -40,7 +40,7 @@ def former_names(file_io: FileIO, root: str) -> list[FormerName]:
         raise CorruptData(f"{path} does not list names: {error}") from None
 
 
-def write_former_names(file_io: FileIO, root: str, names: Sequence[FormerName]) -> None:
-    """Write the list anew."""
+def write_former_names(file_io: FileIO, root: str, names: Sequence[FormerName], of: Witness) -> None:
+    """Write the list anew. Raises NotFound if the table is another one by now."""
     rows = [[one.name, one.until_ms] for one in names]
-    file_io.overwrite(f"{root}/{_FILE}", json.dumps(sealed({"names": rows}, _FILE)).encode())
+    file_io.overwrite(f"{root}/{_FILE}", json.dumps(sealed({"names": rows}, _FILE)).encode(), of=of)

@@ -7,7 +7,7 @@ holds the name of that branch, with a checksum, and the branch is main. Source: 
 import zlib
 
 from ..errors import CorruptData, InvalidRequest
-from ..file_io import FileIO
+from ..file_io import FileIO, Witness
 from ..identifier import MAIN_BRANCH, check_branch_name
 from ..paths import TablePaths
 
@@ -31,15 +31,18 @@ def find_main(file_io: FileIO, root: str) -> TablePaths:
     return paths
 
 
-def name_main(file_io: FileIO, before: TablePaths, branch: TablePaths) -> bool:
-    """Make a branch the table's main, at once, if `before` still is; says whether the branch is main then."""
+def name_main(file_io: FileIO, before: TablePaths, branch: TablePaths, of: Witness) -> bool:
+    """Make a branch the table's main, at once, if `before` still is; says whether the branch is main then.
+
+    Raises NotFound if the branch is another one than `of` tells.
+    """
     path, wanted = branch.main_branch_file, _content(branch.branch)
     text = None if before.branch == MAIN_BRANCH else file_io.read_text_or_none(path)
     if before.branch == MAIN_BRANCH:
-        named = file_io.create_exclusively(path, wanted, in_existing=True)
+        named = file_io.create_exclusively(path, wanted, of=of)
     else:
         still = text is not None and find_main(file_io, branch.root) == before
-        named = still and file_io.replace_if(path, (text or "").encode(), wanted)
+        named = still and file_io.replace_if(path, (text or "").encode(), wanted, of=of)
     return named or find_main(file_io, branch.root) == branch
 
 

@@ -20,6 +20,7 @@ from ..file_io import FileIO
 from ..options import TableOptions, check_table_options
 from ..paths import TablePaths
 from .unchanged import unchanged
+from .witness import WitnessOf, no_witness
 
 _VERSION = 3
 _FIRST_SYSTEM_FIELD_ID = 1073741823
@@ -289,9 +290,10 @@ def _check_buckets(schema: TableSchema) -> None:
 class SchemaFiles:
     """The schema files of one branch. What a schema is hardly ever changes, so each is read once."""
 
-    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+    def __init__(self, file_io: FileIO, paths: TablePaths, of: WitnessOf = no_witness) -> None:
         self._file_io = file_io
         self._paths = paths
+        self._of = of
         self._read: dict[int, TableSchema] = {}
         # The text of a version that was compared with what its reader knows of it.
         self._confirmed: dict[int, str] = {}
@@ -320,6 +322,12 @@ class SchemaFiles:
             self._confirmed[schema.id] = text
         return text is not None
 
+    def content_of(self, schema: TableSchema) -> bytes | None:
+        """What the file of a version holds that was read before; None if this is no more the same table."""
+        if schema.id not in self._confirmed and not self.is_still(schema):
+            return None
+        return self._confirmed[schema.id].encode()
+
     def ids(self) -> list[int]:
         """All schema ids, ascending."""
         names = (_SCHEMA_FILE.fullmatch(file.name) for file in self._file_io.list_files(self._paths.schema_directory))
@@ -343,7 +351,7 @@ class SchemaFiles:
         """Write a new schema version; False if another writer took its id."""
         path = self._paths.schema(schema.id)
         content = writable(schema.to_json, lambda text: TableSchema.from_json(text, path), "schema")
-        return self._file_io.create_exclusively(path, content, in_existing=schema.id > 0)
+        return self._file_io.create_exclusively(path, content, of=self._of())
 
     def delete_if(self, schema: TableSchema) -> bool:
         """Forget a version, if its file still holds it; says whether it did."""

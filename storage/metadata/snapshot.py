@@ -20,6 +20,7 @@ from ..file_io import FileIO
 from ..paths import TablePaths
 from .time_order import last_at_or_before
 from .unchanged import unchanged
+from .witness import WitnessOf, no_witness
 
 APPEND, COMPACT, OVERWRITE, ANALYZE = "APPEND", "COMPACT", "OVERWRITE", "ANALYZE"
 # The operation of a snapshot that shows the state before the one below it, whose files are not there.
@@ -162,9 +163,10 @@ def _comparable_watermark(snapshot: Snapshot) -> tuple[bool, int]:
 class SnapshotFiles:
     """The snapshot files of one branch."""
 
-    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+    def __init__(self, file_io: FileIO, paths: TablePaths, of: WitnessOf = no_witness) -> None:
         self._file_io = file_io
         self._paths = paths
+        self._of = of
 
     def get(self, snapshot_id: int) -> Snapshot:
         """The snapshot of that id in the history. Raises NotFound that lists which there are."""
@@ -343,11 +345,11 @@ class SnapshotFiles:
     def create(self, snapshot: Snapshot) -> bool:
         """Commit: create the snapshot file; False if its id is taken. Hints follow and may be lost in a crash.
 
-        Raises NotFound if the directory of an older snapshot is not there any more.
+        Raises NotFound if the table is another one by now.
         """
         path = self._paths.snapshot(snapshot.id)
         content = writable(lambda: snapshot.to_json(), lambda text: Snapshot.from_json(text, path), "snapshot")
-        if not self._file_io.create_exclusively(path, content, in_existing=snapshot.id > 1):
+        if not self._file_io.create_exclusively(path, content, of=self._of()):
             return False
         self.raise_hint("LATEST", snapshot.id)
         if snapshot.id == 1:
@@ -356,7 +358,8 @@ class SnapshotFiles:
 
     def restore(self, snapshot: Snapshot) -> None:
         """Give a branch a snapshot from before its own first one, of the branch that it was made from."""
-        self._file_io.create_exclusively(self._paths.snapshot(snapshot.id), snapshot.to_json().encode())
+        path = self._paths.snapshot(snapshot.id)
+        self._file_io.create_exclusively(path, snapshot.to_json().encode(), of=self._of())
 
     def delete_if(self, snapshot: Snapshot) -> bool:
         """Forget a snapshot, if its number still stands for it; says whether it did.
@@ -381,7 +384,8 @@ class SnapshotFiles:
         """Write LATEST or EARLIEST unless it is higher; a failure is ignored, since a hint is no truth."""
         path = f"{self._paths.snapshot_directory}/{name}"
         with suppress(OSError, StorageError):
-            held = self._file_io.raise_number(path, snapshot_id)
+            # Where it is not raised in one step, nobody relies on it.
+            held = self._file_io.raise_number(path, snapshot_id, of=self._of() if self._file_io.is_local else None)
             if held > snapshot_id and held > max(self.listed_ids(), default=held):
                 # Nobody but a defect can have written it: the newest snapshot never goes.
                 self._file_io.replace_if(path, str(held).encode(), str(snapshot_id).encode())

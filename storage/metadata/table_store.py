@@ -10,7 +10,7 @@ from ..clock import Clock
 from ..data_types import DataType
 from ..document import read_document
 from ..errors import CommitOutcomeUnknown, MainReplaced, NotFound
-from ..file_io import FileIO
+from ..file_io import FileIO, Witness
 from ..format.binary_row import decoder
 from ..identifier import MAIN_BRANCH, Identifier
 from ..options import TableOptions
@@ -47,7 +47,7 @@ class TableStore:
                 if identifier.branch in (MAIN_BRANCH, main.branch):
                     self.paths = main
                     self.identifier = replace(identifier, branch=MAIN_BRANCH)
-            self.schemas = SchemaFiles(file_io, self.paths)
+            self.schemas = SchemaFiles(file_io, self.paths, self.read_witness)
             latest = schema or self.schemas.latest()
             # A main that is replaced once it has been looked up has no schemas any more.
             if latest is not None or main is None or main == find_main(file_io, root):
@@ -68,19 +68,19 @@ class TableStore:
 
     @cached_property
     def snapshots(self) -> SnapshotFiles:
-        return SnapshotFiles(self.file_io, self.paths)
+        return SnapshotFiles(self.file_io, self.paths, self.read_witness)
 
     @cached_property
     def tags(self) -> TagFiles:
-        return TagFiles(self.file_io, self.paths)
+        return TagFiles(self.file_io, self.paths, self.read_witness)
 
     @cached_property
     def changelogs(self) -> ChangelogFiles:
-        return ChangelogFiles(self.file_io, self.paths)
+        return ChangelogFiles(self.file_io, self.paths, self.read_witness)
 
     @cached_property
     def consumers(self) -> ConsumerFiles:
-        return ConsumerFiles(self.file_io, self.paths)
+        return ConsumerFiles(self.file_io, self.paths, self.read_witness)
 
     @cached_property
     def committed(self) -> CommittedFiles:
@@ -88,7 +88,7 @@ class TableStore:
 
     @cached_property
     def troubles(self) -> TroubleFiles:
-        return TroubleFiles(self.file_io, self.paths)
+        return TroubleFiles(self.file_io, self.paths, self.read_witness)
 
     @cached_property
     def manifests(self) -> ManifestFiles:
@@ -175,13 +175,15 @@ class TableStore:
         self.refuse_other_table()
         return hashlib.sha256((text or "").encode()).hexdigest()[:32]
 
-    @property
-    def witness(self) -> tuple[str, bytes]:
-        """A file, and what it holds, by which this table or branch is told from a later one of the same name."""
+    def read_witness(self) -> Witness:
+        """By what this table or branch is told from a later one of the same name. Raises NotFound if it is no more."""
         if self._origin is not None:
-            return self.paths.origin, self._origin.encode()
-        path = self.paths.schema(self.schema.id)
-        return path, self.file_io.read_bytes(path)
+            return Witness(self.paths.root, self.paths.origin, self._origin.encode())
+        content = self.schemas.content_of(self.schema)
+        if content is None:
+            self.refuse_other_table()
+            raise NotFound(f"Schema {self.schema.id} of {self.identifier} does not exist (any more). Nothing is done.")
+        return Witness(self.paths.root, self.paths.schema(self.schema.id), content)
 
     def refuse_other_table(self) -> None:
         """Raise NotFound unless this is still the table that was opened."""

@@ -13,6 +13,7 @@ from ..identifier import RESERVED_TAGS, check_file_name, check_tag_name
 from ..paths import TablePaths
 from .snapshot import Snapshot
 from .unchanged import unchanged
+from .witness import WitnessOf, no_witness
 
 # In a tag that was copied from another branch, along with its snapshot: the name of that branch.
 TAG_BRANCH_KEY = "snapline.branch"
@@ -51,9 +52,10 @@ class Tag:
 class TagFiles:
     """The tag files of one branch."""
 
-    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+    def __init__(self, file_io: FileIO, paths: TablePaths, of: WitnessOf = no_witness) -> None:
         self._file_io = file_io
         self._paths = paths
+        self._of = of
 
     def find(self, name: str) -> Tag | None:
         check_file_name(name, "tag")
@@ -101,7 +103,7 @@ class TagFiles:
         """Give a snapshot a name, for as long as it is `retained_ms` from `now_ms` on, or for good.
 
         Returns the tag as it is: one that names this snapshot already stays. Raises AlreadyExists if it names another one,
-        unless `replace`.
+        unless `replace`, NotFound if the table is another one by now.
         """
         check_tag_name(name)
         # A copy of another branch's snapshot remembers which.
@@ -111,9 +113,9 @@ class TagFiles:
         data = named.to_json(f"tag-{name}").encode()
         path = self._paths.tag(name)
         # By comparing, as all who change tags: none comes where another one is being renamed to.
-        is_there = self._file_io.replace_if(path, None, data)
+        is_there = self._file_io.replace_if(path, None, data, of=self._of())
         while replace and not is_there:
-            is_there = self._file_io.replace_if(path, self._file_io.read_bytes_or_none(path), data)
+            is_there = self._file_io.replace_if(path, self._file_io.read_bytes_or_none(path), data, of=self._of())
         if not is_there:
             existing = self.find(name)
             if existing is None or existing.snapshot.identity != snapshot.identity:
@@ -162,7 +164,7 @@ class TagFiles:
         """None if the tag is another one by now. Who dies in between leaves both names, until it is done again."""
         mine = Tag(new_name, tag.snapshot.with_others({**tag.snapshot.others, _RENAMED_KEY: token}))
         content = mine.snapshot.to_json(f"tag-{new_name}").encode()
-        is_new = self._file_io.create_exclusively(self._paths.tag(new_name), content)
+        is_new = self._file_io.create_exclusively(self._paths.tag(new_name), content, of=self._of())
         if not is_new:
             there = self.find(new_name)
             # Whoever began it before and died has left both names.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ..errors import StorageError
 from ..file_io import FileIO
 from ..paths import TablePaths
+from .witness import WitnessOf, no_witness
 
 if TYPE_CHECKING:
     from .table_store import TableStore
@@ -45,8 +46,9 @@ class Trouble:
 class TroubleFiles:
     """The troubles of one branch."""
 
-    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+    def __init__(self, file_io: FileIO, paths: TablePaths, of: WitnessOf = no_witness) -> None:
         self._file_io = file_io
+        self._of = of
         self._directory = paths.trouble_directory
 
     def all(self) -> list[Trouble]:
@@ -73,7 +75,8 @@ class TroubleFiles:
             if not isinstance(error, StorageError):
                 text = f"{type(error).__name__}: {text}"
             trouble = Trouble(kind, earlier.since_ms if earlier else now_ms, now_ms, text, snapshot_id)
-            self._file_io.overwrite(self._path(kind), json.dumps(asdict(trouble), indent=2).encode())
+            content = json.dumps(asdict(trouble), indent=2).encode()
+            self._file_io.overwrite(self._path(kind), content, of=self._of())
         except Exception as failure:
             _log.warning("%s: that %s has failed could not be kept: %s", self._directory, kind, failure)
 

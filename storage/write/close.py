@@ -5,6 +5,7 @@ It is created as any commit is, so that a writer either comes first or finds the
 the state before it. Whoever closed a branch in vain opens it again by a snapshot on top.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Literal
@@ -19,6 +20,8 @@ CLOSED_PROPERTY = "snapline.closed"
 _DECISION = ".closed-"
 # What a snapshot that changes nothing was put on top for.
 FENCE_PROPERTY = "snapline.fence"
+# What became of a closing, by what that is told from others.
+DECISION_FILE = re.compile(r"\.closed-(.+)")
 # What a branch is closed for.
 REPLACEMENT, DELETION = "the replacement of main with branch", "the deletion of branch"
 
@@ -73,11 +76,14 @@ def open_again(store: TableStore, closing: Snapshot) -> None:
 def decide(store: TableStore, closing: Snapshot, outcome: Literal["done", "opened"]) -> bool:
     """Whether a branch that was closed by a snapshot is gone for good (`done`) or opened again, as asked for: who asks
     first decides, by a file that is created if absent.
+
+    Orphan cleaning takes the file away once the closing is on top of the branch no more: then it was opened again.
     """
     path = _decision_file(store, closing)
-    if store.file_io.create_exclusively(path, outcome.encode()):
-        return True
-    return decided(store, path) == outcome
+    if not store.file_io.create_exclusively(path, outcome.encode()):
+        return decided(store, path) == outcome
+    latest = store.snapshots.latest()
+    return outcome == "opened" or (latest is not None and latest.identity == closing.identity)
 
 
 def decision(store: TableStore, closing: Snapshot) -> str | None:

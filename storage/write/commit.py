@@ -52,6 +52,28 @@ class CommitListener(Protocol):
         """A table goes by another name from now on."""
 
 
+def tell_listeners(
+    store: TableStore,
+    listeners: Sequence[CommitListener],
+    what: Callable[[CommitListener], None],
+    snapshot_id: int | None = None,
+) -> None:
+    """Tell every listener of what has happened. What they raise is logged and the last of it kept as a trouble."""
+    failures: list[Exception] = []
+    for listener in listeners:
+        try:
+            what(listener)
+        except Exception as error:
+            failures.append(error)
+
+    def tell() -> bool:
+        if failures:
+            raise failures[-1]
+        return bool(listeners)
+
+    afterwards(store, LISTENERS, tell, False, snapshot_id)
+
+
 @checked
 @dataclass(frozen=True, slots=True)
 class CommitId:
@@ -216,20 +238,11 @@ class TableCommit:
         self._store.file_io.delete_quietly([path for path in paths if path.rsplit("/", 1)[-1] not in kept])
 
     def notify(self, snapshot: Snapshot) -> None:
-        """Tell every listener. What they raise is logged and the last of it kept as a trouble: the commit stands."""
-        failures: list[Exception] = []
-        for listener in self._listeners:
-            try:
-                listener.notify_commit_complete(self._store.identifier, snapshot)
-            except Exception as error:
-                failures.append(error)
-
-        def tell() -> bool:
-            if failures:
-                raise failures[-1]
-            return bool(self._listeners)
-
-        afterwards(self._store, LISTENERS, tell, False, snapshot.id)
+        """Tell every listener of a commit, which stands whatever they raise."""
+        identifier = self._store.identifier
+        tell_listeners(
+            self._store, self._listeners, lambda one: one.notify_commit_complete(identifier, snapshot), snapshot.id
+        )
 
     def _commit(self, change: "_Change") -> tuple[Snapshot | None, bool]:
         """The snapshot, and whether this call made it; an earlier one of the same id is not."""

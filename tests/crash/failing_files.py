@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage.file_io import FileInfo, FileIO
+from storage.file_io import FileInfo, FileIO, Witness
 
 BEFORE, AFTER, TORN = "before", "after", "torn"
 MODES = (BEFORE, AFTER, TORN)
@@ -48,13 +48,13 @@ class FailingFileIO(FileIO):
     def list_directories(self, path: str) -> list[str]:
         return list(self._call("list", path, lambda: super(FailingFileIO, self).list_directories(path)))
 
-    def create_exclusively(self, path: str, data: bytes, *, in_existing: bool = False) -> bool:
+    def create_exclusively(self, path: str, data: bytes, *, of: Witness | None = None) -> bool:
         half = f"{os.path.dirname(path)}/.{os.path.basename(path)}.half.tmp"
         create = super().create_exclusively
         write = super().write_bytes
 
         def act() -> bool:
-            return create(path, data, in_existing=in_existing)
+            return create(path, data, of=of)
 
         return bool(self._call("create", path, act, lambda: write(half, data[: len(data) // 2])))
 
@@ -62,14 +62,14 @@ class FailingFileIO(FileIO):
         write = super().write_bytes
         self._call("write", path, lambda: write(path, data), lambda: write(path, data[: len(data) // 2]))
 
-    def overwrite(self, path: str, data: bytes) -> None:
+    def overwrite(self, path: str, data: bytes, *, of: Witness | None = None) -> None:
         replace = super().overwrite
-        self._call("replace", path, lambda: replace(path, data))
+        self._call("replace", path, lambda: replace(path, data, of=of))
 
-    def raise_number(self, path: str, number: int) -> int:
+    def raise_number(self, path: str, number: int, *, of: Witness | None = None) -> int:
         raise_number, write = super().raise_number, super().write_bytes
         half = str(number).encode()[: len(str(number)) // 2]
-        return int(self._call("raise", path, lambda: raise_number(path, number), lambda: write(path, half)))
+        return int(self._call("raise", path, lambda: raise_number(path, number, of=of), lambda: write(path, half)))
 
     def read_number(self, path: str) -> int | None:
         read = super().read_number
@@ -80,9 +80,9 @@ class FailingFileIO(FileIO):
         delete = super().delete_if
         return bool(self._call("delete", path, lambda: delete(path, expected)))
 
-    def replace_if(self, path: str, expected: bytes | None, data: bytes) -> bool:
+    def replace_if(self, path: str, expected: bytes | None, data: bytes, *, of: Witness | None = None) -> bool:
         replace = super().replace_if
-        return bool(self._call("replace", path, lambda: replace(path, expected, data)))
+        return bool(self._call("replace", path, lambda: replace(path, expected, data, of=of)))
 
     def rename_if(self, path: str, target: str, expected: bytes) -> bool:
         rename = super().rename_if

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from storage import AlreadyExists, Clock, NotFound
-from storage.file_io import FileIO
+from storage.file_io import FileIO, Witness
 
 START_MS = 1_700_000_000_000
 _MOST_STEPS = 4000
@@ -201,11 +201,9 @@ class MemoryFileIO(FileIO):
 
     # --- writing
 
-    def create_exclusively(self, path: str, data: bytes, *, in_existing: bool = False) -> bool:
-        step = self.process.step("create", path)
-        step.reads |= {path, f"{_parent(path)}/"} if in_existing else {path}
-        if in_existing and self._local and _parent(path) not in self._files.directories:
-            raise NotFound(f"Directory {_parent(path)} does not exist.")
+    def create_exclusively(self, path: str, data: bytes, *, of: Witness | None = None) -> bool:
+        step = self._step_of("create", path, of)
+        step.reads.add(path)
         if path in self._files.contents:
             return False
         self._put(step, path, data)
@@ -214,8 +212,21 @@ class MemoryFileIO(FileIO):
     def write_bytes(self, path: str, data: bytes) -> None:
         self._put(self.process.step("write", path), path, data)
 
-    def overwrite(self, path: str, data: bytes) -> None:
-        self._put(self.process.step("replace", path), path, data)
+    def overwrite(self, path: str, data: bytes, *, of: Witness | None = None) -> None:
+        self._put(self._step_of("replace", path, of), path, data)
+
+    def _step_of(self, name: str, path: str, of: Witness | None) -> Step:
+        """A step that only happens in the directory of a witness: locally at once with the look, else after it."""
+        if of is None:
+            return self.process.step(name, path)
+        step = self.process.step(
+            name if self._local else "look at", path if self._local else str(of.path or of.directory)
+        )
+        step.reads |= {str(of.path)} if of.path else {f"{of.directory}/"}
+        held = self._files.contents.get(str(of.path), (None, 0))[0]
+        if (of.path and held != of.content) or (self._local and of.directory not in self._files.directories):
+            raise NotFound(f"{of.directory} is another one by now. Nothing is done.")
+        return step if self._local else self.process.step(name, path)
 
     def write_in_place(self, path: str, data: bytes) -> None:
         step = self._step_in_directory("write", path)
@@ -232,13 +243,14 @@ class MemoryFileIO(FileIO):
         text = self._files.contents.get(path, (b"", 0))[0].strip()
         return int(text) if text.isdigit() else None
 
-    def raise_number(self, path: str, number: int) -> int:
+    def raise_number(self, path: str, number: int, *, of: Witness | None = None) -> int:
         if not self._local:
             held = self.read_number(path) or 0
             if held < number:
                 self.write_bytes(path, str(number).encode())
             return max(held, number)
-        step = self._step_in_directory("raise", path)
+        step = self._step_of("raise", path, of)
+        step.reads |= {path, f"{_parent(path)}/"}
         if _parent(path) not in self._files.directories:
             raise FileNotFoundError(errno.ENOENT, path)
         held = self._number(path) or 0
@@ -246,10 +258,10 @@ class MemoryFileIO(FileIO):
             self._put(step, path, str(number).encode())
         return max(held, number)
 
-    def replace_if(self, path: str, expected: bytes | None, data: bytes) -> bool:
+    def replace_if(self, path: str, expected: bytes | None, data: bytes, *, of: Witness | None = None) -> bool:
         if expected is None:
-            return self.create_exclusively(path, data)
-        step = self._compare("compare and replace", path, expected)
+            return self.create_exclusively(path, data, of=of)
+        step = self._compare("compare and replace", path, expected, of)
         if step is not None:
             self._put(step if self._local else self.process.step("replace", path), path, data)
         return step is not None
@@ -272,9 +284,9 @@ class MemoryFileIO(FileIO):
         self._remove(step, path)
         return True
 
-    def _compare(self, name: str, path: str, expected: bytes) -> Step | None:
+    def _compare(self, name: str, path: str, expected: bytes, of: Witness | None = None) -> Step | None:
         """The step, if the file holds what is expected; on object stores another step follows it."""
-        step = self.process.step(name, path)
+        step = self._step_of(name, path, of)
         step.reads.add(path)
         return step if self._files.contents.get(path, (None, 0))[0] == expected else None
 
@@ -314,16 +326,42 @@ class MemoryFileIO(FileIO):
     def _move_directory(self, path: str, target: str) -> None:
         self._move(self.process.step("move", path), path, target)
 
-    def move_directory_if(self, path: str, target: str, witness: str, expected: bytes) -> bool:
-        step = self._compare("compare and move", witness, expected)
+    def move_directory_if_absent(self, path: str, target: str, *, of: Witness | None = None) -> bool:
+        step = self._step_of("move", path, of)
         try:
-            if step is not None:
-                self._move(step, path, target)
+            self._move(step, path, target)
+        except FileNotFoundError:
+            raise NotFound(f"Directory {path} does not exist.") from None
         except OSError as error:
             if error.errno == errno.ENOTEMPTY:
-                raise AlreadyExists(f"Directory {target} exists.") from None
+                return False
             raise
-        return step is not None
+        return True
+
+    def move_directory_if(self, path: str, target: str, of: Witness) -> None:
+        if not self.move_directory_if_absent(path, target, of=of):
+            raise AlreadyExists(f"Directory {target} exists.")
+
+    def move_directory_unless(self, path: str, target: str, is_used: Callable[[], bool]) -> bool:
+        step = self.process.step("move unless used", path)
+        # What is looked at in between nobody else changes: they wait.
+        before, self.process.before = self.process.before, None
+        try:
+            if is_used() or path not in self._files.directories:
+                return False
+        finally:
+            self.process.before = before
+        self._move(step, path, target)
+        return True
+
+    def delete_empty_directory(self, path: str) -> bool:
+        step = self.process.step("remove directory", path)
+        step.reads |= {f"{path}/", f"{path}//"}
+        if self._below(path) or self._inside(path):
+            return False
+        if self._local:
+            self._forget_directory(step, path)
+        return True
 
     def _move(self, step: Step, path: str, target: str) -> None:
         """At once, or on object stores file by file: first each is copied, then each is deleted."""

@@ -172,8 +172,9 @@ BUGS = [
         "expire", "drop and create"),
     Bug("A6: an undo takes back what came after it was judged",
         _instead(branch_set, "rollback_to", _roll_back_whatever_came), "undo", "write elsewhere", HALF_LOCAL),
-    Bug("A7: a handle of a table that is gone is believed", _instead(TableStore, "is_same_table", lambda self: True),
-        "write", "drop and create"),
+    Bug("A7: a handle of a table that is gone is believed", _both(
+        _instead(TableStore, "is_same_table", lambda self: True), _instead(TableStore, "read_witness", lambda self: None),
+    ), "write", "drop and create"),
     Bug("A8: an update does not see that others have changed its rows",
         _instead(basis, "refuse_overtaken", _guard_nothing), "update", "update other"),
     Bug("A8: a MERGE does not see that others have changed its rows",

@@ -34,9 +34,8 @@ _MADE_FOR_GOOD = re.compile(r"/(snapshot/snapshot|schema/schema|tag/tag(?!-snapl
 _OVERTAKEN = ("CommitConflict", "CommitOutcomeUnknown", "RowsChanged", "Moved", "MainReplaced")
 _NOTHING_DONE = "Nothing is done"
 _MOST_BEFORE = 3
-# What a process that dies leaves in a table of the same name that came meanwhile, and consumers that nobody was told of: see
-# `docs/interleavings.md`.
-_OPEN_DEATHS = {"drop and create", "new consumer"}
+# Consumers that nobody was told of: see `docs/interleavings.md`.
+_OPEN_DEATHS = {"new consumer"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from storage import (
     Table,
     Unsupported,
 )
-from storage.file_io import FileIO
+from storage.file_io import FileIO, Witness
 
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.int32()), ("text", pa.string())])
 
@@ -271,9 +271,9 @@ def test_a_catalog_with_other_listeners_has_the_same_files(tmp_path: Path) -> No
     class Counted(FileIO):
         made = 0
 
-        def create_exclusively(self, path: str, data: bytes, *, in_existing: bool = False) -> bool:
+        def create_exclusively(self, path: str, data: bytes, *, of: Witness | None = None) -> bool:
             self.made += 1
-            return super().create_exclusively(path, data, in_existing=in_existing)
+            return super().create_exclusively(path, data, of=of)
 
     files = Counted(str(tmp_path))
     catalog = Catalog(str(tmp_path), file_io=files).with_listeners()

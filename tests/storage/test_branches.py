@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from storage import AddColumn, AlreadyExists, Catalog, CommitConflict, InvalidRequest, NotFound, Table
-from storage.file_io import FileIO
+from storage.file_io import FileIO, Witness
 from storage.metadata.snapshot import SnapshotFiles
 from storage.metadata.table_store import TableStore
 
@@ -112,9 +112,9 @@ class Stops(FileIO):
         if self.left == -1:
             self.act()
 
-    def create_exclusively(self, path: str, data: bytes, *, in_existing: bool = False) -> bool:
+    def create_exclusively(self, path: str, data: bytes, *, of: Witness | None = None) -> bool:
         self._change()
-        return super().create_exclusively(path, data, in_existing=in_existing)
+        return super().create_exclusively(path, data, of=of)
 
     def delete_if(self, path: str, expected: bytes) -> bool:
         self._change()
@@ -128,9 +128,9 @@ class Stops(FileIO):
         self._change()
         super().write_bytes(path, data)
 
-    def overwrite(self, path: str, data: bytes) -> None:
+    def overwrite(self, path: str, data: bytes, *, of: Witness | None = None) -> None:
         self._change()
-        super().overwrite(path, data)
+        super().overwrite(path, data, of=of)
 
     def delete(self, path: str) -> None:
         self._change()

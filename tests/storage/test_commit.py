@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from storage import Catalog, CommitConflict, CommitId, CommitOutcomeUnknown, FixedClock, Overwrite, Table
-from storage.file_io import FileIO
+from storage.file_io import FileIO, Witness
 from storage.metadata.table_store import TableStore
 
 
@@ -82,11 +82,11 @@ class Interfering(FileIO):
         super().__init__("file://")
         self.before_create = before_create
 
-    def create_exclusively(self, path: str, data: bytes, *, in_existing: bool = False) -> bool:
+    def create_exclusively(self, path: str, data: bytes, *, of: Witness | None = None) -> bool:
         if "/snapshot/snapshot-" in path and self.before_create:
             act = self.before_create.pop(0)
             act()  # type: ignore[operator]
-        return super().create_exclusively(path, data, in_existing=in_existing)
+        return super().create_exclusively(path, data, of=of)
 
 
 def test_a_lost_race_is_tried_again_and_leaves_no_file(orders: Table, tmp_path: Path) -> None:
@@ -130,11 +130,11 @@ class LosesAnswers(FileIO):
         self.answers_later = answers_later
         self.silent = False
 
-    def create_exclusively(self, path: str, data: bytes, *, in_existing: bool = False) -> bool:
+    def create_exclusively(self, path: str, data: bytes, *, of: Witness | None = None) -> bool:
         if "/snapshot/snapshot-" not in path:
-            return super().create_exclusively(path, data, in_existing=in_existing)
+            return super().create_exclusively(path, data, of=of)
         if self.lands:
-            super().create_exclusively(path, data, in_existing=in_existing)
+            super().create_exclusively(path, data, of=of)
         self.silent = not self.answers_later
         raise OSError("connection reset")
 

@@ -98,6 +98,28 @@ def test_a_listener_that_fails_is_a_trouble(catalog: Catalog, table: Table) -> N
     assert table.troubles() == []
 
 
+def test_a_table_whose_listener_fails_is_renamed(catalog: Catalog, table: Table) -> None:
+    told = []
+
+    class Deaf:
+        def notify_commit_complete(self, identifier: Identifier, snapshot: Snapshot) -> None:
+            raise ValueError("the index is away")
+
+        def notify_table_renamed(self, identifier: Identifier, new: Identifier) -> None:
+            raise ValueError("the index is away")
+
+    class Hears(Deaf):
+        def notify_table_renamed(self, identifier: Identifier, new: Identifier) -> None:
+            told.append((str(identifier), str(new)))
+
+    renamed = catalog.with_listeners(Deaf(), Hears()).rename_table("a.t", "a.u")
+    assert renamed.identifier.table == "u"
+    assert told == [("a.t", "a.u")]
+    assert catalog.tables() == ["a.u"]
+    (trouble,) = renamed.troubles()
+    assert str(trouble).endswith("ValueError: the index is away")
+
+
 def test_a_trouble_that_cannot_be_kept_is_logged(table: Table, caplog: pytest.LogCaptureFixture) -> None:
     lost_file(table).unlink()
     # A file where the directory should be.

@@ -1,0 +1,69 @@
+"""Delete a directory where none can be moved away first: file by file, each as it was listed.
+
+For object stores. Who sleeps in between goes on with what it listed, and looks before each file whether the name has been
+given to another table or branch: `docs/protocols.md`, "Object stores".
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from ..file_io import FileIO
+
+# Directories whose files have names that a later table or branch gives again; all others are named by what is given once.
+METADATA_DIRECTORIES = (
+    "schema",
+    "snapshot",
+    "tag",
+    "branch",
+    "consumer",
+    "changelog",
+    "service",
+    "trouble",
+    "committed",
+)
+
+
+def discard(
+    file_io: FileIO, root: str, is_gone: Callable[[], bool], *, first: Sequence[str] = (), last: str = ""
+) -> bool:
+    """Delete what is in a directory, files or directories `first` before all others, and `last` after them; nothing more
+    once it stands for something else, which `is_gone` says. Returns whether it was this call that deleted the first file.
+    """
+    listed = sorted(_files(file_io, root), key=lambda path: (path == last, _rank(path, first), path))
+    contents = {path: file_io.read_bytes_or_none(path) for path in listed if _is_named_again(path, root)}
+    # Asked once all is read, so that it is that of one table.
+    if is_gone():
+        return False
+    deleted: list[bool] = []
+    for path in listed:
+        if path not in contents:
+            file_io.delete(path)
+            continue
+        if is_gone():
+            return any(deleted[:1])
+        content = contents[path]
+        deleted.append(content is not None and file_io.delete_if(path, content))
+    _prune(file_io, root)
+    return any(deleted[:1])
+
+
+def _rank(path: str, first: Sequence[str]) -> int:
+    return next((rank for rank, one in enumerate(first) if path == one or path.startswith(f"{one}/")), len(first))
+
+
+def _prune(file_io: FileIO, directory: str) -> None:
+    """Where empty directories stay, delete those."""
+    for name in file_io.list_directories(directory):
+        _prune(file_io, f"{directory}/{name}")
+    file_io.delete_empty_directory(directory)
+
+
+def _is_named_again(path: str, root: str) -> bool:
+    first, _, rest = path.removeprefix(f"{root}/").partition("/")
+    return not rest or first in METADATA_DIRECTORIES
+
+
+def _files(file_io: FileIO, directory: str) -> Iterator[str]:
+    for file in file_io.list_files(directory):
+        yield f"{directory}/{file.name}"
+    for name in file_io.list_directories(directory):
+        yield from _files(file_io, f"{directory}/{name}")
