@@ -320,9 +320,13 @@ class Session:
                 count += store.delete_snapshots(job) if snapshots else 0
             except LineageUnavailable as error:
                 failures[error.catalog] = error
+        raised = next(iter(failures.values()), None)
+        if raised is not None:
+            # What an error says needs no warning.
+            warnings.pop(raised.catalog, None)
         _warn(warnings)
-        for failure in failures.values():
-            raise failure
+        if raised is not None:
+            raise raised
         return count
 
     def ancestry_difference(self, first: SnapshotRef, second: SnapshotRef) -> AncestryDifference:

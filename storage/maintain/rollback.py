@@ -82,6 +82,21 @@ def rollback_to(
 
 def effective_history(history: Sequence[Snapshot]) -> list[Snapshot]:
     """The snapshots of a history whose work is still in its last one: without rollbacks, and what was taken back."""
+    newest, _ = _chains(history)
+    return [chain.snapshot for chain in _unrolled(newest)][::-1]
+
+
+def standing_rollbacks(history: Sequence[Snapshot]) -> list[Snapshot]:
+    """The rollbacks of a history whose state its last snapshot builds on. They have the rows of what they went back to, and
+    branches may begin at them.
+    """
+    newest, chains = _chains(history)
+    below = {id(chain) for chain in _unrolled(newest)}
+    return [one for one in history if one.operation == ROLLBACK and one.id in chains and id(chains[one.id]) in below]
+
+
+def _chains(history: Sequence[Snapshot]) -> "tuple[_Chain | None, dict[int, _Chain]]":
+    """What the rows of the last snapshot build on, and those of each by its number."""
     # Each snapshot with the one that its rows build on: chains, so that one can go back to what was taken back before.
     chains: dict[int, _Chain] = {}
     newest: _Chain | None = None
@@ -98,7 +113,7 @@ def effective_history(history: Sequence[Snapshot]) -> list[Snapshot]:
             newest = below if below is not None and not marks_of(snapshot) else _Chain(snapshot, below)
         if newest is not None:
             chains[snapshot.id] = newest
-    return list(_unrolled(newest))[::-1]
+    return newest, chains
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +122,20 @@ class _Chain:
     below: "_Chain | None"
 
 
-def _unrolled(chain: "_Chain | None") -> Iterator[Snapshot]:
+def _unrolled(chain: "_Chain | None") -> "Iterator[_Chain]":
     while chain is not None:
-        yield chain.snapshot
+        yield chain
         chain = chain.below
 
 
 def _without(chain: "_Chain | None", snapshot_id: int) -> "_Chain | None":
-    rebuilt: _Chain | None = None
-    for snapshot in list(_unrolled(chain))[::-1]:
-        if snapshot.id != snapshot_id:
-            rebuilt = _Chain(snapshot, rebuilt)
+    links = list(_unrolled(chain))
+    at = next((number for number, link in enumerate(links) if link.snapshot.id == snapshot_id), None)
+    if at is None:
+        return chain
+    rebuilt = links[at].below
+    for link in reversed(links[:at]):
+        rebuilt = _Chain(link.snapshot, rebuilt)
     return rebuilt
 
 

@@ -16,7 +16,7 @@ from ..metadata.tag import TAG_BRANCH_KEY, Tag
 from ..write.close import closed_for
 from ..write.operation import operation_of
 from ..write.taken_over import mark, marks_of
-from .rollback import effective_history
+from .rollback import effective_history, standing_rollbacks
 
 INSIST = "Insist with discard-main, or apply the change to main again."
 
@@ -70,7 +70,12 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
         {snapshot.id: snapshot for snapshot in effective_history(history) if closed_for(snapshot) is None}
         for history in histories
     )
-    common = _common(main, ours, branch, theirs)
+    # A branch may begin at a rollback, which is no work of its own.
+    shown = [
+        {**{one.id: one for one in standing_rollbacks(history)}, **effective}
+        for history, effective in zip(histories, (ours, theirs), strict=True)
+    ]
+    common = _common(main, shown[0], branch, shown[1])
     apart = [snapshot for number, snapshot in ours.items() if number > (common or 0)]
     later = [snapshot for number, snapshot in theirs.items() if number > (common or 0)]
     # What was put on top of the other side before is on both, under another number.

@@ -23,6 +23,8 @@ from tests.crash.crowd import PAUSE_S, Part, Stage, is_overtaken, unless_in_the_
 
 TABLES = ("bank.left", "bank.right")
 ACCOUNTS, EACH = 16, 1000
+# How much longer to go on if nothing was published yet, on a loaded machine.
+_MORE_S = 120
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,9 @@ class Publishers(Stage):
         chance = random.Random(self.seed + number)
         # Who was killed has no more time for it than the others.
         until = self.note("begun").stat().st_mtime + self.seconds
-        while time.time() < until and not self.is_over:
+        while not self.is_over and (
+            time.time() < until or (not self._count("published") and time.time() < until + _MORE_S)
+        ):
             try:
                 self._transfer(number, chance)
             except CommitConflict:

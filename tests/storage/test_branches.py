@@ -46,6 +46,33 @@ def test_a_branch_reads_what_main_had_and_is_written_apart(forked: Table, tmp_pa
     assert rows(forked, version="fix.two") == [(1, "main"), (2, "main")]
 
 
+def test_a_branch_that_begins_at_a_rollback_is_merged(orders: Table) -> None:
+    for number in range(1, 4):
+        orders.write(batch(number))
+    orders.rollback_to(1)
+    orders.branches.create("fix")
+    orders.on_branch("fix").write(batch(9))
+    orders.write(batch(5))
+    orders.rollback_to(4)
+    # Main has gone on, and back to the very rollback that the branch began at.
+    verdict = orders.branches.merge("fix")
+    assert (verdict.kind, verdict.common) == ("clean", 4)
+    assert rows(orders) == [(1, "main"), (9, "main")]
+    assert orders.check(deep=True) == []
+
+
+def test_a_rollback_that_main_does_not_build_on_any_more_is_nothing_in_common(orders: Table) -> None:
+    for number in range(1, 4):
+        orders.write(batch(number))
+    orders.rollback_to(2)
+    orders.branches.create("fix")
+    orders.on_branch("fix").write(batch(9))
+    orders.rollback_to(1)
+    assert orders.branches.verdict("fix").kind != "clean"
+    with pytest.raises(CommitConflict):
+        orders.branches.merge("fix")
+
+
 def test_a_branch_begins_at_a_tag_a_snapshot_the_latest_state_or_empty(forked: Table) -> None:
     forked.branches.create("old", snapshot_id=1)
     forked.branches.create("new")
