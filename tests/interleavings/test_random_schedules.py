@@ -105,6 +105,6 @@ def side_by_side(place: Place, names: Sequence[str], dying: dict[str, int], chan
     return judged(place, files, [list(names), *([f"again {name}"] for name in dead)], ended)
 
 
-@pytest.mark.parametrize("chosen", blocks(seeds(4, 600, full=20), 2), ids=str)
+@pytest.mark.parametrize("chosen", blocks(seeds(2, 600, full=8), 1), ids=str)
 def test_several_operations_at_random_steps(tmp_path: Path, chosen: Sequence[int]) -> None:
     try_seeds(at_random, chosen, tmp_path)

@@ -203,7 +203,7 @@ def run(engine: dict[str, Any], seed: int, directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "chosen", blocks(seeds(20, 20_000, full=100), 20), ids=lambda chosen: f"{chosen[0]}-{chosen[-1]}"
+    "chosen", blocks(seeds(20, 20_000, full=40), 20), ids=lambda chosen: f"{chosen[0]}-{chosen[-1]}"
 )
 @pytest.mark.parametrize("engine", ENGINES, ids=str)
 def test_a_table_agrees_with_a_dictionary_under_random_operations(
