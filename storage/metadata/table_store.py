@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 from ..clock import Clock
@@ -13,6 +12,7 @@ from ..errors import CommitOutcomeUnknown, MainReplaced, NotFound
 from ..file_io import FileIO, Witness
 from ..format.binary_row import decoder
 from ..identifier import MAIN_BRANCH, Identifier
+from ..lazy import lazy_property
 from ..options import TableOptions
 from ..paths import TablePaths, partition_path
 from .changelog_files import ChangelogFiles
@@ -62,48 +62,48 @@ class TableStore:
     def __reduce__(self) -> tuple[object, ...]:
         return TableStore, (self.file_io, self.paths.root, self.identifier, self.schema, None, self.paths)
 
-    @cached_property
+    @lazy_property
     def options(self) -> TableOptions:
         return self.schema.table_options
 
-    @cached_property
+    @lazy_property
     def snapshots(self) -> SnapshotFiles:
         return SnapshotFiles(self.file_io, self.paths, self.read_witness)
 
-    @cached_property
+    @lazy_property
     def tags(self) -> TagFiles:
         return TagFiles(self.file_io, self.paths, self.read_witness)
 
-    @cached_property
+    @lazy_property
     def changelogs(self) -> ChangelogFiles:
         return ChangelogFiles(self.file_io, self.paths, self.read_witness)
 
-    @cached_property
+    @lazy_property
     def consumers(self) -> ConsumerFiles:
         return ConsumerFiles(self.file_io, self.paths, self.read_witness)
 
-    @cached_property
+    @lazy_property
     def committed(self) -> CommittedFiles:
         return CommittedFiles(self.file_io, self.paths, lambda: self.table_id)
 
-    @cached_property
+    @lazy_property
     def troubles(self) -> TroubleFiles:
         return TroubleFiles(self.file_io, self.paths, self.read_witness)
 
-    @cached_property
+    @lazy_property
     def manifests(self) -> ManifestFiles:
         return ManifestFiles(self.file_io, self.paths, self.options.manifest_compression)
 
-    @cached_property
+    @lazy_property
     def partition_types(self) -> Sequence[DataType]:
         return [field.type for field in self.schema.fields_named(self.schema.partition_keys)]
 
-    @cached_property
+    @lazy_property
     def key_types(self) -> Sequence[DataType]:
         """Types of the trimmed primary key."""
         return [field.type for field in self.schema.fields_named(self.schema.trimmed_primary_keys)]
 
-    @cached_property
+    @lazy_property
     def decode_partition(self) -> Callable[[bytes], tuple[Any, ...]]:
         """From a manifest's partition to values (`storage.values`)."""
         return decoder(self.partition_types)
@@ -132,7 +132,7 @@ class TableStore:
         """The first and last key of a data file, as tuples that compare in the order of keys."""
         return self._decode_key(file.min_key), self._decode_key(file.max_key)
 
-    @cached_property
+    @lazy_property
     def _decode_key(self) -> Callable[[bytes], tuple[Any, ...]]:
         return decoder(self.key_types)
 
@@ -155,7 +155,7 @@ class TableStore:
                 "it has gone the same way. Open the table again and look."
             )
 
-    @cached_property
+    @lazy_property
     def table_id(self) -> str:
         """What tells this table, or branch, from any other one of its name, whatever versions its schema has and had. Raises
         NotFound if it has gone, CorruptData if it cannot be told.

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from ..data_types import DataField, DataType
 from ..format.binary_row import EMPTY_ROW, buckets_of, decoder, hash_rows
 from ..format.column_stats import ColumnStats, deserialize
 from ..format.deletion_vector import DeletionVector
+from ..lazy import lazy_property
 from ..lsm.sorted_run import Section, SortedRun, cut_by_key, split_into_sections
 from ..metadata.index_manifest import read_index_manifest
 from ..metadata.live_files import live_files
@@ -51,7 +51,7 @@ class Scan:
     def __post_init__(self) -> None:
         refuse_unsupported(self.store.schema.options, str(self.store.identifier), for_writing=False)
 
-    @cached_property
+    @lazy_property
     def request(self) -> ReadRequest:
         columns = self.store.schema.column_names if self.columns is None else self.columns
         return ReadRequest(self.store, tuple(columns), self.predicate)
@@ -61,7 +61,7 @@ class Scan:
         """The Arrow schema of what is read."""
         return self.request.schema
 
-    @cached_property
+    @lazy_property
     def entries(self) -> list[ManifestEntry]:
         """The files that can hold wanted rows, as far as partition, bucket and a file's own statistics tell."""
         if self.snapshot is None:
@@ -71,14 +71,14 @@ class Scan:
         entries = live_files(manifests, self.store.manifests.read, pruning.keeps_place)
         return [entry for entry in entries if pruning.keeps_file(entry)]
 
-    @cached_property
+    @lazy_property
     def deletion_vectors(self) -> dict[str, DeletionVector]:
         """The deleted rows of data files, by the file's name."""
         if self.snapshot is None or self.snapshot.index_manifest is None:
             return {}
         return _deletion_vectors(self.store, self.snapshot.index_manifest)
 
-    @cached_property
+    @lazy_property
     def splits(self) -> list[Split]:
         """Splits of about `source.split.target-size`, in the order of partitions and buckets."""
         places: dict[Place, list[DataFile]] = {}
