@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Integral
 from typing import Literal
 
 from .arguments import checked
@@ -55,13 +56,18 @@ class BranchSet:
                 raise AlreadyExists(
                     f"Branch {self.branch!r} of {name} exists. Delete it first, or choose another name."
                 )
+        unknown = sorted((versions or {}).keys() - set(self.tables))
+        if unknown:
+            raise InvalidRequest(
+                f"versions names {', '.join(unknown)}, no table of this branch: it is one of {', '.join(self.tables)}."
+            )
         pinned = {name: (versions or {}).get(name) for name in self.tables}
         view = consistent_view(self._table, self._journal, self.tables)
         made: list[str] = []
         try:
             for name, version in pinned.items():
                 tag = version if isinstance(version, str) else None
-                number = version if isinstance(version, int) else None
+                number = int(version) if isinstance(version, Integral) else None
                 if version is None:
                     latest = view[name].snapshot()
                     number = latest.id if latest else None

@@ -274,15 +274,17 @@ def _is_still(source: TableStore, tag: Tag, hold: str) -> bool:
 
 
 def copy_schemas(source: TableStore, target: TableStore) -> None:
-    """Give a branch the versions of the schema that another has and it lacks."""
+    """Give a branch the versions of the schema that another has and it lacks. Raises CommitConflict if somebody gives it
+    another one of the same number meanwhile.
+    """
     known = target.schemas.ids()
     if not known:
         # It is being deleted.
         target.refuse_other_table()
         return
     for schema_id in source.schemas.ids():
-        if schema_id not in known:
-            target.schemas.create(source.schemas.get(schema_id))
+        if schema_id not in known and not target.schemas.create(source.schemas.get(schema_id)):
+            refuse_other_schemas(source, target)
 
 
 def refuse_other_schemas(source: TableStore, target: TableStore) -> None:

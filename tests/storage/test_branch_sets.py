@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -49,6 +50,17 @@ def forked(catalog: Catalog, tables: list[Table]) -> list[Table]:
 
 FIXED = [("x", 1, "fixed"), ("x", 2, "fixed"), ("x", 3, "fixed")]
 OLD = [("x", 1, "main"), ("x", 2, "main")]
+
+
+def test_versions_of_other_tables_are_refused_and_numbers_of_any_kind_are_numbers(catalog: Catalog) -> None:
+    schema = pa.schema([("id", pa.int64())])
+    table = catalog.create_table("a.one", schema, primary_key=["id"], options={"bucket": 1})
+    table.write(pa.table({"id": [1]}, schema))
+    table.write(pa.table({"id": [2]}, schema))
+    with pytest.raises(InvalidRequest, match=r"a\.typo"):
+        catalog.branch_set("fix", ["a.one"]).create({"a.typo": 1})
+    catalog.branch_set("fix", ["a.one"]).create({"a.one": np.int64(1)})  # type: ignore[dict-item]
+    assert catalog.read("a.one$branch_fix")["id"].to_pylist() == [1]
 
 
 def test_all_tables_are_published_together(catalog: Catalog, forked: list[Table]) -> None:

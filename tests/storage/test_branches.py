@@ -46,6 +46,26 @@ def test_a_branch_reads_what_main_had_and_is_written_apart(forked: Table, tmp_pa
     assert rows(forked, version="fix.two") == [(1, "main"), (2, "main")]
 
 
+def test_a_merge_beside_an_alter_of_main_is_refused_and_loses_no_column(forked: Table) -> None:
+    fix = forked.on_branch("fix").alter(AddColumn("salary", pa.int64()))
+    fix.write(pa.table({"id": [7], "item": ["fixed"], "salary": [99]}))
+    altered: list[Table] = []
+
+    class AlteredMeanwhile(FileIO):
+        """Somebody alters main right before it gets the branch's schema."""
+
+        def create_exclusively(self, path: str, data: bytes, **how: Any) -> bool:
+            if path.endswith("/schema/schema-1") and not altered:
+                altered.append(forked.alter(AddColumn("age", pa.int64())))
+            return super().create_exclusively(path, data, **how)
+
+    with pytest.raises(CommitConflict, match="both were altered"):
+        through(forked, AlteredMeanwhile("file://")).branches.merge("fix")
+    assert altered[0].schema.column_names == ["id", "item", "age"]
+    assert rows(forked.on_branch("fix"))[-1] == (7, "fixed", 99)
+    assert forked.check(deep=True) == []
+
+
 def test_a_branch_that_begins_at_a_rollback_is_merged(orders: Table) -> None:
     for number in range(1, 4):
         orders.write(batch(number))
