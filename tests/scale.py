@@ -1,8 +1,8 @@
-"""How much random tests try: some in every run, more where changes land, a lot in `make test-long`, or one seed that failed.
+"""How much random tests try: some in every run, more in `make test-full`, a lot in `make test-long`, or one seed that failed.
 
 | variable | meaning |
 |---|---|
-| `SNAPLINE_TEST_AMOUNT` | `full`: what is tried before a change lands (`make test-full`); `long`: hours (`make test-long`) |
+| `SNAPLINE_TEST_AMOUNT` | `full`: more of what is random, and all interleavings (`make test-full`); `long`: hours (`make test-long`) |
 | `SNAPLINE_TEST_SEED` | run this seed alone |
 """
 
