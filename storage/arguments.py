@@ -57,9 +57,14 @@ def _checking(call: Any, name: str) -> Any:
                 raise InvalidRequest(
                     f"Argument {parameter!r} of {name} is {shown(value)}. It takes {_wanted(allowed[parameter][1])}."
                 )
-        return call(*arguments, **named)
+        return call(*map(_plain, arguments), **{key: _plain(value) for key, value in named.items()})
 
     return told
+
+
+def _plain(value: Any) -> Any:
+    """A whole number of another library as Python's own: what is called tells numbers from names by their type."""
+    return int(value) if isinstance(value, Integral) and not isinstance(value, int) else value
 
 
 def shown(value: object) -> str:

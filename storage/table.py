@@ -718,8 +718,8 @@ class Table:
             )  # fmt: skip
             self._store.file_io.delete_quietly(unused)
         if snapshot is not None:
-            replaces = overwrite is not None
-            self._follow_up(snapshot, {one.place for message in messages for one in message.added if not replaces})
+            written = {one.place for message in messages for one in message.added} if overwrite is None else set()
+            self._follow_up(snapshot, written)
         return snapshot
 
     def _follow_up(self, snapshot: Snapshot, written: set[Place]) -> None:

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -43,6 +45,12 @@ def test_old_snapshots_go_with_the_files_that_they_alone_needed(history: Table, 
     assert len(list(tmp_path.rglob("*.parquet"))) == 2
     assert history.store.snapshots.earliest_id() == 3
     assert history.to_arrow(version=3)["id"].to_pylist() == [2]
+
+
+def test_a_snapshot_may_be_given_by_a_whole_number_of_another_library(history: Table) -> None:
+    number: Any = np.int64(1)
+    assert history.why_kept(number) == history.why_kept(1) != []
+    assert history.to_arrow(version=number) == history.to_arrow(version=1)
 
 
 def test_only_snapshots_of_some_age_go(history: Table) -> None:
