@@ -5,7 +5,6 @@ DuckDB. Importing it loads neither.
 """
 
 from .basis import Basis
-from .branch_set import OpenPublication
 from .catalog import Catalog
 from .clock import Clock, FixedClock
 from .data_types import DataField, DataType, parse_type
@@ -40,6 +39,7 @@ from .metadata.schema_change import (
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from .notes import Notes
 from .options import TableOptions, check_table_options, parse_duration_ms
+from .publications.open_publication import OpenPublication
 from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split import Split

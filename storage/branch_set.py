@@ -5,39 +5,33 @@ before the publication's commit on it; once it has ended, as it is. A crash leav
 it. Follows `docs/protocols.md`, "Publications".
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
-from typing import Literal
 
 from .arguments import checked
-from .errors import AlreadyExists, CommitConflict, InvalidRequest, NotFound
-from .identifier import MAIN_BRANCH, check_branch_name
-from .journal import PUBLISHED, REPLACING, UNDO_USER, UNDONE, Journal, Outcome, Publication
+from .errors import AlreadyExists, CommitConflict, InvalidRequest
+from .identifier import check_branch_name
+from .journal import Journal, Publication
+from .maintain.beside_publication import refuse_open, stop_others
 from .maintain.branch import delete_branches
-from .maintain.revert import revert, reverting
-from .maintain.rollback import effective_history, rollback_to
-from .maintain.verdict import INSIST, Verdict
+from .maintain.verdict import Verdict
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
+from .publications.consistent_view import consistent_view
+from .publications.finish import MadeFrom, finish
+from .publications.traces import OpenTable, made_by, main_of
+from .publications.undo import undo
 from .store_errors import outcome
-from .table import Table
-from .write.close import closed_for, fence
-from .write.commit import CommitId, Guard
-
-_VIEW_TRIES = 20
-OpenTable = Callable[[str], Table]
-# The properties of the commit that a table gets.
-MadeFrom = Callable[[str], Mapping[str, str]]
+from .write.close import closed_for
 
 
 @checked
 class BranchSet:
     """The branches of one name on several tables of a catalog."""
 
-    def __init__(self, open_table: OpenTable, journal: "Journal", branch: str, tables: Sequence[str]) -> None:
+    def __init__(self, open_table: OpenTable, journal: Journal, branch: str, tables: Sequence[str]) -> None:
         if not tables or len(set(tables)) < len(tables):
             raise InvalidRequest(f"Give the tables of the branch, each once: found {', '.join(tables) or 'none'}.")
         check_branch_name(branch)
@@ -86,9 +80,10 @@ class BranchSet:
 
         Raises CommitConflict if it is becoming main somewhere, or is part of a publication that is open: it stays everywhere.
         """
-        refuse_open = partial(self._journal.refuse_open, self.tables, branch=self.branch)
-        refuse_open()
-        delete_branches([self._table(name).store for name in self.tables], self.branch, refuse_open)
+        stores = [self._table(name).store for name in self.tables]
+        refuse = partial(refuse_open, self._journal, stores, branch=self.branch)
+        refuse()
+        delete_branches(stores, self.branch, refuse)
 
     def verdicts(self) -> dict[str, Verdict]:
         """Whether each main can take its branch over without losing anything."""
@@ -107,7 +102,7 @@ class BranchSet:
         self,
         until: Mapping[str, int],
         properties: Mapping[str, Mapping[str, str]],
-        made_from: "MadeFrom | None" = None,
+        made_from: MadeFrom | None = None,
     ) -> dict[str, Verdict]:
         """Make the rows of every main those of its branch, by one commit on top of each, all or none; returns the verdicts.
 
@@ -123,22 +118,38 @@ class BranchSet:
         """Make the branch the main of every table, all or none; else as `publish`. Cannot be undone once it has begun."""
         return self._publish(Publication("", self.branch, {}, discard_main, replaces=True))
 
-    def _publish(self, wanted: Publication, made_from: "MadeFrom | None" = None) -> dict[str, Verdict]:
-        self._journal.refuse_open(self.tables)
+    def _publish(self, wanted: Publication, made_from: MadeFrom | None = None) -> dict[str, Verdict]:
+        refuse_open(self._journal, self._mains())
         self._refuse(wanted, self.verdicts())
         before = {name: _id(self._table(name).snapshot()) for name in self.tables}
         # Looked and judged again once it is open: of several that begin at once, one goes on.
         publication = self._journal.open(replace(wanted, before=before))
         try:
-            self._journal.refuse_open(self.tables, before=publication.name)
+            mains = self._mains()
+            for main in mains:
+                stop_others(main, publication)
+            refuse_open(self._journal, mains, before=publication.name)
             verdicts = self.verdicts()
             self._refuse(wanted, verdicts)
+            self._refuse_replaced(publication, verdicts)
         except BaseException:
             undo(self._table, self._journal, publication)
             raise
         finish(self._table, self._journal, publication, made_from)
         made = made_by(self._table, publication)
         return {name: replace(one, made=made[name]) for name, one in verdicts.items()}
+
+    def _mains(self) -> list[TableStore]:
+        return [main_of(self._table(name)) for name in self.tables]
+
+    def _refuse_replaced(self, publication: Publication, verdicts: Mapping[str, Verdict]) -> None:
+        """Raise CommitConflict if a main is another branch since the publication was written down, with other numbers."""
+        replaced = [name for name, one in verdicts.items() if (_id(one.judged) or 0) < (publication.before[name] or 0)]
+        if replaced:
+            raise CommitConflict(
+                f"Branch {self.branch!r} is not published, on no table: main of {', '.join(replaced)} was replaced meanwhile. "
+                "Publish it again."
+            )
 
     def _refuse(self, wanted: Publication, verdicts: Mapping[str, Verdict]) -> None:
         # Who deletes branches closes them first, and then looks which publications are open: one sees the other.
@@ -147,6 +158,14 @@ class BranchSet:
             raise CommitConflict(
                 f"Branch {self.branch!r} is not published, on no table, for it is being deleted from {', '.join(closed)}. If "
                 "whoever does it has died, delete it again."
+            )
+        ending = [
+            f"{name} ({reason})" for name, one in verdicts.items() if (reason := closed_for(one.judged)) is not None
+        ]
+        if ending:
+            raise CommitConflict(
+                f"Branch {self.branch!r} is not published, on no table, for main is closed to writers: {', '.join(ending)} has "
+                "begun and is not done. Wait for it; if whoever did it has died, do it again."
             )
         diverged = {
             name: verdict
@@ -163,316 +182,3 @@ class BranchSet:
 
 def _id(snapshot: Snapshot | None) -> int | None:
     return snapshot.id if snapshot else None
-
-
-def finish(
-    open_table: OpenTable, journal: Journal, publication: Publication, made_from: "MadeFrom | None" = None
-) -> None:
-    """Take over what is not taken over yet, and end the publication. Can be called again after a crash, and by several.
-
-    Raises CommitConflict, leaving it open, if a main cannot take its branch over, or if somebody undoes it.
-    """
-    if publication.replaces and journal.decide(publication, REPLACING) == UNDONE:
-        raise _undone(publication)
-    for name in publication.before:
-        table = open_table(name)
-        try:
-            _take_over(table, name, journal, publication, made_from)
-        except CommitConflict as error:
-            if journal.outcome(publication) == UNDONE:
-                raise _undone(publication) from None
-            raise CommitConflict(
-                f"The publication of branch {publication.branch!r} stays open, for {name} cannot take it over: "
-                f"{str(error).removesuffix(INSIST)}Readers of a consistent view see none of it. Finish it by `snapline branch "
-                "recover --discard-main`, or undo it by `--undo`."
-            ) from None
-    if not publication.replaces and journal.decide(publication, PUBLISHED) == UNDONE:
-        raise _undone(publication)
-    clean_up(open_table, journal, publication)
-
-
-def _take_over(
-    table: Table, name: str, journal: Journal, publication: Publication, made_from: "MadeFrom | None"
-) -> None:
-    branches = table.branches
-    # Whoever takes up the publication after a crash, or beside another, commits under the same number.
-    commit_id = CommitId(publication.user(name), int(publication.name), exact=True)
-
-    def refuse_ended(latest: Snapshot | None) -> None:
-        """Asked with the newest snapshot of each try: who undoes decides first, and then puts a commit on top."""
-        outcome = journal.outcome(publication)
-        if outcome not in (None, REPLACING):
-            raise CommitConflict(f"The publication of branch {publication.branch!r} is {outcome}.")
-
-    guard = _pinned(_main(table), publication, refuse_ended)
-    if name in publication.adopted:
-        properties = publication.properties.get(name) if made_from is None else made_from(name)
-        branches.adopt(
-            publication.branch, until=publication.adopted[name], commit_id=commit_id, properties=properties, guard=guard
-        )
-    elif publication.replaces:
-        pinned = _pinned(table.on_branch(publication.branch).store, publication, refuse_ended)
-        branches.replace_main(publication.branch, discard_main=publication.discard_main, guard=pinned)
-    elif table.new_commit(commit_id).find_committed() is None:
-        branches.merge(publication.branch, discard_main=publication.discard_main, commit_id=commit_id, guard=guard)
-
-
-def _pinned(keeper: TableStore, publication: Publication, refuse: Guard) -> Guard:
-    """A guard that also keeps, by a tag, the snapshot that the publication is about to be put on: readers are shown it."""
-
-    def pin(latest: Snapshot | None) -> None:
-        refuse(latest)
-        while latest is not None:
-            pinned = keeper.tags.find(publication.tag)
-            # Never backwards: whoever does the same may have slept.
-            if pinned is not None and pinned.snapshot.id >= latest.id:
-                return
-            if pinned is None:
-                with suppress(AlreadyExists):
-                    keeper.tags.create(publication.tag, latest)
-            else:
-                keeper.tags.replace_if(pinned, latest)
-
-    return pin
-
-
-def _main(table: Table) -> TableStore:
-    return table.on_branch(MAIN_BRANCH).store
-
-
-def _undone(publication: Publication) -> CommitConflict:
-    return CommitConflict(
-        f"The publication of branch {publication.branch!r} is being undone by somebody else: on no table. Publish it again."
-    )
-
-
-def _commit_of(
-    main: TableStore, publication: Publication, name: str, newest: Snapshot | None = None
-) -> Snapshot | None:
-    """The commit by which a publication is on a main, up to its newest snapshot, if it is. It does not expire."""
-    own = (publication.user(name), int(publication.name))
-    history = _since(main, newest, publication.before[name] or 0)
-    return next((one for one in history if (one.commit_user, one.commit_identifier) == own), None)
-
-
-def undo(open_table: OpenTable, journal: Journal, publication: Publication, *, discard_main: bool = False) -> None:
-    """Take every table back to what it was before the publication's commit on it, and end the publication.
-
-    Needs neither the branch nor tables that are gone. Raises CommitConflict, doing nothing, if somebody has written to a
-    table since, unless `discard_main`; or if mains are being replaced, or it is published.
-    """
-    if not discard_main and journal.outcome(publication) is None:
-        for name in publication.before:
-            _refuse_later(open_table, publication, name)
-    outcome = journal.decide(publication, UNDONE)
-    if outcome != UNDONE:
-        how = "is published already" if outcome == PUBLISHED else "replaces mains already, which cannot be undone"
-        raise CommitConflict(f"The publication of branch {publication.branch!r} {how}. Finish it instead.")
-    for name in publication.before:
-        table = _table_or_none(open_table, name)
-        if table is not None:
-            _take_back(table, publication, name, discard_main=discard_main)
-    clean_up(open_table, journal, publication)
-
-
-def _refuse_later(open_table: OpenTable, publication: Publication, name: str) -> None:
-    table = _table_or_none(open_table, name)
-    own = None if table is None else _commit_of(_main(table), publication, name)
-    if table is None or own is None:
-        return
-    for snapshot in _main(table).snapshots.backwards():
-        if snapshot.id <= own.id:
-            return
-        if snapshot.changes_rows:
-            raise CommitConflict(
-                f"The publication of branch {publication.branch!r} cannot be undone: {snapshot.commit_user} has written "
-                f"snapshot {snapshot.id} of {name} since. Finish it instead, or insist with discard-main."
-            )
-
-
-def _take_back(table: Table, publication: Publication, name: str, *, discard_main: bool) -> None:
-    """Take a main back to before a publication's commit. Whoever is about to make that commit finds its number taken."""
-    main = _main(table)
-    # First, so that no commit that was judged before the decision comes after the look.
-    fence(main, f"the undo of publication {int(publication.name)}")
-    own = _commit_of(main, publication, name)
-    commit_id = CommitId(f"{UNDO_USER}{publication.user(name)}", int(publication.name), exact=True)
-    if own is None or table.new_commit(commit_id).find_committed() is not None:
-        return
-    if all(snapshot.id != own.id for snapshot in effective_history(list(main.snapshots.all()))):
-        # Somebody has rolled it back already.
-        return
-    tag = main.tags.find(publication.tag)
-    later = [one for one in _since(main, None, own.id) if one.changes_rows]
-    if later and not discard_main:
-        # Somebody wrote after it was decided: that stays.
-        revert(main, own, commit_id)
-    elif tag is None:
-        table.on_branch(MAIN_BRANCH).truncate(commit_id=commit_id, properties=reverting(own))
-    else:
-        judged = None if discard_main else own
-        rollback_to(main, tag.snapshot, kept_by=tag, judged=judged, commit_id=commit_id)
-
-
-def clean_up(open_table: OpenTable, journal: Journal, publication: Publication) -> None:
-    """Say that a publication has ended, and forget what was kept for it. Can be called again after a crash."""
-    journal.close(publication)
-    for name in publication.before:
-        table = _table_or_none(open_table, name)
-        if table is not None:
-            table.tags.delete_reserved(publication.tag)
-    journal.forget(publication)
-
-
-def _table_or_none(open_table: OpenTable, name: str) -> Table | None:
-    try:
-        return open_table(name)
-    except NotFound:
-        return None
-
-
-def consistent_view(open_table: OpenTable, journal: Journal, tables: Sequence[str]) -> dict[str, Table]:
-    """Tables fixed at snapshots of which no publication is half to be seen. Raises CommitConflict if that takes too long."""
-    for _ in range(_VIEW_TRIES):
-        state = journal.state()
-        open_publications: dict[str, Publication] = {}
-        for publication in journal.all_open():
-            for name in publication.before:
-                open_publications.setdefault(name, publication)
-        try:
-            view = {name: _fixed(open_table(name), name, open_publications.get(name)) for name in tables}
-        except NotFound:
-            # What a publication kept goes with it.
-            if journal.state() == state:
-                raise
-            continue
-        if journal.state() == state:
-            return view
-    raise CommitConflict("Publications follow each other too fast for a consistent view. Try again.")
-
-
-def _fixed(table: Table, name: str, publication: Publication | None) -> Table:
-    """A table as it was before the commit of a publication that is open, or as it is."""
-    if publication is None:
-        return table.pinned()
-    # Looked at in this order: the tag is there before the commit is.
-    latest = table.pinned()
-    main = latest.store
-    tag = main.tags.find(publication.tag)
-    newest = latest.snapshot()
-    if publication.replaces:
-        is_on = not table.branches.has_other(publication.branch)
-    else:
-        is_on = newest is not None and _commit_of(main, publication, name, newest) is not None
-    if not is_on:
-        return latest
-    if tag is None:
-        raise NotFound(f"{name} has no snapshot before the publication that is open.")
-    return table.at(tag.snapshot)
-
-
-def _since(main: TableStore, newest: Snapshot | None, after_id: int) -> list[Snapshot]:
-    history = []
-    for snapshot in main.snapshots.backwards(newest):
-        if snapshot.id <= after_id:
-            break
-        history.append(snapshot)
-    return history
-
-
-@dataclass(frozen=True, slots=True)
-class OpenPublication:
-    """A publication that has begun and not ended. `done`: the tables whose main has its commit, or is its branch already."""
-
-    number: int
-    branch: str
-    tables: tuple[str, ...]
-    done: tuple[str, ...]
-    how: Literal["merges", "replaces main", "adopts"]
-    outcome: Outcome | None
-
-    def __str__(self) -> str:
-        decided = {None: "nothing is decided", UNDONE: "it is being undone", REPLACING: "mains are being replaced"}
-        return (
-            f"Publication {self.number} of branch {self.branch!r} ({self.how}) is open: {', '.join(self.done) or 'none'} of "
-            f"{', '.join(self.tables)} done, {decided.get(self.outcome, self.outcome)}. {self.advice()}"
-        )
-
-    def advice(self) -> str:
-        """What to do."""
-        if self.outcome == UNDONE:
-            return "Unless somebody is at it, go on by `snapline branch recover --undo`."
-        undo = "" if self.outcome == REPLACING else ", or undo it by `snapline branch recover --undo`"
-        return f"Unless somebody is at it, finish it by `snapline branch recover`{undo}."
-
-
-def made_by(open_table: OpenTable, publication: Publication) -> dict[str, Snapshot | None]:
-    """For each table the snapshot by which its main has a publication; None if there is none, or it had all of it before."""
-    made: dict[str, Snapshot | None] = {}
-    for name in publication.before:
-        table = _table_or_none(open_table, name)
-        main = None if table is None else _main(table)
-        if main is not None and publication.replaces:
-            made[name] = main.snapshots.latest()
-        else:
-            made[name] = None if main is None else _commit_of(main, publication, name)
-    return made
-
-
-def open_publications(open_table: OpenTable, journal: Journal) -> list[OpenPublication]:
-    """The publications that are open, in order."""
-    return [
-        OpenPublication(
-            int(one.name), one.branch, tuple(one.before), tuple(name for name in one.before if _is_done(open_table, one, name)),
-            "replaces main" if one.replaces else "adopts" if one.adopted else "merges", journal.outcome(one),
-        )
-        for one in journal.all_open()
-    ]  # fmt: skip
-
-
-def _is_done(open_table: OpenTable, publication: Publication, name: str) -> bool:
-    table = _table_or_none(open_table, name)
-    if table is None:
-        return False
-    if publication.replaces:
-        with suppress(NotFound):
-            return not table.branches.has_other(publication.branch)
-        return False
-    return _commit_of(_main(table), publication, name) is not None
-
-
-def foresee(
-    open_table: OpenTable, journal: Journal, publication: Publication, *, undo: bool = False, discard_main: bool = False
-) -> dict[str, str]:
-    """What finishing a publication, or undoing it, would do to each table, in words. Nothing is done."""
-    if journal.outcome(publication) == REPLACING and undo:
-        return dict.fromkeys(publication.before, "refused: mains are being replaced already, which cannot be undone")
-    undo = undo or journal.outcome(publication) == UNDONE
-    return {
-        name: _foreseen(open_table, publication, name, undo=undo, discard_main=discard_main)
-        for name in publication.before
-    }
-
-
-def _foreseen(open_table: OpenTable, publication: Publication, name: str, *, undo: bool, discard_main: bool) -> str:
-    table = _table_or_none(open_table, name)
-    is_done = _is_done(open_table, publication, name)
-    try:
-        if undo:
-            if not is_done or table is None:
-                return "stays as it is"
-            if not discard_main:
-                _refuse_later(open_table, publication, name)
-            tag = _main(table).tags.find(publication.tag)
-            return "becomes empty again" if tag is None else f"goes back to snapshot {tag.snapshot.id}"
-        if is_done:
-            return "has it already"
-        if table is None:
-            return "refused: there is no such table any more"
-        verdict = table.branches.verdict(publication.branch)
-        insists = discard_main or publication.discard_main or name in publication.adopted
-        if verdict.kind == "diverged" and not insists:
-            return f"refused: {verdict.describe()}"
-        return f"takes the branch over ({verdict.describe()})"
-    except (CommitConflict, NotFound) as error:
-        return f"refused: {error}"

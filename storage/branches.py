@@ -6,8 +6,8 @@ from functools import partial
 from .arguments import checked
 from .errors import InvalidRequest, NotFound
 from .identifier import MAIN_BRANCH
-from .journal import Journal
 from .maintain.adopt import adopt
+from .maintain.beside_publication import beside, journal_of, refuse_open
 from .maintain.branch import create_branch, delete_branches
 from .maintain.merge_branch import copy_tags, fast_forward, merge_branch, restore_earlier
 from .maintain.replace_main import replace_main
@@ -66,9 +66,9 @@ class Branches:
         """
         self._store.refuse_other_table()
         is_main = on_branch(self._store, name).identifier.branch == MAIN_BRANCH
-        refuse_open = partial(self._journal.refuse_open, [self._store.identifier.full_name], branch=name)
-        refuse_open()
-        count = delete_branches([self._store], name, refuse_open)
+        refuse = partial(refuse_open, journal_of(self._store), [self._store], branch=name)
+        refuse()
+        count = delete_branches([self._store], name, refuse)
         if is_main:
             raise InvalidRequest("The main branch cannot be deleted. Drop the table instead.")
         if not count:
@@ -87,23 +87,34 @@ class Branches:
         discard_main: bool = False,
         commit_id: CommitId | None = None,
         guard: Guard | None = None,
+        publication: int | None = None,
     ) -> Verdict:
         """Take a branch over into main, by one commit; the branch stays. A repeated `commit_id` changes nothing.
 
         What main did elsewhere since is kept. Raises CommitConflict that names what would be lost if main has diverged,
-        unless `discard_main`. `guard` is asked with main's newest snapshot before each try.
+        unless `discard_main`; and if a publication of the table is open, unless this is part of it, by its number
+        `publication`. `guard` is asked with main's newest snapshot before each try.
         """
+        main, branch = self._sides(name)
         return merge_branch(
-            *self._sides(name), discard_main=discard_main, commit_id=commit_id, guard=guard, listeners=self._listeners
+            main,
+            branch,
+            discard_main=discard_main,
+            commit_id=commit_id,
+            guard=self._beside(publication, guard),
+            listeners=self._listeners,
         )
 
     @outcome(_REPEAT)
     def fast_forward(self, name: str, *, discard_main: bool = False) -> Verdict:
         """Make main what a branch is, by one commit; the branch stays.
 
-        Raises CommitConflict that names what would be lost if main has moved, unless `discard_main`.
+        Raises CommitConflict that names what would be lost if main has moved, unless `discard_main`; and if a publication of
+        the table is open.
         """
-        return fast_forward(*self._sides(name), discard_main=discard_main, listeners=self._listeners)
+        main, branch = self._sides(name)
+        guard = self._beside(None, None)
+        return fast_forward(main, branch, discard_main=discard_main, guard=guard, listeners=self._listeners)
 
     @outcome(_REPEAT)
     def adopt(
@@ -114,11 +125,13 @@ class Branches:
         commit_id: CommitId,
         properties: Mapping[str, str] | None = None,
         guard: Guard | None = None,
+        publication: int | None = None,
     ) -> Snapshot | None:
         """Make main's rows those of a branch, by one commit on top; the branch stays, and so does main's history.
 
-        What main did up to the snapshot `until` is replaced. Raises CommitConflict if it has changed rows since. `guard` is
-        asked with main's newest snapshot before each try.
+        What main did up to the snapshot `until` is replaced. Raises CommitConflict if it has changed rows since, and if a
+        publication of the table is open, unless this is part of it. `guard` is asked with main's newest snapshot before each
+        try.
         """
         main, branch = self._sides(name)
         return adopt(
@@ -127,21 +140,30 @@ class Branches:
             until=until,
             commit_id=commit_id,
             properties=properties,
-            guard=guard,
+            guard=self._beside(publication, guard),
             listeners=self._listeners,
         )
 
     @outcome(_REPEAT)
-    def replace_main(self, name: str, *, discard_main: bool = False, guard: Guard | None = None) -> Verdict:
+    def replace_main(
+        self,
+        name: str,
+        *,
+        discard_main: bool = False,
+        guard: Guard | None = None,
+        publication: int | None = None,
+    ) -> Verdict:
         """Make a branch the main of the table: jobs that write to it go on, what main was is dropped.
 
         What main did elsewhere since is put on top of the branch. Can be called again after a crash. Tables that were
         opened before have to be opened again. Raises CommitConflict that names what would be lost if main has diverged,
-        unless `discard_main`. `guard` is asked with main's newest snapshot before main is closed.
+        unless `discard_main`; and if a publication of the table is open, unless this is part of it. `guard` is asked with
+        main's newest snapshot before main is closed, and once it is.
         """
         self._refuse_version()
         self._store.refuse_other_table()
         _refuse_main(name)
+        guard = self._beside(publication, guard)
         return replace_main(self._store, name, discard_main=discard_main, guard=guard, listeners=self._listeners)
 
     @outcome(_REPEAT)
@@ -156,9 +178,11 @@ class Branches:
         restore_earlier(main, branch, from_id=earliest_id)
         copy_tags(main, branch)
 
-    @property
-    def _journal(self) -> Journal:
-        return Journal.of_table(self._store.file_io, self._store.paths.root)
+    def _beside(self, publication: int | None, guard: Guard | None) -> Guard:
+        """The guard of a commit to main. Raises CommitConflict at once if a publication is open that it is no part of."""
+        main = on_branch(self._store, MAIN_BRANCH)
+        beside(main, besides=publication)(None)
+        return beside(main, guard, besides=publication)
 
     def _refuse_version(self) -> None:
         if self._version is not None:

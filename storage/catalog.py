@@ -9,23 +9,13 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from .arguments import checked
-from .branch_set import (
-    BranchSet,
-    MadeFrom,
-    OpenPublication,
-    clean_up,
-    consistent_view,
-    finish,
-    foresee,
-    made_by,
-    open_publications,
-)
-from .branch_set import undo as undo_publication
+from .branch_set import BranchSet
 from .clock import Clock
 from .data_types import DataField
 from .document import read_document, texts
@@ -35,6 +25,7 @@ from .identifier import MAIN_BRANCH, Identifier, check_name
 from .journal import UNDONE, Journal, Publication
 from .lock import CatalogLock
 from .lsm.merge_engines import merge_engine_of
+from .maintain.beside_publication import refuse_open
 from .maintain.check import BrokenInvariant
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.discard import discard
@@ -45,6 +36,13 @@ from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .notes import Notes
 from .paths import TablePaths
+from .publications.clean_up import clean_up
+from .publications.consistent_view import consistent_view
+from .publications.finish import MadeFrom, finish
+from .publications.foresee import foresee
+from .publications.open_publication import OpenPublication, open_publications
+from .publications.traces import made_by
+from .publications.undo import undo as undo_publication
 from .system_tables import SYSTEM_TABLES
 from .table import Table
 from .write.close import refuse_closed
@@ -345,9 +343,10 @@ class Catalog:
         somebody's work, unless `discard_main`.
         """
         journal = self._journal
-        for ended in journal.all_left():
+        entries = journal.entries()
+        for ended in entries.left:
             clean_up(self.table, journal, ended)
-        begun = [publication for publication in journal.all_open() if branch in (None, publication.branch)]
+        begun = [publication for publication in entries.open if branch in (None, publication.branch)]
         for publication in begun:
             if undo or journal.outcome(publication) == UNDONE:
                 undo_publication(self.table, journal, publication, discard_main=discard_main)
@@ -373,15 +372,20 @@ class Catalog:
         self.create_database(target.database)
         source = self._path(identifier)
         store = TableStore(self._file_io, source, replace(identifier, branch=MAIN_BRANCH), clock=self._clock)
-        self._journal.refuse_open([identifier.full_name])
-        # Whoever replaces main would not find the table any more, and leave it closed.
-        refuse_closed(store, store.snapshots.latest())
+
+        def refuse() -> None:
+            """Asked again once nothing is written into the table any more: who publishes, or closes main, comes first then."""
+            refuse_open(self._journal, [store])
+            # Whoever replaces main would not find the table any more, and leave it closed.
+            refuse_closed(store, store.snapshots.latest())
+
+        refuse()
         # Before the move: a name that is still its own does no harm, one that is lost cannot be told any more.
         names = [*former_names(self._file_io, source), FormerName(identifier.full_name, self._clock.now_ms())]
         try:
             write_former_names(self._file_io, source, names, store.read_witness())
             self._clear(self._path(target))
-            self._file_io.move_directory_if(source, self._path(target), store.read_witness())
+            self._file_io.move_directory_if(source, self._path(target), store.read_witness(), refuse)
         except NotFound:
             raise NotFound(self._missing(identifier)) from None
         except AlreadyExists:
@@ -425,14 +429,15 @@ class Catalog:
             if if_exists:
                 return
             raise NotFound(self._missing(identifier))
-        self._journal.refuse_open([identifier.full_name])
         root = self._path(identifier)
         try:
             store = TableStore(self._file_io, root, replace(identifier, branch=MAIN_BRANCH), clock=self._clock)
+            refuse = partial(refuse_open, self._journal, [store])
+            refuse()
             if self._file_io.moves_at_once:
                 # To a place of its own first: who sleeps here deletes what was asked for, and nothing of a later table.
                 discarded = self._discarded()
-                self._file_io.move_directory_if(root, discarded, store.read_witness())
+                self._file_io.move_directory_if(root, discarded, store.read_witness(), refuse)
             else:
                 self._drop_file_by_file(store)
         except NotFound:

@@ -552,15 +552,25 @@ class FileIO:
         return True
 
     @store_call("move the directory")
-    def move_directory_if(self, path: str, target: str, of: Witness) -> None:
+    def move_directory_if(self, path: str, target: str, of: Witness, refuse: Callable[[], None] | None = None) -> None:
         """Give a directory another name. On local disks this and what is written `of` the same directory exclude each other.
 
-        Raises NotFound if it is another one than `of` tells, AlreadyExists if there is one of the new name with something in
-        it.
+        `refuse` is asked, and may raise, once nothing is written into it any more. Raises NotFound if it is another one than
+        `of` tells, AlreadyExists if there is one of the new name with something in it.
         """
         with self._while_still(of, fcntl.LOCK_EX):
+            if refuse is not None:
+                refuse()
             if not self.move_directory_if_absent(path, target):
                 raise AlreadyExists(f"Directory {target} exists.")
+
+    @store_call("look at the directory")
+    def wait_for_moves(self, of: Witness) -> None:
+        """Return once nobody is about to give a directory another name: who comes later asks `refuse` later. On object
+        stores, where nobody is kept out, this only looks. Raises NotFound if it is another one than `of` tells.
+        """
+        with self._while_still(of):
+            pass
 
     @store_call("move the directory")
     def move_directory_unless(self, path: str, target: str, is_used: Callable[[], bool]) -> bool:

@@ -1,14 +1,16 @@
 """The publications of a warehouse, in files that are created if absent: who is first decides.
 
 `open-<number>` says what is to be published, `outcome-<number>` how it ends, `closed-<number>` that it has ended. They lie
-in `<warehouse>/.journal`. Follows `docs/protocols.md`, "Publications".
+in `<warehouse>/.journal`. Of those that have ended only the highest number keeps its files, so that no number is given
+twice. Follows `docs/protocols.md`, "Publications".
 """
 
 import json
 import posixpath
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from .document import integer, read_document, sealed, text, texts
 from .errors import CommitConflict, CorruptData, InvalidRequest
@@ -17,15 +19,19 @@ from .identifier import PUBLICATION_PREFIX, Identifier, check_branch_name
 
 _DIRECTORY = ".journal"
 _OPEN, _OUTCOME, _CLOSED = "open-", "outcome-", "closed-"
-_KEPT = 1000
+# Files that could not be read, kept for whoever wants to know what was in them.
+_SET_ASIDE = "damaged-"
+DISCARD_DAMAGED = "snapline branch recover --discard-damaged"
 # How the names begin of who commits to a main in a publication, and of who undoes that.
 PUBLICATION_USER, RECOVERY_USER, UNDO_USER = "publication/", "recovery/", "undo/"
 # Published: every main has its commit, and readers see them. Undone: every main goes back. Replacing: mains are being
-# replaced, which cannot be undone; readers see it once it is closed.
-Outcome = Literal["published", "undone", "replacing"]
+# replaced, which cannot be undone; readers see it once it is closed. Ended: by one of these, and nobody remembers which.
+Outcome = Literal["published", "undone", "replacing", "ended"]
 PUBLISHED: Final = "published"
 UNDONE: Final = "undone"
 REPLACING: Final = "replacing"
+ENDED: Final = "ended"
+_DECISIONS: Final = (PUBLISHED, UNDONE, REPLACING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ class Publication:
         """Read a journal file. Raises CorruptData that names `source`."""
         value = read_document(content, source, name)
         before, adopted, properties = (value.get(key, {}) for key in ("before", "adopted", "properties"))
-        if not all(isinstance(part, dict) for part in (before, adopted, properties)) or not name.isdigit():
+        if not all(isinstance(part, dict) for part in (before, adopted, properties)) or not name.isdecimal():
             raise CorruptData(f"File {source} is damaged: it describes no publication.")
         branch = text(value.get("branch"), source, "branch")
         try:
@@ -88,6 +94,35 @@ class Publication:
         )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class DamagedEntry:
+    """A publication of which the journal cannot tell whether it is open: the file `path` cannot be read, `why` says that.
+
+    `publication`: what was begun, if that can be read, and only how it ends cannot.
+    """
+
+    name: str
+    path: str
+    why: str
+    publication: Publication | None = None
+
+    @property
+    def tag(self) -> str:
+        """The tag that keeps what a main was before."""
+        return f"{PUBLICATION_PREFIX}{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """The publications of a journal, in order: those that have begun and not ended for readers, those that have, of which
+    something is left to be cleaned, and those of which that cannot be told.
+    """
+
+    open: Sequence[Publication]
+    left: Sequence[Publication]
+    damaged: Sequence[DamagedEntry]
+
+
 class Journal:
     """The publications of a warehouse."""
 
@@ -103,100 +138,140 @@ class Journal:
     def open(self, wanted: Publication) -> Publication:
         """Write down what is about to happen; returns it with its name.
 
-        Then look, by `refuse_open`, for those with a lower number: whoever has a higher number sees this one.
+        Then look for those with a lower number: whoever has a higher number sees this one.
         """
-        number = max((int(name.split("-")[1]) for name in self._names()), default=0) + 1
+        number = max((_number(name) for name in self._names()), default=0) + 1
         while True:
             publication = replace(wanted, name=f"{number:08d}")
-            path, content = f"{self._directory}/{_OPEN}{publication.name}", publication.to_json().encode()
+            path, content = self._path(_OPEN, publication.name), publication.to_json().encode()
             if self._file_io.create_exclusively(path, content):
-                if self.outcome(publication) is None:
-                    break
-                # Begun and ended while this one slept.
+                ended = max((_number(name) for name in self._names() if not name.startswith(_OPEN)), default=0)
+                if ended < number:
+                    return publication
+                # Begun and ended while this one slept, and perhaps forgotten.
                 self._file_io.delete_if(path, content)
+                number = ended
             number += 1
-        return publication
 
     def decide(self, publication: Publication, outcome: Outcome) -> Outcome:
         """Say how a publication ends, unless somebody has: returns what holds."""
-        path = f"{self._directory}/{_OUTCOME}{publication.name}"
-        if self._file_io.create_exclusively(path, outcome.encode()):
+        path = self._path(_OUTCOME, publication.name)
+        if not self._file_io.create_exclusively(path, outcome.encode()):
+            return self.outcome(publication) or outcome
+        if self._is_there(_OPEN, publication.name) or self._is_there(_CLOSED, publication.name):
             return outcome
-        return self.outcome(publication) or outcome
+        # It had ended, and was forgotten.
+        self._file_io.delete_if(path, outcome.encode())
+        return ENDED
 
     def outcome(self, publication: Publication) -> Outcome | None:
         """How a publication ends; None as long as that is open."""
-        path = f"{self._directory}/{_OUTCOME}{publication.name}"
+        return self._outcome(publication.name)
+
+    def _outcome(self, name: str) -> Outcome | None:
+        said = self._decision(name)
+        if said is not None:
+            return said
+        is_closed = self._is_there(_CLOSED, name)
+        if not is_closed and self._is_there(_OPEN, name):
+            return None
+        # Decided, or forgotten, since the first look.
+        return self._decision(name) or (PUBLISHED if is_closed else ENDED)
+
+    def _decision(self, name: str) -> Outcome | None:
+        path = self._path(_OUTCOME, name)
         said = self._file_io.read_text_or_none(path)
-        if said is None:
-            is_closed = self._file_io.exists(f"{self._directory}/{_CLOSED}{publication.name}")
-            return "published" if is_closed else None
-        for outcome in get_args(Outcome):
+        for outcome in _DECISIONS:
             if said == outcome:
                 return outcome
-        raise CorruptData(f"{path} says {said[:40]!r}, not how a publication ends.")
+        if said is not None:
+            raise CorruptData(f"{path} says {said[:40]!r}, not how a publication ends.")
+        return None
 
     def close(self, publication: Publication) -> None:
         """Say that a publication has ended as was decided."""
-        self._file_io.create_exclusively(f"{self._directory}/{_CLOSED}{publication.name}", b"{}")
+        self._file_io.create_exclusively(self._path(_CLOSED, publication.name), b"{}")
 
     def forget(self, publication: Publication) -> None:
-        """Nothing of a publication that is closed is left to be done. The newest numbers stay, so that none is given twice."""
-        self._file_io.delete(f"{self._directory}/{_OPEN}{publication.name}")
+        """Nothing of a publication that is closed is left to be done. Of those that have ended the highest number stays.
+
+        Whoever slept through all that finds no entry any more, by which he knows that it has ended.
+        """
+        self._file_io.delete(self._path(_OPEN, publication.name))
         names = self._names()
-        closed = sorted(name.removeprefix(_CLOSED) for name in names if name.startswith(_CLOSED))
-        old = [f"{kind}{name}" for name in closed[:-_KEPT] for kind in (_OUTCOME, _CLOSED)]
-        self._file_io.delete_quietly([f"{self._directory}/{name}" for name in old])
+        newest = max((_number(name) for name in names if name.startswith(_CLOSED)), default=0)
+        ended = {name.split("-")[1] for name in names if not name.startswith(_OPEN) and _number(name) < newest}
+        # An entry comes before its outcome: what has an outcome and no entry has ended, whatever the list has missed.
+        old = [name for name in sorted(ended) if not self._is_there(_OPEN, name)]
+        self._file_io.delete_quietly([self._path(kind, name) for name in old for kind in (_CLOSED, _OUTCOME)])
 
-    def all_open(self) -> list[Publication]:
-        """Publications that were begun and have not ended for readers, in order."""
-        return [publication for publication in self._begun() if not self._has_ended(publication)]
+    def all_open(self) -> Sequence[Publication]:
+        """Publications that were begun and have not ended for readers, in order, as far as their files can be read."""
+        return self.entries().open
 
-    def all_left(self) -> list[Publication]:
-        """Publications that have ended for readers, of which something is left to be cleaned."""
-        return [publication for publication in self._begun() if self._has_ended(publication)]
+    def entries(self) -> Entries:
+        """What there is of publications that were begun. Those that have ended are no trouble, whatever they look like."""
+        begun: list[Publication] = []
+        left: list[Publication] = []
+        damaged: list[DamagedEntry] = []
+        for name in sorted(name.removeprefix(_OPEN) for name in self._names() if name.startswith(_OPEN)):
+            try:
+                publication = self._publication(name)
+            except CorruptData as error:
+                with suppress(CorruptData):
+                    if self._has_ended(name):
+                        continue
+                damaged.append(DamagedEntry(name, self._path(_OPEN, name), str(error)))
+                continue
+            try:
+                if publication is not None:
+                    (left if self._has_ended(name) else begun).append(publication)
+            except CorruptData as error:
+                damaged.append(DamagedEntry(name, self._path(_OUTCOME, name), str(error), publication))
+        return Entries(begun, left, damaged)
 
-    def _has_ended(self, publication: Publication) -> bool:
-        return self.outcome(publication) == PUBLISHED or self._file_io.exists(
-            f"{self._directory}/{_CLOSED}{publication.name}"
-        )
+    def _publication(self, name: str) -> Publication | None:
+        """What was begun under a number; None if that has gone."""
+        path = self._path(_OPEN, name)
+        content = self._file_io.read_text_or_none(path)
+        return None if content is None else Publication.from_json(name, content, path)
 
-    def _begun(self) -> list[Publication]:
-        begun = []
-        for name in sorted(name for name in self._names() if name.startswith(_OPEN)):
-            path = f"{self._directory}/{name}"
-            content = self._file_io.read_text_or_none(path)
-            if content is not None:
-                begun.append(Publication.from_json(name.removeprefix(_OPEN), content, path))
-        return begun
+    def _has_ended(self, name: str) -> bool:
+        """Whether a publication has ended for readers. Raises CorruptData if that cannot be told."""
+        return self._is_there(_CLOSED, name) or self._outcome(name) in (PUBLISHED, ENDED)
 
     def damaged(self) -> list[tuple[str, str]]:
-        """The journal's files that cannot be read, and why."""
-        damaged = []
+        """The journal's files that cannot be read, each with why and with what ends that; then those that were set aside."""
+        damaged: list[tuple[str, str]] = []
         for name in sorted(self._names()):
-            path = f"{self._directory}/{name}"
             try:
-                content = self._file_io.read_text_or_none(path)
-                if content is not None and name.startswith(_OPEN):
-                    Publication.from_json(name.removeprefix(_OPEN), content, path)
-                elif content is not None and name.startswith(_OUTCOME) and content not in get_args(Outcome):
-                    raise CorruptData(f"{path} says {content[:40]!r}, not how a publication ends.")
+                if name.startswith(_OPEN):
+                    self._publication(name.removeprefix(_OPEN))
+                elif name.startswith(_OUTCOME):
+                    self._decision(name.removeprefix(_OUTCOME))
             except CorruptData as error:
-                damaged.append((path, str(error)))
+                damaged.append((f"{self._directory}/{name}", f"{error} `{DISCARD_DAMAGED}` ends that."))
         return damaged
 
-    def refuse_open(self, tables: Sequence[str], *, before: str | None = None, branch: str | None = None) -> None:
-        """Raise CommitConflict if a publication of one of the tables is open. `before`: only those with a lower number
-        count; `branch`: only those of the branch.
-        """
-        for publication in self.all_open():
-            both = sorted(set(tables) & set(publication.before))
-            counts = (before is None or publication.name < before) and branch in (None, publication.branch)
-            if both and counts:
-                raise CommitConflict(
-                    f"The publication of branch {publication.branch!r} is open and has to do with {', '.join(both)}. "
-                    "Finish or undo it first, by `snapline branch recover`."
-                )
+    def set_aside(self) -> list[str]:
+        """The files that were damaged and are kept beside the journal."""
+        names = (file.name for file in self._file_io.list_files(self._directory))
+        return sorted(f"{self._directory}/{name}" for name in names if name.startswith(_SET_ASIDE))
+
+    def keep_aside(self, entry: DamagedEntry) -> str:
+        """Keep what a damaged file holds beside it, for whoever wants to know; returns the path."""
+        path = posixpath.join(self._directory, f"{_SET_ASIDE}{posixpath.basename(entry.path)}")
+        content = self._file_io.read_bytes_or_none(entry.path)
+        if content is not None:
+            self._file_io.create_exclusively(path, content)
+        return path
+
+    def decide_anew(self, entry: DamagedEntry, outcome: Outcome) -> None:
+        """Say how a publication ends whose outcome cannot be read, unless somebody has done so meanwhile."""
+        path = self._path(_OUTCOME, entry.name)
+        content = self._file_io.read_bytes_or_none(path)
+        if content is not None and content not in {decision.encode() for decision in _DECISIONS}:
+            self._file_io.replace_if(path, content, outcome.encode())
 
     def state(self) -> tuple[str, ...]:
         """What there is: changes whenever a publication begins or ends."""
@@ -205,4 +280,28 @@ class Journal:
     def _names(self) -> list[str]:
         names = (file.name for file in self._file_io.list_files(self._directory))
         kinds = (_OPEN, _OUTCOME, _CLOSED)
-        return [name for name in names if name.startswith(kinds) and name.split("-")[1].isdigit()]
+        return [name for name in names if name.startswith(kinds) and name.split("-")[1].isdecimal()]
+
+    def _path(self, kind: str, name: str) -> str:
+        return f"{self._directory}/{kind}{name}"
+
+    def _is_there(self, kind: str, name: str) -> bool:
+        return self._file_io.exists(self._path(kind, name))
+
+
+def _number(name: str) -> int:
+    return int(name.split("-")[1])
+
+
+def refusal(publication: Publication, outcome: Outcome | None, tables: Sequence[str]) -> CommitConflict:
+    """The error that says that a publication of some tables is open, and what ends it."""
+    finish, undo = "`snapline branch recover`", "`snapline branch recover --undo`"
+    advice = f"Finish or undo it first, by {finish} or {undo}."
+    if outcome == UNDONE:
+        advice = f"Go on undoing it first, by {undo}."
+    elif outcome == REPLACING:
+        advice = f"Finish it first, by {finish}."
+    return CommitConflict(
+        f"Publication {int(publication.name)} of branch {publication.branch!r} is open and has to do with "
+        f"{', '.join(tables)}. {advice}"
+    )

@@ -16,6 +16,7 @@ from .description import describe_partition, describe_table
 from .errors import CommitConflict, InvalidRequest, NotFound, RowsChanged, Unsupported
 from .identifier import Identifier, SnapshotRef
 from .lsm.merge_engines import merge_engine_of
+from .maintain.beside_publication import beside
 from .maintain.check import BrokenInvariant, check_table
 from .maintain.compaction import Progress, Run, as_top_runs, compact, compact_after
 from .maintain.expire import Removal, Retention, expire_snapshots, retention_of
@@ -557,13 +558,13 @@ class Table:
         """Make the rows of an earlier snapshot or tag the latest state again, by a commit on top; None if they are.
 
         What came in between stays in the history until it expires. Raises NotFound that lists the versions there are,
-        CommitConflict if somebody commits meanwhile: nothing is done then.
+        CommitConflict if somebody commits meanwhile, or a publication of the table is open: nothing is done then.
         """
         self._check_writable()
         store, target = resolve_version(self._store, version)
         if target is None or store.identifier != self.identifier:
             raise InvalidRequest(f"{version!r} is no version of {self.identifier} to roll back to.")
-        made = rollback_to(self._store, target, listeners=self._listeners)
+        made = rollback_to(self._store, target, guard=beside(self._store), listeners=self._listeners)
         if made is not None:
             self._let_old_snapshots_go(made)
         return made

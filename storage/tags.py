@@ -7,7 +7,7 @@ from contextlib import suppress
 from .arguments import checked
 from .errors import AlreadyExists, CorruptData, InvalidRequest, NotFound
 from .identifier import HOLD_PREFIX, PUBLICATION_PREFIX, check_tag_name, refuse_reserved_tag
-from .journal import Journal
+from .journal import DISCARD_DAMAGED, Journal
 from .maintain.tagging import create_due_tag, create_tag, delete_tag, expire_tags
 from .metadata.table_store import TableStore
 from .metadata.tag import Tag, retained_seconds
@@ -132,7 +132,14 @@ class Tags:
             )
         if name.startswith(PUBLICATION_PREFIX):
             journal = Journal.of_table(self._store.file_io, self._store.paths.root)
-            for one in (*journal.all_open(), *journal.all_left()):
+            entries = journal.entries()
+            for entry in entries.damaged:
+                if entry.tag == name:
+                    raise InvalidRequest(
+                        f"Tag {name!r} is the store's own: it keeps what main was before publication {int(entry.name)}, whose "
+                        f"journal is damaged. `{DISCARD_DAMAGED}` ends that, and deletes the tag."
+                    )
+            for one in (*entries.open, *entries.left):
                 if one.tag == name:
                     raise InvalidRequest(
                         f"Tag {name!r} is the store's own: it keeps what main was before publication {int(one.name)} of branch "

@@ -4,8 +4,6 @@ Where neither side has changed rows since they parted, main keeps its own files:
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from functools import partial
 
 from ..errors import CommitConflict, NotFound
 from ..metadata.history import has_expired
@@ -16,8 +14,7 @@ from ..write.close import refuse_closed
 from ..write.commit import CommitId, CommitListener, Guard, TableCommit
 from .become import Moved, become, live_entries
 from .compaction import tell_after
-from .hold import held
-from .merge_branch import copy_schemas, is_there, refuse_other_schemas
+from .merge_branch import copy_schemas, hold_taken, refuse_other_schemas
 from .verdict import judge
 
 
@@ -74,9 +71,8 @@ def adopt(
                 continue
             raise
         # What the branch has may expire, or go with it, as soon as it is not needed there.
-        hold = nullcontext() if taken is None else held(main, taken, partial(is_there, branch, taken))
         try:
-            with hold:
+            with hold_taken(main, branch, judged, taken):
                 adopted = become(
                     target, theirs, judged, operation="ADOPT", commit_id=commit_id, properties=properties or {},
                     listeners=listeners, touches=touched.__contains__, guard=refuse_later,

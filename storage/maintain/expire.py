@@ -188,8 +188,11 @@ def _published_from(store: TableStore) -> int | None:
     if store.identifier.branch != MAIN_BRANCH:
         return None
     name = store.identifier.full_name
-    begun = Journal.of_table(store.file_io, store.paths.root).all_open()
-    return min(((one.before[name] or 0) + 1 for one in begun if name in one.before), default=None)
+    entries = Journal.of_table(store.file_io, store.paths.root).entries()
+    begun = [(one.before[name] or 0) + 1 for one in entries.open if name in one.before]
+    # The tag names what the commit was put on, at the earliest.
+    marked = [tag.snapshot.id + 1 for one in entries.damaged if (tag := store.tags.find(one.tag)) is not None]
+    return min([*begun, *marked], default=None)
 
 
 def _living_consumers(store: TableStore) -> list[Consumer]:

@@ -36,6 +36,13 @@ def held(store: TableStore, snapshot: Snapshot, is_there: Callable[[str], bool])
             delete_hold(store, hold)
 
 
+def is_holding(store: TableStore) -> bool:
+    """Whether somebody holds something on a branch, or has died while he did."""
+    return any(
+        file.name.startswith(f"tag-{HOLD_PREFIX}") for file in store.file_io.list_files(store.paths.tag_directory)
+    )
+
+
 def delete_hold(store: TableStore, hold: Tag) -> None:
     """Take a hold away, and the files that nobody needs then."""
     store.tags.delete_if(hold)

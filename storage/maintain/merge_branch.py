@@ -6,7 +6,7 @@ between makes the verdict be asked again. Follows `docs/protocols.md`, "History 
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -53,7 +53,12 @@ def merge_branch(
 
 
 def fast_forward(
-    main: TableStore, branch: TableStore, *, discard_main: bool = False, listeners: Sequence[CommitListener] = ()
+    main: TableStore,
+    branch: TableStore,
+    *,
+    discard_main: bool = False,
+    guard: Guard | None = None,
+    listeners: Sequence[CommitListener] = (),
 ) -> Verdict:
     """Make main what the branch is; returns the verdict.
 
@@ -71,7 +76,7 @@ def fast_forward(
                 "discard-main."
             )
 
-    return _take_over(main, branch, refuse, None, None, listeners, becomes=discard_main)
+    return _take_over(main, branch, refuse, None, guard, listeners, becomes=discard_main)
 
 
 def _take_over(
@@ -95,7 +100,7 @@ def _take_over(
         if taken is None and not discards:
             return verdict
         # What the branch has may expire, or go with it, as soon as it is not needed there.
-        with nullcontext() if taken is None else held(main, taken, partial(is_there, branch, taken)):
+        with hold_taken(main, branch, verdict.judged, taken):
             refuse_other_schemas(branch, main)
             copy_schemas(branch, main)
             newest = main.schemas.latest()
@@ -124,6 +129,15 @@ def _take_over(
         tell_after(target, made, listeners)
         return replace(verdict, made=made)
     raise AssertionError("the last try raises")
+
+
+def hold_taken(
+    main: TableStore, branch: TableStore, judged: Snapshot | None, taken: Snapshot | None
+) -> AbstractContextManager[None]:
+    """Hold what main takes over; if that is nothing, what main is: by the hold others see that somebody is at it."""
+    if taken is not None:
+        return held(main, taken, partial(is_there, branch, taken))
+    return nullcontext() if judged is None else held(main, judged, lambda hold: True)
 
 
 def is_there(branch: TableStore, taken: Snapshot, hold: str = "") -> bool:

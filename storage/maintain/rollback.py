@@ -12,7 +12,7 @@ from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
 from ..write.close import refuse_closed
-from ..write.commit import CommitId, CommitListener, TableCommit
+from ..write.commit import CommitId, CommitListener, Guard, TableCommit
 from ..write.own_properties import REVERTED_PROPERTY, ROLLED_BACK_PROPERTY
 from ..write.taken_over import SOURCES_PROPERTY, marks_of
 from .become import Moved, become, live_entries
@@ -31,14 +31,16 @@ def rollback_to(
     judged: Snapshot | None = None,
     commit_id: CommitId | None = None,
     properties: dict[str, str] | None = None,
+    guard: Guard | None = None,
     listeners: Sequence[CommitListener] = (),
 ) -> Snapshot | None:
     """Make the rows of a snapshot, or of a tag, the latest state again; returns the snapshot, None if they are.
 
     `kept_by`: the tag that keeps the target, if it is none that users have given. `judged`: the newest snapshot that may be
     taken back, by default the one that is the newest now; compactions after it do not matter. A newest snapshot whose files
-    are not there is taken back first. Raises NotFound if the target is none of this branch or expires meanwhile,
-    CommitConflict if rows were committed after the judged snapshot: nothing is done then.
+    are not there is taken back first. `guard` is asked with the newest snapshot before each try. Raises NotFound if the
+    target is none of this branch or expires meanwhile, CommitConflict if rows were committed after the judged snapshot:
+    nothing is done then.
     """
     latest = store.snapshots.latest()
     refuse_closed(store, latest)
@@ -68,6 +70,7 @@ def rollback_to(
                     commit_id=commit_id or CommitId(store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER),
                     properties={**inherited, **(properties or {}), ROLLED_BACK_PROPERTY: str(target.id)},
                     listeners=listeners,
+                    guard=guard,
                 )
                 break
             except Moved:

@@ -27,6 +27,7 @@ FLOORS = [
     {"basis"},
     {"system_tables", "row_changes", "tags", "branches", "consumers", "description"},
     {"table"},
+    {"publications"},
     {"branch_set", "notes"},
     {"catalog"},
     {"engines"},

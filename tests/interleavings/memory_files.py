@@ -7,6 +7,7 @@ cannot differ from another one need not be run.
 
 import errno
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -338,19 +339,40 @@ class MemoryFileIO(FileIO):
             raise
         return True
 
-    def move_directory_if(self, path: str, target: str, of: Witness) -> None:
+    def move_directory_if(self, path: str, target: str, of: Witness, refuse: Callable[[], None] | None = None) -> None:
+        if refuse is not None and self._local:
+            step = self._step_of("lock", path, of)
+            with self._undisturbed(step):
+                refuse()
+                if not self.move_directory_if_absent(path, target, of=of):
+                    raise AlreadyExists(f"Directory {target} exists.")
+            return
+        if refuse is not None:
+            refuse()
         if not self.move_directory_if_absent(path, target, of=of):
             raise AlreadyExists(f"Directory {target} exists.")
 
-    def move_directory_unless(self, path: str, target: str, is_used: Callable[[], bool]) -> bool:
-        step = self.process.step("move unless used", path)
-        # What is looked at in between nobody else changes: they wait.
+    def wait_for_moves(self, of: Witness) -> None:
+        self._step_of("wait for moves", of.directory, of)
+
+    @contextmanager
+    def _undisturbed(self, step: Step) -> Iterator[None]:
+        """What is done in between is part of one step: others wait."""
         before, self.process.before = self.process.before, None
+        made = len(self.process.steps)
         try:
-            if is_used() or path not in self._files.directories:
-                return False
+            yield
         finally:
             self.process.before = before
+            for inner in self.process.steps[made:]:
+                step.reads |= inner.reads
+                step.writes |= inner.writes
+
+    def move_directory_unless(self, path: str, target: str, is_used: Callable[[], bool]) -> bool:
+        step = self.process.step("move unless used", path)
+        with self._undisturbed(step):
+            if is_used() or path not in self._files.directories:
+                return False
         self._move(step, path, target)
         return True
 

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from storage import basis, branch_set, consumers, table, tags
+from storage import basis, catalog, consumers, table, tags
 from storage.consumers import Consumers, Consumption
 from storage.errors import CorruptData, StorageError
 from storage.format import seal
-from storage.journal import Journal
 from storage.maintain import branch, merge_branch, references, replace_main, rollback
 from storage.metadata.consumer import Consumer, ConsumerFiles
 from storage.metadata.schema import SchemaFiles, TableSchema
@@ -24,6 +23,7 @@ from storage.metadata.snapshot import Snapshot, SnapshotFiles
 from storage.metadata.table_store import TableStore
 from storage.metadata.tag import Tag, TagFiles
 from storage.paths import TablePaths
+from storage.publications import finish, undo
 from storage.read.version import branch_names, on_branch
 from storage.write import close, commit, commit_time, find_commit, landing
 from storage.write.renumber import NumberedFiles
@@ -161,7 +161,7 @@ BUGS = [
         "merge", "write elsewhere", COMPACTED_LOCAL),
     Bug("A2: a fast-forward takes back what came after its verdict",
         _instead(merge_branch, "become", _become_on_the_newest), "fast forward", "write", COMPACTED_LOCAL),
-    Bug("A3: an undo and whoever finishes do not see each other", _instead(branch_set, "fence", lambda *_: None),
+    Bug("A3: an undo and whoever finishes do not see each other", _instead(undo, "fence", lambda *_: None),
         "recover", "undo", HALF_LOCAL),
     Bug("A4: a rollback does not hold what it goes back to", _instead(rollback, "held", _without_hold),
         "rollback", "expire"),
@@ -171,7 +171,7 @@ BUGS = [
         _instead(SnapshotFiles, "delete_if", lambda self, snapshot: self._file_io.delete(self._paths.snapshot(snapshot.id))),
         "expire", "drop and create"),
     Bug("A6: an undo takes back what came after it was judged",
-        _instead(branch_set, "rollback_to", _roll_back_whatever_came), "undo", "write elsewhere", HALF_LOCAL),
+        _instead(undo, "rollback_to", _roll_back_whatever_came), "undo", "write elsewhere", HALF_LOCAL),
     Bug("A7: a handle of a table that is gone is believed", _both(
         _instead(TableStore, "is_same_table", lambda self: True), _instead(TableStore, "read_witness", lambda self: None),
     ), "write", "drop and create"),
@@ -198,11 +198,11 @@ BUGS = [
         "replace main", "delete consumer"),
     Bug("a tag that is renamed by a copy", _instead(TagFiles, "_rename_at_once", _rename_by_copy), "rename tag", "delete tag"),
     Bug("C1: a table goes that an open publication needs", _both(
-        _instead(Journal, "refuse_open", lambda *_, **__: None),
-        _instead(branch_set, "_table_or_none", lambda open_table, name: open_table(name)),
+        _instead(catalog, "refuse_open", lambda *_, **__: None),
+        _instead(undo, "table_or_none", lambda open_table, name: open_table(name)),
     ), "recover", "drop table", HALF_LOCAL),
     Bug("C1: a publication does not keep what readers of a view are shown",
-        _instead(branch_set, "_pinned", _pin_nothing), "expire", "read", HALF_LOCAL),
+        _instead(finish, "_pinned", _pin_nothing), "expire", "read", HALF_LOCAL),
     Bug("C5: a branch that goes while it is opened is called damaged",
         _instead(SchemaFiles, "latest", _latest_as_listed), "read fix", "delete branch"),
     Bug("C5: who reads all branches fails if one of them goes",

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pytest
 
 from storage import Catalog, CommitId, CorruptData, FixedClock, SetOptions, StorageError, Table
-from storage.branch_set import Publication
 from storage.engines.duckdb_views import add_scan
+from storage.journal import Publication
 from storage.metadata import manifest
 from tests.scale import amount
 

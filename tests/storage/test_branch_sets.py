@@ -11,45 +11,21 @@ import pyarrow as pa
 import pytest
 
 from storage import AlreadyExists, Catalog, CommitConflict, CommitId, InvalidRequest, NotFound, StorageError, Table
+from storage.branches import Branches
 from storage.file_io import FileIO
 from storage.maintain.branch import delete_branches
 from storage.write.close import DELETION, close, closed_for
-
-SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.string())])
-NAMES = ["a.one", "a.two", "b.three"]
-
-
-def rows(*ids: int, day: str = "x", v: str = "main") -> pa.Table:
-    return pa.table({"day": [day] * len(ids), "id": list(ids), "v": [v] * len(ids)})
-
-
-def held(table: Table) -> list[tuple[Any, ...]]:
-    return sorted((row["day"], row["id"], row["v"]) for row in table.to_arrow().to_pylist())
+from tests.storage.branched_tables import FIXED, NAMES, OLD, fork_tables, half_publish, held, make_tables, rows
 
 
 @pytest.fixture
 def tables(catalog: Catalog) -> list[Table]:
-    made = []
-    for name in NAMES:
-        keyed = {"primary_key": ["day", "id"], "options": {"bucket": 1}} if name != "b.three" else {}
-        table = catalog.create_table(name, SCHEMA, partition_by=["day"], **keyed)
-        table.write(rows(2))
-        table.write(rows(1))
-        made.append(table)
-    return made
+    return make_tables(catalog)
 
 
 @pytest.fixture
 def forked(catalog: Catalog, tables: list[Table]) -> list[Table]:
-    """All tables with a branch `fix`, on which day x is corrected."""
-    catalog.branch_set("fix", NAMES).create()
-    for table in tables:
-        table.on_branch("fix").overwrite(rows(1, 2, 3, v="fixed"), partition={"day": "x"})
-    return tables
-
-
-FIXED = [("x", 1, "fixed"), ("x", 2, "fixed"), ("x", 3, "fixed")]
-OLD = [("x", 1, "main"), ("x", 2, "main")]
+    return fork_tables(catalog, tables)
 
 
 def test_versions_of_other_tables_are_refused_and_numbers_of_any_kind_are_numbers(catalog: Catalog) -> None:
@@ -164,8 +140,6 @@ def test_a_main_that_moved_beyond_what_it_may_give_up_adopts_nothing(catalog: Ca
 def test_a_writer_who_comes_in_between_is_not_lost(
     catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    from storage.branches import Branches
-
     original = Branches.merge
     late = iter([True])
 
@@ -203,21 +177,9 @@ def test_a_writer_who_comes_in_between_is_not_lost(
 
 @pytest.mark.parametrize("way", ["finish", "undo"])
 def test_the_commits_of_a_publication_that_is_open_do_not_expire(
-    catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch, way: str
+    catalog: Catalog, forked: list[Table], way: str
 ) -> None:
-    from storage.branches import Branches
-
-    original = Branches.merge
-
-    def merge(self: Branches, name: str, **how: Any) -> Any:
-        if self._store.identifier.full_name == "a.two":
-            raise KeyboardInterrupt
-        return original(self, name, **how)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Branches, "merge", merge)
-        with pytest.raises(KeyboardInterrupt):
-            catalog.branch_set("fix", NAMES).publish()
+    half_publish(catalog)
     one = catalog.table("a.one")
     one.write(rows(7, day="y"))
     # What main was before has expired, and is kept by the publication's tag alone.
@@ -237,27 +199,6 @@ def test_the_commits_of_a_publication_that_is_open_do_not_expire(
     assert [held(catalog.table(name)) for name in NAMES] == after
     assert [catalog.table(name).check(deep=True) for name in NAMES] == [[]] * 3
     assert 3 in one.expire(retain_last=1).snapshot_ids
-
-
-def test_a_publication_stays_undone_where_a_main_was_rolled_back_before_it_is_finished(
-    catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from storage.branches import Branches
-
-    original = Branches.merge
-
-    def merge(self: Branches, name: str, **how: Any) -> Any:
-        if self._store.identifier.full_name == "a.two":
-            raise KeyboardInterrupt
-        return original(self, name, **how)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Branches, "merge", merge)
-        with pytest.raises(KeyboardInterrupt):
-            catalog.branch_set("fix", NAMES).publish()
-    catalog.table("a.one").rollback_to(2)
-    catalog.recover()
-    assert [held(catalog.table(name)) for name in NAMES] == [OLD, FIXED, FIXED]
 
 
 def test_a_branch_that_is_being_deleted_is_published_on_no_table(catalog: Catalog, forked: list[Table]) -> None:
@@ -294,10 +235,6 @@ def test_a_set_is_not_half_deleted_where_a_table_is_gone(catalog: Catalog, forke
     for name in ("a.one", "a.two", "b.four"):
         catalog.table(f"{name}$branch_fix").write(rows(9))
         assert catalog.table(name).branches.names() == ["fix"]
-
-
-def snapshot_of(directory: Path) -> list[str]:
-    return sorted(str(path) for path in directory.rglob("*"))
 
 
 @pytest.mark.parametrize("way", ["finish", "undo"])

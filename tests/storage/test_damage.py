@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage import Catalog, CorruptData, InvalidRequest, SetOptions, StorageError, Table
-from storage.branch_set import Publication
 from storage.document import CHECKSUM
 from storage.engines.duckdb_views import add_scan
 from storage.format.seal import KEY
+from storage.journal import Publication
 from storage.metadata import manifest
 from storage.read.predicate import Comparison
 

@@ -1,0 +1,101 @@
+"""Whether a table belongs to a publication that is open, and the refusal of what must not be done beside one.
+
+A publication commits to a main, and may have to take that back: both go by what main was when it was judged. So whoever
+rolls a main back, makes it another branch, or gives the table another name comes before a publication or after it. He says
+first that he is there (a hold, a closing, a lock) and then looks at the journal; who publishes makes his entry first and
+then looks for those. Follows `docs/protocols.md`, "Publications".
+"""
+
+from collections.abc import Sequence
+
+from ..errors import CorruptData
+from ..identifier import MAIN_BRANCH
+from ..journal import DISCARD_DAMAGED, PUBLICATION_USER, RECOVERY_USER, DamagedEntry, Journal, Publication, refusal
+from ..metadata.snapshot import Snapshot
+from ..metadata.table_store import TableStore
+from ..read.version import all_branches, on_branch
+from ..write.close import fence
+from ..write.commit import Guard
+from .hold import is_holding
+
+
+def refuse_open(
+    journal: Journal,
+    stores: Sequence[TableStore],
+    *,
+    before: str | None = None,
+    branch: str | None = None,
+    besides: int | None = None,
+) -> None:
+    """Raise CommitConflict if a publication of one of the tables is open, CorruptData if one may be whose journal is damaged.
+
+    `before`: only those with a lower number count; `branch`: only those of the branch; `besides`: not this one.
+    """
+    entries = journal.entries()
+    names = {store.identifier.full_name for store in stores}
+    for publication in entries.open:
+        both = sorted(names & set(publication.before))
+        counts = (before is None or publication.name < before) and branch in (None, publication.branch)
+        if both and counts and int(publication.name) != besides:
+            raise refusal(publication, journal.outcome(publication), both)
+    for store in stores if entries.damaged else ():
+        refuse_damaged(store, [one for one in entries.damaged if int(one.name) != besides])
+
+
+def journal_of(store: TableStore) -> Journal:
+    """The journal of the warehouse that a table lies in."""
+    return Journal.of_table(store.file_io, store.paths.root)
+
+
+def beside(store: TableStore, guard: Guard | None = None, *, besides: int | None = None) -> Guard:
+    """A guard that refuses what is done by hand to a main beside a publication, and then asks another. Where it is no main,
+    it refuses nothing. `besides`: the number of the publication that the commit is part of.
+    """
+    journal = journal_of(store)
+
+    def refuse(latest: Snapshot | None) -> None:
+        if store.identifier.branch == MAIN_BRANCH:
+            refuse_open(journal, [store], besides=besides)
+        if guard is not None:
+            guard(latest)
+
+    return refuse
+
+
+def stop_others(store: TableStore, publication: Publication) -> None:
+    """Make whoever works on a main by hand, or moves the table, look at the journal again: called once there is an entry.
+
+    Raises NotFound if the table has been moved.
+    """
+    store.file_io.wait_for_moves(store.read_witness())
+    if is_holding(store):
+        fence(store, f"publication {int(publication.name)}")
+
+
+def refuse_damaged(store: TableStore, damaged: Sequence[DamagedEntry]) -> None:
+    """Raise CorruptData, naming the file and what ends that, if a table bears marks of a publication whose journal is damaged."""
+    for entry in damaged:
+        if bears_marks(store, entry):
+            raise CorruptData(
+                f"{entry.why} It is of publication {int(entry.name)}, which has to do with {store.identifier.full_name}: end "
+                f"that by `{DISCARD_DAMAGED}`."
+            )
+
+
+def bears_marks(store: TableStore, entry: DamagedEntry) -> bool:
+    """Whether a publication has come to a table, by the tag that it puts on a branch before its commit, or by the commit."""
+    branches = _branches(store)
+    is_tagged = any(store.file_io.exists(one.paths.tag(entry.tag)) for one in branches)
+    return is_tagged or commit_of_number(branches[0], int(entry.name)) is not None
+
+
+def commit_of_number(main: TableStore, number: int) -> Snapshot | None:
+    """The commit of a publication on a main, of whatever branch; None if there is none."""
+    users = (PUBLICATION_USER, RECOVERY_USER)
+    history = main.snapshots.backwards()
+    return next((one for one in history if one.commit_identifier == number and one.commit_user.startswith(users)), None)
+
+
+def _branches(store: TableStore) -> list[TableStore]:
+    """Main, then the others."""
+    return all_branches(on_branch(store, MAIN_BRANCH))

@@ -1,0 +1,117 @@
+"""Finish a publication: every main takes its branch over, table by table, each by one commit of a number of its own.
+
+Can be called again after a crash, and by several at once. Follows `docs/protocols.md`, "Publications".
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from ..errors import AlreadyExists, CommitConflict, CommitOutcomeUnknown
+from ..journal import ENDED, PUBLISHED, REPLACING, UNDONE, Journal, Outcome, Publication
+from ..maintain.verdict import INSIST
+from ..metadata.snapshot import Snapshot
+from ..metadata.table_store import TableStore
+from ..table import Table
+from ..write.commit import CommitId, Guard
+from .clean_up import clean_up
+from .traces import OpenTable, main_of
+
+# The properties of the commit that a table gets.
+MadeFrom = Callable[[str], Mapping[str, str]]
+
+
+def finish(
+    open_table: OpenTable, journal: Journal, publication: Publication, made_from: MadeFrom | None = None
+) -> None:
+    """Take over what is not taken over yet, and end the publication.
+
+    Raises CommitConflict, leaving it open, if a main cannot take its branch over, or if somebody undoes it;
+    CommitOutcomeUnknown if others have ended it, and more since, so that nobody remembers by what.
+    """
+    if publication.replaces:
+        _refuse(journal.decide(publication, REPLACING), publication)
+    for name in publication.before:
+        table = open_table(name)
+        try:
+            _take_over(table, name, journal, publication, made_from)
+        except CommitConflict as error:
+            outcome = journal.outcome(publication)
+            if outcome in (UNDONE, ENDED):
+                raise _ended(outcome, publication) from None
+            raise CommitConflict(
+                f"The publication of branch {publication.branch!r} stays open, for {name} cannot take it over: "
+                f"{str(error).removesuffix(INSIST)}Readers of a consistent view see none of it. Finish it by `snapline branch "
+                "recover --discard-main`, or undo it by `--undo`."
+            ) from None
+    if not publication.replaces:
+        _refuse(journal.decide(publication, PUBLISHED), publication)
+    clean_up(open_table, journal, publication)
+
+
+def _refuse(outcome: Outcome, publication: Publication) -> None:
+    if outcome in (UNDONE, ENDED):
+        raise _ended(outcome, publication)
+
+
+def _ended(outcome: Outcome | None, publication: Publication) -> CommitConflict | CommitOutcomeUnknown:
+    """The error that says that somebody else has ended a publication, or is about to undo it."""
+    if outcome == ENDED:
+        return CommitOutcomeUnknown(
+            f"The publication of branch {publication.branch!r} was ended by somebody else, and others have come since. Look "
+            "at its tables by `snapline snapshots`: they all have it, or none has. Publish it again if none has."
+        )
+    return CommitConflict(
+        f"The publication of branch {publication.branch!r} is being undone by somebody else: on no table. Publish it again."
+    )
+
+
+def _take_over(table: Table, name: str, journal: Journal, publication: Publication, made_from: MadeFrom | None) -> None:
+    branches = table.branches
+    # Whoever takes up the publication after a crash, or beside another, commits under the same number.
+    commit_id = CommitId(publication.user(name), int(publication.name), exact=True)
+
+    def refuse_ended(latest: Snapshot | None) -> None:
+        """Asked with the newest snapshot of each try: who undoes decides first, and then puts a commit on top."""
+        outcome = journal.outcome(publication)
+        if outcome not in (None, REPLACING):
+            raise CommitConflict(f"The publication of branch {publication.branch!r} is {outcome}.")
+
+    guard = _pinned(main_of(table), publication, refuse_ended)
+    number = int(publication.name)
+    if name in publication.adopted:
+        properties = publication.properties.get(name) if made_from is None else made_from(name)
+        branches.adopt(
+            publication.branch, until=publication.adopted[name], commit_id=commit_id, properties=properties, guard=guard,
+            publication=number,
+        )  # fmt: skip
+    elif publication.replaces:
+        pinned = _pinned(table.on_branch(publication.branch).store, publication, refuse_ended)
+        branches.replace_main(
+            publication.branch, discard_main=publication.discard_main, guard=pinned, publication=number
+        )
+    elif table.new_commit(commit_id).find_committed() is None:
+        branches.merge(
+            publication.branch, discard_main=publication.discard_main, commit_id=commit_id, guard=guard,
+            publication=number,
+        )  # fmt: skip
+
+
+def _pinned(keeper: TableStore, publication: Publication, refuse: Guard) -> Guard:
+    """A guard that also keeps, by a tag, the snapshot that the publication is about to be put on: readers are shown it."""
+
+    def pin(latest: Snapshot | None) -> None:
+        refuse(latest)
+        while latest is not None:
+            pinned = keeper.tags.find(publication.tag)
+            # Never backwards: whoever does the same may have slept.
+            if pinned is not None and pinned.snapshot.id >= latest.id:
+                return
+            if pinned is None:
+                with suppress(AlreadyExists):
+                    keeper.tags.create(publication.tag, latest)
+                    # Who ends a publication whose journal is damaged decides, and then looks for tags: one sees the other.
+                    refuse(latest)
+            else:
+                keeper.tags.replace_if(pinned, latest)
+
+    return pin

@@ -1,0 +1,44 @@
+"""Publications that have begun and not ended, as operators are shown them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..journal import REPLACING, UNDONE, Journal, Outcome
+from .traces import OpenTable, is_done
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPublication:
+    """A publication that has begun and not ended. `done`: the tables whose main has its commit, or is its branch already."""
+
+    number: int
+    branch: str
+    tables: tuple[str, ...]
+    done: tuple[str, ...]
+    how: Literal["merges", "replaces main", "adopts"]
+    outcome: Outcome | None
+
+    def __str__(self) -> str:
+        decided = {None: "nothing is decided", UNDONE: "it is being undone", REPLACING: "mains are being replaced"}
+        return (
+            f"Publication {self.number} of branch {self.branch!r} ({self.how}) is open: {', '.join(self.done) or 'none'} of "
+            f"{', '.join(self.tables)} done, {decided.get(self.outcome, self.outcome)}. {self.advice()}"
+        )
+
+    def advice(self) -> str:
+        """What to do."""
+        if self.outcome == UNDONE:
+            return "Unless somebody is at it, go on by `snapline branch recover --undo`."
+        undo = "" if self.outcome == REPLACING else ", or undo it by `snapline branch recover --undo`"
+        return f"Unless somebody is at it, finish it by `snapline branch recover`{undo}."
+
+
+def open_publications(open_table: OpenTable, journal: Journal) -> list[OpenPublication]:
+    """The publications that are open, in order, as far as their journals can be read."""
+    return [
+        OpenPublication(
+            int(one.name), one.branch, tuple(one.before), tuple(name for name in one.before if is_done(open_table, one, name)),
+            "replaces main" if one.replaces else "adopts" if one.adopted else "merges", journal.outcome(one),
+        )
+        for one in journal.all_open()
+    ]  # fmt: skip

@@ -1,0 +1,78 @@
+"""Undo a publication: every table becomes what it was before the publication's commit on it.
+
+Follows `docs/protocols.md`, "Publications".
+"""
+
+from ..errors import CommitConflict
+from ..identifier import MAIN_BRANCH
+from ..journal import ENDED, PUBLISHED, UNDO_USER, UNDONE, Journal, Publication
+from ..maintain.revert import revert, reverting
+from ..maintain.rollback import effective_history, rollback_to
+from ..table import Table
+from ..write.close import fence
+from ..write.commit import CommitId
+from .clean_up import clean_up
+from .traces import OpenTable, commit_of, main_of, since, table_or_none
+
+
+def undo(open_table: OpenTable, journal: Journal, publication: Publication, *, discard_main: bool = False) -> None:
+    """Take every table back to what it was before the publication's commit on it, and end the publication.
+
+    Needs neither the branch nor tables that are gone. Raises CommitConflict, doing nothing, if somebody has written to a
+    table since, unless `discard_main`; or if mains are being replaced, or it is published.
+    """
+    if not discard_main and journal.outcome(publication) is None:
+        for name in publication.before:
+            refuse_later(open_table, publication, name)
+    outcome = journal.decide(publication, UNDONE)
+    if outcome == ENDED:
+        # By somebody else, who has cleaned up.
+        return
+    if outcome != UNDONE:
+        how = "is published already" if outcome == PUBLISHED else "replaces mains already, which cannot be undone"
+        raise CommitConflict(f"The publication of branch {publication.branch!r} {how}. Finish it instead.")
+    for name in publication.before:
+        table = table_or_none(open_table, name)
+        if table is not None:
+            _take_back(table, publication, name, discard_main=discard_main)
+    clean_up(open_table, journal, publication)
+
+
+def refuse_later(open_table: OpenTable, publication: Publication, name: str) -> None:
+    """Raise CommitConflict if somebody has written to a table since the publication's commit."""
+    table = table_or_none(open_table, name)
+    own = None if table is None else commit_of(main_of(table), publication, name)
+    if table is None or own is None:
+        return
+    for snapshot in main_of(table).snapshots.backwards():
+        if snapshot.id <= own.id:
+            return
+        if snapshot.changes_rows:
+            raise CommitConflict(
+                f"The publication of branch {publication.branch!r} cannot be undone: {snapshot.commit_user} has written "
+                f"snapshot {snapshot.id} of {name} since. Finish it instead, or insist with discard-main."
+            )
+
+
+def _take_back(table: Table, publication: Publication, name: str, *, discard_main: bool) -> None:
+    """Take a main back to before a publication's commit. Whoever is about to make that commit finds its number taken."""
+    main = main_of(table)
+    # First, so that no commit that was judged before the decision comes after the look.
+    fence(main, f"the undo of publication {int(publication.name)}")
+    own = commit_of(main, publication, name)
+    commit_id = CommitId(f"{UNDO_USER}{publication.user(name)}", int(publication.name), exact=True)
+    if own is None or table.new_commit(commit_id).find_committed() is not None:
+        return
+    if all(snapshot.id != own.id for snapshot in effective_history(list(main.snapshots.all()))):
+        # Somebody has rolled it back already.
+        return
+    tag = main.tags.find(publication.tag)
+    later = [one for one in since(main, None, own.id) if one.changes_rows]
+    if later and not discard_main:
+        # Somebody wrote after it was decided: that stays.
+        revert(main, own, commit_id)
+    elif tag is None:
+        table.on_branch(MAIN_BRANCH).truncate(commit_id=commit_id, properties=reverting(own))
+    else:
+        judged = None if discard_main else own
+        rollback_to(main, tag.snapshot, kept_by=tag, judged=judged, commit_id=commit_id)

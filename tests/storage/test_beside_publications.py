@@ -1,0 +1,175 @@
+"""What is done by hand to a table of a publication that is open is refused by name, whenever the publication begins."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from storage import Catalog, CommitConflict, Table
+from storage import catalog as catalogs
+from storage.maintain import beside_publication
+from storage.write.close import REPLACEMENT, close
+from tests.storage.branched_tables import (
+    FIXED,
+    NAMES,
+    OLD,
+    all_held,
+    all_seen,
+    fork_tables,
+    half_publish,
+    held,
+    make_tables,
+    rows,
+)
+
+# By hand, on the main of a table.
+BY_HAND: dict[str, Callable[[Table], Any]] = {
+    "rollback": lambda table: table.rollback_to(1),
+    "rollback to a tag": lambda table: table.rollback_to("first"),
+    "merge": lambda table: table.branches.merge("other"),
+    "merge of the branch that is published": lambda table: table.branches.merge("fix"),
+    "fast forward": lambda table: table.branches.fast_forward("other", discard_main=True),
+    "fast forward to an empty branch": lambda table: table.branches.fast_forward("empty", discard_main=True),
+    "replace main": lambda table: table.branches.replace_main("other", discard_main=True),
+    "replace main with the branch that is published": lambda table: table.branches.replace_main("fix"),
+}
+
+
+@pytest.fixture
+def forked(catalog: Catalog) -> list[Table]:
+    """All tables with the branches `fix`, `other` (of another day) and `empty`, and a tag."""
+    tables = fork_tables(catalog, make_tables(catalog))
+    for table in tables:
+        table.tags.create("first", snapshot_id=1)
+        table.branches.create("other")
+        table.on_branch("other").write(rows(8, day="y", v="other"))
+        table.branches.create("empty", empty=True)
+    return tables
+
+
+@pytest.mark.parametrize("way", ["finish", "undo"])
+@pytest.mark.parametrize("name", ["a.one", "b.three"])
+@pytest.mark.parametrize("act", BY_HAND)
+def test_what_is_done_by_hand_beside_an_open_publication_is_refused(
+    catalog: Catalog, forked: list[Table], act: str, name: str, way: str
+) -> None:
+    half_publish(catalog)
+    before = all_held(catalog)
+    with pytest.raises(CommitConflict, match=r"Publication 1 of branch 'fix' is open.*`snapline branch recover`"):
+        BY_HAND[act](catalog.table(name))
+    assert all_held(catalog) == before
+    assert all_seen(catalog) == [OLD] * 3
+    catalog.recover(undo=way == "undo")
+    assert all_held(catalog) == all_seen(catalog) == [FIXED if way == "finish" else OLD] * 3
+    BY_HAND[act](catalog.table(name))
+    assert [catalog.table(one).check(deep=True) for one in NAMES] == [[]] * 3
+
+
+def test_writers_and_other_branches_and_tables_go_on_beside_an_open_publication(
+    catalog: Catalog, forked: list[Table]
+) -> None:
+    aside = catalog.create_table("a.aside", forked[0].schema.fields, primary_key=["day", "id"], options={"bucket": 1})
+    aside.write(rows(1))
+    aside.write(rows(2))
+    half_publish(catalog)
+    aside.rollback_to(1)
+    catalog.rename_table("a.aside", "a.elsewhere")
+    three = catalog.table("b.three")
+    three.write(rows(7, day="y"))
+    three.delete("id = 7")
+    three.on_branch("other").rollback_to(2)
+    three.branches.delete("empty")
+    catalog.recover()
+    assert all_held(catalog) == [FIXED] * 3
+
+
+@pytest.mark.parametrize("name", ["a.one", "b.three"])
+@pytest.mark.parametrize("look", [1, 2, 3])
+@pytest.mark.parametrize("act", BY_HAND)
+def test_a_publication_that_opens_right_after_somebody_has_looked_for_one_is_done_on_all_tables_or_none(
+    catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch, act: str, look: int, name: str
+) -> None:
+    original, looks, died = beside_publication.refuse_open, [0], [False]
+
+    def then_publish(*arguments: Any, **named: Any) -> None:
+        original(*arguments, **named)
+        looks[0] += named.get("besides") is None
+        if looks[0] == look and not died[0]:
+            died[0] = True
+            half_publish(Catalog(catalog.warehouse))
+
+    monkeypatch.setattr(beside_publication, "refuse_open", then_publish)
+    refusal = None
+    try:
+        BY_HAND[act](catalog.table(name))
+    except CommitConflict as error:
+        refusal = str(error)
+    if not died[0]:
+        pytest.skip("it looks less often")
+    monkeypatch.undo()
+    assert bool(catalog.publications()) == (refusal is not None)
+    if refusal is not None:
+        assert "Publication 1 of branch 'fix' is open" in refusal
+        assert all_seen(catalog) == [OLD] * 3
+        catalog.recover()
+        assert all_held(catalog) == [FIXED] * 3
+    assert [catalog.table(one).check(deep=True) for one in NAMES] == [[]] * 3
+
+
+@pytest.mark.parametrize("act", ["rename", "drop"])
+@pytest.mark.parametrize("name", ["a.one", "b.three"])
+def test_a_table_does_not_move_beside_a_publication_that_opens_right_after_the_look(
+    catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch, act: str, name: str
+) -> None:
+    original, looks = catalogs.refuse_open, [0]
+
+    def then_publish(*arguments: Any, **named: Any) -> None:
+        original(*arguments, **named)
+        looks[0] += 1
+        if looks[0] == 1:
+            half_publish(Catalog(catalog.warehouse))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(catalogs, "refuse_open", then_publish)
+        with pytest.raises(CommitConflict, match="Publication 1 of branch 'fix' is open"):
+            if act == "rename":
+                catalog.rename_table(name, "a.moved")
+            else:
+                catalog.drop_table(name)
+    assert looks == [2]
+    assert all_seen(catalog) == [OLD] * 3
+    catalog.recover()
+    assert all_held(catalog) == [FIXED] * 3
+    assert held(catalog.rename_table(name, "a.moved")) == FIXED
+
+
+def test_a_table_that_is_closed_right_after_the_look_is_not_renamed(
+    catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, store = catalogs.write_former_names, forked[0].store
+
+    def close_then_write(*arguments: Any) -> None:
+        close(store, store.snapshots.latest(), f"{REPLACEMENT} fix")
+        original(*arguments)
+
+    monkeypatch.setattr(catalogs, "write_former_names", close_then_write)
+    with pytest.raises(CommitConflict, match="closed to writers"):
+        catalog.rename_table("a.one", "a.moved")
+    forked[0].branches.replace_main("fix")
+    assert held(catalog.table("a.one")) == FIXED
+
+
+@pytest.mark.parametrize("replacing", [False, True])
+def test_a_main_that_somebody_closed_is_published_to_on_no_table(
+    catalog: Catalog, forked: list[Table], replacing: bool
+) -> None:
+    store = forked[2].store
+    close(store, store.snapshots.latest(), f"{REPLACEMENT} other")
+    branches = catalog.branch_set("fix", NAMES)
+    with pytest.raises(CommitConflict, match=r"on no table, for main is closed to writers: b\.three"):
+        branches.replace_main() if replacing else branches.publish()
+    assert catalog.publications() == []
+    assert all_held(catalog) == [OLD] * 3
+    forked[2].branches.replace_main("other")
+    branches.publish(discard_main=True)
+    assert [held(catalog.table(name)) for name in NAMES[:2]] == [FIXED] * 2
