@@ -77,6 +77,9 @@ def rollback_to(
                 newest = store.snapshots.latest()
                 refuse_closed(store, newest)
                 latest = newest or latest
+                if guard is not None:
+                    # Whose publication it was says more than that somebody came first.
+                    guard(latest)
     if made is None and taken_back is not None:
         TableCommit(store, CommitId(taken_back.commit_user), listeners).notify(taken_back)
     tell_after(store, made, listeners)
