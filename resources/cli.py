@@ -20,6 +20,7 @@ from storage import (
     CorruptData,
     FailedWork,
     InvalidRequest,
+    KeptAside,
     NotFound,
     OpenPublication,
     SnapshotRef,
@@ -437,9 +438,26 @@ def delete_branches(session: Session, name: str, names: Sequence[str]) -> None:
 @click.option("--discard-main", is_flag=True, help="Give up what a main has done meanwhile.")
 @click.option("--list", "only_list", is_flag=True, help="List the publications that are open, do nothing.")
 @click.option("--dry-run", is_flag=True, help="Say what would become of each table, do nothing.")
+@click.option(
+    "--discard-damaged", is_flag=True, help="End those whose journal cannot be read, and keep the damaged files aside."
+)
 @click.pass_obj
-def recover(session: Session, undo: bool, discard_main: bool, only_list: bool, dry_run: bool) -> None:
-    """Finish, or undo, publications that a crash or a conflict left open."""
+def recover(
+    session: Session, undo: bool, discard_main: bool, only_list: bool, dry_run: bool, discard_damaged: bool
+) -> None:
+    """Finish, or undo, publications that a crash or a conflict left open.
+
+    With --discard-damaged: those whose files in the journal are damaged, and no others. What they have done is undone on
+    every table, unless they were published already or replaced mains.
+    """
+    if discard_damaged:
+        _refuse_beside("--discard-damaged", {"--undo": undo, "--list": only_list, "--dry-run": dry_run})
+        ended = session.catalog.discard_damaged(discard_main=discard_main)
+        for one in ended:
+            click.echo(one)
+        if not ended:
+            click.echo("No journal of a publication is damaged.")
+        return
     if only_list:
         _refuse_beside("--list", {"--undo": undo, "--discard-main": discard_main, "--dry-run": dry_run})
         rows_ = [
@@ -592,13 +610,12 @@ def check(session: Session, table: str, deep: bool) -> None:
         unfinished = session.catalog.publications()
     for publication in unfinished:
         click.echo(publication)
-    failed = sum(isinstance(one, FailedWork) for one in broken)
-    if len(broken) > failed:
-        click.echo(f"{len(broken) - failed} invariants of {table} are broken.")
+    failed, aside = (sum(isinstance(one, kind) for one in broken) for kind in (FailedWork, KeptAside))
+    if len(broken) > failed + aside:
+        click.echo(f"{len(broken) - failed - aside} invariants of {table} are broken.")
     else:
-        click.echo(
-            f"{table} is sound." if not failed else f"{table} is sound; {failed} kinds of work on it have failed."
-        )
+        work = f"; {failed} kinds of work on it have failed" if failed else ""
+        click.echo(f"{table} is sound{work}{f'; {aside} damaged files are kept aside' if aside else ''}.")
     sys.exit(1 if broken else 0)
 
 

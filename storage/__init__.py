@@ -22,7 +22,7 @@ from .errors import (
 )
 from .identifier import MAIN_BRANCH, Identifier, SnapshotRef, whole_number
 from .lock import CatalogLock, FileLock
-from .maintain.check import FailedWork
+from .maintain.check import FailedWork, KeptAside
 from .maintain.verdict import Verdict
 from .metadata.derived_columns import ComputedColumn, Watermark
 from .metadata.schema_change import (
@@ -76,6 +76,7 @@ __all__ = [
     "FixedClock",
     "Identifier",
     "InvalidRequest",
+    "KeptAside",
     "MainReplaced",
     "MoveColumn",
     "NotFound",

@@ -19,14 +19,14 @@ from .branch_set import BranchSet
 from .clock import Clock
 from .data_types import DataField
 from .document import read_document, texts
-from .errors import AlreadyExists, CommitConflict, InvalidRequest, NotFound
+from .errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, NotFound
 from .file_io import FileIO, Witness, split_url
 from .identifier import MAIN_BRANCH, Identifier, check_name
-from .journal import UNDONE, Journal, Publication
+from .journal import DISCARD_DAMAGED, UNDONE, Journal, Publication
 from .lock import CatalogLock
 from .lsm.merge_engines import merge_engine_of
 from .maintain.beside_publication import refuse_open
-from .maintain.check import BrokenInvariant
+from .maintain.check import BrokenInvariant, KeptAside
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.discard import discard
 from .metadata.former_names import FormerName, former_names, write_former_names
@@ -41,6 +41,7 @@ from .publications.consistent_view import consistent_view
 from .publications.finish import MadeFrom, finish
 from .publications.foresee import foresee
 from .publications.open_publication import OpenPublication, open_publications
+from .publications.set_aside import SetAside, discard_damaged
 from .publications.traces import made_by
 from .publications.undo import undo as undo_publication
 from .system_tables import SYSTEM_TABLES
@@ -295,8 +296,11 @@ class Catalog:
     # --- several tables
 
     def check(self) -> list[BrokenInvariant]:
-        """The files of the warehouse that belong to no table and cannot be read: journals of publications."""
-        return [BrokenInvariant(path, what) for path, what in self._journal.damaged()]
+        """The files of the warehouse that belong to no table and cannot be read: journals of publications. Then those that
+        were set aside (KeptAside).
+        """
+        broken = [BrokenInvariant(path, what) for path, what in self._journal.damaged()]
+        return [*broken, *map(KeptAside.of, self._journal.set_aside())]
 
     @property
     def _journal(self) -> Journal:
@@ -340,7 +344,7 @@ class Catalog:
         """Finish, or undo, the publications that a crash or a conflict left open, all or those of a branch; returns them.
 
         One that somebody has begun to undo is undone. Raises CommitConflict, leaving them open, for what would lose
-        somebody's work, unless `discard_main`.
+        somebody's work, unless `discard_main`; CorruptData, once the others are done, if the journal of one is damaged.
         """
         journal = self._journal
         entries = journal.entries()
@@ -353,7 +357,19 @@ class Catalog:
             else:
                 insists = publication.discard_main or discard_main
                 finish(self.table, journal, replace(publication, discard_main=insists), made_from)
+        if branch is None and entries.damaged:
+            raise CorruptData(
+                f"{entries.damaged[0].why} Nothing can be said of that publication: `{DISCARD_DAMAGED}` ends it."
+            )
         return begun
+
+    def discard_damaged(self, *, discard_main: bool = False) -> list[SetAside]:
+        """End the publications whose files in the journal cannot be read; returns what became of them.
+
+        What they have done is undone, unless they were published already, or replaced mains. The damaged files are kept
+        aside, and `check` names them. Raises CommitConflict if later commits build on it, unless `discard_main`.
+        """
+        return discard_damaged(self.table, self.tables(), self._journal, discard_main=discard_main)
 
     def rename_table(self, name: str, new_name: str) -> Table:
         """Give a table another name. On a local file system at once; an object store copies every file.

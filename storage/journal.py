@@ -115,12 +115,14 @@ class DamagedEntry:
 @dataclass(frozen=True, slots=True)
 class Entries:
     """The publications of a journal, in order: those that have begun and not ended for readers, those that have, of which
-    something is left to be cleaned, and those of which that cannot be told.
+    something is left to be cleaned, and those of which that cannot be told. `damaged_left`: those that have ended, too, but
+    what was to be published cannot be read.
     """
 
     open: Sequence[Publication]
     left: Sequence[Publication]
     damaged: Sequence[DamagedEntry]
+    damaged_left: Sequence[DamagedEntry]
 
 
 class Journal:
@@ -214,21 +216,22 @@ class Journal:
         begun: list[Publication] = []
         left: list[Publication] = []
         damaged: list[DamagedEntry] = []
+        damaged_left: list[DamagedEntry] = []
         for name in sorted(name.removeprefix(_OPEN) for name in self._names() if name.startswith(_OPEN)):
             try:
                 publication = self._publication(name)
             except CorruptData as error:
+                has_ended = False
                 with suppress(CorruptData):
-                    if self._has_ended(name):
-                        continue
-                damaged.append(DamagedEntry(name, self._path(_OPEN, name), str(error)))
+                    has_ended = self._has_ended(name)
+                (damaged_left if has_ended else damaged).append(DamagedEntry(name, self._path(_OPEN, name), str(error)))
                 continue
             try:
                 if publication is not None:
                     (left if self._has_ended(name) else begun).append(publication)
             except CorruptData as error:
                 damaged.append(DamagedEntry(name, self._path(_OUTCOME, name), str(error), publication))
-        return Entries(begun, left, damaged)
+        return Entries(begun, left, damaged, damaged_left)
 
     def _publication(self, name: str) -> Publication | None:
         """What was begun under a number; None if that has gone."""
@@ -265,6 +268,10 @@ class Journal:
         if content is not None:
             self._file_io.create_exclusively(path, content)
         return path
+
+    def outcome_path(self, publication: Publication) -> str:
+        """The file that says how a publication ends."""
+        return self._path(_OUTCOME, publication.name)
 
     def decide_anew(self, entry: DamagedEntry, outcome: Outcome) -> None:
         """Say how a publication ends whose outcome cannot be read, unless somebody has done so meanwhile."""

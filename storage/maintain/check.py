@@ -60,6 +60,14 @@ class FailedWork(BrokenInvariant):
         return cls(str(store.identifier), str(trouble))
 
 
+class KeptAside(BrokenInvariant):
+    """Not broken any more: a file that was damaged, and that a command has put in a place where nobody reads it."""
+
+    @classmethod
+    def of(cls, path: str) -> "KeptAside":
+        return cls(path, "was damaged and is kept aside. Delete it once nobody wants to know what it held.")
+
+
 def check_table(store: TableStore, *, deep: bool = False) -> list[BrokenInvariant]:
     """Every broken invariant of a table with all of its branches, each once, in order, then the work after commits that
     has failed (FailedWork); empty if it is sound and there is none.

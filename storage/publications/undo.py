@@ -38,6 +38,11 @@ def undo(open_table: OpenTable, journal: Journal, publication: Publication, *, d
     clean_up(open_table, journal, publication)
 
 
+def undo_purpose(publication: Publication) -> str:
+    """What a snapshot is for that is put on a main before a publication is undone there."""
+    return f"the undo of publication {int(publication.name)}"
+
+
 def refuse_later(open_table: OpenTable, publication: Publication, name: str) -> None:
     """Raise CommitConflict if somebody has written to a table since the publication's commit."""
     table = table_or_none(open_table, name)
@@ -58,7 +63,7 @@ def _take_back(table: Table, publication: Publication, name: str, *, discard_mai
     """Take a main back to before a publication's commit. Whoever is about to make that commit finds its number taken."""
     main = main_of(table)
     # First, so that no commit that was judged before the decision comes after the look.
-    fence(main, f"the undo of publication {int(publication.name)}")
+    fence(main, undo_purpose(publication))
     own = commit_of(main, publication, name)
     commit_id = CommitId(f"{UNDO_USER}{publication.user(name)}", int(publication.name), exact=True)
     if own is None or table.new_commit(commit_id).find_committed() is not None:

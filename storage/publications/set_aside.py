@@ -1,0 +1,164 @@
+"""End publications whose files in the journal cannot be read, by what they have left on the tables; the files are kept aside.
+
+What a damaged entry was about only its tables say: a tag before each commit, and the commit itself, bear its number. It is
+undone, unless it was decided otherwise: so no table keeps half of it. Follows `docs/protocols.md`, "Publications".
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from ..errors import CorruptData, NotFound
+from ..identifier import MAIN_BRANCH
+from ..journal import (
+    ENDED,
+    PUBLICATION_USER,
+    PUBLISHED,
+    RECOVERY_USER,
+    REPLACING,
+    UNDO_USER,
+    UNDONE,
+    DamagedEntry,
+    Journal,
+    Outcome,
+    Publication,
+)
+from ..maintain.beside_publication import bears_marks, commit_of_number
+from ..table import Table
+from ..write.close import FENCE_PROPERTY, REPLACEMENT, is_closed_for
+from .clean_up import clean_up
+from .traces import OpenTable, is_done, main_of, table_or_none
+from .undo import undo, undo_purpose
+
+# Stands for the branch of a publication that has made no commit by which its branch could be told.
+_UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A publication whose journal was damaged and that has ended: the damaged file is kept as `path`, `what` became of it."""
+
+    number: int
+    path: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"Publication {self.number}: {self.what} The damaged file is kept as {self.path}."
+
+
+def discard_damaged(
+    open_table: OpenTable, tables: Sequence[str], journal: Journal, *, discard_main: bool = False
+) -> list[SetAside]:
+    """End every publication whose files in the journal are damaged, among all `tables` of the warehouse. Can be repeated.
+
+    Raises CommitConflict, leaving the rest as it is, if later commits build on what is to be undone, unless `discard_main`.
+    """
+    ended = []
+    entries = journal.entries()
+    for entry in (*entries.damaged, *entries.damaged_left):
+        path = journal.keep_aside(entry)
+        end = _end_unknown if entry.publication is None else _decide_anew
+        ended.append(SetAside(int(entry.name), path, end(open_table, tables, journal, entry, discard_main)))
+    return ended
+
+
+def _end_unknown(
+    open_table: OpenTable, tables: Sequence[str], journal: Journal, entry: DamagedEntry, discard_main: bool
+) -> str:
+    """End a publication of which it cannot be read what was begun; returns what became of it."""
+    stub = Publication(entry.name, _UNKNOWN, {}, False)
+    # Decided before the tables are looked at: who is at it looks for the decision after each tag that it puts on a table.
+    outcome = _settled(journal, entry, stub)
+    publication = _told_by_tables(open_table, tables, entry)
+    names = ", ".join(publication.before) or "no table"
+    if outcome == UNDONE:
+        undo(open_table, journal, publication, discard_main=discard_main)
+        return f"it is undone on {names}."
+    for name in publication.before:
+        table = open_table(name)
+        for branch in table.branches.names():
+            table.on_branch(branch).tags.delete_reserved(entry.tag)
+    clean_up(open_table, journal, publication)
+    if outcome == REPLACING:
+        return (
+            f"mains were being replaced, which cannot be undone: {names} stay as they are. Where main is not the branch, or is "
+            "closed to writers, finish by `snapline replace-main-branch`."
+        )
+    return f"it had ended, and is cleaned up on {names}."
+
+
+def _settled(journal: Journal, entry: DamagedEntry, stub: Publication) -> Outcome:
+    try:
+        return journal.decide(stub, UNDONE)
+    except CorruptData as error:
+        # Neither what was begun nor how it ends can be read.
+        damaged = DamagedEntry(entry.name, journal.outcome_path(stub), str(error))
+        journal.keep_aside(damaged)
+        journal.decide_anew(damaged, UNDONE)
+        return journal.decide(stub, UNDONE)
+
+
+def _told_by_tables(open_table: OpenTable, tables: Sequence[str], entry: DamagedEntry) -> Publication:
+    """A publication by the marks that it has left."""
+    publication = Publication(entry.name, _UNKNOWN, {}, False)
+    for name in tables:
+        table = table_or_none(open_table, name)
+        if table is None or not bears_marks(table.store, entry):
+            continue
+        publication = replace(publication, before={**publication.before, name: None})
+        commit = commit_of_number(main_of(table), int(entry.name))
+        if commit is not None:
+            adopts = commit.commit_user.startswith(RECOVERY_USER)
+            user = commit.commit_user.removeprefix(RECOVERY_USER if adopts else PUBLICATION_USER)
+            branch = user.removesuffix(f"/{name.replace('.', '/')}")
+            adopted = {**publication.adopted, **({name: 0} if adopts else {})}
+            publication = replace(publication, branch=branch, adopted=adopted)
+    return publication
+
+
+def _decide_anew(
+    open_table: OpenTable, tables: Sequence[str], journal: Journal, entry: DamagedEntry, discard_main: bool
+) -> str:
+    """Decide by the tables how a publication ends whose outcome cannot be read, and end it; returns what became of it."""
+    publication = entry.publication
+    assert publication is not None, "what was begun can be read"
+    journal.decide_anew(entry, _outcome_by_tables(open_table, publication))
+    outcome, names = journal.outcome(publication), ", ".join(publication.before)
+    if outcome == UNDONE:
+        undo(open_table, journal, publication, discard_main=discard_main)
+        return f"it is undone on {names}."
+    if outcome in (PUBLISHED, ENDED):
+        clean_up(open_table, journal, publication)
+        return f"it is published on {names}."
+    return f"mains of {names} are being replaced: finish that by `snapline branch recover`."
+
+
+def _outcome_by_tables(open_table: OpenTable, publication: Publication) -> Outcome:
+    found = [(name, table_or_none(open_table, name)) for name in publication.before]
+    tables = [(name, table) for name, table in found if table is not None]
+    if publication.replaces:
+        begun = any(
+            is_done(open_table, publication, name) or is_closed_for(main_of(table).snapshots.latest(), REPLACEMENT)
+            for name, table in tables
+        )
+        return REPLACING if begun else UNDONE
+    if any(_is_being_undone(table, publication) for _, table in tables):
+        return UNDONE
+    is_on_all = all(is_done(open_table, publication, name) or not _lacks(table, publication) for name, table in tables)
+    return PUBLISHED if is_on_all else UNDONE
+
+
+def _is_being_undone(table: Table, publication: Publication) -> bool:
+    number = int(publication.name)
+    return any(
+        (one.properties or {}).get(FENCE_PROPERTY) == undo_purpose(publication)
+        or (one.commit_user.startswith(UNDO_USER) and one.commit_identifier == number)
+        for one in table.on_branch(MAIN_BRANCH).store.snapshots.all()
+    )
+
+
+def _lacks(table: Table, publication: Publication) -> bool:
+    """Whether a branch has something that main has not."""
+    with suppress(NotFound):
+        return bool(table.branches.verdict(publication.branch).new)
+    return False
