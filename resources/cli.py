@@ -292,6 +292,22 @@ def rollback(session: Session, table: str, version: str | None, timestamp: datet
     click.echo(rolled_back(table, version or str(timestamp), snapshot))
 
 
+@cli.command("mend-snapshots")
+@table_argument
+@click.pass_obj
+def mend_snapshots(session: Session, table: str) -> None:
+    """Make up for snapshots whose files are damaged, and keep those aside.
+
+    They are restored from tags or branches that have the same snapshot, else from the one that was put on top. What a
+    newest snapshot committed is lost with it: the state before is shown.
+    """
+    mended = session.table(table).mend_snapshots()
+    for one in mended:
+        click.echo(one)
+    if not mended:
+        click.echo(f"Every snapshot of {table} can be read.")
+
+
 @cli.command()
 @table_argument
 @click.pass_obj
@@ -304,11 +320,13 @@ def branches(session: Session, table: str) -> None:
     }
     found = []
     for name in one.branches.names():
-        snapshot = one.on_branch(name).snapshot()
         tag, begun_at = began[name]
-        found.append(
-            (name, tag, begun_at, snapshot and snapshot.id, _time(snapshot), one.branches.verdict(name).describe())
-        )
+        try:
+            snapshot, told = one.on_branch(name).snapshot(), one.branches.verdict(name).describe()
+        except CorruptData as error:
+            # The others are told of all the same.
+            snapshot, told = None, str(error)
+        found.append((name, tag, begun_at, snapshot and snapshot.id, _time(snapshot), told))
     _print(["branch", "from tag", "from snapshot", "snapshot", "committed", "verdict"], found)
 
 

@@ -24,13 +24,14 @@ from .maintain.expire_partitions import expired_partitions
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
 from .maintain.references import files_of, holders_of, needed_files
 from .maintain.rollback import ROLLBACK, effective_history, rollback_to
+from .maintain.stand_in import Mended, mend_newest, mend_snapshots
 from .maintain.tagging import create_due_tag
 from .metadata.derived_columns import ComputedColumn, computed_columns
 from .metadata.history import has_expired
 from .metadata.manifest import ADD, ManifestEntry, Place
 from .metadata.schema import TableSchema
 from .metadata.schema_change import SchemaChange, SetOptions, next_schema
-from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, FOLLOWS_PROPERTY, Snapshot
 from .metadata.table_store import TableStore
 from .metadata.trouble import COMPACTION, EXPIRY, FILE_DELETION, TAG_CREATION, Trouble, afterwards
 from .read.changes import changes_schema, latest_schema, plan_changes
@@ -557,17 +558,32 @@ class Table:
     def rollback_to(self, version: Version) -> Snapshot | None:
         """Make the rows of an earlier snapshot or tag the latest state again, by a commit on top; None if they are.
 
-        What came in between stays in the history until it expires. Raises NotFound that lists the versions there are,
+        What came in between stays in the history until it expires. A newest snapshot whose file cannot be read is kept aside
+        and counts as the state before it, also beside a publication. Raises NotFound that lists the versions there are,
         CommitConflict if somebody commits meanwhile, or a publication of the table is open: nothing is done then.
         """
         self._check_writable()
         store, target = resolve_version(self._store, version)
         if target is None or store.identifier != self.identifier:
             raise InvalidRequest(f"{version!r} is no version of {self.identifier} to roll back to.")
+        mended = mend_newest(self._store)
+        if mended is not None and mended.snapshot.properties == {FOLLOWS_PROPERTY: target.identity}:
+            # It shows that very state.
+            return mended.snapshot
         made = rollback_to(self._store, target, guard=beside(self._store), listeners=self._listeners)
         if made is not None:
             self._let_old_snapshots_go(made)
         return made
+
+    @outcome(_PARTLY_DONE)
+    def mend_snapshots(self) -> list[Mended]:
+        """Make up for the snapshots of the branch whose files cannot be read, in order; returns what became of each.
+
+        The damaged files are kept aside, and `check` names them. Raises CorruptData if there is nothing to make up from.
+        """
+        self._check_writable()
+        self._store.refuse_other_table()
+        return mend_snapshots(self._store)
 
     @outcome(_PARTLY_DONE)
     def expire(

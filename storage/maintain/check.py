@@ -34,6 +34,7 @@ from ..read.split_read import ReadRequest, read_file, read_whole_file
 from ..read.version import branch_names
 from ..values import from_arrow
 from ..write.close import decided, decisions
+from .stand_in import kept_aside
 
 _POSTPONED_BUCKET = -2
 # Of those that share what is broken.
@@ -70,7 +71,7 @@ class KeptAside(BrokenInvariant):
 
 def check_table(store: TableStore, *, deep: bool = False) -> list[BrokenInvariant]:
     """Every broken invariant of a table with all of its branches, each once, in order, then the work after commits that
-    has failed (FailedWork); empty if it is sound and there is none.
+    has failed (FailedWork) and the damaged files that were set aside (KeptAside); empty if it is sound and there is none.
 
     What is found is looked for again: what others did meanwhile is not broken. Raises NotFound if the table has gone.
     """
@@ -100,6 +101,7 @@ def _look(store: TableStore, *, deep: bool) -> tuple[set[BrokenInvariant], list[
         if opened is not None:
             _BranchCheck(opened, own, seen, deep=deep).run()
             failed += [FailedWork.of(opened, trouble) for trouble in opened.troubles.all()]
+            failed += map(KeptAside.of, kept_aside(opened))
         report.found |= own.found
     return report.found, failed
 

@@ -25,6 +25,8 @@ from .witness import WitnessOf, no_witness
 APPEND, COMPACT, OVERWRITE, ANALYZE = "APPEND", "COMPACT", "OVERWRITE", "ANALYZE"
 # The operation of a snapshot that shows the state before the one below it, whose files are not there.
 TAKE_BACK = "TAKE BACK"
+# The operation of a snapshot in the place of one whose file could not be read.
+STAND_IN = "STAND IN"
 # The identifier of commits that nobody will ask for again.
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
 # The property by which a snapshot names the one that it was put on top of.
@@ -191,14 +193,23 @@ class SnapshotFiles:
         at a number that had expired, and is about to take it away, or has died.
         """
         path = self._paths.snapshot(snapshot_id)
-        text = self._file_io.read_text_or_none(path)
-        return None if text is None else Snapshot.from_json(text, path)
+        try:
+            text = self._file_io.read_text_or_none(path)
+            return None if text is None else Snapshot.from_json(text, path)
+        except CorruptData as error:
+            raise CorruptData(
+                f"{str(error).rstrip('.')}. `snapline mend-snapshots` keeps it aside and makes up for it."
+            ) from None
 
     def is_in_history(self, snapshot: Snapshot, following: Snapshot | None = None) -> bool:
         """Whether a snapshot that was found is part of the history, as far as can be told: the next one, which may be given,
         was put on top of it, or there is none.
         """
-        following = following or self.find(snapshot.id + 1)
+        try:
+            following = following or self.find(snapshot.id + 1)
+        except CorruptData:
+            # Of a damaged one it is believed.
+            return True
         if following is None and self.latest_id() != snapshot.id:
             # It has come just now, or both have expired.
             following = self.find(snapshot.id + 1)
@@ -266,11 +277,25 @@ class SnapshotFiles:
     def latest(self) -> Snapshot | None:
         """The newest snapshot, or None for a table without snapshots."""
         while (latest_id := self.latest_id()) is not None:
-            snapshot = self.find(latest_id)
+            try:
+                snapshot = self.find(latest_id)
+            except CorruptData as error:
+                raise CorruptData(f"{error} {self._way_back(latest_id)}") from None
             # Where there is no hint, the number may have expired and been created again between the listing and the reading.
             if snapshot is not None and (self._file_io.is_local or self.latest_id() == latest_id):
                 return snapshot
         return None
+
+    def _way_back(self, newest_id: int) -> str:
+        """What to do about a newest snapshot that cannot be read."""
+        for number in range(newest_id - 1, 0, -1):
+            with suppress(CorruptData):
+                if self.find(number) is None:
+                    break
+                return (
+                    f"It is the newest: so does `snapline rollback --version {number}`, the last one that can be read."
+                )
+        return "It is the newest, and there is none before it."
 
     def earliest_id(self) -> int | None:
         """The lowest snapshot id, or None for a table without snapshots."""

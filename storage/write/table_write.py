@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..arguments import checked
-from ..errors import CommitConflict, InvalidRequest, NotFound
+from ..errors import CommitConflict, CorruptData, InvalidRequest, NotFound
 from ..format.binary_row import buckets_of, encode, hash_rows
 from ..lsm.key_order import last_of_each, ranks, stable_order
 from ..lsm.merge_engines import merge_engine_of, merge_groups
@@ -81,11 +81,11 @@ class _KnownPlaces:
         """Go on to a later snapshot; False if the way there is not known."""
         if snapshot.id - self._snapshot.id > _SNAPSHOTS_TO_FOLLOW:
             return False
-        here = store.snapshots.find(self._snapshot.id)
+        here = _found(store, self._snapshot.id)
         if here is None or here.delta_manifest_list != self._snapshot.delta_manifest_list:
             return False
         for snapshot_id in range(self._snapshot.id + 1, snapshot.id + 1):
-            following = snapshot if snapshot_id == snapshot.id else store.snapshots.find(snapshot_id)
+            following = snapshot if snapshot_id == snapshot.id else _found(store, snapshot_id)
             if following is None:
                 return False
             for manifest in store.manifests.read_list(following.delta_manifest_list):
@@ -99,6 +99,14 @@ class _KnownPlaces:
                 self.bucket_counts[entry.partition] = entry.total_buckets
             highest = max(self.highest.get(entry.place, -1), entry.file.max_sequence_number)
             self.highest[entry.place] = highest
+
+
+def _found(store: TableStore, snapshot_id: int) -> Snapshot | None:
+    """The snapshot of that number; None where a file is damaged as well, which writers do not need."""
+    try:
+        return store.snapshots.find(snapshot_id)
+    except CorruptData:
+        return None
 
 
 _known: WeakKeyDictionary[TableStore, _KnownPlaces] = WeakKeyDictionary()

@@ -1,0 +1,164 @@
+"""Mend snapshot files that cannot be read: each is kept aside, and its number gets a file that can be.
+
+That is the snapshot itself, where a tag or another branch still has it; else a stand-in. Where the next snapshot was put on
+top of the damaged one, its manifests say which files were live then, and only who committed is lost. Of a damaged newest
+snapshot nothing is known: its stand-in shows the state before. Follows `docs/damage.md`, "Mending".
+"""
+
+import posixpath
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from ..errors import CommitConflict, CorruptData
+from ..identifier import RESERVED_TAGS
+from ..metadata.branch_origin import read_origin
+from ..metadata.index_manifest import refuse_index
+from ..metadata.live_files import live_files
+from ..metadata.manifest import ManifestEntry, ManifestFile
+from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, OVERWRITE, STAND_IN, Snapshot
+from ..metadata.table_store import TableStore
+from ..metadata.tag import TAG_BRANCH_KEY
+from ..read.version import all_branches
+from .become import live_entries
+
+_SET_ASIDE = "damaged-"
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A snapshot that can be read again. `path`: where the damaged file is kept. `shows`: what the number stands for now."""
+
+    snapshot: Snapshot
+    path: str
+    shows: str
+
+    def __str__(self) -> str:
+        return f"Snapshot {self.snapshot.id} {self.shows}. The damaged file is kept as {self.path}."
+
+
+def mend_newest(store: TableStore) -> Mended | None:
+    """Mend the newest snapshot of a branch; None if it can be read. Raises CorruptData if there is none before it."""
+    newest = store.snapshots.latest_id()
+    return None if newest is None or not is_damaged(store, newest) else _mend(store, newest)
+
+
+def mend_snapshots(store: TableStore) -> list[Mended]:
+    """Mend all snapshots of a branch that cannot be read, in order. Raises CorruptData if none of them can."""
+    return [_mend(store, number) for number in store.snapshots.ids() if is_damaged(store, number)]
+
+
+def is_damaged(store: TableStore, number: int) -> bool:
+    """Whether there is a snapshot file of that number that cannot be read."""
+    try:
+        store.snapshots.find(number)
+    except CorruptData:
+        return True
+    return False
+
+
+def kept_aside(store: TableStore) -> list[str]:
+    """The damaged snapshot files of a branch that were set aside."""
+    directory = store.paths.snapshot_directory
+    names = (file.name for file in store.file_io.list_files(directory))
+    return sorted(f"{directory}/{name}" for name in names if name.startswith(_SET_ASIDE))
+
+
+def _mend(store: TableStore, number: int) -> Mended:
+    path = store.paths.snapshot(number)
+    damaged = store.file_io.read_bytes(path)
+    below, above = _readable(store, number - 1), _readable(store, number + 1)
+    snapshot, shows = _copy_of(store, number, below, above), "is restored from a copy"
+    if snapshot is None and above is not None:
+        snapshot, shows = _state_below(store, number, below, above), "has its rows again; who committed it is lost"
+    elif snapshot is None:
+        if below is None:
+            raise CorruptData(
+                f"File {path} is damaged, and no snapshot before it can be read: go back to a tag, or restore the file."
+            )
+        snapshot, shows = (
+            _state_again(store, number, below),
+            f"shows the state of {below.id}; what it committed is lost",
+        )
+    aside = posixpath.join(store.paths.snapshot_directory, f"{_SET_ASIDE}snapshot-{number}")
+    store.file_io.create_exclusively(aside, damaged, of=store.read_witness())
+    if not store.file_io.replace_if(path, damaged, snapshot.to_json().encode(), of=store.read_witness()):
+        raise CommitConflict(f"Somebody else has changed {path} meanwhile. Nothing is done; ask again.")
+    return Mended(snapshot, aside, shows)
+
+
+def _readable(store: TableStore, number: int) -> Snapshot | None:
+    with suppress(CorruptData):
+        return store.snapshots.find(number) if number > 0 else None
+    return None
+
+
+def _copy_of(store: TableStore, number: int, below: Snapshot | None, above: Snapshot | None) -> Snapshot | None:
+    """The snapshot of a number as a tag has it, or a branch that began there."""
+    copies = [
+        tag.snapshot
+        for tag in store.tags.all()
+        if tag.snapshot.id == number
+        and (
+            above is not None or (TAG_BRANCH_KEY not in tag.snapshot.others and not tag.name.startswith(RESERVED_TAGS))
+        )
+    ]
+    for branch in all_branches(store):
+        origin = read_origin(branch.file_io, branch.paths) if branch.paths != store.paths else None
+        began = origin is not None and (origin.branch, origin.snapshot_id) == (store.identifier.branch, number)
+        other = _readable(branch, number) if began or above is not None else None
+        copies += [] if other is None else [other]
+    for copy in copies:
+        # The next one says which it was put on top of; the newest says which it was put on itself.
+        is_it = above.follows == copy.identity if above is not None else _may_follow(copy, below)
+        if is_it:
+            return copy.without_others()
+    return None
+
+
+def _may_follow(snapshot: Snapshot, below: Snapshot | None) -> bool:
+    return below is None or snapshot.follows == below.identity
+
+
+def _state_below(store: TableStore, number: int, below: Snapshot | None, above: Snapshot) -> Snapshot:
+    """What a snapshot showed, by the manifests of the one that was put on top of it."""
+    refuse_index(store, above)
+    refuse_index(store, below)
+    listed = store.manifests.read_list(above.base_manifest_list, above.base_manifest_list_size)
+    live = live_files(listed, store.manifests.read)
+    before = live_entries(store, below)
+    known, wanted = {one.identity for one in before}, {one.identity for one in live}
+    gone = [one.deleted() for one in before if one.identity not in wanted]
+    delta = [*gone, *(one for one in live if one.identity not in known)]
+    total = above.total_record_count - above.delta_record_count
+    model = below or above
+    return replace(
+        _made(store, model, number, [] if below is None else store.manifests_of(below), delta),
+        uuid=above.follows or store.clock.unique_name(), commit_kind=OVERWRITE if delta else COMPACT,
+        time_ms=model.time_ms, total_record_count=total,
+        delta_record_count=total - (below.total_record_count if below else 0),
+        properties=None if below is None else {FOLLOWS_PROPERTY: below.identity},
+    )  # fmt: skip
+
+
+def _state_again(store: TableStore, number: int, below: Snapshot) -> Snapshot:
+    """The state of the snapshot before once more."""
+    made = _made(store, below, number, store.manifests_of(below), [])
+    return replace(made, properties={FOLLOWS_PROPERTY: below.identity})
+
+
+def _made(
+    store: TableStore, model: Snapshot, number: int, base: list[ManifestFile], delta: list[ManifestEntry]
+) -> Snapshot:
+    name = store.clock.unique_name()
+    lists = [f"manifest-list-{name}-0", f"manifest-list-{name}-1"]
+    changed = []
+    if delta:
+        changed = [store.manifests.write(f"manifest-{name}-0", delta, store.partition_types, model.schema_id)]
+    sizes = [store.manifests.write_list(one, part) for one, part in zip(lists, (base, changed), strict=True)]
+    return replace(
+        model, id=number, uuid=store.clock.unique_name(), base_manifest_list=lists[0], base_manifest_list_size=sizes[0],
+        delta_manifest_list=lists[1], delta_manifest_list_size=sizes[1], changelog_manifest_list=None,
+        changelog_manifest_list_size=None, changelog_record_count=None, commit_user=name,
+        commit_identifier=BATCH_COMMIT_IDENTIFIER, commit_kind=COMPACT, delta_record_count=0, statistics=None,
+        operation=STAND_IN, others={},
+    )  # fmt: skip

@@ -1,0 +1,163 @@
+"""A snapshot whose file is damaged is made up for, and the file kept aside: what was committed before and after stays."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage import Catalog, CommitConflict, CommitId, CorruptData, KeptAside, Table
+from tests.storage.branched_tables import (
+    NAMES,
+    SCHEMA,
+    all_held,
+    all_seen,
+    fork_tables,
+    half_publish,
+    held,
+    make_tables,
+    rows,
+)
+
+pytestmark = pytest.mark.pypaimon_differs("files are damaged on purpose")
+
+
+@pytest.fixture
+def table(catalog: Catalog) -> Table:
+    """Five snapshots: three writes, an overwrite, a write."""
+    made = catalog.create_table("a.t", SCHEMA, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 1})
+    for number in (1, 2, 3):
+        made.write(rows(number), commit_id=CommitId("job", number))
+    made.overwrite(rows(1, 4, v="again"), partition={"day": "x"})
+    made.write(rows(5))
+    return made
+
+
+ROWS = [("x", 1, "again"), ("x", 4, "again"), ("x", 5, "main")]
+
+
+def damage(table: Table, number: int) -> Path:
+    path = Path(table.store.paths.snapshot(number))
+    path.write_bytes(b'{"id": \xff')
+    return path
+
+
+def again(table: Table, catalog: Catalog) -> Table:
+    return Catalog(catalog.warehouse).table(str(table.identifier))
+
+
+def history(table: Table) -> list[Any]:
+    return [held(table.at(number)) for number in table.store.snapshots.ids()]
+
+
+def test_a_damaged_newest_snapshot_names_what_to_go_back_to_and_that_works(table: Table, catalog: Catalog) -> None:
+    before = history(table)
+    path = damage(table, 5)
+    for act in (lambda: table.to_arrow(), lambda: table.write(rows(6)), lambda: catalog.consistent(["a.t"])):
+        with pytest.raises(CorruptData, match=r"snapshot-5 .*`snapline rollback --version 4`, the last"):
+            act()
+    back = table.rollback_to(4)
+    assert back is not None and (back.id, back.operation) == (5, "STAND IN")
+    assert history(again(table, catalog)) == [*before[:4], before[3]]
+    (kept,) = table.check(deep=True)
+    assert isinstance(kept, KeptAside)
+    assert Path(kept.where) == path.with_name("damaged-snapshot-5")
+    assert Path(kept.where).read_bytes() == b'{"id": \xff'
+    table.write(rows(6))
+    assert held(table) == sorted([*before[3], ("x", 6, "main")])
+    Path(kept.where).unlink()
+    assert table.check(deep=True) == []
+
+
+def test_a_table_whose_newest_snapshot_is_damaged_goes_back_further(table: Table, catalog: Catalog) -> None:
+    before = history(table)
+    damage(table, 5)
+    back = table.rollback_to(2)
+    assert back is not None and back.id == 6
+    assert history(again(table, catalog)) == [*before[:4], before[3], before[1]]
+
+
+def test_several_newest_snapshots_are_damaged(table: Table, catalog: Catalog) -> None:
+    before = history(table)
+    damage(table, 4)
+    damage(table, 5)
+    with pytest.raises(CorruptData, match=r"`snapline rollback --version 3`"):
+        table.to_arrow()
+    assert [str(one.snapshot.id) for one in table.mend_snapshots()] == ["4", "5"]
+    assert history(again(table, catalog)) == [*before[:3], before[2], before[2]]
+
+
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_a_damaged_snapshot_in_between_has_its_rows_again(table: Table, catalog: Catalog, number: int) -> None:
+    before = history(table)
+    changes = table.changes(after=1).to_pylist() if number > 1 else None
+    damage(table, number)
+    table.write(rows(6))
+    with pytest.raises(CorruptData, match=rf"snapshot-{number} .*`snapline mend-snapshots`"):
+        again(table, catalog).at(number).to_arrow()
+    (mended,) = table.mend_snapshots()
+    assert "has its rows again" in str(mended)
+    fresh = again(table, catalog)
+    assert history(fresh)[:5] == before
+    if changes is not None:
+        after = fresh.changes(after=1, until=5).to_pylist()
+        assert state(after) == state(changes)
+    assert all(isinstance(one, KeptAside) for one in fresh.check(deep=True))
+    fresh.expire(retain_last=1)
+    assert held(fresh) == sorted([*ROWS, ("x", 6, "main")])
+    assert fresh.mend_snapshots() == []
+
+
+def state(changes: list[dict[str, Any]]) -> dict[Any, Any]:
+    """The last change of each key."""
+    return {(row["day"], row["id"]): (row["rowkind"] == "-D", row["v"]) for row in changes}
+
+
+@pytest.mark.parametrize("number", [2, 5])
+def test_a_damaged_snapshot_that_has_a_tag_is_restored(table: Table, catalog: Catalog, number: int) -> None:
+    table.tags.create("kept", snapshot_id=number)
+    sound = table.store.snapshots.get(number)
+    damage(table, number)
+    (mended,) = table.mend_snapshots()
+    assert "restored" in str(mended)
+    assert again(table, catalog).store.snapshots.get(number) == sound
+    assert table.new_commit(CommitId("job", 2)).find_committed() is not None
+
+
+def test_the_only_snapshot_is_damaged(catalog: Catalog) -> None:
+    table = catalog.create_table("a.t", SCHEMA)
+    table.write(rows(1))
+    damage(table, 1)
+    with pytest.raises(CorruptData, match="there is none before it"):
+        table.to_arrow()
+    with pytest.raises(CorruptData, match="no snapshot before it can be read"):
+        table.mend_snapshots()
+
+
+def test_a_branch_is_published_and_deleted_once_what_it_began_at_is_mended(catalog: Catalog) -> None:
+    tables = fork_tables(catalog, make_tables(catalog))
+    damage(tables[0], 2)
+    tables[0].mend_snapshots()
+    branches = catalog.branch_set("fix", NAMES)
+    assert {one.kind for one in branches.verdicts().values()} == {"clean"}
+    branches.publish()
+    branches.delete()
+    assert len({str(one) for one in all_held(catalog)}) == 1
+
+
+@pytest.mark.parametrize("target", [1, 2])
+@pytest.mark.parametrize("way", ["finish", "undo"])
+def test_a_damaged_newest_snapshot_beside_an_open_publication_does_not_keep_it_open(
+    catalog: Catalog, way: str, target: int
+) -> None:
+    tables = fork_tables(catalog, make_tables(catalog))
+    half_publish(catalog)
+    damage(tables[0], 3)
+    with pytest.raises(CorruptData, match=r"`snapline rollback --version 2`"):
+        catalog.recover()
+    # It can be read again, but the publication decides what it goes back to.
+    with nullcontext() if target == 2 else pytest.raises(CommitConflict, match="`snapline branch recover`"):
+        catalog.table("a.one").rollback_to(target)
+    catalog.recover(undo=way == "undo")
+    assert all_held(catalog) == all_seen(catalog)
+    assert len({str(one) for one in all_held(catalog)}) == 1
