@@ -26,7 +26,7 @@ from .journal import DISCARD_DAMAGED, UNDONE, Journal, Publication
 from .lock import CatalogLock
 from .lsm.merge_engines import merge_engine_of
 from .maintain.beside_publication import refuse_open
-from .maintain.check import BrokenInvariant, KeptAside
+from .maintain.check import BrokenInvariant
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.discard import discard
 from .metadata.former_names import FormerName, former_names, write_former_names
@@ -46,6 +46,7 @@ from .publications.traces import made_by
 from .publications.undo import undo as undo_publication
 from .system_tables import SYSTEM_TABLES
 from .table import Table
+from .warehouse_check import check_warehouse
 from .write.close import refuse_closed
 from .write.commit import CommitListener, tell_listeners
 
@@ -296,11 +297,10 @@ class Catalog:
     # --- several tables
 
     def check(self) -> list[BrokenInvariant]:
-        """The files of the warehouse that belong to no table and cannot be read: journals of publications. Then those that
-        were set aside (KeptAside).
+        """The files of the warehouse that belong to no table and cannot be read: journals of publications, and notes. Then
+        those that were set aside (KeptAside).
         """
-        broken = [BrokenInvariant(path, what) for path, what in self._journal.damaged()]
-        return [*broken, *map(KeptAside.of, self._journal.set_aside())]
+        return check_warehouse(self._file_io, self._root)
 
     @property
     def _journal(self) -> Journal:

@@ -17,7 +17,7 @@ from .errors import CommitConflict, CorruptData, InvalidRequest
 from .file_io import FileIO
 from .identifier import PUBLICATION_PREFIX, Identifier, check_branch_name
 
-_DIRECTORY = ".journal"
+DIRECTORY = ".journal"
 _OPEN, _OUTCOME, _CLOSED = "open-", "outcome-", "closed-"
 # Files that could not be read, kept for whoever wants to know what was in them.
 _SET_ASIDE = "damaged-"
@@ -130,7 +130,7 @@ class Journal:
 
     def __init__(self, file_io: FileIO, root: str) -> None:
         self._file_io = file_io
-        self._directory = posixpath.join(root, _DIRECTORY)
+        self._directory = posixpath.join(root, DIRECTORY)
 
     @classmethod
     def of_table(cls, file_io: FileIO, table_root: str) -> "Journal":

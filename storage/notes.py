@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from .arguments import checked
-from .document import read_document
+from .document import read_document, sealed
+from .errors import CorruptData
 from .file_io import FileIO
 from .identifier import check_name
 
 _SUFFIX = ".json"
+_SET_ASIDE = "damaged-"
 
 
 @checked
@@ -25,23 +27,52 @@ class Notes:
         return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """None if there is none of that name. Raises CorruptData for what is not JSON."""
-        text = self._file_io.read_text_or_none(self._path(name))
-        return None if text is None else read_document(text, self._path(name))
+        """None if there is none of that name. Raises CorruptData for what is not JSON, or has another checksum."""
+        text = self._file_io.read_text_or_none(self.path(name))
+        return None if text is None else read_document(text, self.path(name))
+
+    def damaged(self) -> list[tuple[str, str]]:
+        """The documents that cannot be read: the path of each, and why."""
+        damaged = []
+        for name in self.names():
+            try:
+                self.read(name)
+            except CorruptData as error:
+                damaged.append((self.path(name), str(error)))
+        return damaged
+
+    def set_aside(self, name: str) -> str:
+        """Put a document where nobody reads it, so that the name is free; returns the path. Others of the name are kept."""
+        path, content = self.path(name), self._file_io.read_bytes_or_none(self.path(name))
+        number = 0
+        while content is not None:
+            aside = f"{self._directory}/{_SET_ASIDE}{name}" + (f"-{number}" if number else "")
+            if self._file_io.create_exclusively(aside, content) or self._file_io.read_bytes(aside) == content:
+                self._file_io.delete_if(path, content)
+                return aside
+            number += 1
+        return path
+
+    def kept_aside(self) -> list[str]:
+        """The paths of documents that were set aside."""
+        names = sorted(file.name for file in self._file_io.list_files(self._directory))
+        return [
+            f"{self._directory}/{name}" for name in names if name.startswith(_SET_ASIDE) and not name.endswith(_SUFFIX)
+        ]
 
     def create(self, name: str, document: Mapping[str, Any]) -> bool:
         """Write a document unless there is one of that name; says whether it was written."""
-        return self._file_io.create_exclusively(self._path(name), _bytes(document))
+        return self._file_io.create_exclusively(self.path(name), self._bytes(name, document))
 
     def replace(self, name: str, document: Mapping[str, Any]) -> None:
-        self._file_io.overwrite(self._path(name), _bytes(document))
+        self._file_io.overwrite(self.path(name), self._bytes(name, document))
 
     def delete(self, name: str) -> None:
-        self._file_io.delete(self._path(name))
+        self._file_io.delete(self.path(name))
 
-    def _path(self, name: str) -> str:
+    def path(self, name: str) -> str:
+        """Where a document of that name lies."""
         return f"{self._directory}/{check_name(name, 'document')}{_SUFFIX}"
 
-
-def _bytes(document: Mapping[str, Any]) -> bytes:
-    return json.dumps(document, indent=2, ensure_ascii=False).encode()
+    def _bytes(self, name: str, document: Mapping[str, Any]) -> bytes:
+        return json.dumps(sealed(document, f"{name}{_SUFFIX}"), indent=2, ensure_ascii=False).encode()

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from storage import CorruptData
+
 from ..code_location import platform_definitions, platform_table_assets
 from ..parameters import OrderedGroup, Timestamp, partition_values
 from ..rendering import console, print_rows, rendered_table
@@ -91,9 +93,18 @@ def list_(session: Session) -> None:
     """List the recoveries."""
     from .record import get_record, names
 
-    found = [get_record(session.catalog, name) for name in names(session.catalog)]
-    rows = [(one.branch, one.bad, one.mode, one.status, ", ".join(one.tables)) for one in found]
+    rows = []
+    damaged = []
+    for name in names(session.catalog):
+        try:
+            one = get_record(session.catalog, name)
+            rows.append((one.branch, one.bad, one.mode, one.status, ", ".join(one.tables)))
+        except CorruptData as error:
+            rows.append((name, "", "", "damaged", ""))
+            damaged.append(str(error))
     console().print(rendered_table(["recovery", "bad", "mode", "status", "tables"], rows))
+    for line in damaged:
+        click.echo(line)
 
 
 @recovery.command()
@@ -177,10 +188,17 @@ def publish(session: Session, branch: str, replay: bool, discard_main: bool) -> 
 
 @recovery.command()
 @branch_argument
+@click.option("--discard-damaged", is_flag=True, help="Give up one whose file cannot be read, and keep that aside.")
 @click.pass_obj
-def drop(session: Session, branch: str) -> None:
+def drop(session: Session, branch: str, discard_damaged: bool) -> None:
     """Delete the branch of every table, published or not."""
-    tables = _opened(session, branch).drop()
+    from .stages import drop_damaged
+
+    if discard_damaged:
+        tables, path = drop_damaged(session, branch)
+        click.echo(f"The damaged file is kept as {path}.")
+    else:
+        tables = _opened(session, branch).drop()
     with _instance(session) as instance:
         if branch in instance.get_dynamic_partitions("branch"):
             instance.delete_dynamic_partition("branch", branch)

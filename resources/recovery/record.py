@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from storage import AlreadyExists, Catalog, NotFound
+from storage import AlreadyExists, Catalog, CorruptData, NotFound
 
 _KIND = "recovery"
 OPEN, PUBLISHED = "open", "published"
@@ -41,11 +41,21 @@ class RecoveryRecord:
 
 
 def read_record(catalog: Catalog, branch: str) -> RecoveryRecord | None:
-    """None if there is no recovery of that name."""
-    found = catalog.notes(_KIND).read(branch)
-    if found is None:
-        return None
-    return RecoveryRecord(**{**found, "tables": {name: TableRecord(**one) for name, one in found["tables"].items()}})
+    """None if there is no recovery of that name. Raises CorruptData that says what to do if it cannot be read."""
+    notes = catalog.notes(_KIND)
+    try:
+        found = notes.read(branch)
+        if found is None:
+            return None
+        return RecoveryRecord(
+            **{**found, "tables": {name: TableRecord(**one) for name, one in found["tables"].items()}}
+        )
+    except (CorruptData, TypeError, LookupError, AttributeError) as error:
+        said = str(error) if isinstance(error, CorruptData) else f"File {notes.path(branch)} describes no recovery."
+        raise CorruptData(
+            f"{said.rstrip('.')}. Give recovery {branch!r} up by `snapline recovery drop {branch} --discard-damaged`, which "
+            "keeps the file aside."
+        ) from None
 
 
 def get_record(catalog: Catalog, branch: str) -> RecoveryRecord:
@@ -68,6 +78,11 @@ def replace_record(catalog: Catalog, record: RecoveryRecord) -> None:
 
 def delete_record(catalog: Catalog, branch: str) -> None:
     catalog.notes(_KIND).delete(branch)
+
+
+def set_record_aside(catalog: Catalog, branch: str) -> str:
+    """Put what is remembered of a recovery where nobody reads it; returns the path."""
+    return catalog.notes(_KIND).set_aside(branch)
 
 
 def names(catalog: Catalog) -> list[str]:

@@ -10,6 +10,7 @@ from storage import (
     Clock,
     CommitConflict,
     CommitId,
+    CorruptData,
     InvalidRequest,
     NotFound,
     Snapshot,
@@ -30,6 +31,7 @@ from .record import (
     get_record,
     read_record,
     replace_record,
+    set_record_aside,
 )
 
 
@@ -304,6 +306,22 @@ class Recovery:
             self._catalog.branch_set(self.branch, tables).delete()
         delete_record(self._catalog, self.branch)
         return tables
+
+
+def drop_damaged(session: Session, branch: str) -> tuple[list[str], str]:
+    """Give up a recovery of which what is remembered cannot be read: the branches of its name go. Returns the tables, and
+    where the damaged file is kept. Raises InvalidRequest if it can be read, NotFound if there is none.
+    """
+    with suppress(CorruptData):
+        get_record(session.catalog, branch)
+        raise InvalidRequest(
+            f"What is remembered of recovery {branch!r} can be read: drop it without --discard-damaged."
+        )
+    recovery = Recovery(session, branch)
+    tables = [name for name in session.catalog.tables() if recovery.is_branched(name)]
+    if tables:
+        session.catalog.branch_set(branch, tables).delete()
+    return tables, set_record_aside(session.catalog, branch)
 
 
 def _described(verdict: Verdict, adopted: bool) -> str:

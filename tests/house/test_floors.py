@@ -29,6 +29,7 @@ FLOORS = [
     {"table"},
     {"publications"},
     {"branch_set", "notes"},
+    {"warehouse_check"},
     {"catalog"},
     {"engines"},
 ]
