@@ -471,8 +471,8 @@ def recover(
     if discard_damaged:
         _refuse_beside("--discard-damaged", {"--undo": undo, "--list": only_list, "--dry-run": dry_run})
         ended = session.catalog.discard_damaged(discard_main=discard_main)
-        for one in ended:
-            click.echo(one)
+        for publication in ended:
+            click.echo(publication)
         if not ended:
             click.echo("No journal of a publication is damaged.")
         return
