@@ -24,6 +24,8 @@ FENCE_PROPERTY = "snapline.fence"
 DECISION_FILE = re.compile(r"\.closed-(.+)")
 # What a branch is closed for.
 REPLACEMENT, DELETION = "the replacement of main with branch", "the deletion of branch"
+# The table goes to another place, file by file.
+RENAMING = "the renaming to"
 
 
 def closed_for(snapshot: Snapshot | None) -> str | None:
@@ -79,7 +81,7 @@ def decide(store: TableStore, closing: Snapshot, outcome: Literal["done", "opene
 
     Orphan cleaning takes the file away once the closing is on top of the branch no more: then it was opened again.
     """
-    path = _decision_file(store, closing)
+    path = decision_file(store, closing)
     if not store.file_io.create_exclusively(path, outcome.encode()):
         return decided(store, path) == outcome
     latest = store.snapshots.latest()
@@ -88,10 +90,11 @@ def decide(store: TableStore, closing: Snapshot, outcome: Literal["done", "opene
 
 def decision(store: TableStore, closing: Snapshot) -> str | None:
     """What has been decided for a branch that was closed by a snapshot; None if nothing is yet."""
-    return decided(store, _decision_file(store, closing))
+    return decided(store, decision_file(store, closing))
 
 
-def _decision_file(store: TableStore, closing: Snapshot) -> str:
+def decision_file(store: TableStore, closing: Snapshot) -> str:
+    """The file that says what became of a closing, once that is decided."""
     return f"{store.paths.branch_directory}/{_DECISION}{closing.identity}"
 
 
