@@ -8,6 +8,7 @@ opened again in the new place, and the old table is dropped. Each step can be re
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ..document import read_document, sealed, text
@@ -95,8 +96,10 @@ def move_table(store: TableStore, target: Identifier, target_root: str, refuse: 
         latest = moved.snapshots.latest()
         if latest is not None and latest.identity == closing.identity:
             open_again(moved, closing)
-    _drop_old(move)
+    was_dropped = _drop_old(move)
     main.file_io.delete_if(_claim_path(target_root), move.claim)
+    if not was_dropped:
+        raise NotFound(f"{main.identifier.full_name} has been renamed by somebody else.")
 
 
 def refuse_renaming(store: TableStore) -> None:
@@ -139,12 +142,23 @@ def _close_all(main: TableStore, reason: str) -> Iterator[tuple[TableStore, Snap
     try:
         while missing := [name for name in (MAIN_BRANCH, *branch_names(main)) if name not in closed]:
             for name in missing:
-                closed[name] = _close(main, name, reason)
+                with _unless_deleted(main, name):
+                    closed[name] = _close(main, name, reason)
     except (CommitConflict, NotFound):
         if main.is_same_table():
             _open_all(list(closed.values()))
         raise
     yield from closed.values()
+
+
+@contextmanager
+def _unless_deleted(main: TableStore, name: str) -> Iterator[None]:
+    """A branch that goes meanwhile needs nothing."""
+    try:
+        yield
+    except NotFound:
+        if name == MAIN_BRANCH or not main.is_same_table():
+            raise
 
 
 def _close(main: TableStore, name: str, reason: str) -> tuple[TableStore, Snapshot]:
@@ -210,12 +224,19 @@ def _copy(move: _Move) -> None:
         content = file_io.read_bytes_or_none(path)
         if content is not None:
             _put(move, _moved(move, path), content)
-    gone = [path for path in named if not file_io.exists(path)]
-    for path in gone:
-        # Expired, or deleted, while it was copied.
+    # What was deleted while it was copied. The highest number first, since numbers expire from below.
+    for path in sorted(named, key=_number, reverse=True):
+        if file_io.exists(path):
+            continue
         content = file_io.read_bytes_or_none(_moved(move, path))
         if content is not None and move.has_claim():
             file_io.delete_if(_moved(move, path), content)
+
+
+def _number(path: str) -> int:
+    """The number at the end of a file's name; 0 if there is none."""
+    last = path.rpartition("-")[2]
+    return int(last) if last.isdigit() else 0
 
 
 def _put(move: _Move, path: str, content: bytes) -> None:
@@ -244,21 +265,31 @@ def _stay(move: _Move) -> None:
     file_io = move.main.file_io
     if move.main.is_same_table() and decide(move.main, move.closing, "opened"):
         _open_all(move.closed)
-    if move.has_claim():
-        discard(file_io, move.target_root, lambda: not move.has_claim(), last=_claim_path(move.target_root))
+    if not move.has_claim():
+        return
+    if not _is_taken(move):
+        discard(
+            file_io,
+            move.target_root,
+            lambda: not move.has_claim() or _is_taken(move),
+            last=_claim_path(move.target_root),
+        )
+    file_io.delete_if(_claim_path(move.target_root), move.claim)
 
 
-def _drop_old(move: _Move) -> None:
-    """Drop the table where it was, its schemas first: nothing more once another one has come there."""
+def _drop_old(move: _Move) -> bool:
+    """Drop the table where it was, its schemas first: nothing more once another one has come there. False if somebody else
+    has done it.
+    """
     main = move.main
     first = main.paths.schema(0)
     content = main.file_io.read_bytes_or_none(first)
     latest = main.snapshots.latest()
     if content is None or latest is None or latest.identity != move.closing.identity:
-        return
+        return False
     of = Witness(main.paths.root, first, content)
     paths = TablePaths(main.paths.root)
-    discard(
+    return discard(
         main.file_io, paths.root, lambda: main.file_io.read_bytes_or_none(first) not in (None, of.content),
         first=(paths.schema_directory, paths.main_branch_file),
     )  # fmt: skip
