@@ -27,6 +27,7 @@ from .lock import CatalogLock
 from .lsm.merge_engines import merge_engine_of
 from .maintain.beside_publication import refuse_open
 from .maintain.check import BrokenInvariant
+from .maintain.move_table import move_table, refuse_claimed, refuse_renaming
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.discard import discard
 from .metadata.former_names import FormerName, former_names, write_former_names
@@ -47,7 +48,7 @@ from .publications.undo import undo as undo_publication
 from .system_tables import SYSTEM_TABLES
 from .table import Table
 from .warehouse_check import check_warehouse
-from .write.close import refuse_closed
+from .write.close import RENAMING, closed_for, refuse_closed
 from .write.commit import CommitListener, tell_listeners
 
 _OPTIONS_FILE = "catalog-options.json"
@@ -278,7 +279,17 @@ class Catalog:
             self._file_io.make_directory(path)
             # Somebody else may clear what is no table yet.
             with suppress(NotFound):
-                return schemas.create(first)
+                return schemas.create(first) and self._is_free(schemas, first, path)
+
+    def _is_free(self, schemas: SchemaFiles, first: TableSchema, path: str) -> bool:
+        """Whether no table is on its way to a place where one was created: else that is taken away."""
+        if not self._file_io.moves_at_once:
+            try:
+                refuse_claimed(self._file_io, path)
+            except CommitConflict:
+                schemas.delete_if(first)
+                raise
+        return True
 
     def create_table_like(
         self, name: str, like: str, *, options: Mapping[str, Any] | None = None, if_not_exists: bool = False
@@ -372,36 +383,46 @@ class Catalog:
         return discard_damaged(self.table, self.tables(), self._journal, discard_main=discard_main)
 
     def rename_table(self, name: str, new_name: str) -> Table:
-        """Give a table another name. On a local file system at once; an object store copies every file.
+        """Give a table another name. On a local file system at once; an object store copies every file, and the table takes no
+        commits until that is done.
 
-        Raises NotFound, or AlreadyExists. What a listener raises is logged and kept as a trouble: the table is renamed.
+        Raises NotFound, AlreadyExists, or CommitConflict for a table that is being changed as a whole. What a listener raises is
+        logged and kept as a trouble: the table is renamed.
         """
         identifier, target = _whole_table(name), _whole_table(new_name)
         if not self.exists(identifier.full_name):
             raise NotFound(self._missing(identifier))
         taken = AlreadyExists(f"Table {target.full_name} exists. Drop it first, or choose another name.")
-        if self.exists(target.full_name):
+        source = self._path(identifier)
+        store = TableStore(self._file_io, source, replace(identifier, branch=MAIN_BRANCH), clock=self._clock)
+        latest = store.snapshots.latest()
+        is_under_way = closed_for(latest) == f"{RENAMING} {target.full_name}"
+        if self.exists(target.full_name) and not is_under_way:
             if not self.exists(identifier.full_name):
                 # Somebody has just given it that name.
                 raise NotFound(self._missing(identifier))
             raise taken
         self.create_database(target.database)
-        source = self._path(identifier)
-        store = TableStore(self._file_io, source, replace(identifier, branch=MAIN_BRANCH), clock=self._clock)
 
         def refuse() -> None:
             """Asked again once nothing is written into the table any more: who publishes, or closes main, comes first then."""
             refuse_open(self._journal, [store])
-            # Whoever replaces main would not find the table any more, and leave it closed.
-            refuse_closed(store, store.snapshots.latest())
+            if self._file_io.moves_at_once or not is_under_way:
+                # Whoever replaces main would not find the table any more, and leave it closed.
+                refuse_closed(store, store.snapshots.latest())
 
         refuse()
         # Before the move: a name that is still its own does no harm, one that is lost cannot be told any more.
-        names = [*former_names(self._file_io, source), FormerName(identifier.full_name, self._clock.now_ms())]
+        names = former_names(self._file_io, source)
         try:
-            write_former_names(self._file_io, source, names, store.read_witness())
-            self._clear(self._path(target))
-            self._file_io.move_directory_if(source, self._path(target), store.read_witness(), refuse)
+            if not is_under_way:
+                names.append(FormerName(identifier.full_name, self._clock.now_ms()))
+                write_former_names(self._file_io, source, names, store.read_witness())
+            if self._file_io.moves_at_once:
+                self._clear(self._path(target))
+                self._file_io.move_directory_if(source, self._path(target), store.read_witness(), refuse)
+            else:
+                move_table(store, target, self._path(target), partial(refuse_open, self._journal, [store]))
         except NotFound:
             raise NotFound(self._missing(identifier)) from None
         except AlreadyExists:
@@ -416,6 +437,7 @@ class Catalog:
         if not self._file_io.list_directories(path) or self._has_schema(paths):
             return
         if not self._file_io.moves_at_once:
+            refuse_claimed(self._file_io, path)
             discard(self._file_io, path, lambda: self._file_io.exists(paths.schema(0)))
             return
         discarded = self._discarded()
@@ -455,6 +477,7 @@ class Catalog:
                 discarded = self._discarded()
                 self._file_io.move_directory_if(root, discarded, store.read_witness(), refuse)
             else:
+                refuse_renaming(store)
                 self._drop_file_by_file(store)
         except NotFound:
             if if_exists:

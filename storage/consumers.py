@@ -11,7 +11,7 @@ from .errors import CommitConflict, CommitOutcomeUnknown, CorruptData, InvalidRe
 from .metadata.consumer import Consumer
 from .metadata.table_store import TableStore
 from .store_errors import outcome
-from .write.close import REPLACEMENT, is_closed_for, refuse_closed
+from .write.close import RENAMING, REPLACEMENT, is_closed_for, refuse_closed
 
 _REPEAT = "Mend the store, then repeat the call."
 
@@ -178,7 +178,7 @@ def _refuse_moved_or_closed(store: TableStore) -> None:
     """Raise an error, before anything is written, if the table is another one, or its main is being replaced."""
     store.refuse_other_table()
     latest = store.snapshots.latest()
-    if is_closed_for(latest, REPLACEMENT):
+    if is_closed_for(latest, REPLACEMENT, RENAMING):
         refuse_closed(store, latest)
 
 
@@ -193,11 +193,11 @@ def _look_back(store: TableStore, name: str, content: bytes | None = None) -> No
                 store.refuse_other_table()
         store.refuse_moved(f"Consumer {name!r}")
     try:
-        is_replaced = is_closed_for(store.snapshots.latest(), REPLACEMENT)
+        is_replaced = is_closed_for(store.snapshots.latest(), REPLACEMENT, RENAMING)
     except MainReplaced:
         is_replaced = True
     if is_replaced:
         raise CommitOutcomeUnknown(
-            f"Consumer {name!r} of {store.identifier} was changed while main was being replaced: it may have been handed over "
-            "as it was before. Open the table again and look."
+            f"Consumer {name!r} of {store.identifier} was changed while main was being replaced, or the table renamed: it may "
+            "have been handed over as it was before. Open the table again and look."
         )

@@ -598,6 +598,12 @@ class FileIO:
         else:
             self._fs.mv(path, target, recursive=True)
 
+    @store_call("copy")
+    def copy_files(self, targets: Mapping[str, str]) -> None:
+        """Copy files whose names are given once to other places, within the file system; those that are gone are left out."""
+        if targets:
+            self._fs.copy(list(targets), list(targets.values()), on_error="ignore")
+
     def delete_quietly(self, paths: list[str]) -> None:
         """Delete what can be deleted: used to clean up after another error, which must not be hidden."""
         for path in paths:

@@ -17,6 +17,7 @@ from ..read.version import all_branches, on_branch
 from ..write.close import fence
 from ..write.commit import Guard
 from .hold import is_holding
+from .move_table import refuse_renaming
 
 
 def refuse_open(
@@ -65,9 +66,11 @@ def beside(store: TableStore, guard: Guard | None = None, *, besides: int | None
 def stop_others(store: TableStore, publication: Publication) -> None:
     """Make whoever works on a main by hand, or moves the table, look at the journal again: called once there is an entry.
 
-    Raises NotFound if the table has been moved.
+    Raises NotFound if the table has been moved, CommitConflict if it is about to be, file by file.
     """
     store.file_io.wait_for_moves(store.read_witness())
+    if not store.file_io.moves_at_once:
+        refuse_renaming(store)
     if is_holding(store):
         fence(store, f"publication {int(publication.name)}")
 

@@ -8,7 +8,7 @@ exists once its `schema-0` does, and nobody sees half of one; a branch that is d
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
-from ..errors import AlreadyExists, CommitConflict, CorruptData, NotFound
+from ..errors import AlreadyExists, CommitConflict, CommitOutcomeUnknown, CorruptData, NotFound
 from ..file_io import Witness
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
 from ..metadata.branch_origin import BranchOrigin, origin_content, read_origin
@@ -19,8 +19,20 @@ from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
 from ..paths import TablePaths
 from ..read.version import branch_names, on_branch
-from ..write.close import DELETION, REPLACEMENT, close, closed_for, decide, decision, open_again
+from ..write.close import (
+    DELETION,
+    RENAMING,
+    REPLACEMENT,
+    close,
+    closed_for,
+    decide,
+    decision,
+    is_closed_for,
+    open_again,
+    refuse_closed,
+)
 from .hold import held, is_kept
+from .move_table import refuse_renaming
 from .references import delete_unneeded, last_needed
 
 # What a branch begins with carries a mark, so that it is not taken for that of another branch of the same name.
@@ -67,8 +79,10 @@ def _make(
     own = Witness(paths.metadata_root, paths.origin, origin_content(origin))
     if file_io.moves_at_once:
         file_io.create_exclusively(paths.origin, own.content, of=store.read_witness())
-    elif not _claim(store, final, own.content):
-        return None
+    else:
+        refuse_renaming(store)
+        if not _claim(store, final, own.content):
+            return None
     if snapshot is not None:
         begin = snapshot.without_others().with_others({_BRANCH_ID_KEY: identity})
         file_io.create_exclusively(paths.snapshot(snapshot.id), begin.to_json().encode(), of=own)
@@ -87,6 +101,8 @@ def _make(
         return None
     if not store.is_same_table():
         _take_away(store, final, own)
+    if not file_io.moves_at_once:
+        _refuse_renaming(store, final, own)
     table = store.identifier
     try:
         return TableStore(file_io, root, Identifier(table.database, table.table, name), clock=store.clock)
@@ -123,6 +139,18 @@ def _take_away(store: TableStore, made: TablePaths, own: Witness) -> None:
         _discard(store, made, own.content)
         store.refuse_other_table()
     store.refuse_moved(f"Branch {made.branch!r}")
+
+
+def _refuse_renaming(store: TableStore, made: TablePaths, own: Witness) -> None:
+    """Take a branch away again, and raise CommitOutcomeUnknown, if its table is being copied to another place."""
+    try:
+        refuse_renaming(store)
+    except CommitConflict as error:
+        if store.file_io.read_bytes_or_none(made.origin) == own.content:
+            _discard(store, made, own.content)
+        raise CommitOutcomeUnknown(
+            f"Branch {made.branch!r} was made while its table is being renamed, and may have gone along: {error}"
+        ) from None
 
 
 def _clear_remains(store: TableStore, paths: TablePaths) -> None:
@@ -216,6 +244,8 @@ def _close(store: TableStore, name: str) -> list[tuple[TableStore, Snapshot]]:
             latest = branch.snapshots.latest()
             branch.refuse_other_table()
             is_closed = latest is not None and closed_for(latest) == reason
+            if is_closed_for(latest, RENAMING):
+                refuse_closed(branch, latest)
             if branch.identifier.branch == MAIN_BRANCH:
                 if latest is not None and is_closed:
                     # Somebody who was about to delete it before it became main has closed it, and died.

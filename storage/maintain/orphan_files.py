@@ -15,7 +15,7 @@ from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 from ..read.version import all_branches
 from ..write.close import DECISION_FILE
-from ..write.commit import SAFE_MS
+from ..write.commit_time import SAFE_MS
 from .hold import HOLD_MS, delete_hold
 from .references import needed_files
 

@@ -87,7 +87,7 @@ def replace_main(
                 raise
         if decide(main, closing, "done"):
             _name(main, branch, verdict)
-            tell_after(on_branch(branch, MAIN_BRANCH), put, listeners)
+            _end(branch, put, listeners)
             return verdict
         open_again(main, closing)
     raise CommitConflict(f"Writers of {main.identifier.full_name} come first each time. Stop them, then replace main.")
@@ -181,8 +181,14 @@ def _name(main: TableStore, branch: TableStore, verdict: Verdict) -> None:
         raise CommitConflict(
             f"Main of {main.identifier.full_name} has been replaced with another branch since. Open the table again."
         )
+
+
+def _end(branch: TableStore, put: Snapshot | None, listeners: Sequence[CommitListener]) -> None:
+    """Drop what was main, and tell of the commit that put its rows on the branch."""
     try:
-        _drop_old(on_branch(branch, MAIN_BRANCH))
+        main = on_branch(branch, MAIN_BRANCH)
+        _drop_old(main)
+        tell_after(main, put, listeners)
     except (NotFound, CorruptData):
         # What was main has gone along with the table.
         if branch.is_same_table():

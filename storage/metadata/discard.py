@@ -28,8 +28,8 @@ def discard(
     """Delete what is in a directory, files or directories `first` before all others, and `last` after them; nothing more
     once it stands for something else, which `is_gone` says. Returns whether it was this call that deleted the first file.
     """
-    listed = sorted(_files(file_io, root), key=lambda path: (path == last, _rank(path, first), path))
-    contents = {path: file_io.read_bytes_or_none(path) for path in listed if _is_named_again(path, root)}
+    listed = sorted(all_files(file_io, root), key=lambda path: (path == last, _rank(path, first), path))
+    contents = {path: file_io.read_bytes_or_none(path) for path in listed if is_named_again(path, root)}
     # Asked once all is read, so that it is that of one table.
     if is_gone():
         return False
@@ -57,13 +57,15 @@ def _prune(file_io: FileIO, directory: str) -> None:
     file_io.delete_empty_directory(directory)
 
 
-def _is_named_again(path: str, root: str) -> bool:
+def is_named_again(path: str, root: str) -> bool:
+    """Whether a later table of the same name gives the name of a file below `root` again."""
     first, _, rest = path.removeprefix(f"{root}/").partition("/")
     return not rest or first in METADATA_DIRECTORIES
 
 
-def _files(file_io: FileIO, directory: str) -> Iterator[str]:
+def all_files(file_io: FileIO, directory: str) -> Iterator[str]:
+    """Paths of the files of a directory and all below it."""
     for file in file_io.list_files(directory):
         yield f"{directory}/{file.name}"
     for name in file_io.list_directories(directory):
-        yield from _files(file_io, f"{directory}/{name}")
+        yield from all_files(file_io, f"{directory}/{name}")

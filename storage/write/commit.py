@@ -24,7 +24,7 @@ from ..metadata.table_store import TableStore
 from ..metadata.trouble import LISTENERS, afterwards
 from ..store_errors import outcome
 from .close import refuse_closed
-from .commit_time import commit_time
+from .commit_time import SAFE_MS, commit_time
 from .conflicts import check_conflicts
 from .find_commit import find_commit
 from .landing import create_on_top
@@ -36,8 +36,6 @@ from .take_back import take_back
 
 _log = logging.getLogger(__name__)
 WRITER_VERSION = "snapline-0.1.0"
-# Younger files are spared by orphan cleaning, by default with a wide margin.
-SAFE_MS = 3_600_000
 # Asked before each try of a commit with the newest snapshot, which is None for a table without one.
 Guard = Callable[[Snapshot | None], None]
 

@@ -12,6 +12,8 @@ from ..metadata.time_order import CLOCK_PROPERTY, TIME_DISORDER_PROPERTY, rising
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+# Younger files are spared by orphan cleaning, by default with a wide margin.
+SAFE_MS = HOUR_MS
 
 
 @dataclass(frozen=True, slots=True)

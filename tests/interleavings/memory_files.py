@@ -6,7 +6,7 @@ cannot differ from another one need not be run.
 """
 
 import errno
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -307,6 +307,13 @@ class MemoryFileIO(FileIO):
 
     def delete(self, path: str) -> None:
         self._remove(self.process.step("delete", path), path)
+
+    def copy_files(self, targets: Mapping[str, str]) -> None:
+        for path, target in targets.items():
+            step = self.process.step("copy", path)
+            step.reads.add(path)
+            if path in self._files.contents:
+                self._put(step, target, self._content(path))
 
     def delete_directory(self, path: str) -> None:
         """File by file: nothing deletes a directory at once."""

@@ -76,7 +76,7 @@ def test_pairs(chunk: Chunk) -> None:
     ("first", "second"),
     [
         ("create branch", "create branch"), ("branch from tag", "create branch"), ("create branch", "replace main"),
-        ("new consumer", "replace main"), ("write", "expire"),
+        ("new consumer", "replace main"), ("write", "expire"), ("rename table", "write"), ("create branch", "rename table"),
     ],
 )  # fmt: skip
 def test_a_pair_on_an_object_store(first: str, second: str) -> None:
