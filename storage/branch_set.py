@@ -26,6 +26,7 @@ from .store_errors import outcome
 from .table import Table
 from .write.close import closed_for, fence
 from .write.commit import CommitId, Guard
+from .write.own_properties import refuse_own_properties
 
 _VIEW_TRIES = 20
 OpenTable = Callable[[str], Table]
@@ -115,6 +116,8 @@ class BranchSet:
         `properties`: those of each commit; `made_from` may say better, once the tables before have their commits.
         Raises CommitConflict, before anything is done, if a main has moved on. Its history stays.
         """
+        for given in properties.values():
+            refuse_own_properties(given)
         return self._publish(
             Publication("", self.branch, {}, False, adopted=dict(until), properties=dict(properties)), made_from
         )

@@ -17,6 +17,7 @@ from .metadata.table_store import TableStore
 from .read.version import Version, branch_names, named_version, on_branch
 from .store_errors import outcome
 from .write.commit import CommitId, CommitListener, Guard
+from .write.own_properties import refuse_own_properties
 
 _REPEAT = "What was done before stays done. Mend the store, then repeat the call, which goes on from there."
 
@@ -120,6 +121,7 @@ class Branches:
         What main did up to the snapshot `until` is replaced. Raises CommitConflict if it has changed rows since. `guard` is
         asked with main's newest snapshot before each try.
         """
+        refuse_own_properties(properties)
         main, branch = self._sides(name)
         return adopt(
             main,

@@ -753,6 +753,8 @@ class Table:
         change_tracking: bool = True,
         basis: Basis | None = None,
     ) -> Snapshot | None:
+        # Before rows are written, which nobody would take away again.
+        refuse_own_properties(properties)
         with self.new_write(replaces=overwrite is not None, change_tracking=change_tracking) as writer:
             for rows in [data] if isinstance(data, pa.Table | pa.RecordBatch) else data:
                 writer.write(rows, row_kind_column)

@@ -44,7 +44,7 @@ from ..read.stream_scan import (
 )
 from ..table import Table
 from ..write.commit import CommitId
-from .spark_task import FilesWritten, write_rows
+from .spark_task import FilesWritten, properties_of, write_rows
 from .spark_types import FORMAT, as_spark_expects, spark_schema
 from .spark_writer import write_frame
 
@@ -175,6 +175,7 @@ class SnaplineStreamWriter(DataSourceStreamArrowWriter):
         self._table = table
         self._options = dict(options)
         self._user = user
+        self._properties = properties_of(options)
         self._write_name = table.store.clock.unique_name()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -185,7 +186,7 @@ class SnaplineStreamWriter(DataSourceStreamArrowWriter):
             [one.message for one in messages if isinstance(one, FilesWritten)],
             None,
             CommitId(self._user, batchId),
-            json.loads(self._options.get("properties") or "{}"),
+            self._properties,
             "WRITE",
         )
 

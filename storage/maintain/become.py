@@ -53,7 +53,7 @@ def become(
         deleted=deleted,
         kind=OVERWRITE,
         operation=operation,
-        properties=properties,
+        own_properties=properties,
         guard=guard_of(judged, guard),
         adds_again=True,
     )

@@ -187,7 +187,7 @@ def put_on_top(
         deleted=[entry for entry in delta if entry.kind != ADD],
         kind=kind,
         operation=last.operation if len(taken) == 1 else "MERGE",
-        properties=taken_over_properties(other, taken),
+        own_properties=taken_over_properties(other, taken),
         watermark=max((one.watermark for one in taken if one.watermark is not None), default=None),
         guard=refuse,
         adds_again=True,

@@ -25,7 +25,7 @@ def revert(store: TableStore, snapshot: Snapshot, commit_id: CommitId) -> Snapsh
             deleted=[entry for entry in delta if entry.kind == ADD],
             kind=OVERWRITE,
             operation="REVERT",
-            properties=reverting(snapshot),
+            own_properties=reverting(snapshot),
             adds_again=True,
         )
     except CommitConflict as error:

@@ -30,6 +30,7 @@ from .find_commit import find_commit
 from .landing import create_on_top
 from .lift import lift_to_top
 from .manifest_merge import merge_manifests
+from .own_properties import refuse_own_properties
 from .renumber import NumberedFiles
 from .table_write import CommitMessage
 from .take_back import take_back
@@ -163,16 +164,20 @@ class TableCommit:
         change_tracking: bool = True,
         guard: Guard | None = None,
         adds_again: bool = False,
+        own_properties: Mapping[str, str] | None = None,
     ) -> Snapshot | None:
         """Commit added files, and what they replace. Returns the snapshot, an earlier one if this id landed before,
         or None if there is nothing to commit. If the earlier one has expired, the earliest snapshot that there is.
 
         `guard` is asked again before each try, with the newest snapshot as that try finds it, and raises if the change must
-        not be put on top of it. `adds_again`: files may be added that the table has had before. Raises CommitConflict if
+        not be put on top of it. `adds_again`: files may be added that the table has had before. `own_properties`: those by which
+        the store knows what the commit was. Raises InvalidRequest if they are among `properties`, CommitConflict if
         another commit made this one impossible (its files are deleted), and CommitOutcomeUnknown if the store gave no
         answer. Raises StoreUnavailable if it failed before: then nothing is committed, and the files of the messages are
         kept for another try.
         """
+        refuse_own_properties(properties)
+        properties = {**(properties or {}), **(own_properties or {})}
         added = [entry for message in messages for entry in message.added]
         if overwrite is not None:
             overwrite = overwrite.settled(frozenset(entry.partition for entry in added))
@@ -182,10 +187,10 @@ class TableCommit:
         if kind != COMPACT:
             partitions = {entry.partition for entry in (*added, *deleted)}
             untracked = untracked_property(self._store, partitions, tracked=change_tracking)
-            properties = {**(properties or {}), **untracked}
+            properties |= untracked
         changelog = [entry for message in messages for entry in message.changelog]
         change = _Change(
-            added, list(deleted), changelog, overwrite, kind, operation, dict(properties or {}), watermark, guard,
+            added, list(deleted), changelog, overwrite, kind, operation, properties, watermark, guard,
             NumberedFiles(self._store, messages if overwrite is None else (), added, changelog), adds_again,
         )  # fmt: skip
         try:
