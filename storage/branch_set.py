@@ -25,7 +25,7 @@ from .metadata.table_store import TableStore
 from .store_errors import outcome
 from .table import Table
 from .write.close import closed_for, fence
-from .write.commit import CommitId, Guard
+from .write.commit import CommitId, Guard, Overwrite
 from .write.own_properties import refuse_own_properties
 
 _VIEW_TRIES = 20
@@ -311,7 +311,8 @@ def _take_back(table: Table, publication: Publication, name: str, *, discard_mai
         # Somebody wrote after it was decided: that stays.
         revert(main, own, commit_id)
     elif tag is None:
-        table.on_branch(MAIN_BRANCH).truncate(commit_id=commit_id, properties=reverting(own))
+        commit = table.on_branch(MAIN_BRANCH).new_commit(commit_id)
+        commit.commit([], overwrite=Overwrite(), operation="TRUNCATE", own_properties=reverting(own))
     else:
         judged = None if discard_main else own
         rollback_to(main, tag.snapshot, kept_by=tag, judged=judged, commit_id=commit_id)

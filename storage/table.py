@@ -642,7 +642,9 @@ class Table:
 
     @outcome(_NOTHING_CHANGED)
     def troubles(self) -> list[Trouble]:
-        """The kinds of work that follow commits to this branch and have failed since they last succeeded."""
+        """The kinds of work that follow commits to this branch and have failed since they last succeeded. Raises CorruptData
+        that names a file which should tell of one and cannot be read.
+        """
         return self._store.troubles.all()
 
     @outcome(_NOTHING_CHANGED)

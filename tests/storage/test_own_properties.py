@@ -94,3 +94,29 @@ def test_it_refuses_those_of_the_store_and_leaves_nothing(
 @pytest.mark.parametrize("call", CALLS)
 def test_it_takes_those_of_others(catalog: Catalog, table: Table, call: str) -> None:
     CALLS[call](catalog, table, {"app.why": "because"})
+
+
+def test_an_undo_empties_a_table_that_was_empty_before_its_publication(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["a.t", "a.u"]
+    for name in names:
+        catalog.create_table(name, ROWS.schema, primary_key=["id"], options={"bucket": 1})
+    catalog.branch_set("fix", names).create()
+    for name in names:
+        catalog.table(name).on_branch("fix").write(ROWS)
+    original = Branches.merge
+
+    def die_on_the_second(self: Branches, *given: Any, **named: Any) -> Any:
+        if self._store.identifier.table == "u":
+            raise KeyboardInterrupt
+        return original(self, *given, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Branches, "merge", die_on_the_second)
+        with pytest.raises(KeyboardInterrupt):
+            catalog.branch_set("fix", names).publish()
+    assert catalog.table("a.t").count() == 2
+    catalog.recover(undo=True)
+    assert [catalog.table(name).count() for name in names] == [0, 0]
+    assert catalog.publications() == []
