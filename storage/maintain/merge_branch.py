@@ -191,6 +191,8 @@ def put_on_top(
         watermark=max((one.watermark for one in taken if one.watermark is not None), default=None),
         guard=refuse,
         adds_again=True,
+        # What has left no trace in the files is not to land again when it is repeated.
+        even_empty=any(one.commit_identifier != BATCH_COMMIT_IDENTIFIER for one in taken),
     )
 
 

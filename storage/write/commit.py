@@ -165,9 +165,11 @@ class TableCommit:
         guard: Guard | None = None,
         adds_again: bool = False,
         own_properties: Mapping[str, str] | None = None,
+        even_empty: bool = False,
     ) -> Snapshot | None:
         """Commit added files, and what they replace. Returns the snapshot, an earlier one if this id landed before,
-        or None if there is nothing to commit. If the earlier one has expired, the earliest snapshot that there is.
+        or None if there is nothing to commit, unless `even_empty`. If the earlier one has expired, the earliest snapshot that
+        there is.
 
         `guard` is asked again before each try, with the newest snapshot as that try finds it, and raises if the change must
         not be put on top of it. `adds_again`: files may be added that the table has had before. `own_properties`: those by which
@@ -191,7 +193,7 @@ class TableCommit:
         changelog = [entry for message in messages for entry in message.changelog]
         change = _Change(
             added, list(deleted), changelog, overwrite, kind, operation, properties, watermark, guard,
-            NumberedFiles(self._store, messages if overwrite is None else (), added, changelog), adds_again,
+            NumberedFiles(self._store, messages if overwrite is None else (), added, changelog), adds_again, even_empty,
         )  # fmt: skip
         try:
             snapshot, is_own = self._commit(change)
@@ -328,6 +330,7 @@ class _Change:
     guard: Guard | None
     numbers: NumberedFiles
     adds_again: bool
+    even_empty: bool
 
 
 class _Attempt:
@@ -354,7 +357,8 @@ class _Attempt:
             deletes += [entry.deleted() for entry in self._live() if change.overwrite.covers(store, entry.partition)]
         delta = deletes + change.added
         self._check_bucket_count()
-        if not delta and not change.changelog:
+        is_empty = not delta and not change.changelog
+        if is_empty and not change.even_empty:
             return None
         if deletes or change.adds_again:
             refuse_index(store, latest)
@@ -394,7 +398,9 @@ class _Attempt:
             commit_user=self._id.user,
             writer_version=WRITER_VERSION,
             commit_identifier=self._id.identifier,
-            commit_kind=change.kind or (OVERWRITE if change.overwrite is not None or deletes else APPEND),
+            commit_kind=COMPACT
+            if is_empty
+            else change.kind or (OVERWRITE if change.overwrite is not None or deletes else APPEND),
             time_ms=moment.time_ms,
             total_record_count=(latest.total_record_count if latest else 0) + delta_rows,
             delta_record_count=delta_rows,
