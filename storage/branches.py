@@ -12,6 +12,7 @@ from .maintain.branch import create_branch, delete_branches
 from .maintain.merge_branch import copy_tags, fast_forward, merge_branch, restore_earlier
 from .maintain.replace_main import replace_main
 from .maintain.verdict import Verdict, judge
+from .metadata.history import despite_expiry, told_of_expiry
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .read.version import Version, branch_names, named_version, on_branch
@@ -53,7 +54,8 @@ class Branches:
             )
         snapshot, named = None, None
         if tag is not None:
-            named = self._store.tags.get(tag)
+            with told_of_expiry(self._store):
+                named = self._store.tags.get(tag)
             snapshot = named.snapshot
         elif not empty:
             snapshot, named = named_version(self._store, snapshot_id if version is None else version)
@@ -78,7 +80,8 @@ class Branches:
     @outcome(_REPEAT)
     def verdict(self, name: str) -> Verdict:
         """Whether main can take a branch over without losing anything."""
-        return judge(*self._sides(name))
+        main, branch = self._sides(name)
+        return despite_expiry((main, branch), lambda: judge(main, branch))
 
     @outcome(_REPEAT)
     def merge(
@@ -156,7 +159,7 @@ class Branches:
         """Give a branch main's earlier snapshots, back to one, and main's tags of them."""
         main, branch = self._sides(name)
         restore_earlier(main, branch, from_id=earliest_id)
-        copy_tags(main, branch)
+        copy_tags(main, branch, common=judge(main, branch).common)
 
     @property
     def _journal(self) -> Journal:

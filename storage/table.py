@@ -25,7 +25,7 @@ from .maintain.references import files_of, holders_of, needed_files
 from .maintain.rollback import ROLLBACK, effective_history, rollback_to
 from .maintain.tagging import create_due_tag
 from .metadata.derived_columns import ComputedColumn, computed_columns
-from .metadata.history import has_expired
+from .metadata.history import has_expired, told_of_expiry
 from .metadata.manifest import ADD, ManifestEntry, Place
 from .metadata.schema import TableSchema
 from .metadata.schema_change import SchemaChange, SetOptions, next_schema
@@ -37,7 +37,7 @@ from .read.contributors import contributors
 from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split_read import ReadRequest
-from .read.version import Pinned, Version, on_branch, resolve_version
+from .read.version import Pinned, Version, on_branch, resolve_version, version_in_history
 from .row_changes import Change, assignments, commit_counted, refuse_sinking, rewrite_files, sinking, with_values
 from .store_errors import outcome
 from .system_tables import read_system_table
@@ -146,7 +146,8 @@ class Table:
     @outcome(_NOTHING_CHANGED)
     def changes_of(self, snapshot: Snapshot) -> "CommitSummary":
         """What a snapshot added and took away, from its manifests alone."""
-        entries = self._store.delta_of(snapshot)
+        with told_of_expiry(self._store, snapshot):
+            entries = self._store.delta_of(snapshot)
         added = [entry.file for entry in entries if entry.kind == ADD]
         deleted = [entry.file for entry in entries if entry.kind != ADD]
         return CommitSummary(
@@ -180,14 +181,20 @@ class Table:
 
         `after` None: since the table began. A table without partitions has the one partition `{}`.
         """
-        first, last = None if after is None else self.snapshot(after), self.snapshot(until)
+        first, last = self._between(after, until)
         found: dict[bytes, None] = {}
         for snapshot in self._store.snapshots.backwards():
             if snapshot.id <= (first.id if first else 0):
                 break
             if last is not None and snapshot.id <= last.id and snapshot.changes_rows:
-                found.update((entry.partition, None) for entry in self._store.delta_of(snapshot))
+                with told_of_expiry(self._store, snapshot):
+                    found.update((entry.partition, None) for entry in self._store.delta_of(snapshot))
         return sorted((self._store.partition_values(one) for one in found), key=lambda one: str(list(one.values())))
+
+    def _between(self, after: Version, until: Version) -> tuple[Snapshot | None, Snapshot | None]:
+        """The snapshots of two versions of the branch's history; None for its beginning, and where there is none."""
+        last = version_in_history(self._store, self._version if until is None else until)
+        return None if after is None else version_in_history(self._store, after), last
 
     @outcome(_NOTHING_CHANGED)
     def contributors(self, partition: Mapping[str, Any], version: Version = None) -> list[SnapshotRef]:
@@ -199,7 +206,8 @@ class Table:
         if snapshot is None:
             return []
         wanted = self.partition_values(partition)
-        return [self._ref(store, one) for one in contributors(store, snapshot, wanted)]
+        with told_of_expiry(store, snapshot):
+            return [self._ref(store, one) for one in contributors(store, snapshot, wanted)]
 
     @property
     def tags(self) -> Tags:
@@ -278,8 +286,7 @@ class Table:
         has expired.
         """
         store = latest_schema(self._store)
-        last = self.snapshot(until)
-        first = None if after is None else self.snapshot(after)
+        first, last = self._between(after, until)
         names = store.schema.column_names if columns is None else list(columns)
         store.schema.fields_named(names)
         predicate = None if where is None else _predicate(where).bind(store.schema)
@@ -655,7 +662,8 @@ class Table:
         """
         if isinstance(what, int):
             store, snapshot = resolve_version(self._store, what)
-            paths = set() if snapshot is None else files_of(store, snapshot)
+            with told_of_expiry(store, snapshot):
+                paths = set() if snapshot is None else files_of(store, snapshot)
         else:
             paths = {path for path in needed_files(self._store) if path == what or path.endswith(f"/{what}")}
         return [str(holder) for holder in holders_of(self._store, paths)]

@@ -362,7 +362,7 @@ class _Attempt:
             return None
         if deletes or change.adds_again:
             refuse_index(store, latest)
-        if deletes or any(entry.file.level > 0 for entry in change.added):
+        if deletes or change.adds_again or any(entry.file.level > 0 for entry in change.added):
             check_conflicts(self._live(), delta, store.key_types, rescales=change.overwrite is not None)
         base: list[ManifestFile] = []
         if latest is not None:

@@ -10,8 +10,10 @@ from dataclasses import asdict, replace
 from ..errors import CorruptData
 from ..metadata.change_tracking import UNTRACKED_PROPERTY
 from ..metadata.committed import Committed, united
+from ..metadata.history import REVERTED_PROPERTY, ROLLED_BACK_IDENTITY_PROPERTY, ROLLED_BACK_PROPERTY
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, FOLLOWS_PROPERTY, Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.tag import TAG_BRANCH_KEY
 
 # A JSON list with, for each commit taken over, its mark, commit user and commit identifier.
 TAKEN_OVER_PROPERTY = "snapline.taken-over"
@@ -32,7 +34,9 @@ def taken_over_properties(store: TableStore, snapshots: Sequence[Snapshot]) -> d
     properties: dict[str, str] = {}
     for snapshot in snapshots:
         properties |= snapshot.properties or {}
-    properties.pop(FOLLOWS_PROPERTY, None)
+    # What the branch went back to are numbers of its own.
+    for key in (FOLLOWS_PROPERTY, ROLLED_BACK_PROPERTY, ROLLED_BACK_IDENTITY_PROPERTY, REVERTED_PROPERTY):
+        properties.pop(key, None)
     sources = _united(snapshots, SOURCES_PROPERTY)
     if sources:
         properties[SOURCES_PROPERTY] = json.dumps(sources, ensure_ascii=False)
@@ -50,6 +54,23 @@ def taken_over_properties(store: TableStore, snapshots: Sequence[Snapshot]) -> d
     return {
         **properties, **ids_property(_as_taken_over(remembered)), TAKEN_OVER_PROPERTY: json.dumps(taken, ensure_ascii=False)
     }  # fmt: skip
+
+
+def marks_of_tag(store: TableStore, target: Snapshot) -> dict[str, str]:
+    """The properties of a rollback to what a tag has kept of another branch: that branch's commits up to there are in it, as
+    far as they can be told. Nothing for a snapshot of the branch's own.
+    """
+    branch = target.others.get(TAG_BRANCH_KEY)
+    if branch is None:
+        return {}
+    own = [f"{branch}@{target.id} {target.delta_manifest_list}", target.commit_user, target.commit_identifier]
+    taken: dict[str, list[object]] = {str(own[0]): own}
+    for snapshot in store.snapshots.backwards():
+        for entry in _taken(snapshot):
+            name, _, number = str(entry[0]).rpartition(" ")[0].rpartition("@")
+            if name == branch and number.isdigit() and int(number) <= target.id:
+                taken.setdefault(str(entry[0]), entry)
+    return {TAKEN_OVER_PROPERTY: json.dumps(list(taken.values()), ensure_ascii=False)}
 
 
 def ids_of_branch(store: TableStore, snapshots: Sequence[Snapshot]) -> list[Committed]:
