@@ -362,12 +362,9 @@ class Outcome:
     violations: list[Violation]
 
 
-def explore(
-    place: Place, first: str, second: str, *, every_death: bool = LONG, known: bool = LONG, until_found: bool = False
-) -> Outcome:
+def explore(place: Place, first: str, second: str, *, every_death: bool = LONG, until_found: bool = False) -> Outcome:
     """Every schedule of a pair that can differ from another; unless `every_death`, so many of those in which the first dies
-    that each run of the tests is short. `known`: those as well that are known to violate something. `until_found`: no more
-    after one that does.
+    that each run of the tests is short. `until_found`: no more after one that violates something.
     """
     steps = steps_of(place, first)
     outcome = Outcome(len(steps) + 1, 0, [])
