@@ -208,7 +208,7 @@ def _find(store: TableStore, version: int | str | dt.datetime) -> Snapshot:
             return tag.snapshot.without_others()
     tags = ", ".join(f"{tag.name} ({tag.snapshot.id})" for tag in store.tags.all()) or "none"
     raise NotFound(
-        f"Snapshot {version} of {store.identifier} does not exist. {store.snapshots.describe_existing()} Tags: {tags}."
+        f"Snapshot {version} of {store.identifier} does not exist. {store.snapshots.describe_existing(version)} Tags: {tags}."
     )
 
 

@@ -34,7 +34,7 @@ _MADE_FOR_GOOD = re.compile(r"/(snapshot/snapshot|schema/schema|tag/tag(?!-snapl
 _OVERTAKEN = ("CommitConflict", "CommitOutcomeUnknown", "RowsChanged", "Moved", "MainReplaced")
 _NOTHING_DONE = "Nothing is done"
 # Where others take away what was there, whoever reads it is told that this is why.
-_GONE = re.compile(r"NotFound: .*(has expired|is about to|not the table any more|not in its history)")
+_GONE = re.compile(r"NotFound: .*(ha(s|ve) expired|is about to|not the table any more|not in its history)")
 _MOST_BEFORE = 3
 
 
