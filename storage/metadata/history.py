@@ -1,11 +1,11 @@
 """A place in the history of a branch, and the snapshots that came after it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ..errors import NotFound
+from ..errors import CorruptData, NotFound
 from .snapshot import Snapshot
 from .table_store import TableStore
 
@@ -41,16 +41,22 @@ def rolled_back_properties(target: Snapshot) -> dict[str, str]:
 
 def identity_at(store: TableStore, snapshot_id: int) -> str | None:
     """What tells the snapshot that has, or had, a number in a branch's history from any other one of that number; None if
-    there is none, or it has expired and nothing says which it was.
+    there is none, or it has expired or is damaged and nothing says which it was.
     """
-    snapshot = store.snapshots.find(snapshot_id) if snapshot_id > 0 else None
-    following = store.snapshots.find(snapshot_id + 1)
-    if snapshot is not None and store.snapshots.is_in_history(snapshot, following):
-        return snapshot.identity
-    if snapshot_id > 0 and following is not None and following.follows is not None:
-        return following.follows
-    changelog = store.changelogs.find(snapshot_id)
-    return None if changelog is None else changelog.identity
+    if snapshot_id < 1:
+        return None
+    with suppress(CorruptData):
+        following = store.snapshots.find(snapshot_id + 1)
+        if following is not None and following.follows is not None:
+            return following.follows
+    with suppress(CorruptData):
+        snapshot = store.snapshots.find(snapshot_id)
+        if snapshot is not None and store.snapshots.is_in_history(snapshot):
+            return snapshot.identity
+    with suppress(CorruptData):
+        changelog = store.changelogs.find(snapshot_id)
+        return None if changelog is None else changelog.identity
+    return None
 
 
 def stands_at(store: TableStore, snapshot_id: int, identity: str) -> bool:

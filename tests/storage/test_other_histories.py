@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, CommitConflict, InvalidRequest, NotFound, Table, operation_of
+from storage import Catalog, CommitConflict, CorruptData, InvalidRequest, NotFound, Table, operation_of
 from storage.consumers import Consumption
 from storage.metadata import manifest
 from storage.metadata.consumer import ConsumerFiles
@@ -160,6 +160,18 @@ def test_a_consumer_whose_last_snapshot_has_expired_goes_on(table: Table) -> Non
     assert table.store.snapshots.ids()[0] == 3
     mirror.follow(table)
     assert mirror.rows == rows(table)
+
+
+def test_a_consumer_is_reset_beyond_a_damaged_snapshot(table: Table) -> None:
+    mirror = Mirror(table)
+    for number in range(3):
+        table.write(batch(10 + number))
+    Path(table.store.paths.snapshot(3)).write_text("{")
+    with pytest.raises(CorruptData, match="snapshot-3"):
+        mirror.follow(table)
+    table.consumers.reset("mirror", 4)
+    mirror.follow(table)
+    assert [row[1] for row in mirror.rows] == [1, 2, 11, 12]
 
 
 # --- tags of another branch
