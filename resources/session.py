@@ -290,7 +290,7 @@ class Session:
             return "dropped"
         if table.store.snapshots.find(ref.snapshot_id) is not None:
             return ""
-        if any(tag.snapshot.id == ref.snapshot_id for tag in table.tags.list()):
+        if any(tag.snapshot.id == ref.snapshot_id and tag.is_of_its_branch for tag in table.tags.list()):
             return ""
         latest = table.store.snapshots.latest_id() or 0
         return "expired" if ref.snapshot_id <= latest else "taken back"

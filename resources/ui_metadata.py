@@ -9,7 +9,7 @@ from urllib.parse import quote
 import dagster as dg
 
 from lineage import columns_of
-from storage import DataType, Snapshot, SnapshotRef, Split, Table
+from storage import CorruptData, DataType, Snapshot, SnapshotRef, Split, Table
 from storage.engines.duckdb_compare import count_changes
 
 _ROW_HEIGHT = 24
@@ -48,8 +48,11 @@ def table_metadata(table: Table, snapshot: Snapshot, sources: Sequence[SnapshotR
 
 
 def trouble_metadata(table: Table) -> dict[str, Any]:
-    """What follows commits to a table and has failed; nothing if all is well."""
-    troubles = table.troubles()
+    """What follows commits to a table and has failed, or the file that should tell and cannot; nothing if all is well."""
+    try:
+        troubles = table.troubles()
+    except CorruptData as error:
+        return {"warning": str(error)}
     return {"warning": "; ".join(str(trouble) for trouble in troubles)} if troubles else {}
 
 

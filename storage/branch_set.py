@@ -25,6 +25,7 @@ from .publications.traces import OpenTable, made_by, main_of
 from .publications.undo import undo
 from .store_errors import outcome
 from .write.close import closed_for
+from .write.own_properties import refuse_own_properties
 
 
 @checked
@@ -110,6 +111,8 @@ class BranchSet:
         `properties`: those of each commit; `made_from` may say better, once the tables before have their commits.
         Raises CommitConflict, before anything is done, if a main has moved on. Its history stays.
         """
+        for given in properties.values():
+            refuse_own_properties(given)
         return self._publish(
             Publication("", self.branch, {}, False, adopted=dict(until), properties=dict(properties)), made_from
         )

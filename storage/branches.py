@@ -12,11 +12,13 @@ from .maintain.branch import create_branch, delete_branches
 from .maintain.merge_branch import copy_tags, fast_forward, merge_branch, restore_earlier
 from .maintain.replace_main import replace_main
 from .maintain.verdict import Verdict, judge
+from .metadata.history import despite_expiry, told_of_expiry
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .read.version import Version, branch_names, named_version, on_branch
 from .store_errors import outcome
 from .write.commit import CommitId, CommitListener, Guard
+from .write.own_properties import refuse_own_properties
 
 _REPEAT = "What was done before stays done. Mend the store, then repeat the call, which goes on from there."
 
@@ -52,7 +54,8 @@ class Branches:
             )
         snapshot, named = None, None
         if tag is not None:
-            named = self._store.tags.get(tag)
+            with told_of_expiry(self._store):
+                named = self._store.tags.get(tag)
             snapshot = named.snapshot
         elif not empty:
             snapshot, named = named_version(self._store, snapshot_id if version is None else version)
@@ -77,7 +80,8 @@ class Branches:
     @outcome(_REPEAT)
     def verdict(self, name: str) -> Verdict:
         """Whether main can take a branch over without losing anything."""
-        return judge(*self._sides(name))
+        main, branch = self._sides(name)
+        return despite_expiry((main, branch), lambda: judge(main, branch))
 
     @outcome(_REPEAT)
     def merge(
@@ -133,6 +137,7 @@ class Branches:
         publication of the table is open, unless this is part of it. `guard` is asked with main's newest snapshot before each
         try.
         """
+        refuse_own_properties(properties)
         main, branch = self._sides(name)
         return adopt(
             main,
@@ -176,7 +181,7 @@ class Branches:
         """Give a branch main's earlier snapshots, back to one, and main's tags of them."""
         main, branch = self._sides(name)
         restore_earlier(main, branch, from_id=earliest_id)
-        copy_tags(main, branch)
+        copy_tags(main, branch, common=judge(main, branch).common)
 
     def _beside(self, publication: int | None, guard: Guard | None) -> Guard:
         """The guard of a commit to main. Raises CommitConflict at once if a publication is open that it is no part of."""

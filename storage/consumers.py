@@ -1,14 +1,19 @@
 """The consumers of a branch, for users, and reading as one of them.
 
 What always holds: whoever writes the file of a consumer has read what it replaces, and looks afterwards whether the table is
-still the same. Follows `docs/protocols.md`, "Consumers".
+still the same; a consumer names the snapshot that it has read last by more than its number, and nobody reads on from another
+one. Follows `docs/protocols.md`, "Consumers".
 """
 
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from .arguments import checked
+from .document import is_damaged
 from .errors import CommitConflict, CommitOutcomeUnknown, CorruptData, InvalidRequest, MainReplaced, NotFound
-from .metadata.consumer import Consumer
+from .metadata.consumer import Consumer, ConsumerFiles
+from .metadata.history import identity_at, refuse_other_history
 from .metadata.table_store import TableStore
 from .store_errors import outcome
 from .write.close import RENAMING, REPLACEMENT, is_closed_for, refuse_closed
@@ -48,14 +53,12 @@ class Consumers:
         store, files = self._store, self._store.consumers
         store.refuse_other_table()
         self._refuse_beyond(next_snapshot_id)
-        content = None
-        while content is None:
+        content, is_kept = None, True
+        while content is None and is_kept:
             before = files.content(name)
             _refuse_moved_or_closed(store)
-            content = files.put(Consumer(name, next_snapshot_id), before, store.clock.unique_name())
-        is_kept = self._is_kept(name, before, next_snapshot_id)
-        if not is_kept:
-            files.replace(name, content, before)
+            consumer = _consumer_at(store, name, next_snapshot_id)
+            content, is_kept = _begin(store, consumer, before, partial(self._is_kept, consumer))
         _look_back(store, name, content)
         if not is_kept:
             raise NotFound(
@@ -63,15 +66,13 @@ class Consumers:
                 f"{store.snapshots.describe_existing()}"
             )
 
-    def _is_kept(self, name: str, before: bytes | None, next_snapshot_id: int) -> bool:
-        """Whether a snapshot, and those after it, stay for a consumer that has been written."""
-        store = self._store
-        with suppress(CorruptData):
-            known = store.consumers.parsed(name, before)
-            if known is not None and known.next_snapshot_id <= next_snapshot_id:
-                return True
+    def _is_kept(self, consumer: Consumer, was: Consumer | None) -> bool:
+        """Whether what a consumer is to read stays, once that has been written; `was`: what it was before."""
+        store, next_snapshot_id = self._store, consumer.next_snapshot_id
+        if was is not None and was.next_snapshot_id <= next_snapshot_id:
+            return True
         # Written first, then looked: an expiry says how far it goes before it looks which consumers there are.
-        others = [one for one in store.consumers.all() if one.name != name]
+        others = [one for one in store.consumers.all() if one.name != consumer.name]
         if next_snapshot_id < (store.snapshots.earliest_id() or 1):
             return False
         if any(one.next_snapshot_id <= next_snapshot_id for one in others):
@@ -86,7 +87,7 @@ class Consumers:
             content = files.content(name)
             # What was read before this is the table's own, and no other content is deleted.
             _refuse_moved_or_closed(store)
-            if content is None:
+            if content is None or _is_unsure_and_new(files, name, content):
                 raise self._missing(name)
             if files.replace(name, content, None):
                 break
@@ -95,11 +96,7 @@ class Consumers:
     @outcome(_REPEAT)
     def is_damaged(self, name: str) -> bool:
         """Whether there is a consumer of that name that cannot be read."""
-        try:
-            self._store.consumers.find(name)
-        except CorruptData:
-            return True
-        return False
+        return is_damaged(lambda: self._store.consumers.find(name))
 
     def _refuse_beyond(self, next_snapshot_id: int) -> None:
         """Raise InvalidRequest for a snapshot that is not the next one to come either: all up to it would be passed over."""
@@ -127,13 +124,26 @@ class Consumption:
         self._has_recorded = False
 
     def position(self) -> int | None:
-        """The last snapshot that the consumer has read; None if there is no consumer of the name."""
+        """The last snapshot that the consumer has read; None if there is no consumer of the name.
+
+        Raises NotFound if that snapshot is not in the branch's history (any more): main was replaced, say, and what comes
+        after its number is not what has changed since.
+        """
+        known = self._look()
+        if known is None:
+            return None
+        refuse_other_history(
+            self._store, known.next_snapshot_id - 1, known.last_read, f"Consumer {self._name!r}",
+            "Read the table anew and reset the consumer to the snapshot after the one that was read, or delete it.",
+        )  # fmt: skip
+        return known.next_snapshot_id - 1
+
+    def _look(self) -> Consumer | None:
         self._content = self._store.consumers.content(self._name)
         # What was read before this is the table's own, and nothing of another one is replaced.
         self._store.refuse_other_table()
         self._has_looked = True
-        known = self._store.consumers.parsed(self._name, self._content)
-        return None if known is None else known.next_snapshot_id - 1
+        return self._store.consumers.parsed(self._name, self._content)
 
     @outcome(_REPEAT)
     def record(self, position: int) -> None:
@@ -145,22 +155,22 @@ class Consumption:
         """
         store = self._store
         if not self._has_looked:
-            self.position()
-        before = self._content
-        content = store.consumers.put(Consumer(self._name, position + 1), before, store.clock.unique_name())
-        if content is None:
+            self._look()
+        consumer, is_kept = _consumer_at(store, self._name, position + 1), True
+        if self._has_recorded:
+            content = store.consumers.put(consumer, self._content, store.clock.unique_name())
+        else:
+            # Else it would keep all that is left for a reader that cannot go on.
+            content, is_kept = _begin(store, consumer, self._content, lambda was: not self._has_expired(position + 1))
+        if content is None and is_kept:
             store.refuse_other_table()
             raise CommitConflict(
                 f"Consumer {self._name!r} of {store.identifier} was read by another reader, reset or deleted since this one "
                 f"read it. One reader at a time has a consumer: stop the other one, or give it a name of its own, then start "
                 f"again. That snapshots up to {position} were read is not recorded."
             )
-        has_expired = not self._has_recorded and self._has_expired(position + 1)
-        if has_expired:
-            # Else it would keep all that is left for a reader that cannot go on.
-            store.consumers.replace(self._name, content, before)
         _look_back(store, self._name, content)
-        if has_expired:
+        if not is_kept:
             raise store.snapshots.missing(position + 1)
         self._content, self._has_recorded = content, True
 
@@ -172,6 +182,39 @@ class Consumption:
         if store.changelogs.find(snapshot_id) is not None:
             return False
         return snapshot_id <= (store.snapshots.latest_id() or 0)
+
+
+def _consumer_at(store: TableStore, name: str, next_snapshot_id: int) -> Consumer:
+    """A consumer that has read all before a snapshot."""
+    return Consumer(name, next_snapshot_id, identity_at(store, next_snapshot_id - 1))
+
+
+def _begin(
+    store: TableStore, consumer: Consumer, before: bytes | None, is_kept: Callable[[Consumer | None], bool]
+) -> tuple[bytes | None, bool]:
+    """Let a consumer begin somewhere in the place of what was read of it. Returns what its file holds then, None if it has
+    become another one meanwhile; and whether what it is to read is kept: if not, the consumer is what it was.
+
+    Until that is known, whoever expires snapshots sees it, and nobody else: who dies here leaves none that keeps snapshots
+    for good and was told to nobody.
+    """
+    files, was = store.consumers, None
+    with suppress(CorruptData):
+        was = files.parsed(consumer.name, before)
+    begun = files.begin(consumer, was, before, store.clock.unique_name())
+    if begun is None:
+        return None, True
+    if not is_kept(was):
+        files.replace(consumer.name, begun, before)
+        return None, False
+    return files.put(consumer, begun, store.clock.unique_name()), True
+
+
+def _is_unsure_and_new(files: ConsumerFiles, name: str, content: bytes) -> bool:
+    """Whether somebody is about to let a consumer begin that there was not before."""
+    with suppress(CorruptData):
+        return files.parsed(name, content) is None
+    return False
 
 
 def _refuse_moved_or_closed(store: TableStore) -> None:

@@ -58,6 +58,15 @@ def writable(write: Callable[[], str], read: Callable[[str], object], what: str)
         raise InvalidRequest(f"A value for the {what} cannot be written: {error}. Nothing is written.") from None
 
 
+def is_damaged(read: Callable[[], object]) -> bool:
+    """Whether something is there that cannot be read."""
+    try:
+        read()
+    except CorruptData:
+        return True
+    return False
+
+
 def integer(value: Any, path: str, key: str) -> int:
     """A value that must be a whole number of 64 bits. Raises CorruptData that names the file and the key."""
     if isinstance(value, bool) or not isinstance(value, int) or not -_LARGEST <= value < _LARGEST:

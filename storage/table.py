@@ -27,7 +27,7 @@ from .maintain.rollback import ROLLBACK, effective_history, rollback_to
 from .maintain.stand_in import Mended, mend_newest, mend_snapshots
 from .maintain.tagging import create_due_tag
 from .metadata.derived_columns import ComputedColumn, computed_columns
-from .metadata.history import has_expired
+from .metadata.history import has_expired, told_of_expiry
 from .metadata.manifest import ADD, ManifestEntry, Place
 from .metadata.schema import TableSchema
 from .metadata.schema_change import SchemaChange, SetOptions, next_schema
@@ -39,7 +39,7 @@ from .read.contributors import contributors
 from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split_read import ReadRequest
-from .read.version import Pinned, Version, on_branch, resolve_version
+from .read.version import Pinned, Version, on_branch, resolve_version, version_in_history
 from .row_changes import Change, assignments, commit_counted, refuse_sinking, rewrite_files, sinking, with_values
 from .store_errors import outcome
 from .system_tables import read_system_table
@@ -148,7 +148,8 @@ class Table:
     @outcome(_NOTHING_CHANGED)
     def changes_of(self, snapshot: Snapshot) -> "CommitSummary":
         """What a snapshot added and took away, from its manifests alone."""
-        entries = self._store.delta_of(snapshot)
+        with told_of_expiry(self._store, snapshot):
+            entries = self._store.delta_of(snapshot)
         added = [entry.file for entry in entries if entry.kind == ADD]
         deleted = [entry.file for entry in entries if entry.kind != ADD]
         return CommitSummary(
@@ -182,14 +183,20 @@ class Table:
 
         `after` None: since the table began. A table without partitions has the one partition `{}`.
         """
-        first, last = None if after is None else self.snapshot(after), self.snapshot(until)
+        first, last = self._between(after, until)
         found: dict[bytes, None] = {}
         for snapshot in self._store.snapshots.backwards():
             if snapshot.id <= (first.id if first else 0):
                 break
             if last is not None and snapshot.id <= last.id and snapshot.changes_rows:
-                found.update((entry.partition, None) for entry in self._store.delta_of(snapshot))
+                with told_of_expiry(self._store, snapshot):
+                    found.update((entry.partition, None) for entry in self._store.delta_of(snapshot))
         return sorted((self._store.partition_values(one) for one in found), key=lambda one: str(list(one.values())))
+
+    def _between(self, after: Version, until: Version) -> tuple[Snapshot | None, Snapshot | None]:
+        """The snapshots of two versions of the branch's history; None for its beginning, and where there is none."""
+        last = version_in_history(self._store, self._version if until is None else until)
+        return None if after is None else version_in_history(self._store, after), last
 
     @outcome(_NOTHING_CHANGED)
     def contributors(self, partition: Mapping[str, Any], version: Version = None) -> list[SnapshotRef]:
@@ -201,7 +208,8 @@ class Table:
         if snapshot is None:
             return []
         wanted = self.partition_values(partition)
-        return [self._ref(store, one) for one in contributors(store, snapshot, wanted)]
+        with told_of_expiry(store, snapshot):
+            return [self._ref(store, one) for one in contributors(store, snapshot, wanted)]
 
     @property
     def tags(self) -> Tags:
@@ -280,8 +288,7 @@ class Table:
         has expired.
         """
         store = latest_schema(self._store)
-        last = self.snapshot(until)
-        first = None if after is None else self.snapshot(after)
+        first, last = self._between(after, until)
         names = store.schema.column_names if columns is None else list(columns)
         store.schema.fields_named(names)
         predicate = None if where is None else _predicate(where).bind(store.schema)
@@ -659,7 +666,9 @@ class Table:
 
     @outcome(_NOTHING_CHANGED)
     def troubles(self) -> list[Trouble]:
-        """The kinds of work that follow commits to this branch and have failed since they last succeeded."""
+        """The kinds of work that follow commits to this branch and have failed since they last succeeded. Raises CorruptData
+        that names a file which should tell of one and cannot be read.
+        """
         return self._store.troubles.all()
 
     @outcome(_NOTHING_CHANGED)
@@ -670,7 +679,8 @@ class Table:
         """
         if isinstance(what, int):
             store, snapshot = resolve_version(self._store, what)
-            paths = set() if snapshot is None else files_of(store, snapshot)
+            with told_of_expiry(store, snapshot):
+                paths = set() if snapshot is None else files_of(store, snapshot)
         else:
             paths = {path for path in needed_files(self._store) if path == what or path.endswith(f"/{what}")}
         return [str(holder) for holder in holders_of(self._store, paths)]
@@ -770,6 +780,8 @@ class Table:
         change_tracking: bool = True,
         basis: Basis | None = None,
     ) -> Snapshot | None:
+        # Before rows are written, which nobody would take away again.
+        refuse_own_properties(properties)
         with self.new_write(replaces=overwrite is not None, change_tracking=change_tracking) as writer:
             for rows in [data] if isinstance(data, pa.Table | pa.RecordBatch) else data:
                 writer.write(rows, row_kind_column)

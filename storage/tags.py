@@ -5,10 +5,12 @@ import logging
 from contextlib import suppress
 
 from .arguments import checked
-from .errors import AlreadyExists, CorruptData, InvalidRequest, NotFound
+from .document import is_damaged
+from .errors import AlreadyExists, InvalidRequest, NotFound
 from .identifier import HOLD_PREFIX, PUBLICATION_PREFIX, check_tag_name, refuse_reserved_tag
 from .journal import DISCARD_DAMAGED, Journal
 from .maintain.tagging import create_due_tag, create_tag, delete_tag, expire_tags
+from .metadata.history import told_of_expiry
 from .metadata.table_store import TableStore
 from .metadata.tag import Tag, retained_seconds
 from .metadata.trouble import TAG_CREATION
@@ -47,7 +49,9 @@ class Tags:
         check_tag_name(refuse_reserved_tag(name))
         self._store.refuse_other_table()
         if self._version is None:
-            snapshot = self._store.snapshots.latest() if snapshot_id is None else self._store.snapshots.get(snapshot_id)
+            with told_of_expiry(self._store):
+                get, latest = self._store.snapshots.get, self._store.snapshots.latest
+                snapshot = latest() if snapshot_id is None else get(snapshot_id)
         elif snapshot_id is not None:
             raise InvalidRequest(
                 f"{self._store.identifier} was opened as of {self._version!r}, and snapshot {snapshot_id} is to be tagged: say "
@@ -103,7 +107,7 @@ class Tags:
         Of a tag that is damaged nobody knows its files: `remove_orphan_files` deletes them.
         """
         self._store.refuse_other_table()
-        with beside_history(self._store, f"Tag {name!r}"):
+        with beside_history(self._store, f"Tag {name!r}"), told_of_expiry(self._store):
             if self._store.tags.delete_damaged(name):
                 _log.warning(
                     "Tag %r of %s was damaged. It is deleted; which files it kept cannot be told.",
@@ -117,11 +121,7 @@ class Tags:
     @outcome(_REPEAT)
     def is_damaged(self, name: str) -> bool:
         """Whether there is a tag of that name that cannot be read."""
-        try:
-            self._store.tags.find(name)
-        except CorruptData:
-            return True
-        return False
+        return is_damaged(lambda: self._store.tags.find(name))
 
     def _refuse_kept(self, name: str) -> None:
         """Raise InvalidRequest for a tag that the store keeps for itself, as long as it does."""
@@ -161,7 +161,8 @@ class Tags:
 
     @outcome(_REPEAT)
     def get(self, name: str) -> Tag:
-        return self._store.tags.get(name)
+        with told_of_expiry(self._store):
+            return self._store.tags.get(name)
 
     @outcome(_REPEAT)
     def list(self) -> list[Tag]:

@@ -14,6 +14,7 @@ from ..metadata.snapshot import Snapshot
 from ..row_changes import refuse_sinking, replace_rows, rows_with_addresses
 from ..table import Table
 from ..write.commit import CommitId
+from ..write.own_properties import refuse_own_properties
 from .duckdb_views import quoted
 from .merge_clauses import (
     CLAUSE,
@@ -51,6 +52,7 @@ def merge_rows(
     Raises InvalidRequest for clauses that cannot be, and if several rows of the source would change one row; CommitConflict
     if others changed the same rows each time; RowsChanged if they have since the `basis` that was given.
     """
+    refuse_own_properties(properties)
     check_clauses(table.schema, source.column_names, clauses)
 
     def merge(basis: Basis) -> Snapshot | None:

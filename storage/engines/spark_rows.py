@@ -24,6 +24,7 @@ from ..metadata.table_store import TableStore
 from ..row_changes import addressed_rows, refuse_sinking
 from ..table import Table
 from ..write.commit import CommitId
+from ..write.own_properties import refuse_own_properties
 from .merge_clauses import (
     CLAUSE,
     DELETE,
@@ -101,6 +102,7 @@ def _change(
     operation: str,
     how: Mapping[str, Any],
 ) -> Snapshot | None:
+    refuse_own_properties(how.get("properties"))
     check_clauses(table.schema, source.columns if source is not None else (), clauses)
     given = {name: value for name, value in how.items() if name != "basis"}
     keyed = bool(table.schema.primary_keys)

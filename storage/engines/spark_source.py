@@ -57,6 +57,7 @@ from .spark_task import (
     commit_id_of,
     guard_of,
     overwrite_of,
+    properties_of,
     replaced_files,
     write_rows,
 )
@@ -224,6 +225,7 @@ class SnaplineWriter(DataSourceArrowWriter):
         self._options = options
         self._table = _table(options)
         self._overwrite = overwrite
+        self._properties = properties_of(options)
         self._write_name = self._table.store.clock.unique_name()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -237,7 +239,7 @@ class SnaplineWriter(DataSourceArrowWriter):
             written,
             overwrite,
             commit_id_of(self._options),
-            json.loads(self._options.get("properties") or "{}"),
+            self._properties,
             self._options.get("operation") or ("OVERWRITE" if self._overwrite else "WRITE"),
             change_tracking_of(self._options),
             replaced_files(self._table, self._options),

@@ -30,6 +30,7 @@ from ..consumers import Consumption
 from ..errors import InvalidRequest
 from ..file_io import FileIO, split_url
 from ..identifier import SnapshotRef
+from ..metadata.history import identity_at, refuse_other_history
 from ..read.changes import ROW_KIND, ChangeSplit, latest_schema
 from ..read.split_read import ReadRequest
 from ..read.stream_scan import (
@@ -44,11 +45,11 @@ from ..read.stream_scan import (
 )
 from ..table import Table
 from ..write.commit import CommitId
-from .spark_task import FilesWritten, write_rows
+from .spark_task import FilesWritten, properties_of, write_rows
 from .spark_types import FORMAT, as_spark_expects, spark_schema
 from .spark_writer import write_frame
 
-_POSITION = "snapshot"
+_POSITION, _IDENTITY = "snapshot", "identity"
 
 
 @dataclass
@@ -112,9 +113,19 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset(first_position(self._table.store, self._start) if known is None else known)
 
     def _offset(self, position: int) -> dict[str, Any]:
-        """A position, with the table that it is one of: by it a batch knows what it was made from."""
+        """A position, with the table that it is one of: by it a batch knows what it was made from. And with what tells its
+        snapshot from others that come to have its number.
+        """
         one = self._table.identifier
-        return {_POSITION: position, "table": [self._catalog, one.database, one.table, one.branch]}
+        identity = identity_at(self._table.store, position) if position > 0 else None
+        named = {} if identity is None else {_IDENTITY: identity}
+        return {_POSITION: position, "table": [self._catalog, one.database, one.table, one.branch], **named}
+
+    def _refuse_other_history(self, offset: Mapping[str, Any]) -> None:
+        refuse_other_history(
+            self._table.store, offset[_POSITION], offset.get(_IDENTITY), "This stream",
+            "Read the table anew: begin with another checkpoint.",
+        )  # fmt: skip
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         position = next_position(
@@ -124,9 +135,11 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             until=self._until,
             first=self._start.snapshot_id,
         )
+        self._refuse_other_history(start)
         if position == start[_POSITION]:
             # Nothing ever comes to where a table was.
             self._table.store.refuse_other_table()
+            return start
         # An empty table has nothing to begin with: its first snapshot is the first reading.
         return start if start[_POSITION] == NOTHING_READ and position == 0 else self._offset(position)
 
@@ -136,7 +149,10 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         self._until = self._table.store.snapshots.latest_id() or 0
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        # A batch that is replayed reads what it has read before, or nothing.
+        for offset in (start, end):
+            self._refuse_other_history(offset)
         # By now the checkpoint remembers this step. What it reads, and all after it, does not expire.
         self._record(start[_POSITION] if start[_POSITION] != NOTHING_READ else end[_POSITION] - 1)
         request = ReadRequest(latest_schema(self._table.store), self._columns, None)
@@ -175,6 +191,7 @@ class SnaplineStreamWriter(DataSourceStreamArrowWriter):
         self._table = table
         self._options = dict(options)
         self._user = user
+        self._properties = properties_of(options)
         self._write_name = table.store.clock.unique_name()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -185,7 +202,7 @@ class SnaplineStreamWriter(DataSourceStreamArrowWriter):
             [one.message for one in messages if isinstance(one, FilesWritten)],
             None,
             CommitId(self._user, batchId),
-            json.loads(self._options.get("properties") or "{}"),
+            self._properties,
             "WRITE",
         )
 

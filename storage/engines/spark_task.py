@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
+from ..arguments import shown
 from ..basis import refuse_overtaken
 from ..errors import InvalidRequest
 from ..metadata.history import Mark
@@ -14,6 +15,7 @@ from ..metadata.manifest import ManifestEntry
 from ..read.scan import Scan
 from ..table import Table
 from ..write.commit import CommitId, Guard, Overwrite
+from ..write.own_properties import refuse_own_properties
 from ..write.table_write import CommitMessage
 
 
@@ -76,3 +78,18 @@ def commit_id_of(options: Mapping[str, str]) -> CommitId | None:
         return CommitId(options["commit-user"], identifier, exact, int(not_before) if not_before else None)
     except ValueError as error:
         raise InvalidRequest(f"Option 'commit-identifier' must be a whole number: {error}") from None
+
+
+def properties_of(options: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a commit: `properties`, a JSON object of texts. Raises InvalidRequest for others, and for those that
+    are the store's own.
+    """
+    text = options.get("properties") or "{}"
+    try:
+        properties = json.loads(text)
+    except (ValueError, RecursionError):
+        properties = None
+    if not isinstance(properties, dict):
+        raise InvalidRequest(f"Option 'properties' is a JSON object of texts, not {shown(text)}.")
+    refuse_own_properties(properties)
+    return properties

@@ -17,6 +17,7 @@ from ..metadata.history import Mark
 from ..metadata.snapshot import Snapshot
 from ..table import Table
 from ..write.commit import CommitId
+from ..write.own_properties import refuse_own_properties
 from .spark_bucket import bucket_of
 from .spark_errors import own_error
 from .spark_types import FORMAT, column_named
@@ -48,6 +49,7 @@ def write_frame(
     come. `basis`: the snapshot that a change of rows was computed from; raises RowsChanged if others have changed the same
     rows since. A repeated `commit_id` changes nothing. Raises the error of the store that a task or the commit raised.
     """
+    refuse_own_properties(properties)
     if mode not in WRITE_MODES:
         raise InvalidRequest(f"Write mode {mode!r} is unknown. Use one of: {', '.join(WRITE_MODES)}.")
     if mode == OVERWRITE_PARTITIONS and not table.schema.partition_keys:

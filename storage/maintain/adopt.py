@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from ..errors import CommitConflict, NotFound
 from ..metadata.history import has_expired
 from ..metadata.manifest import ManifestEntry, Place
-from ..metadata.snapshot import Snapshot
+from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
 from ..write.close import refuse_closed
 from ..write.commit import CommitId, CommitListener, Guard, TableCommit
+from ..write.taken_over import ids_of_branch, ids_property
 from .become import Moved, become, live_entries
 from .compaction import tell_after
 from .merge_branch import copy_schemas, hold_taken, refuse_other_schemas
@@ -28,7 +29,8 @@ def adopt(
     guard: Guard | None = None,
     listeners: Sequence[CommitListener] = (),
 ) -> Snapshot | None:
-    """Commit to main what makes its rows those of the branch; returns the snapshot, None if they are already.
+    """Commit to main what makes its rows those of the branch, and the commit ids of the branch; returns the snapshot, None
+    if the rows are the same already and there are no ids.
 
     What main did up to the snapshot `until` is replaced. Raises CommitConflict if it has changed rows since then. A repeated
     `commit_id` changes nothing. `guard` is asked before each try.
@@ -65,7 +67,11 @@ def adopt(
         target = main if newest is None else main.at_schema(newest)
         try:
             theirs, ours = live_entries(branch, taken), live_entries(main, judged)
-            touched = _touched(main, branch, [*theirs, *ours])
+            common = judge(main, branch).common
+            touched = _touched(main, branch, common, [*theirs, *ours])
+            later = [one for one in standing(branch.snapshots.all()) if one.id > (common or 0)]
+            # Whoever repeats on main what has landed on the branch finds it.
+            ids = ids_of_branch(branch, later)
         except NotFound:
             if has_expired(main, judged) or has_expired(branch, taken):
                 continue
@@ -74,8 +80,9 @@ def adopt(
         try:
             with hold_taken(main, branch, judged, taken):
                 adopted = become(
-                    target, theirs, judged, operation="ADOPT", commit_id=commit_id, properties=properties or {},
-                    listeners=listeners, touches=touched.__contains__, guard=refuse_later,
+                    target, theirs, judged, operation="ADOPT", commit_id=commit_id,
+                    properties={**(properties or {}), **ids_property(ids)},
+                    listeners=listeners, touches=touched.__contains__, guard=refuse_later, even_empty=bool(ids),
                 )  # fmt: skip
         except Moved:
             continue
@@ -83,9 +90,8 @@ def adopt(
         return adopted
 
 
-def _touched(main: TableStore, branch: TableStore, live: Sequence[ManifestEntry]) -> set[Place]:
+def _touched(main: TableStore, branch: TableStore, common: int | None, live: Sequence[ManifestEntry]) -> set[Place]:
     """The buckets in which either side has changed rows since they parted; all of them if that cannot be told."""
-    common = judge(main, branch).common
     places: set[Place] = set()
     for store in (main, branch):
         snapshots = [one for one in store.snapshots.all() if one.id > (common or 0)]

@@ -31,8 +31,10 @@ def become(
     listeners: Sequence[CommitListener] = (),
     touches: Callable[[Place], bool] | None = None,
     guard: Callable[[Snapshot | None], None] | None = None,
+    even_empty: bool = False,
 ) -> Snapshot | None:
-    """Commit, on top of the snapshot that was judged, what makes the live files those of `target`; None if they are.
+    """Commit, on top of the snapshot that was judged, what makes the live files those of `target`; None if they are,
+    unless `even_empty`.
 
     `touches` leaves buckets out. `guard` is asked as well, before each try. Raises Moved if a snapshot came after the
     judged one, CommitConflict if the commit cannot be.
@@ -53,9 +55,10 @@ def become(
         deleted=deleted,
         kind=OVERWRITE,
         operation=operation,
-        properties=properties,
+        own_properties=properties,
         guard=guard_of(judged, guard),
         adds_again=True,
+        even_empty=even_empty,
     )
 
 

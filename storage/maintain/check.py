@@ -100,10 +100,17 @@ def _look(store: TableStore, *, deep: bool) -> tuple[set[BrokenInvariant], list[
         opened = own.attempt("schema", lambda: _open(store, identifier, paths))  # noqa: B023
         if opened is not None:
             _BranchCheck(opened, own, seen, deep=deep).run()
-            failed += [FailedWork.of(opened, trouble) for trouble in opened.troubles.all()]
+            failed += _failed_work(opened, own)
             failed += map(KeptAside.of, kept_aside(opened))
         report.found |= own.found
     return report.found, failed
+
+
+def _failed_work(store: TableStore, report: "_Report") -> Iterator[BrokenInvariant]:
+    for name in report.attempt("failed work", store.troubles.names) or ():
+        trouble = report.attempt(f"failed work {name}", lambda: store.troubles.read(name))  # noqa: B023
+        if trouble is not None:
+            yield FailedWork.of(store, trouble)
 
 
 def _once(found: Iterable[BrokenInvariant]) -> list[BrokenInvariant]:

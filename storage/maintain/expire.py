@@ -11,7 +11,6 @@ from itertools import accumulate
 from ..errors import InvalidRequest, NotFound
 from ..identifier import MAIN_BRANCH
 from ..journal import Journal
-from ..metadata.consumer import Consumer
 from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
 from ..metadata.trouble import FILE_DELETION, afterwards
@@ -129,7 +128,7 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
     if expired and not dry_run:
         # Said before the consumers are looked at: a new one is written first and then looks here.
         store.consumers.announce_expiry(expired[-1].id + 1)
-    unread = min((one.next_snapshot_id for one in _living_consumers(store)), default=None)
+    unread = _unread_from(store)
     published = _published_from(store) if expired else None
     if published is not None:
         expired = [one for one in expired if one.id < published]
@@ -195,14 +194,15 @@ def _published_from(store: TableStore) -> int | None:
     return min([*begun, *marked], default=None)
 
 
-def _living_consumers(store: TableStore) -> list[Consumer]:
+def _unread_from(store: TableStore) -> int | None:
+    """The first snapshot that a consumer has not read, unless it has not moved for too long."""
     lifetime_ms = store.options.consumer_expiration_ms
     if lifetime_ms is None:
-        return store.consumers.all()
+        return store.consumers.kept_from()
     # When a consumer has moved is told by the file system's clock. The newest snapshot is as well, so that a clock that is
     # ahead of it here lets no consumer go.
     written = [
         file.modified_ms for file in store.file_io.list_files(store.paths.snapshot_directory) if file.modified_ms
     ]
     now_ms = store.clock.now_ms()
-    return store.consumers.all(min(now_ms, max(written, default=now_ms)) - lifetime_ms)
+    return store.consumers.kept_from(min(now_ms, max(written, default=now_ms)) - lifetime_ms)

@@ -51,7 +51,11 @@ def delete_hold(store: TableStore, hold: Tag) -> None:
 
 def delete_files_of(store: TableStore, gone: Tag) -> list[str]:
     """Delete the files that nobody needs after a tag has gone; returns them."""
-    candidates = only_tagged(store, gone)
+    return delete_those_unneeded(store, only_tagged(store, gone))
+
+
+def delete_those_unneeded(store: TableStore, candidates: set[str]) -> list[str]:
+    """Delete those of some files that nobody needs, after what has kept them has gone; returns them."""
     if not candidates:
         return []
     return afterwards(store, FILE_DELETION, lambda: delete_unneeded(store, candidates), list[str]())

@@ -12,6 +12,7 @@ from functools import partial
 
 from ..errors import CommitConflict, NotFound
 from ..identifier import RESERVED_TAGS
+from ..metadata.history import ROLLED_BACK_PROPERTY, despite_expiry, rolled_back_properties
 from ..metadata.index_manifest import refuse_index
 from ..metadata.live_files import merge_entries
 from ..metadata.manifest import ADD, ManifestEntry
@@ -20,7 +21,6 @@ from ..metadata.table_store import TableStore
 from ..metadata.tag import TAG_BRANCH_KEY, Tag
 from ..write.close import refuse_closed
 from ..write.commit import CommitId, CommitListener, Guard, TableCommit
-from ..write.own_properties import ROLLED_BACK_PROPERTY
 from ..write.table_write import CommitMessage
 from ..write.taken_over import taken_over_properties
 from .become import Moved, become, live_entries
@@ -89,7 +89,7 @@ def _take_over(
     *,
     becomes: bool = False,
 ) -> Verdict:
-    for tries_left in reversed(range(_TRIES)):
+    def try_once() -> Verdict:
         verdict = judge(main, branch)
         # What is empty because it was renamed or dropped has nothing to say.
         main.refuse_other_table()
@@ -106,28 +106,30 @@ def _take_over(
             newest = main.schemas.latest()
             target = main if newest is None else main.at_schema(newest)
             made: Snapshot | None = None
-            try:
-                if discards or _must_become(verdict):
-                    back = {ROLLED_BACK_PROPERTY: str(verdict.common or 0)} if verdict.lost else {}
-                    made = become(
-                        target,
-                        live_entries(branch, taken),
-                        verdict.judged,
-                        operation="MERGE",
-                        commit_id=commit_id or _new_id(main),
-                        properties={**taken_over_properties(branch, verdict.new), **back},
-                        listeners=listeners,
-                        guard=guard,
-                    )
-                elif verdict.new:
-                    made = put_on_top(target, branch, verdict, commit_id, guard, listeners)
-            except Moved:
-                if not tries_left:
-                    raise
-                continue
+            if discards or _must_become(verdict):
+                back = _back_to(main, verdict.common) if verdict.lost else {}
+                made = become(
+                    target,
+                    live_entries(branch, taken),
+                    verdict.judged,
+                    operation="MERGE",
+                    commit_id=commit_id or _new_id(main),
+                    properties={**taken_over_properties(branch, verdict.new), **back},
+                    listeners=listeners,
+                    guard=guard,
+                )
+            elif verdict.new:
+                made = put_on_top(target, branch, verdict, commit_id, guard, listeners)
             copy_tags(branch, main, after=verdict.common or 0)
         tell_after(target, made, listeners)
         return replace(verdict, made=made)
+
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            return despite_expiry((main, branch), try_once)
+        except Moved:
+            if not tries_left:
+                raise
     raise AssertionError("the last try raises")
 
 
@@ -138,6 +140,12 @@ def hold_taken(
     if taken is not None:
         return held(main, taken, partial(is_there, branch, taken))
     return nullcontext() if judged is None else held(main, judged, lambda hold: True)
+
+
+def _back_to(main: TableStore, common: int | None) -> dict[str, str]:
+    """The properties of a commit that takes back what main did since a snapshot; None: all."""
+    snapshot = main.snapshots.find(common) if common is not None else None
+    return {ROLLED_BACK_PROPERTY: str(common or 0)} if snapshot is None else rolled_back_properties(snapshot)
 
 
 def is_there(branch: TableStore, taken: Snapshot, hold: str = "") -> bool:
@@ -201,10 +209,12 @@ def put_on_top(
         deleted=[entry for entry in delta if entry.kind != ADD],
         kind=kind,
         operation=last.operation if len(taken) == 1 else "MERGE",
-        properties=taken_over_properties(other, taken),
+        own_properties=taken_over_properties(other, taken),
         watermark=max((one.watermark for one in taken if one.watermark is not None), default=None),
         guard=refuse,
         adds_again=True,
+        # What has left no trace in the files is not to land again when it is repeated.
+        even_empty=any(one.commit_identifier != BATCH_COMMIT_IDENTIFIER for one in taken),
     )
 
 
@@ -265,8 +275,11 @@ def _stands(store: TableStore, snapshot: Snapshot, hold: str) -> bool:
     return here is not None and here.identity == snapshot.identity
 
 
-def copy_tags(source: TableStore, target: TableStore, *, after: int = 0, up_to: int | None = None) -> None:
-    """Give a branch the tags of another, but for names that it has; those of snapshots after an id, and up to one.
+def copy_tags(
+    source: TableStore, target: TableStore, *, after: int = 0, up_to: int | None = None, common: int | None = None
+) -> None:
+    """Give a branch the tags of another, but for names that it has; those of snapshots after an id, and up to one. `common`:
+    the last snapshot that both have.
 
     What both have in common each side names itself, or does not any more.
     """
@@ -276,7 +289,8 @@ def copy_tags(source: TableStore, target: TableStore, *, after: int = 0, up_to: 
         if is_wanted and target.tags.find(tag.name) is None:
             snapshot = tag.snapshot
             here = target.snapshots.find(snapshot.id)
-            if here is None or here.identity != snapshot.identity:
+            has_expired_there = here is None and snapshot.id <= (common or 0)
+            if not has_expired_there and (here is None or here.identity != snapshot.identity):
                 snapshot = snapshot.with_others({TAG_BRANCH_KEY: source.identifier.branch})
             with suppress(NotFound), held(target, tag.snapshot, partial(_is_still, source, tag)):
                 target.tags.create(tag.name, snapshot)

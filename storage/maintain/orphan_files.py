@@ -37,8 +37,9 @@ def remove_orphan_files(
 ) -> list[OrphanFile]:
     """Delete what nobody needs and was last written so long ago; returns it. `dry_run` deletes nothing.
 
-    Snapshots, schemas and tags are never taken, but for temporary files beside them, and holds that have lasted a day, or
-    with `no_writers` that age. Raises InvalidRequest for an age below that at which writers look whether their files are
+    Snapshots, schemas, tags and consumers are never taken, but for temporary files beside them, and holds, and consumers that
+    somebody was about to begin, which have lasted a day, or with `no_writers` that age. Raises InvalidRequest for an age below
+    that at which writers look whether their files are
     still there, unless `no_writers` says that there are none.
     """
     if age_ms < 0:
@@ -65,7 +66,9 @@ def remove_orphan_files(
         for directory, _ in unfinished:
             _delete_unfinished(store, directory)
         for branch in all_branches(store):
-            _end_holds(branch, until_ms if no_writers else min(until_ms, now_ms - HOLD_MS))
+            long_ago_ms = until_ms if no_writers else min(until_ms, now_ms - HOLD_MS)
+            _end_holds(branch, long_ago_ms)
+            branch.consumers.give_up_unsure(long_ago_ms, store.clock.unique_name())
     return [*orphans, *(orphan for _, files in unfinished for orphan in files)]
 
 

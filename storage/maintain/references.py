@@ -153,30 +153,41 @@ class _Gone(Exception):
 
 
 def _holders_of(branch: TableStore, reader: "ReferenceReader") -> Iterator[tuple[Holder, set[str]]]:
-    name = branch.identifier.branch
-    snapshots, changelogs, tags = branch.snapshots, branch.changelogs, branch.tags
+    """Every holder of a branch, with the files that it needs."""
+    tags, changelogs = branch.tags, branch.changelogs
     # Tags first: what a tag held for a commit, the commit's snapshot needs once the tag is gone.
-    for tag_name in tags.names():
-        tag = tags.find(tag_name)
-        if tag is None:
-            raise _Gone
-        if tag_name.startswith(HOLD_PREFIX) and not _is_readable(branch, tag, reader):
+    for name in tags.names():
+        tag = _there(tags.find(name))
+        if name.startswith(HOLD_PREFIX) and not _is_readable(branch, tag, reader):
             # Made in vain by somebody who died before he saw that its snapshot had expired.
             continue
-        with _if_still_there(branch, tag, partial(tags.find, tag_name)):
-            yield Holder(name, "tag", tag_name), reader.files_of(branch, tag.snapshot)
-    for changelog_id in changelogs.ids():
-        changelog = changelogs.find(changelog_id)
-        if changelog is None:
-            raise _Gone
-        with _if_still_there(branch, changelog, partial(changelogs.find, changelog_id)):
-            yield Holder(name, "changelog", str(changelog_id)), reader.changelog_files_of(branch, changelog)
-    for snapshot_id in snapshots.ids():
-        snapshot = snapshots.find(snapshot_id)
-        if snapshot is None:
-            raise _Gone
-        with _if_still_there(branch, snapshot, partial(_unless_expiring, branch, snapshot_id)):
-            yield Holder(name, "snapshot", str(snapshot_id)), reader.files_of(branch, snapshot)
+        yield _held(branch, "tag", name, tag, partial(reader.files_of, branch, tag.snapshot), partial(tags.find, name))
+    for number in changelogs.ids():
+        kept, again = _there(changelogs.find(number)), partial(changelogs.find, number)
+        yield _held(branch, "changelog", str(number), kept, partial(reader.changelog_files_of, branch, kept), again)
+    for number in branch.snapshots.ids():
+        snapshot, again = _there(branch.snapshots.find(number)), partial(_unless_expiring, branch, number)
+        yield _held(branch, "snapshot", str(number), snapshot, partial(reader.files_of, branch, snapshot), again)
+
+
+def _there(holder: _Result | None) -> _Result:
+    """A holder that was listed. Raises _Gone if it is not there any more."""
+    if holder is None:
+        raise _Gone
+    return holder
+
+
+def _held(
+    branch: TableStore,
+    kind: str,
+    name: str,
+    holder: object,
+    files: Callable[[], set[str]],
+    find: Callable[[], object],
+) -> tuple[Holder, set[str]]:
+    """A holder with its files. Raises _Gone if they cannot be read since `find` does not find it any more."""
+    with _if_still_there(branch, holder, find):
+        return Holder(branch.identifier.branch, kind, name), files()
 
 
 def _unless_expiring(branch: TableStore, snapshot_id: int) -> Snapshot | None:

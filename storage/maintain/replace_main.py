@@ -10,11 +10,14 @@ gets its consumers; the file MAIN-BRANCH names the branch; the old main goes. So
 import posixpath
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from ..errors import CommitConflict, CorruptData, MainReplaced, NotFound
 from ..file_io import Witness
 from ..identifier import MAIN_BRANCH, Identifier
+from ..metadata.consumer import Consumer
 from ..metadata.discard import discard
+from ..metadata.history import identity_at
 from ..metadata.main_branch import find_main, name_main, unname_main
 from ..metadata.schema import TableSchema
 from ..metadata.snapshot import Snapshot, standing
@@ -130,7 +133,7 @@ def _complete(
         branch = branch if newest is None else branch.at_schema(newest)
     if verdict.kind == "disjoint" and verdict.lost:
         put = put_on_top(branch, main, verdict, None, None, listeners, snapshots=verdict.lost)
-    copy_tags(main, branch, up_to=(verdict.common or 0) if verdict.kind == "diverged" else None)
+    copy_tags(main, branch, up_to=(verdict.common or 0) if verdict.kind == "diverged" else None, common=verdict.common)
     _restore_earlier(main, branch, verdict)
     earliest = branch.snapshots.earliest_id()
     for changelog in main.changelogs.all():
@@ -156,9 +159,35 @@ def _hand_over_consumers(main: TableStore, branch: TableStore, verdict: Verdict)
     afterwards whether main is closed, and says so.
     """
     for consumer in main.consumers.all():
-        branch.consumers.put(consumer, None, branch.clock.unique_name())
+        branch.consumers.put(_going_on(main, branch, consumer, verdict), None, branch.clock.unique_name())
     # What expired on the branch before they came there.
     _restore_earlier(main, branch, verdict)
+
+
+def _going_on(main: TableStore, branch: TableStore, consumer: Consumer, verdict: Verdict) -> Consumer:
+    """A consumer of main as the branch goes on with it: after the last snapshot that it has read, if the branch has that as
+    well; after the last that both have, if its rows are those that the consumer knows. Else it is told of a snapshot that is
+    none of the branch, and its next reading is refused.
+    """
+    position, common = consumer.next_snapshot_id - 1, verdict.common or 0
+    last_read = consumer.last_read or identity_at(main, position)
+    if position == 0 or (last_read is not None and identity_at(branch, position) == last_read):
+        return replace(consumer, last_read=last_read)
+    if position > common and _tells_nothing(main, common, position):
+        return Consumer(consumer.name, common + 1, identity_at(branch, common))
+    if last_read is None and position > common:
+        # By a number alone it would be taken for the branch's own.
+        last_read = f"snapshot {position} of what was main"
+    return replace(consumer, last_read=last_read)
+
+
+def _tells_nothing(main: TableStore, after: int, until: int) -> bool:
+    """Whether readers of changes know the same rows after both of two snapshots of a main: nothing that came in between has
+    told of any.
+    """
+    between = [one for one in main.snapshots.all() if after < one.id <= until]
+    told = [one for one in between if one.changes_rows or one.changelog_manifest_list is not None]
+    return len(between) == until - after and not told
 
 
 def _name(main: TableStore, branch: TableStore, verdict: Verdict) -> None:

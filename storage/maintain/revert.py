@@ -1,12 +1,12 @@
 """Revert one commit and keep those after it: what it added goes, what it took away comes back."""
 
 from ..errors import CommitConflict
+from ..metadata.history import REVERTED_PROPERTY
 from ..metadata.index_manifest import refuse_index
 from ..metadata.manifest import ADD
 from ..metadata.snapshot import OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..write.commit import CommitId, TableCommit
-from ..write.own_properties import REVERTED_PROPERTY
 from ..write.table_write import CommitMessage
 from .compaction import tell_after
 
@@ -25,7 +25,7 @@ def revert(store: TableStore, snapshot: Snapshot, commit_id: CommitId) -> Snapsh
             deleted=[entry for entry in delta if entry.kind == ADD],
             kind=OVERWRITE,
             operation="REVERT",
-            properties=reverting(snapshot),
+            own_properties=reverting(snapshot),
             adds_again=True,
         )
     except CommitConflict as error:

@@ -8,13 +8,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..errors import CommitConflict, NotFound
+from ..metadata.history import (
+    REVERTED_PROPERTY,
+    ROLLED_BACK_IDENTITY_PROPERTY,
+    ROLLED_BACK_PROPERTY,
+    rolled_back_properties,
+)
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
 from ..write.close import refuse_closed
 from ..write.commit import CommitId, CommitListener, Guard, TableCommit
-from ..write.own_properties import REVERTED_PROPERTY, ROLLED_BACK_PROPERTY
-from ..write.taken_over import SOURCES_PROPERTY, marks_of
+from ..write.taken_over import SOURCES_PROPERTY, marks_of, marks_of_tag
 from .become import Moved, become, live_entries
 from .compaction import tell_after
 from .hold import held, is_kept
@@ -48,6 +53,7 @@ def rollback_to(
     if latest is None or judged is None:
         raise NotFound(f"{store.identifier} has no snapshot to roll back to.")
     inherited = {SOURCES_PROPERTY: text} if (text := (target.properties or {}).get(SOURCES_PROPERTY)) else {}
+    inherited |= marks_of_tag(store, target)
 
     def is_there(hold: str) -> bool:
         return is_kept(store, target, hold) or (kept_by is not None and store.tags.find(kept_by.name) == kept_by)
@@ -68,7 +74,7 @@ def rollback_to(
                     latest,
                     operation=ROLLBACK,
                     commit_id=commit_id or CommitId(store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER),
-                    properties={**inherited, **(properties or {}), ROLLED_BACK_PROPERTY: str(target.id)},
+                    properties={**inherited, **(properties or {}), **rolled_back_properties(target)},
                     listeners=listeners,
                     guard=guard,
                 )
@@ -106,8 +112,10 @@ def _chains(history: Sequence[Snapshot]) -> "tuple[_Chain | None, dict[int, _Cha
     # Each snapshot with the one that its rows build on: chains, so that one can go back to what was taken back before.
     chains: dict[int, _Chain] = {}
     newest: _Chain | None = None
+    identities: dict[int, str] = {}
     for snapshot in history:
         properties = snapshot.properties or {}
+        identities[snapshot.id] = snapshot.identity
         target_id, reverted_id = properties.get(ROLLED_BACK_PROPERTY), properties.get(REVERTED_PROPERTY)
         if reverted_id is not None:
             newest = _without(newest, int(reverted_id))
@@ -115,6 +123,9 @@ def _chains(history: Sequence[Snapshot]) -> "tuple[_Chain | None, dict[int, _Cha
             newest = _Chain(snapshot, newest)
         else:
             below = chains.get(int(target_id))
+            if properties.get(ROLLED_BACK_IDENTITY_PROPERTY) not in (None, identities.get(int(target_id))):
+                # A tag kept it, of another branch: what has its number here is something else.
+                below = None
             # What also took a branch over, or went back to what has expired, counts itself.
             newest = below if below is not None and not marks_of(snapshot) else _Chain(snapshot, below)
         if newest is not None:

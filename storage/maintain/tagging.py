@@ -7,16 +7,16 @@ is made: by the next commit, or by a schedule. Source: the tag document, and `do
 import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 
 from ..errors import AlreadyExists, InvalidRequest, NotFound
 from ..identifier import HOLD_PREFIX
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
-from ..metadata.trouble import FILE_DELETION, TAG_DELETION, afterwards
+from ..metadata.trouble import TAG_DELETION, afterwards
 from ..options import TableOptions
-from .hold import delete_files_of, held, is_kept, only_tagged
-from .references import delete_unneeded
+from .hold import delete_files_of, delete_those_unneeded, held, is_kept, only_tagged
 
 _HOURS = {"hourly": 1, "two-hours": 2, "daily": 24}
 _FORMATS = {
@@ -126,9 +126,8 @@ def _delete_oldest(store: TableStore, most: int, until: dt.datetime) -> list[str
     """Delete the oldest tags of periods beyond a number; returns their names. Those of periods after `until`, which a
     clock that was ahead has made, do not count: they would displace others.
     """
-    tags = [tag for tag, begin in _automatic(store) if begin <= until]
-    oldest = sorted(tags, key=lambda tag: tag.snapshot.id)[:-most]
-    return [tag.name for tag in oldest if _delete(store, tag) is not None]
+    dated = sorted(((begin, tag.name, tag) for tag, begin in _automatic(store) if begin <= until), key=itemgetter(0, 1))
+    return [name for _, name, tag in dated[:-most] if _delete(store, tag) is not None]
 
 
 def _automatic(store: TableStore) -> Iterator[tuple[Tag, dt.datetime]]:
@@ -158,11 +157,7 @@ def delete_tag(store: TableStore, name: str) -> list[str]:
 def _delete(store: TableStore, tag: Tag) -> list[str] | None:
     """Delete a tag as it was read, and the files that nobody needs then; None if it is another one by now."""
     candidates = only_tagged(store, tag)
-    if not store.tags.delete_if(tag):
-        return None
-    if not candidates:
-        return []
-    return afterwards(store, FILE_DELETION, lambda: delete_unneeded(store, candidates), list[str]())
+    return delete_those_unneeded(store, candidates) if store.tags.delete_if(tag) else None
 
 
 def expire_tags(store: TableStore) -> list[str]:

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..errors import CommitConflict
-from ..identifier import RESERVED_TAGS
 from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.snapshot import COMPACT, Snapshot
 from ..metadata.table_store import TableStore
-from ..metadata.tag import TAG_BRANCH_KEY, Tag
 from ..write.close import closed_for
 from ..write.operation import operation_of
 from ..write.taken_over import mark, marks_of
@@ -101,16 +99,11 @@ def _common(
 ) -> int | None:
     """The last snapshot that both sides have, or remember by a tag."""
     known = [
-        {**{tag.snapshot.id: tag.snapshot for tag in store.tags.all() if _is_of_its_branch(tag)}, **snapshots}
+        {**{tag.snapshot.id: tag.snapshot for tag in store.tags.all() if tag.is_of_its_branch}, **snapshots}
         for store, snapshots in ((main, ours), (branch, theirs))
     ]
     shared = [one for one in known[0].keys() & known[1].keys() if same_snapshot(known[0][one], known[1][one])]
     return max(shared, default=None)
-
-
-def _is_of_its_branch(tag: Tag) -> bool:
-    """Whether a tag remembers its own branch's history, not what it keeps of another."""
-    return TAG_BRANCH_KEY not in tag.snapshot.others and not tag.name.startswith(RESERVED_TAGS)
 
 
 def _only_here(

@@ -5,9 +5,12 @@ Follows `docs/format.md`, "Consumers".
 
 import json
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
-from ..document import integer, read_document, sealed
+from ..document import integer, read_document, sealed, text
 from ..errors import CorruptData, InvalidRequest
 from ..file_io import FileIO
 from ..identifier import check_file_name
@@ -16,15 +19,36 @@ from .witness import WitnessOf, no_witness
 
 # Who wrote the file last.
 _WRITER_KEY = "snapline.writer"
+# The identity of the snapshot before the next one, since a number alone may come to mean another snapshot.
+_LAST_READ_KEY = "snapline.last-read"
+# In the file of a consumer that is not sure yet, for it may be that what it is to begin with expires: what it was before.
+_WAS_KEY = "snapline.was"
 _CONSUMER_FILE = re.compile(r"consumer-(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A reader of changes, and the first snapshot that it has not read."""
+    """A reader of changes, and the first snapshot that it has not read. `last_read`: the identity of the snapshot before that;
+    None if there is none, or whoever wrote the file did not say.
+    """
 
     name: str
     next_snapshot_id: int
+    last_read: str | None = None
+
+
+def _consumer(name: str, value: Mapping[str, Any], path: str) -> Consumer:
+    last_read = value.get(_LAST_READ_KEY)
+    return Consumer(
+        name,
+        integer(value.get("nextSnapshot"), path, "nextSnapshot"),
+        None if last_read is None else text(last_read, path, _LAST_READ_KEY),
+    )
+
+
+def _document(consumer: Consumer) -> dict[str, Any]:
+    said = {} if consumer.last_read is None else {_LAST_READ_KEY: consumer.last_read}
+    return {"nextSnapshot": consumer.next_snapshot_id, **said}
 
 
 class ConsumerFiles:
@@ -44,27 +68,66 @@ class ConsumerFiles:
         return self.parsed(name, self.content(name))
 
     def parsed(self, name: str, content: bytes | None) -> Consumer | None:
-        """The consumer that a content tells of. Raises CorruptData that names the file."""
+        """The consumer that a content tells of: what it was before, as long as it is not sure. Raises CorruptData that names
+        the file.
+        """
+        return self._read(name, content)[0]
+
+    def is_sure(self, name: str, content: bytes) -> bool:
+        """Whether a content says where a consumer stands, and not where somebody is about to let it begin."""
+        return self._read(name, content)[1]
+
+    def _read(self, name: str, content: bytes | None, *, held: bool = False) -> tuple[Consumer | None, bool]:
+        """A consumer, and whether it is sure. `held`: what it keeps from expiring, sure or not."""
         if content is None:
-            return None
+            return None, True
         path = self._paths.consumer(name)
         try:
-            return Consumer(name, integer(read_document(content, path).get("nextSnapshot"), path, "nextSnapshot"))
+            value = read_document(content, path)
+            consumer, was = _consumer(name, value, path), value.get(_WAS_KEY)
+            if _WAS_KEY not in value or held:
+                return consumer, _WAS_KEY not in value
+            if was is None:
+                return None, False
+            if not isinstance(was, dict):
+                raise CorruptData(f"File {path} is damaged: {_WAS_KEY} is no object.")
+            return _consumer(name, was, path), False
         except CorruptData as error:
             raise CorruptData(f"{error} Reset or delete the consumer.") from None
 
-    def all(self, not_before_ms: int | None = None) -> list[Consumer]:
-        """Every consumer, by name; those that have not moved since a time are left out."""
+    def all(self) -> list[Consumer]:
+        """Every consumer, by name."""
+        return [consumer for consumer, _ in self._all(None, held=False)]
+
+    def kept_from(self, not_before_ms: int | None = None) -> int | None:
+        """The first snapshot that a consumer keeps, those among them that are not sure yet; None if there are none. Those that
+        have not moved since a time are left out.
+        """
+        return min((one.next_snapshot_id for one, _ in self._all(not_before_ms, held=True)), default=None)
+
+    def _all(self, not_before_ms: int | None, *, held: bool) -> list[tuple[Consumer, bool]]:
         while True:
             files = self._files()
             consumers = []
-            for name, modified_ms in files.items():
+            for name, modified_ms in sorted(files.items()):
                 recent = not_before_ms is None or modified_ms is None or modified_ms >= not_before_ms
-                if recent and (consumer := self.find(name)) is not None:
-                    consumers.append(consumer)
+                consumer, is_sure = self._read(name, self.content(name), held=held) if recent else (None, True)
+                if consumer is not None:
+                    consumers.append((consumer, is_sure))
             # One may have come because another was where it began, which has moved on before it was read.
             if self._files().keys() == files.keys():
-                return sorted(consumers, key=lambda consumer: consumer.name)
+                return consumers
+
+    def give_up_unsure(self, until_ms: int, writer: str) -> None:
+        """Let the consumers be what they were that somebody began before a time, and who has died."""
+        for name, modified_ms in self._files().items():
+            content = self.content(name) if modified_ms is not None and modified_ms <= until_ms else None
+            with suppress(CorruptData):
+                was, is_sure = self._read(name, content)
+                if not is_sure and was is not None:
+                    self.put(was, content, writer)
+                elif not is_sure:
+                    self.replace(name, content, None)
 
     def _files(self) -> dict[str, int | None]:
         """When the file of each consumer was last written, in milliseconds since 1970."""
@@ -76,16 +139,24 @@ class ConsumerFiles:
 
         `writer` is a name that nobody else uses: no two contents are the same.
         """
+        return self._put(consumer, before, {**_document(consumer), _WRITER_KEY: writer})
+
+    def begin(self, consumer: Consumer, was: Consumer | None, before: bytes | None, writer: str) -> bytes | None:
+        """As `put`, before it is sure that a consumer can begin there: users see what it was, or that there was none, and what
+        it would read is kept.
+        """
+        known = None if was is None else _document(was)
+        return self._put(consumer, before, {**_document(consumer), _WRITER_KEY: writer, _WAS_KEY: known})
+
+    def _put(self, consumer: Consumer, before: bytes | None, value: Mapping[str, Any]) -> bytes | None:
         check_file_name(consumer.name, "consumer")
         number = consumer.next_snapshot_id
         if isinstance(number, bool) or not isinstance(number, int) or number >= 2**63:
             raise InvalidRequest(f"The next snapshot of a consumer is a whole number, not {number!r}.")
-        if not consumer.name or "/" in consumer.name or consumer.next_snapshot_id < 1:
+        if not consumer.name or "/" in consumer.name or number < 1:
             raise InvalidRequest(
-                f"A consumer has a name without '/' and a next snapshot from 1 on, not {consumer.name!r} and "
-                f"{consumer.next_snapshot_id}."
+                f"A consumer has a name without '/' and a next snapshot from 1 on, not {consumer.name!r} and {number}."
             )
-        value = {"nextSnapshot": consumer.next_snapshot_id, _WRITER_KEY: writer}
         content = json.dumps(sealed(value, f"consumer-{consumer.name}")).encode()
         return content if self.replace(consumer.name, before, content) else None
 

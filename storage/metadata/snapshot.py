@@ -186,7 +186,7 @@ class SnapshotFiles:
 
     def missing(self, snapshot_id: int) -> NotFound:
         """The error that says that a snapshot is not there."""
-        return NotFound(f"Snapshot {snapshot_id} does not exist. {self.describe_existing()}")
+        return NotFound(f"Snapshot {snapshot_id} does not exist. {self.describe_existing(snapshot_id)}")
 
     def find(self, snapshot_id: int) -> Snapshot | None:
         """The snapshot in the file of that number, or None. It may be one that is no part of the history: a writer created it
@@ -222,11 +222,15 @@ class SnapshotFiles:
         following = self.find(snapshot.id + 1)
         return following is not None and following.takes_back(snapshot)
 
-    def describe_existing(self) -> str:
+    def describe_existing(self, missing_id: int | None = None) -> str:
+        """Which snapshots there are, and why one is not there, if that can be told."""
         ids = self.ids()
         if not ids:
             return "The table has no snapshot yet: write to it first."
-        return f"Existing snapshots: {ids[0]} to {ids[-1]}." if len(ids) > 1 else f"Existing snapshot: {ids[0]}."
+        why = " Those before have expired." if missing_id is not None and 0 < missing_id < ids[0] else ""
+        return (
+            f"Existing snapshots: {ids[0]} to {ids[-1]}.{why}" if len(ids) > 1 else f"Existing snapshot: {ids[0]}.{why}"
+        )
 
     def ids(self) -> list[int]:
         """The numbers of the history, ascending: they end at the highest, and have no gap."""

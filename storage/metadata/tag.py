@@ -30,6 +30,11 @@ class Tag:
     snapshot: Snapshot
 
     @property
+    def is_of_its_branch(self) -> bool:
+        """Whether it names a snapshot of its own branch's history, not what it keeps of another, or for the store itself."""
+        return TAG_BRANCH_KEY not in self.snapshot.others and not self.name.startswith(RESERVED_TAGS)
+
+    @property
     def create_time_parts(self) -> Sequence[int] | None:
         """Year, month, day, hour, minute, second, nanosecond (trailing zeros may be missing); None if not recorded."""
         return self.snapshot.others.get("tagCreateTime")

@@ -8,11 +8,14 @@ import contextlib
 import datetime as dt
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..errors import StorageError
+from .. import document
+from ..arguments import shown
+from ..document import read_document, sealed
+from ..errors import CorruptData, StorageError
 from ..file_io import FileIO
 from ..paths import TablePaths
 from .witness import WitnessOf, no_witness
@@ -37,10 +40,32 @@ class Trouble:
     error: str
     snapshot_id: int | None = None
 
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], source: str) -> "Trouble":
+        """What a file holds. Raises CorruptData that names `source`."""
+        after = value.get("snapshot_id")
+        return cls(
+            document.text(value.get("kind"), source, "kind"),
+            _moment(value.get("since_ms"), source, "since_ms"),
+            _moment(value.get("last_ms"), source, "last_ms"),
+            document.text(value.get("error"), source, "error"),
+            None if after is None else document.integer(after, source, "snapshot_id"),
+        )
+
     def __str__(self) -> str:
         since = dt.datetime.fromtimestamp(self.since_ms // 1000).isoformat(sep=" ")
         after = "" if self.snapshot_id is None else f", last after snapshot {self.snapshot_id}"
         return f"{self.kind} has failed since {since}{after}: {self.error}"
+
+
+def _moment(value: Any, source: str, key: str) -> int:
+    """Milliseconds since 1970 that are a date and time. Raises CorruptData that names `source`."""
+    number = document.integer(value, source, key)
+    try:
+        dt.datetime.fromtimestamp(number // 1000)
+    except (ValueError, OverflowError, OSError):
+        raise CorruptData(f"File {source} is damaged: {key} is {number}, no time.") from None
+    return number
 
 
 class TroubleFiles:
@@ -52,41 +77,58 @@ class TroubleFiles:
         self._directory = paths.trouble_directory
 
     def all(self) -> list[Trouble]:
-        """Every trouble, by kind; files that cannot be read are left out."""
-        names = sorted(file.name for file in self._file_io.list_files(self._directory) if file.name.endswith(_SUFFIX))
-        troubles = (self.find(name.removesuffix(_SUFFIX).replace("-", " ")) for name in names)
+        """Every trouble, by kind. Raises CorruptData that names a file which is none."""
+        troubles = (self.read(name) for name in self.names())
         return [trouble for trouble in troubles if trouble is not None]
 
-    def find(self, kind: str) -> Trouble | None:
-        """The trouble with a kind of work, or None."""
-        text = self._file_io.read_text_or_none(self._path(kind))
-        if text is None:
+    def names(self) -> list[str]:
+        """The names of the files, whatever they hold."""
+        return sorted(file.name for file in self._file_io.list_files(self._directory) if not file.name.startswith("."))
+
+    def read(self, name: str) -> Trouble | None:
+        """The trouble that a file tells of; None if it is gone. Raises CorruptData that names the file."""
+        path = f"{self._directory}/{name}"
+        content = self._file_io.read_bytes_or_none(path)
+        if content is None:
             return None
         try:
-            return Trouble(**json.loads(text))
-        except (ValueError, TypeError):
-            return None
+            trouble = Trouble.from_json(read_document(content, path), path)
+            if _file_name(trouble.kind) != name:
+                raise CorruptData(f"File {path} is damaged: it tells of {shown(trouble.kind)}.")
+        except CorruptData as error:
+            raise CorruptData(
+                f"{error} It should tell which work after commits has failed. Delete it: what fails again is told again."
+            ) from None
+        return trouble
+
+    def find(self, kind: str) -> Trouble | None:
+        """The trouble with a kind of work, or None. Raises CorruptData that names the file."""
+        return self.read(_file_name(kind))
 
     def record(self, kind: str, error: BaseException, now_ms: int, snapshot_id: int | None = None) -> None:
         """Keep that a kind of work has failed. Raises nothing: what goes wrong here is logged."""
         try:
-            earlier = self.find(kind)
-            text = " ".join(str(error).split()) or type(error).__name__
+            earlier: Trouble | None = None
+            with contextlib.suppress(CorruptData):
+                earlier = self.find(kind)
+            # What names a file may hold what no text can be written with.
+            text = " ".join(str(error).encode(errors="backslashreplace").decode().split()) or type(error).__name__
             if not isinstance(error, StorageError):
                 text = f"{type(error).__name__}: {text}"
             trouble = Trouble(kind, earlier.since_ms if earlier else now_ms, now_ms, text, snapshot_id)
-            content = json.dumps(asdict(trouble), indent=2).encode()
-            self._file_io.overwrite(self._path(kind), content, of=self._of())
+            content = json.dumps(sealed(asdict(trouble), _file_name(kind)), indent=2).encode()
+            self._file_io.overwrite(f"{self._directory}/{_file_name(kind)}", content, of=self._of())
         except Exception as failure:
             _log.warning("%s: that %s has failed could not be kept: %s", self._directory, kind, failure)
 
     def clear(self, kind: str) -> None:
         """Forget the trouble with a kind of work, since it has succeeded. Raises nothing."""
         with contextlib.suppress(Exception):
-            self._file_io.delete(self._path(kind))
+            self._file_io.delete(f"{self._directory}/{_file_name(kind)}")
 
-    def _path(self, kind: str) -> str:
-        return f"{self._directory}/{kind.replace(' ', '-')}{_SUFFIX}"
+
+def _file_name(kind: str) -> str:
+    return f"{kind.replace(' ', '-')}{_SUFFIX}"
 
 
 def afterwards(store: "TableStore", kind: str, act: Callable[[], T], default: T, snapshot_id: int | None = None) -> T:

@@ -10,7 +10,7 @@ from ..maintain.revert import revert, reverting
 from ..maintain.rollback import effective_history, rollback_to
 from ..table import Table
 from ..write.close import fence
-from ..write.commit import CommitId
+from ..write.commit import CommitId, Overwrite
 from .clean_up import clean_up
 from .traces import OpenTable, commit_of, main_of, since, table_or_none
 
@@ -77,7 +77,8 @@ def _take_back(table: Table, publication: Publication, name: str, *, discard_mai
         # Somebody wrote after it was decided: that stays.
         revert(main, own, commit_id)
     elif tag is None:
-        table.on_branch(MAIN_BRANCH).truncate(commit_id=commit_id, properties=reverting(own))
+        commit = table.on_branch(MAIN_BRANCH).new_commit(commit_id)
+        commit.commit([], overwrite=Overwrite(), operation="TRUNCATE", own_properties=reverting(own))
     else:
         judged = None if discard_main else own
         rollback_to(main, tag.snapshot, kept_by=tag, judged=judged, commit_id=commit_id)

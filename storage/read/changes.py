@@ -21,6 +21,7 @@ from ..lsm.row_multiset import difference
 from ..lsm.sorted_run import Section, SortedRun, split_into_sections
 from ..lsm.system_columns import DELETE, INSERT, VALUE_KIND
 from ..metadata.change_tracking import tracks
+from ..metadata.history import told_of_expiry
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, ManifestEntry
 from ..metadata.schema import KEY_PREFIX
@@ -56,13 +57,17 @@ class ChangeSplit:
         """Batches of `changes_schema`; none of them empty. The order of commits is kept within a bucket."""
         schema = changes_schema(self.request.store, self.request.columns)
         predicate = self.request.predicate
-        for kinds, rows in self._rows():
+        for kinds, rows in self._told():
             ids = pa.array(np.full(rows.num_rows, self.snapshot_id))
             arrays = [kinds, ids, *(rows.column(name) for name in self.request.columns)]
             batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
             batch = batch if predicate is None else batch.filter(predicate.mask(rows))
             if batch.num_rows:
                 yield batch
+
+    def _told(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
+        with told_of_expiry(self.request.store, self.request.snapshot):
+            yield from self._rows()
 
     def _rows(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
         if self.current is not None:
@@ -135,10 +140,12 @@ def plan_changes(request: ReadRequest, after: int, until: int) -> Iterator[Chang
             # Its rows are not there, nor in any later snapshot.
             continue
         if found is not None and store.snapshots.is_in_history(found, following):
-            yield from _plan_snapshot(request, found)
+            with told_of_expiry(store, found):
+                yield from _plan_snapshot(replace(request, snapshot=found), found)
             continue
         changelog = store.changelogs.find(snapshot_id)
         if changelog is None:
+            store.refuse_other_table()
             raise store.snapshots.missing(snapshot_id)
         # Of a snapshot that has expired only this is left.
         if changelog.changelog_manifest_list is not None:

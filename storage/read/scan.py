@@ -18,6 +18,7 @@ from ..format.column_stats import ColumnStats, deserialize
 from ..format.deletion_vector import DeletionVector
 from ..lazy import lazy_property
 from ..lsm.sorted_run import Section, SortedRun, cut_by_key, split_into_sections
+from ..metadata.history import told_of_expiry
 from ..metadata.index_manifest import read_index_manifest
 from ..metadata.live_files import live_files
 from ..metadata.manifest import DataFile, ManifestEntry, ManifestFile, Place
@@ -54,7 +55,7 @@ class Scan:
     @lazy_property
     def request(self) -> ReadRequest:
         columns = self.store.schema.column_names if self.columns is None else self.columns
-        return ReadRequest(self.store, tuple(columns), self.predicate)
+        return ReadRequest(self.store, tuple(columns), self.predicate, self.snapshot)
 
     @property
     def schema(self) -> pa.Schema:
@@ -67,8 +68,9 @@ class Scan:
         if self.snapshot is None:
             return []
         pruning = _Pruning(self.store, self.predicate)
-        manifests = [one for one in self.store.manifests_of(self.snapshot) if pruning.keeps_manifest(one)]
-        entries = live_files(manifests, self.store.manifests.read, pruning.keeps_place)
+        with told_of_expiry(self.store, self.snapshot):
+            manifests = [one for one in self.store.manifests_of(self.snapshot) if pruning.keeps_manifest(one)]
+            entries = live_files(manifests, self.store.manifests.read, pruning.keeps_place)
         return [entry for entry in entries if pruning.keeps_file(entry)]
 
     @lazy_property
@@ -76,7 +78,8 @@ class Scan:
         """The deleted rows of data files, by the file's name."""
         if self.snapshot is None or self.snapshot.index_manifest is None:
             return {}
-        return _deletion_vectors(self.store, self.snapshot.index_manifest)
+        with told_of_expiry(self.store, self.snapshot):
+            return _deletion_vectors(self.store, self.snapshot.index_manifest)
 
     @lazy_property
     def splits(self) -> list[Split]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from ..format.deletion_vector import DeletionVector
 from ..lsm.sorted_run import Section
 from ..lsm.system_columns import VALUE_KIND
+from ..metadata.history import told_of_expiry
 from ..metadata.schema import KEY_PREFIX
 from .split_read import ReadRequest, check_file, read_run, read_sections
 
@@ -78,18 +79,25 @@ class Split:
         """Raise CorruptData if a file that another reader is about to read is damaged, as far as its end and its size
         tell, or `whole`, its every byte: not every reader looks at the checksums of pages.
         """
-        for section in self.sections:
-            for file in section.files:
-                check_file(self.request.store, self.directory, file, whole=whole)
+        with told_of_expiry(self.request.store, self.request.snapshot):
+            for section in self.sections:
+                for file in section.files:
+                    check_file(self.request.store, self.directory, file, whole=whole)
 
     def read(self, *, use_threads: bool = True) -> Iterator[pa.RecordBatch]:
         """The rows of the split, merged and filtered, as batches of `request.schema`; none of them empty.
 
         Say `use_threads=False` where other splits are read at the same time.
         """
-        return read_sections(
-            self.request, self.partition, self.directory, self.sections, self.deletion_vectors, use_threads=use_threads
-        )
+        with told_of_expiry(self.request.store, self.request.snapshot):
+            yield from read_sections(
+                self.request,
+                self.partition,
+                self.directory,
+                self.sections,
+                self.deletion_vectors,
+                use_threads=use_threads,
+            )
 
     def read_with_kinds(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
         """The merged rows with the kind of each (int8), deletes among them."""
@@ -101,5 +109,9 @@ class Split:
         keys = set(schema.trimmed_primary_keys)
         names = [f"{KEY_PREFIX}{name}" if name in keys else name for name in self.request.columns]
         for section in self.sections:
-            for run in read_run(self.request, self.partition, self.directory, section, keep_deletes=True):
+            for run in self._run(section):
                 yield run.column(VALUE_KIND), run.select(names).rename_columns(list(self.request.columns))
+
+    def _run(self, section: Section) -> Iterator[pa.RecordBatch]:
+        with told_of_expiry(self.request.store, self.request.snapshot):
+            yield from read_run(self.request, self.partition, self.directory, section, keep_deletes=True)

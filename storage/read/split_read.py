@@ -23,6 +23,7 @@ from ..lsm.sorted_run import Key, Section, SortedRun
 from ..lsm.system_columns import INSERT, SEQUENCE_NUMBER, VALUE_KIND
 from ..metadata.manifest import DataFile
 from ..metadata.schema import KEY_PREFIX
+from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..values import to_arrow
 from .evolution import evolve
@@ -35,11 +36,14 @@ _NONE: Mapping[str, DeletionVector] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """What every split of a scan has in common: the table under the reading schema, columns wanted, rows wanted."""
+    """What every split of a scan has in common: the table under the reading schema, columns wanted, rows wanted, and the
+    snapshot that is read, if it is one that may expire meanwhile.
+    """
 
     store: TableStore
     columns: tuple[str, ...]
     predicate: Predicate | None
+    snapshot: Snapshot | None = None
 
     @property
     def schema(self) -> pa.Schema:

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 
 from ..errors import CorruptData, InvalidRequest, NotFound
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name, whole_number
+from ..metadata.history import stands_at, told_of_expiry
 from ..metadata.main_branch import find_main
 from ..metadata.schema import TableSchema
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
-from ..metadata.tag import Tag
+from ..metadata.tag import TAG_BRANCH_KEY, Tag
 from ..paths import TablePaths
 
 _WATERMARK = re.compile(r"watermark-(\d+)")
@@ -85,12 +86,14 @@ def resolve_version(store: TableStore, version: Version) -> tuple[TableStore, Sn
         return store.at_schema(_schema_of(store, version)), version
     if isinstance(version, bool) or not isinstance(version, int | str | dt.datetime):
         raise InvalidRequest(f"{version!r} is no version: give a snapshot id, the name of a tag, or a datetime.")
-    if isinstance(version, str):
-        store, version = _split_branch(store, version)
-        if version is None:
-            return store, _latest(store)
-    snapshot = _find(store, version)
-    return store.at_schema(_schema_of(store, snapshot)), snapshot
+    # A main that was replaced meanwhile has no tags, snapshots and schemas any more.
+    with told_of_expiry(store):
+        if isinstance(version, str):
+            store, version = _split_branch(store, version)
+            if version is None:
+                return store, _latest(store)
+        snapshot = _find(store, version)
+        return store.at_schema(_schema_of(store, snapshot)), snapshot
 
 
 def named_version(store: TableStore, version: Version) -> tuple[Snapshot | None, Tag | None]:
@@ -105,6 +108,22 @@ def named_version(store: TableStore, version: Version) -> tuple[Snapshot | None,
         )
     tag = store.tags.find(version) if isinstance(version, str) else None
     return snapshot, tag if tag is not None and tag.snapshot == snapshot else None
+
+
+def version_in_history(store: TableStore, version: Version) -> Snapshot | None:
+    """The snapshot of a version, if its number stands for it in the branch's history: what came before and after it is told
+    by numbers. Raises InvalidRequest for one of another branch, also if a tag of this one names it.
+    """
+    snapshot, _ = named_version(store, version)
+    if snapshot is not None and not stands_at(store, snapshot.id, snapshot.identity):
+        store.refuse_other_table()
+        origin = snapshot.others.get(TAG_BRANCH_KEY)
+        of = "" if origin is None else f", but of branch {origin!r}"
+        raise InvalidRequest(
+            f"{version!r} is a snapshot {snapshot.id} that is not in the history of {store.identifier}{of}: what changed since "
+            f"cannot be told. {store.snapshots.describe_existing()} Ask between two of these, or compare the rows of both."
+        )
+    return snapshot
 
 
 def _latest(store: TableStore) -> Snapshot | None:
@@ -184,11 +203,12 @@ def _find(store: TableStore, version: int | str | dt.datetime) -> Snapshot:
     if found is not None and store.snapshots.is_in_history(found):
         return found
     for tag in store.tags.all():
-        if tag.snapshot.id == version:
+        # What a tag keeps of another branch is asked for by the tag's name: its number means something else here.
+        if tag.snapshot.id == version and tag.is_of_its_branch:
             return tag.snapshot.without_others()
     tags = ", ".join(f"{tag.name} ({tag.snapshot.id})" for tag in store.tags.all()) or "none"
     raise NotFound(
-        f"Snapshot {version} of {store.identifier} does not exist. {store.snapshots.describe_existing()} Tags: {tags}."
+        f"Snapshot {version} of {store.identifier} does not exist. {store.snapshots.describe_existing(version)} Tags: {tags}."
     )
 
 
@@ -210,7 +230,7 @@ def _at_time(store: TableStore, moment: dt.datetime) -> Snapshot:
     found = store.snapshots.at_or_before(time_ms)
     if found is not None:
         return found
-    tagged = [tag.snapshot for tag in store.tags.all() if tag.snapshot.time_ms <= time_ms]
+    tagged = [tag.snapshot for tag in store.tags.all() if tag.is_of_its_branch and tag.snapshot.time_ms <= time_ms]
     if tagged:
         return max(tagged, key=lambda snapshot: snapshot.time_ms).without_others()
     known = (store.snapshots.find(snapshot_id) for snapshot_id in store.snapshots.ids())

@@ -30,6 +30,7 @@ from .find_commit import find_commit
 from .landing import create_on_top
 from .lift import lift_to_top
 from .manifest_merge import merge_manifests
+from .own_properties import refuse_own_properties
 from .renumber import NumberedFiles
 from .table_write import CommitMessage
 from .take_back import take_back
@@ -161,16 +162,22 @@ class TableCommit:
         change_tracking: bool = True,
         guard: Guard | None = None,
         adds_again: bool = False,
+        own_properties: Mapping[str, str] | None = None,
+        even_empty: bool = False,
     ) -> Snapshot | None:
         """Commit added files, and what they replace. Returns the snapshot, an earlier one if this id landed before,
-        or None if there is nothing to commit. If the earlier one has expired, the earliest snapshot that there is.
+        or None if there is nothing to commit, unless `even_empty`. If the earlier one has expired, the earliest snapshot that
+        there is.
 
         `guard` is asked again before each try, with the newest snapshot as that try finds it, and raises if the change must
-        not be put on top of it. `adds_again`: files may be added that the table has had before. Raises CommitConflict if
+        not be put on top of it. `adds_again`: files may be added that the table has had before. `own_properties`: those by which
+        the store knows what the commit was. Raises InvalidRequest if they are among `properties`, CommitConflict if
         another commit made this one impossible (its files are deleted), and CommitOutcomeUnknown if the store gave no
         answer. Raises StoreUnavailable if it failed before: then nothing is committed, and the files of the messages are
         kept for another try.
         """
+        refuse_own_properties(properties)
+        properties = {**(properties or {}), **(own_properties or {})}
         added = [entry for message in messages for entry in message.added]
         if overwrite is not None:
             overwrite = overwrite.settled(frozenset(entry.partition for entry in added))
@@ -180,11 +187,11 @@ class TableCommit:
         if kind != COMPACT:
             partitions = {entry.partition for entry in (*added, *deleted)}
             untracked = untracked_property(self._store, partitions, tracked=change_tracking)
-            properties = {**(properties or {}), **untracked}
+            properties |= untracked
         changelog = [entry for message in messages for entry in message.changelog]
         change = _Change(
-            added, list(deleted), changelog, overwrite, kind, operation, dict(properties or {}), watermark, guard,
-            NumberedFiles(self._store, messages if overwrite is None else (), added, changelog), adds_again,
+            added, list(deleted), changelog, overwrite, kind, operation, properties, watermark, guard,
+            NumberedFiles(self._store, messages if overwrite is None else (), added, changelog), adds_again, even_empty,
         )  # fmt: skip
         try:
             snapshot, is_own = self._commit(change)
@@ -321,6 +328,7 @@ class _Change:
     guard: Guard | None
     numbers: NumberedFiles
     adds_again: bool
+    even_empty: bool
 
 
 class _Attempt:
@@ -347,11 +355,12 @@ class _Attempt:
             deletes += [entry.deleted() for entry in self._live() if change.overwrite.covers(store, entry.partition)]
         delta = deletes + change.added
         self._check_bucket_count()
-        if not delta and not change.changelog:
+        is_empty = not delta and not change.changelog
+        if is_empty and not change.even_empty:
             return None
         if deletes or change.adds_again:
             refuse_index(store, latest)
-        if deletes or any(entry.file.level > 0 for entry in change.added):
+        if deletes or change.adds_again or any(entry.file.level > 0 for entry in change.added):
             check_conflicts(self._live(), delta, store.key_types, rescales=change.overwrite is not None)
         base: list[ManifestFile] = []
         if latest is not None:
@@ -387,7 +396,9 @@ class _Attempt:
             commit_user=self._id.user,
             writer_version=WRITER_VERSION,
             commit_identifier=self._id.identifier,
-            commit_kind=change.kind or (OVERWRITE if change.overwrite is not None or deletes else APPEND),
+            commit_kind=COMPACT
+            if is_empty
+            else change.kind or (OVERWRITE if change.overwrite is not None or deletes else APPEND),
             time_ms=moment.time_ms,
             total_record_count=(latest.total_record_count if latest else 0) + delta_rows,
             delta_record_count=delta_rows,

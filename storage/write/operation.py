@@ -1,9 +1,9 @@
 """What a commit was, in words: its operation, and what the store's own properties say of it (`docs/protocols.md`)."""
 
 from ..journal import PUBLICATION_USER, RECOVERY_USER, UNDO_USER
+from ..metadata.history import REVERTED_PROPERTY, ROLLED_BACK_PROPERTY
 from ..metadata.snapshot import Snapshot
 from .close import CLOSED_PROPERTY, FENCE_PROPERTY
-from .own_properties import REVERTED_PROPERTY, ROLLED_BACK_PROPERTY
 from .taken_over import branch_taken_over
 
 
@@ -18,6 +18,8 @@ def operation_of(snapshot: Snapshot) -> str | None:
     if operation == "FENCE":
         return f"FENCE for {properties[FENCE_PROPERTY]}" if FENCE_PROPERTY in properties else operation
     branch = branch_taken_over(snapshot)
+    if branch is not None and operation == "ROLLBACK":
+        return f"ROLLBACK to {back} of branch {branch}"
     if branch is not None:
         what = "" if operation in (None, "MERGE") else f" ({operation})"
         gave_up = {None: "", "0": ", giving up all of main's"}.get(back, f", giving up main's after {back}")

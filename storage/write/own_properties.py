@@ -7,18 +7,16 @@ from typing import Any
 from ..arguments import shown
 from ..errors import InvalidRequest
 from ..metadata.change_tracking import UNTRACKED_PROPERTY
+from ..metadata.history import REVERTED_PROPERTY, ROLLED_BACK_IDENTITY_PROPERTY, ROLLED_BACK_PROPERTY
 from ..metadata.snapshot import FOLLOWS_PROPERTY
 from ..metadata.time_order import CLOCK_PROPERTY, TIME_DISORDER_PROPERTY
 from .close import CLOSED_PROPERTY, FENCE_PROPERTY
 from .taken_over import SOURCES_PROPERTY, TAKEN_OVER_EXPIRED_PROPERTY, TAKEN_OVER_PROPERTY
 
-# The property of a rollback: the number of the snapshot that it went back to.
-ROLLED_BACK_PROPERTY = "snapline.rolled-back-to"
-# The property of a commit that takes back one earlier snapshot: its number.
-REVERTED_PROPERTY = "snapline.reverted"
 _OWN = {
     UNTRACKED_PROPERTY, FOLLOWS_PROPERTY, CLOCK_PROPERTY, TIME_DISORDER_PROPERTY, CLOSED_PROPERTY, FENCE_PROPERTY,
-    TAKEN_OVER_PROPERTY, TAKEN_OVER_EXPIRED_PROPERTY, ROLLED_BACK_PROPERTY, REVERTED_PROPERTY,
+    TAKEN_OVER_PROPERTY, TAKEN_OVER_EXPIRED_PROPERTY, ROLLED_BACK_PROPERTY, ROLLED_BACK_IDENTITY_PROPERTY,
+    REVERTED_PROPERTY,
 }  # fmt: skip
 # A JSON object with, for each column, a list of the columns that it was computed from: see the lineage package.
 COLUMNS_PROPERTY = "snapline.columns"

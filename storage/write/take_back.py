@@ -4,12 +4,13 @@ The state before is put on top. The snapshot in between stays in the history unt
 commit id counts as never committed, and readers of changes pass it by.
 """
 
+from ..metadata.history import ROLLED_BACK_PROPERTY, rolled_back_properties
 from ..metadata.snapshot import TAKE_BACK, Snapshot
 from ..metadata.table_store import TableStore
 from .close import put_on_top
-from .own_properties import ROLLED_BACK_PROPERTY
 
 
 def take_back(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> Snapshot | None:
     """Put on top of the newest snapshot, which cannot be read, the state of an earlier one; None if a writer came first."""
-    return put_on_top(store, snapshot, base, TAKE_BACK, {ROLLED_BACK_PROPERTY: str(base.id if base else 0)})
+    back = {ROLLED_BACK_PROPERTY: "0"} if base is None else rolled_back_properties(base)
+    return put_on_top(store, snapshot, base, TAKE_BACK, back)

@@ -10,12 +10,15 @@ from dataclasses import asdict, replace
 from ..errors import CorruptData
 from ..metadata.change_tracking import UNTRACKED_PROPERTY
 from ..metadata.committed import Committed, united
+from ..metadata.history import REVERTED_PROPERTY, ROLLED_BACK_IDENTITY_PROPERTY, ROLLED_BACK_PROPERTY
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, FOLLOWS_PROPERTY, Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.tag import TAG_BRANCH_KEY
 
 # A JSON list with, for each commit taken over, its mark, commit user and commit identifier.
 TAKEN_OVER_PROPERTY = "snapline.taken-over"
-# A JSON list of what the other branch remembers of commits whose snapshots have expired there.
+# A JSON list of commit ids of the other branch that have no mark: of those whose snapshots have expired there, and of all if
+# the rows were taken over whole.
 TAKEN_OVER_EXPIRED_PROPERTY = "snapline.taken-over-expired"
 # A JSON list of the snapshots that rows were made from: see the lineage package.
 SOURCES_PROPERTY = "snapline.sources"
@@ -31,7 +34,9 @@ def taken_over_properties(store: TableStore, snapshots: Sequence[Snapshot]) -> d
     properties: dict[str, str] = {}
     for snapshot in snapshots:
         properties |= snapshot.properties or {}
-    properties.pop(FOLLOWS_PROPERTY, None)
+    # What the branch went back to are numbers of its own.
+    for key in (FOLLOWS_PROPERTY, ROLLED_BACK_PROPERTY, ROLLED_BACK_IDENTITY_PROPERTY, REVERTED_PROPERTY):
+        properties.pop(key, None)
     sources = _united(snapshots, SOURCES_PROPERTY)
     if sources:
         properties[SOURCES_PROPERTY] = json.dumps(sources, ensure_ascii=False)
@@ -45,11 +50,40 @@ def taken_over_properties(store: TableStore, snapshots: Sequence[Snapshot]) -> d
     taken += [entry for one in snapshots for entry in _taken(one)]
     # Asked after the snapshots were read: what expired meanwhile is there.
     remembered = [*store.committed.all(), *(one for snapshot in snapshots for one in _taken_expired(snapshot))]
-    expired = [asdict(one) for one in united(_without_highest(one) for one in remembered).values()]
     properties.pop(TAKEN_OVER_EXPIRED_PROPERTY, None)
-    if expired:
-        properties[TAKEN_OVER_EXPIRED_PROPERTY] = json.dumps(expired, ensure_ascii=False)
-    return {**properties, TAKEN_OVER_PROPERTY: json.dumps(taken, ensure_ascii=False)}
+    return {
+        **properties, **ids_property(_as_taken_over(remembered)), TAKEN_OVER_PROPERTY: json.dumps(taken, ensure_ascii=False)
+    }  # fmt: skip
+
+
+def marks_of_tag(store: TableStore, target: Snapshot) -> dict[str, str]:
+    """The properties of a rollback to what a tag has kept of another branch: that branch's commits up to there are in it, as
+    far as they can be told. Nothing for a snapshot of the branch's own.
+    """
+    branch = target.others.get(TAG_BRANCH_KEY)
+    if branch is None:
+        return {}
+    own = [f"{branch}@{target.id} {target.delta_manifest_list}", target.commit_user, target.commit_identifier]
+    taken: dict[str, list[object]] = {str(own[0]): own}
+    for snapshot in store.snapshots.backwards():
+        for entry in _taken(snapshot):
+            name, _, number = str(entry[0]).rpartition(" ")[0].rpartition("@")
+            if name == branch and number.isdigit() and int(number) <= target.id:
+                taken.setdefault(str(entry[0]), entry)
+    return {TAKEN_OVER_PROPERTY: json.dumps(list(taken.values()), ensure_ascii=False)}
+
+
+def ids_of_branch(store: TableStore, snapshots: Sequence[Snapshot]) -> list[Committed]:
+    """The ids of some snapshots of a branch, and of all that have expired there, as another branch takes them over."""
+    # What expires meanwhile is remembered first.
+    return _as_taken_over([*ids_of(snapshots), *store.committed.all()])
+
+
+def ids_property(remembered: Sequence[Committed]) -> dict[str, str]:
+    """The property of a commit by which commit ids of another branch are in it; nothing if there are none."""
+    if not remembered:
+        return {}
+    return {TAKEN_OVER_EXPIRED_PROPERTY: json.dumps([asdict(one) for one in remembered], ensure_ascii=False)}
 
 
 def marks_of(snapshot: Snapshot) -> set[str]:
@@ -91,9 +125,9 @@ def ids_of(snapshots: Iterable[Snapshot]) -> list[Committed]:
     return list(united([*made, *taken]).values())
 
 
-def _without_highest(committed: Committed) -> Committed:
-    """What a branch remembers, as another one takes it over: that has not all identifiers of the user up to the highest."""
-    return replace(committed, highest=None, highest_snapshot_id=None)
+def _as_taken_over(remembered: Iterable[Committed]) -> list[Committed]:
+    """What a branch remembers, as another one takes it over: that has not all identifiers of a user up to the highest."""
+    return list(united(replace(one, highest=None, highest_snapshot_id=None) for one in remembered).values())
 
 
 def _taken_expired(snapshot: Snapshot) -> list[Committed]:

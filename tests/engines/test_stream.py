@@ -300,6 +300,66 @@ def test_a_snapshot_that_has_expired_is_an_error_that_says_so(
         run(stream(), sink)
 
 
+def _replace_main(catalog: Catalog) -> None:
+    source = catalog.table("a.source")
+    source.branches.create("fix", snapshot_id=1)
+    for number in range(3):
+        source.on_branch("fix").write(batch((10 + number, "fixed")))
+    source.branches.replace_main("fix", discard_main=True)
+
+
+def _make_anew(catalog: Catalog) -> None:
+    catalog.drop_table("a.source")
+    made = catalog.create_table("a.source", SCHEMA, primary_key=["id"], options={"bucket": 2, "write-only": True})
+    for number in range(3):
+        made.write(batch((10 + number, "anew")))
+
+
+@pytest.mark.parametrize("consumer", [{}, {"consumer-id": "report"}], ids=["checkpoint", "consumer"])
+@pytest.mark.parametrize("become_another", [_replace_main, _make_anew])
+def test_a_stream_is_refused_where_its_number_means_another_snapshot(
+    catalog: Catalog, source: Table, sink: Table, stream: "Callable[..., DataFrame]", run: Callable[..., None],
+    consumer: dict[str, str], become_another: Callable[[Catalog], None],
+) -> None:  # fmt: skip
+    from pyspark.errors import StreamingQueryException
+
+    source.write(batch((1, "a")))
+    source.write(batch((2, "b")))
+    run(stream(**consumer), sink)
+    become_another(catalog)
+    before = rows(sink)
+    with pytest.raises(StreamingQueryException, match=r"snapshot 2 that is not in its history.*another checkpoint"):
+        run(stream(**consumer), sink)
+    assert rows(sink) == before
+
+
+def test_a_stream_goes_on_where_main_was_replaced_with_what_it_has_read(
+    catalog: Catalog, source: Table, sink: Table, stream: "Callable[..., DataFrame]", run: Callable[..., None]
+) -> None:
+    source.write(batch((1, "a")))
+    source.write(batch((2, "b")))
+    run(stream(), sink)
+    source.branches.create("fix")
+    source.on_branch("fix").write(batch((1, "fixed")))
+    source.branches.replace_main("fix")
+    run(stream(), sink)
+    assert rows(sink) == rows(catalog.table("a.source")) == [(1, "fixed"), (2, "b")]
+
+
+@pytest.mark.parametrize("properties", ['{"snapline.fence": "x"}', "[1]", "{"])
+def test_properties_of_the_store_are_no_option_of_a_streaming_write(
+    source: Table, sink: Table, stream: "Callable[..., DataFrame]", warehouse: str, tmp_path: Path, properties: str
+) -> None:
+    source.write(batch((1, "a")))
+    writer = stream().writeStream.format("snapline").option("warehouse", warehouse).option("properties", properties)
+    writer = (
+        writer.option("path", "a.sink").option("commit-user", "plain").option("checkpointLocation", str(tmp_path / "c"))
+    )
+    with pytest.raises(Exception, match=r"Property 'snapline.fence' is the store's own|'properties' is a JSON object"):
+        writer.trigger(availableNow=True).start().awaitTermination()
+    assert sink.snapshot() is None
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

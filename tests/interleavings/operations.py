@@ -198,6 +198,13 @@ def _recover_and_publish(catalog: Catalog) -> None:
         _publish(catalog)
 
 
+def _write_and_adopt(catalog: Catalog) -> None:
+    """What `write` commits to main lands on the branch under the same id, and comes to main with all the branch holds."""
+    until = catalog.table(ORDERS).store.snapshots.latest_id() or 0
+    catalog.table(f"{ORDERS}$branch_fix").write(rows(7, v=7), commit_id=CommitId("job", 1, exact=True))
+    catalog.table(ORDERS).branches.adopt("fix", until=until, commit_id=CommitId("adopter", 1, exact=True))
+
+
 ROWS = (KEYED, PLAIN)
 OPERATIONS = {
     one.name: one
@@ -236,6 +243,7 @@ OPERATIONS = {
         Operation("fast forward", orders(lambda table: table.branches.fast_forward("fix")), scenarios=(KEYED, COMPACTED)),
         Operation("replace main", orders(lambda table: table.branches.replace_main("fix")), takes_away=True,
                   scenarios=(KEYED, HALF)),
+        Operation("write and adopt", _write_and_adopt, only_second=True, may_remain=True, scenarios=ROWS),
         Operation("publish", _publish, may_remain=True, repeat=_recover_and_publish, goes_on=True, scenarios=(KEYED, HALF)),
         Operation("recover", lambda catalog: catalog.recover() and None, may_remain=True, scenarios=(KEYED, HALF)),
         Operation("undo", _undo, may_remain=True, scenarios=(KEYED, HALF)),

@@ -33,9 +33,9 @@ _MADE_FOR_GOOD = re.compile(r"/(snapshot/snapshot|schema/schema|tag/tag(?!-snapl
 # What tells a caller to look again, or that others came first, may be answered whenever others are there.
 _OVERTAKEN = ("CommitConflict", "CommitOutcomeUnknown", "RowsChanged", "Moved", "MainReplaced")
 _NOTHING_DONE = "Nothing is done"
+# Where others take away what was there, whoever reads it is told that this is why.
+_GONE = re.compile(r"NotFound: .*(ha(s|ve) expired|is about to|not the table any more|not in its history)")
 _MOST_BEFORE = 3
-# Consumers that nobody was told of: see `docs/interleavings.md`.
-_OPEN_DEATHS = {"new consumer"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +296,7 @@ def _unfounded(place: Place, names: Sequence[str], answers: Sequence[Answer | No
             continue
         kind = answer.said.partition(":")[0]
         others = [*names[:number], *names[number + 1 :]]
-        if kind in _OVERTAKEN or (kind == "NotFound" and any(_operation(name).takes_away for name in others)):
+        if kind in _OVERTAKEN or (_GONE.match(answer.said) and any(_operation(name).takes_away for name in others)):
             continue
         told = (
             serial(place, (*before, names[number]))[0][-1]
@@ -362,12 +362,9 @@ class Outcome:
     violations: list[Violation]
 
 
-def explore(
-    place: Place, first: str, second: str, *, every_death: bool = LONG, known: bool = LONG, until_found: bool = False
-) -> Outcome:
+def explore(place: Place, first: str, second: str, *, every_death: bool = LONG, until_found: bool = False) -> Outcome:
     """Every schedule of a pair that can differ from another; unless `every_death`, so many of those in which the first dies
-    that each run of the tests is short. `known`: those as well that are known to violate something. `until_found`: no more
-    after one that does.
+    that each run of the tests is short. `until_found`: no more after one that violates something.
     """
     steps = steps_of(place, first)
     outcome = Outcome(len(steps) + 1, 0, [])
@@ -375,7 +372,7 @@ def explore(
     while point is not None:
         done = run(Schedule(place, first, point, second))
         _note(outcome, Schedule(place, first, point, second), steps, done)
-        deaths = [] if _OPEN_DEATHS & {first, second} and not known else list(taken_back(done.first, point))
+        deaths = list(taken_back(done.first, point))
         if 0 < point < len(steps) and steps[point - 1].writes:
             deaths.append(point)
         for dies in deaths:

@@ -1,7 +1,6 @@
 """Every ordered pair of operations, at every step of the first: nothing is lost, doubled, or seen half.
 
-A share of the pairs is tried in each run, all of them on local disks in `make test-full`; object stores, and what is known to
-be open, in `make test-long`.
+A share of the pairs is tried in each run, all of them on local disks in `make test-full`; object stores in `make test-long`.
 A failure names the schedule: `python -m tests.interleavings.test_pairs PLACE FIRST POINT SECOND [DIES]` runs it again.
 """
 

@@ -7,6 +7,7 @@ A seed stands for a mutation. `python -m tests.model.test_mutations` tries all o
 import json
 import os
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -20,10 +21,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, CommitId, CorruptData, FixedClock, SetOptions, StorageError, Table
+from storage import Catalog, CommitId, CorruptData, FailedWork, FixedClock, SetOptions, StorageError, Table
+from storage.document import CHECKSUM
 from storage.engines.duckdb_views import add_scan
 from storage.journal import Publication
 from storage.metadata import manifest
+from storage.metadata.trouble import COMPACTION, EXPIRY
 from tests.scale import amount
 
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "paimon" / "tables" / "jv_dv"
@@ -83,6 +86,8 @@ def build(directory: Path) -> tuple[list[Place], dict[str, list[tuple[str, Answe
         keyed.expire(retain_last=3)
         keyed.consumers.reset("reader", 3)
         keyed.consumers.reset("other", 4)
+        for kind in (COMPACTION, EXPIRY):
+            keyed.store.troubles.record(kind, CorruptData("File x is damaged."), clock.now_ms(), 4)
         plain = catalog.create_table(
             f"a.plain_{name}", schema, options={"file.format": file_format, "write-only": True}
         )
@@ -125,6 +130,7 @@ def build(directory: Path) -> tuple[list[Place], dict[str, list[tuple[str, Answe
             asked += [("a branch", pages(f"{name}$branch_fix")), ("another branch", pages(f"{name}$branch_fox"))]
             asked.append(("changes", lambda name=name: counted(fresh(name).changes(after=1))))
             asked.append(("commit ids", lambda name=name: [_made(fresh(name), number) for number in range(2)]))
+            asked.append(("troubles", lambda name=name: fresh(name).troubles()))
             asked.append(("consumers", lambda name=name: fresh(name).store.consumers.all()))
         if "plain" in name:
             asked.append(("a consistent view", lambda name=name: counted(_view(warehouse, name).to_arrow())))
@@ -258,7 +264,7 @@ class Bench:
         self.warehouse = str(directory / "warehouse")
         for name in self.questions:
             found = Catalog(self.warehouse).table(name).check(deep=True)
-            assert found == [], found
+            assert all(isinstance(one, FailedWork) for one in found), found
 
     def mutate(self, seed: int) -> Outcome:
         chosen = random.Random(seed)
@@ -335,6 +341,77 @@ class Bench:
             return [f"died in check: {type(error).__name__}: {error}"]
 
 
+# What no file of the store holds: each of them, in the place of any, is told by name.
+GARBAGE = (
+    b"", b"\x00" * 40, b"\xff\xfe", b"{", b"{}", b"[]", b"null", b"-1", b'"text"', b'{"id": 1}', b"[" * 50_000,
+)  # fmt: skip
+# In the place of each value of a document that says what it is: some of them may make sense.
+_VALUES = (None, True, -1, 10**30, 1.5, "", "text", "../x", "\ud800", [], {}, [None], {"a": 1})
+# Told when the warehouse is opened, or by its own check, where a table does not need them.
+_OF_THE_WAREHOUSE = ("journal", "catalog options")
+# What says that there is nothing.
+_SOUND = {("FORMER-NAMES", b"[]"), ("catalog options", b"{}")}
+_BINARY = ("manifest", "manifest list", "index manifest", "deletion vectors")
+
+
+def _small(places: list[Place]) -> list[Place]:
+    """One file of each kind and name of those that are documents or lines, for each of a table and a branch of it."""
+    kept: dict[tuple[str, str, str], Place] = {}
+    for one in places:
+        if one.kind not in _BINARY and " file, " not in one.kind and one.kind != "statistics":
+            kept.setdefault((one.kind, one.writer, re.sub(r"[0-9a-f-]{8,}|\d+", "", one.path.name)), one)
+    return list(kept.values())
+
+
+def _checked(warehouse: str, place: Place) -> list[str]:
+    """The lines by which `snapline check` names what is wrong, with those of the warehouse. Raises what ends it."""
+    manifest.forget()
+    try:
+        catalog = Catalog(warehouse)
+        table = catalog.table(place.table)
+    except CorruptData as error:
+        return [str(error)]
+    return [str(one) for one in (*table.check(), *catalog.check())]
+
+
+@pytest.mark.pypaimon_differs("its tables are damaged on purpose")
+def test_garbage_in_any_small_file_is_a_line_of_check_and_never_its_end(tmp_path: Path) -> None:
+    warehouse = str(tmp_path / "warehouse")
+    places = _small(build(tmp_path)[0])
+    opened = {one.table: Catalog(warehouse).table(one.table) for one in places}
+    assert len({one.kind for one in places}) >= 14
+    wrong: list[str] = []
+    for place in places:
+        sound = place.path.read_bytes()
+        for garbage in GARBAGE:
+            place.path.write_bytes(garbage)
+            # Also for whoever opened the table when it was sound.
+            known = [str(one) for one in opened[place.table].check()]
+            for lines in (_checked(warehouse, place), *(() if place.kind in _OF_THE_WAREHOUSE else (known,))):
+                makes_sense = (place.kind, garbage) in _SOUND
+                if not makes_sense and not any(place.path.name in line for line in lines):
+                    wrong.append(f"{place.kind} {place.path}: {garbage[:20]!r}: {lines}")
+        place.path.write_bytes(sound)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.pypaimon_differs("its tables are damaged on purpose")
+def test_no_value_in_a_document_ends_check(tmp_path: Path) -> None:
+    warehouse = str(tmp_path / "warehouse")
+    chosen = random.Random(1)
+    for place in _small(build(tmp_path)[0]):
+        sound = place.path.read_bytes()
+        if not sound.startswith(b"{"):
+            continue
+        for key in json.loads(sound):
+            for value in chosen.sample(_VALUES, amount(3, len(_VALUES))):
+                # Without a checksum, as another writer writes it: only the value tells.
+                document = {one: held for one, held in json.loads(sound).items() if one != CHECKSUM} | {key: value}
+                place.path.write_text(json.dumps(document))
+                _checked(warehouse, place)
+        place.path.write_bytes(sound)
+
+
 def table_of(outcomes: list[Outcome]) -> str:
     """The counts, as they stand in the docs."""
     lines = [
@@ -377,7 +454,7 @@ def test_every_kind_of_file_is_damaged(tmp_path: Path) -> None:
         "schema", "snapshot", "hint", "tag", "ORIGIN", "MAIN-BRANCH", "FORMER-NAMES", "consumer", "changelog",
         "manifest list", "manifest", "index manifest", "deletion vectors", "data file, parquet", "data file, orc",
         "data file, avro", "changelog file, parquet", "changelog file, orc", "changelog file, avro", "catalog options",
-        "journal", "commit ids", "closing",
+        "journal", "commit ids", "closing", "trouble",
     }  # fmt: skip
 
 

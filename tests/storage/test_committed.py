@@ -22,7 +22,7 @@ from storage import (
 )
 from storage.file_io import FileIO
 from storage.metadata.committed import Committed, CommittedFiles
-from storage.metadata.snapshot import Snapshot
+from storage.metadata.snapshot import Snapshot, SnapshotFiles
 
 HOUR_MS = 3_600_000
 
@@ -381,3 +381,62 @@ def test_a_table_whose_first_schema_is_damaged_is_not_taken_for_another(catalog:
     with pytest.raises(CorruptData, match="schema-0"):
         write(catalog.table("a.log"), 1, CommitId("job", 1))
     assert log.store.snapshots.ids() == [2]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("expires", ["nothing", "on the branch", "on main"])
+def test_the_commits_of_an_adopted_branch_are_remembered(log: Table, exact: bool, expires: str) -> None:
+    write(log, 0)
+    log.tags.create("fork")
+    log.branches.create("fix", tag="fork")
+    branch = log.on_branch("fix")
+    for number in (1, 2, 3):
+        write(branch, number, CommitId("job", number, exact=exact))
+    if expires == "on the branch":
+        branch.expire(retain_last=1)
+    log.branches.adopt("fix", until=1, commit_id=CommitId("publication", 1, exact=True))
+    if expires == "on main":
+        write(log, 9)
+        log.expire(retain_last=1)
+    for number in (1, 2, 3):
+        write(log, number, CommitId("job", number, exact=exact))
+    assert ids(log) == [0, 1, 2, 3, *([9] if expires == "on main" else [])]
+    # What the branch has not done lands.
+    write(log, 4, CommitId("job", 4, exact=exact))
+    assert ids(log).count(4) == 1
+
+
+def test_the_commits_of_a_branch_whose_rows_main_has_already_are_remembered(log: Table) -> None:
+    """They leave nothing to commit: their rows have gone again on the branch."""
+    write(log, 0)
+    for name in ("adopted", "merged"):
+        latest = log.snapshot()
+        assert latest is not None
+        log.branches.create(name)
+        write(log.on_branch(name), 1, CommitId(name, 1, exact=True))
+        log.on_branch(name).delete("id = 1")
+        if name == "adopted":
+            log.branches.adopt(name, until=latest.id, commit_id=CommitId("publication", 1, exact=True))
+        else:
+            log.branches.merge(name)
+        write(log, 1, CommitId(name, 1, exact=True))
+        assert ids(log) == [0], name
+        assert log.changes(after=latest.id).num_rows == 0
+
+
+def test_a_repetition_that_comes_while_a_branch_is_adopted_lands_once(
+    log: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(log, 0)
+    log.branches.create("fix")
+    write(log.on_branch("fix"), 1, CommitId("job", 1, exact=True))
+    create, first = SnapshotFiles.create, iter([True])
+
+    def late(self: SnapshotFiles, snapshot: Snapshot) -> bool:
+        if snapshot.commit_user == "job" and next(first, False):
+            log.branches.adopt("fix", until=1, commit_id=CommitId("publication", 1, exact=True))
+        return create(self, snapshot)
+
+    monkeypatch.setattr(SnapshotFiles, "create", late)
+    write(log, 1, CommitId("job", 1, exact=True))
+    assert ids(log) == [0, 1]
