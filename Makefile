@@ -89,7 +89,7 @@ $(JAVA_READY): tests/interop/java/pom.xml $(wildcard tests/interop/java/src/main
 	@command -v mvn >/dev/null || { echo "Java Paimon needs Maven and a JDK: apt-get install maven default-jdk-headless" >&2; exit 1; }
 	@echo "Building what runs Java Paimon $(PAIMON) into $(JAVA)"
 	@mkdir -p $(JAVA)
-	@mvn --quiet --batch-mode -f tests/interop/java/pom.xml -Dmaven.repo.local=$(abspath $(JAVA))/m2 \
+	@mvn --quiet --batch-mode -Dstyle.color=never -f tests/interop/java/pom.xml -Dmaven.repo.local=$(abspath $(JAVA))/m2 \
 	  -Dout=$(abspath $(JAVA)) -Dpaimon.version=$(PAIMON) package
 	@touch $@
 

@@ -65,7 +65,10 @@ class JavaPaimon:
         options: Mapping[str, str] | None = None,
     ) -> pa.Table:  # fmt: skip
         """The rows. `where` is a filter as `Filters.java` takes it, with values made by `to_json`."""
-        return _to_table(self.ask(warehouse, table, "read", where=where, columns=columns, options=options))
+        # Java applies a filter to what it has read: a column that is left out would be taken for the one in its place.
+        asked = list(dict.fromkeys([*columns, *_columns_of(where)])) if columns is not None and where else columns
+        rows = _to_table(self.ask(warehouse, table, "read", where=where, columns=asked, options=options))
+        return rows if columns is None else rows.select(list(columns))
 
     def changes(self, warehouse: str, table: str, first: int) -> list[tuple[str, tuple[Any, ...]]]:
         """Kind and values of the rows that a streaming read brings, from a snapshot on."""
@@ -81,6 +84,13 @@ class JavaPaimon:
         values = [[to_json(row[one.name], one.type) for one in fields] for row in _plain(rows).to_pylist()]
         chosen = list(kinds) if kinds is not None else ["+I"] * len(values)
         self.ask(warehouse, table, "write", rows=values, kinds=chosen, overwrite=overwrite)
+
+
+def _columns_of(where: Sequence[Any]) -> list[str]:
+    """The columns that a filter names."""
+    if where[0] in ("and", "or"):
+        return [name for part in where[1:] for name in _columns_of(part)]
+    return [where[1]]
 
 
 def to_json(value: Any, data_type: DataType) -> Any:
