@@ -23,7 +23,7 @@ from .data_file import (
     damage_named,
 )
 from .parquet_footer import name_timestamps
-from .parquet_timestamps import as_numbers, beyond_nanoseconds, is_fine, leaf_arrays, leaves, timestamps_to_name
+from .parquet_timestamps import as_numbers, is_fine, leaves, same_moments, timestamps_to_name
 from .seal import KEY, UNKNOWN, check_parquet_end, check_parquet_rows, damaged, footer_bytes
 
 _ANYTHING = ExpectedFile()
@@ -184,12 +184,12 @@ class ParquetReader(DataFileReader):
         fine = {one.path.split(".")[0] for one in columns if one.physical_type == "INT96"}
         for name in [one for one in names if one in fine]:
             coarse = pq.ParquetFile(self._source, metadata=self._file.metadata, coerce_int96_timestamp_unit="us")
-            for batch in coarse.iter_batches(BATCH_ROWS, groups, [name]):
-                if any(map(beyond_nanoseconds, leaf_arrays(batch.column(0)))):
-                    raise Unsupported(
-                        f"Data file {self._path} has timestamps outside of the years 1678 to 2261 in column {name!r}, which "
-                        "nanoseconds have no place for here. Store them as TIMESTAMP(6), or leave the column out."
-                    )
+            pairs = zip(*(one.iter_batches(BATCH_ROWS, groups, [name]) for one in (self._file, coarse)), strict=True)
+            if not all(same_moments(one.column(0), other.column(0)) for one, other in pairs):
+                raise Unsupported(
+                    f"Data file {self._path} has timestamps outside of the years 1678 to 2261 in column {name!r}, which "
+                    "nanoseconds have no place for here. Store them as TIMESTAMP(6), or leave the column out."
+                )
 
     def _row_bytes(self, columns: Sequence[str]) -> int:
         """About how many bytes a row of some columns takes in memory."""

@@ -7,10 +7,8 @@ PyArrow writes all timestamps of a file as INT96, or none: where a schema has bo
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-# As nanoseconds, more does not fit into 64 bits.
-_MOST_MICROSECONDS = (2**63 - 1) // 1000 - 1
+_WRAPPED_MICROSECONDS = 2**64 // 1000
 
 
 def timestamps_to_name(schema: pa.Schema) -> list[pa.DataType | None] | None:
@@ -30,12 +28,19 @@ def is_fine(kind: pa.DataType) -> bool:
     return pa.types.is_timestamp(kind) and kind.unit == "ns"
 
 
-def beyond_nanoseconds(column: pa.Array) -> bool:
-    """Whether a column of values, if it is one of microseconds, holds some that have no nanoseconds."""
-    if not pa.types.is_timestamp(column.type) or column.type.unit != "us" or column.null_count == len(column):
-        return False
-    extremes = pc.min_max(column.cast(pa.int64()))
-    return bool(extremes["min"].as_py() < -_MOST_MICROSECONDS or extremes["max"].as_py() > _MOST_MICROSECONDS)
+def same_moments(fine: pa.Array, coarse: pa.Array) -> bool:
+    """Whether a column that was read as nanoseconds and as microseconds is the same: what has no nanoseconds comes as others.
+
+    Two stretches cannot be told from others in this way: 2262 to 2554, and 1385 to 1677 with fractions of a second.
+    """
+    for one, other in zip(leaf_arrays(fine), leaf_arrays(coarse), strict=True):
+        if pa.types.is_timestamp(one.type) and one.type != other.type:
+            nanoseconds = one.drop_null().cast(pa.int64()).to_numpy()
+            difference = other.drop_null().cast(pa.int64()).to_numpy() - nanoseconds // 1000
+            # Java counts back from midnight before 1970, which pyarrow takes for a large number when it makes microseconds.
+            if ((difference != 0) & ((nanoseconds >= 0) | (abs(difference - _WRAPPED_MICROSECONDS) > 1))).any():
+                return False
+    return True
 
 
 def leaves(kind: pa.Schema | pa.DataType) -> Iterator[pa.DataType]:

@@ -81,7 +81,7 @@ class JavaPaimon:
         kinds: Sequence[str] | None = None, overwrite: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         """Commit rows, which have all columns; `fields` are the table's. `kinds`: +I unless given."""
-        values = [[to_json(row[one.name], one.type) for one in fields] for row in _plain(rows).to_pylist()]
+        values = [[to_json(row[one.name], one.type) for one in fields] for row in plain(rows).to_pylist()]
         chosen = list(kinds) if kinds is not None else ["+I"] * len(values)
         self.ask(warehouse, table, "write", rows=values, kinds=chosen, overwrite=overwrite)
 
@@ -167,7 +167,7 @@ def _to_table(answer: Mapping[str, Any]) -> pa.Table:
     return pa.table(arrays, names=list(types)) if types else pa.table({})
 
 
-def _plain(rows: pa.Table) -> pa.Table:
+def plain(rows: pa.Table) -> pa.Table:
     """Rows whose dates and times are whole numbers, at any depth."""
     fields = [field.with_type(_numbers(field.type)) for field in rows.schema]
     return rows.cast(pa.schema(fields))

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -104,4 +104,13 @@ def counted(rows: pa.Table, finest: str = "us") -> Counter[str]:
         coarse = pa.int64() if finest == "ns" else pa.timestamp("us", getattr(field.type, "tz", None))
         fields.append(field.with_type(coarse) if nanoseconds else field)
     rows = rows.cast(pa.schema(fields), safe=False)
-    return Counter(repr(list(row.values())) for row in rows.to_pylist())
+    return Counter(repr(_unordered(list(row.values()))) for row in rows.to_pylist())
+
+
+def _unordered(value: Any) -> Any:
+    """A value whose maps, which have no order, are sorted."""
+    if isinstance(value, dict):
+        return {name: _unordered(one) for name, one in value.items()}
+    if isinstance(value, list) and value and isinstance(value[0], tuple):
+        return sorted(((key, _unordered(one)) for key, one in value), key=repr)
+    return [_unordered(one) for one in value] if isinstance(value, list) else value
