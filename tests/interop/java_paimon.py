@@ -67,7 +67,7 @@ class JavaPaimon:
         """The rows. `where` is a filter as `Filters.java` takes it, with values made by `to_json`."""
         # Java applies a filter to what it has read: a column that is left out would be taken for the one in its place.
         asked = list(dict.fromkeys([*columns, *_columns_of(where)])) if columns is not None and where else columns
-        rows = _to_table(self.ask(warehouse, table, "read", where=where, columns=asked, options=options))
+        rows = _to_table(self.ask(warehouse, table, "read", where=where, columns=asked, options=dict(options or {})))
         return rows if columns is None else rows.select(list(columns))
 
     def changes(self, warehouse: str, table: str, first: int) -> list[tuple[str, tuple[Any, ...]]]:

@@ -1,7 +1,9 @@
 """Second readers of every table that a test leaves behind: pypaimon and Java, in processes of their own that stay."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -11,6 +13,8 @@ from storage import Catalog, StorageError, Table
 from .java_paimon import JavaPaimon
 from .line_process import LineProcess, UnsupportedBySecondReader
 
+_NONE: Mapping[str, str] = MappingProxyType({})
+
 
 class SecondReader(Protocol):
     """Another reader of the format. `differs` is the marker of tests whose tables it reads otherwise."""
@@ -19,8 +23,11 @@ class SecondReader(Protocol):
     differs: str
     finest: str
 
-    def read(self, warehouse: str, name: str) -> pa.Table:
-        """The rows as it sees them. Raises UnsupportedBySecondReader, RuntimeError with what it says."""
+    def read(self, warehouse: str, name: str, options: Mapping[str, str] = _NONE) -> pa.Table:
+        """The rows as it sees them; `options` say which version.
+
+        Raises UnsupportedBySecondReader, RuntimeError with what it says.
+        """
 
     def close(self) -> None: ...
 
@@ -36,8 +43,8 @@ class PypaimonReader:
         self._process = LineProcess([str(python), str(Path(__file__).with_name("pypaimon_process.py"))])
         self._scratch = scratch / "rows.arrow"
 
-    def read(self, warehouse: str, name: str) -> pa.Table:
-        self._process.ask({"warehouse": warehouse, "table": name, "file": str(self._scratch)})
+    def read(self, warehouse: str, name: str, options: Mapping[str, str] = _NONE) -> pa.Table:
+        self._process.ask({"warehouse": warehouse, "table": name, "options": dict(options), "file": str(self._scratch)})
         with pa.ipc.open_file(self._scratch) as file:
             return file.read_all()
 
@@ -55,17 +62,19 @@ class JavaReader:
     def __init__(self, paimon: JavaPaimon) -> None:
         self._paimon = paimon
 
-    def read(self, warehouse: str, name: str) -> pa.Table:
-        return self._paimon.read(warehouse, name)
+    def read(self, warehouse: str, name: str, options: Mapping[str, str] = _NONE) -> pa.Table:
+        return self._paimon.read(warehouse, name, options=options)
 
     def close(self) -> None:
         self._paimon.close()
 
 
-def read_alike(reader: SecondReader, warehouse: str, name: str, ours: pa.Table) -> None:
+def read_alike(
+    reader: SecondReader, warehouse: str, name: str, ours: pa.Table, options: Mapping[str, str] = _NONE
+) -> None:
     """Fail unless a second reader sees the rows that this store sees. What it calls unsupported is left out."""
     try:
-        theirs = reader.read(warehouse, name)
+        theirs = reader.read(warehouse, name, options)
     except UnsupportedBySecondReader:
         return
     theirs = theirs.select(ours.column_names).cast(ours.schema)
