@@ -28,6 +28,12 @@ def pytest_configure() -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _MEMORY)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which second reader has read nothing."""
+    if missing := why_missing():
+        terminalreporter.write_line(f"No table was read by Java: {missing}.")
+
+
 @pytest.fixture
 def clock() -> FixedClock:
     return FixedClock()

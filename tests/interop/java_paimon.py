@@ -1,7 +1,7 @@
 """Paimon's Java library, as the program in `tests/interop/java` offers it: reads, writes and maintains tables.
 
-`make interop` builds the program into `.venv/java`. `SNAPLINE_TEST_PAIMON` names the version to use, of those that
-`make interop PAIMON=…` has brought.
+`make java` builds the program into `.venv/java`. `SNAPLINE_TEST_PAIMON` names the version to use, of those that
+`make java PAIMON=…` has brought.
 """
 
 import base64
@@ -31,7 +31,7 @@ Rows = Sequence[Mapping[str, Any]]
 def why_missing() -> str | None:
     """What is missing for Java to be used, in a sentence; None if nothing is."""
     if not _BUNDLE.exists() or not (HOME / "lib").is_dir():
-        return f"Java Paimon {VERSION} is not built: `make interop` does it"
+        return f"Java Paimon {VERSION} is not built: `make java` does it"
     return None if shutil.which("java") else "there is no `java` program to run Java Paimon with"
 
 

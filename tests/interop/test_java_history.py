@@ -1,4 +1,4 @@
-"""Random histories in which this store and Java change a table in turn; after each step both read the same rows of every version."""
+"""Random histories in which this store and Java change a table in turn: after each step both read all versions alike."""
 
 import datetime as dt
 import random

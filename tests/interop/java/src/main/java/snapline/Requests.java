@@ -9,6 +9,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
+import org.apache.paimon.AppendOnlyFileStore;
+import org.apache.paimon.append.AppendCompactCoordinator;
+import org.apache.paimon.append.AppendCompactTask;
 import org.apache.paimon.catalog.Catalog;
 import org.apache.paimon.catalog.CatalogContext;
 import org.apache.paimon.catalog.CatalogFactory;
@@ -16,6 +19,7 @@ import org.apache.paimon.catalog.Identifier;
 import org.apache.paimon.data.GenericRow;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.disk.IOManager;
+import org.apache.paimon.operation.BaseAppendFileStoreWrite;
 import org.apache.paimon.operation.LocalOrphanFilesClean;
 import org.apache.paimon.options.ExpireConfig;
 import org.apache.paimon.options.Options;
@@ -25,11 +29,13 @@ import org.apache.paimon.schema.Schema;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ArrayNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.paimon.table.BucketMode;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.Table;
 import org.apache.paimon.table.sink.BatchTableCommit;
 import org.apache.paimon.table.sink.BatchTableWrite;
 import org.apache.paimon.table.sink.BatchWriteBuilder;
+import org.apache.paimon.table.sink.CommitMessage;
 import org.apache.paimon.table.source.DataSplit;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.Split;
@@ -167,6 +173,9 @@ final class Requests {
         Map<String, String> options = new HashMap<>();
         options.put("write-only", "false");
         FileStoreTable writing = table.copy(options);
+        if (writing.bucketMode() == BucketMode.BUCKET_UNAWARE) {
+            return compactAppended(writing);
+        }
         BatchWriteBuilder builder = writing.newBatchWriteBuilder();
         try (BatchTableWrite write = builder.newWrite(); BatchTableCommit commit = builder.newCommit()) {
             write.withIOManager(spill());
@@ -178,6 +187,24 @@ final class Requests {
                 }
             }
             commit.commit(write.prepareCommit());
+        }
+        return PaimonProcess.JSON.createObjectNode();
+    }
+
+    /** Tables without buckets are compacted by tasks that a coordinator hands out; small files alone are. */
+    private static JsonNode compactAppended(FileStoreTable table) throws Exception {
+        List<CommitMessage> done = new ArrayList<>();
+        BaseAppendFileStoreWrite write = ((AppendOnlyFileStore) table.store()).newWrite("compaction");
+        write.withIOManager(spill());
+        try {
+            for (AppendCompactTask task : new AppendCompactCoordinator(table, false).run()) {
+                done.add(task.doCompact(table, write));
+            }
+        } finally {
+            write.close();
+        }
+        try (BatchTableCommit commit = table.newBatchWriteBuilder().newCommit()) {
+            commit.commit(done);
         }
         return PaimonProcess.JSON.createObjectNode();
     }
