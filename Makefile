@@ -6,13 +6,17 @@ RUN_READY := .venv/.run-ready
 TEST_READY := .venv/.test-ready
 PYPAIMON_READY := .venv/pypaimon/.ready
 PEERS_READY := .venv/peers/.ready
+JAVA := .venv/java
+# The version of Java Paimon that tests read and write with: 1.4.2, 1.3.1, 1.0.1, or 0.8.2, which only writes.
+PAIMON ?= 1.4.2
+JAVA_READY := $(JAVA)/.ready-$(PAIMON)
 # The certificates of the system are asked, as pip does: companies have proxies with certificates of their own.
 UV := $(BIN)/uv --quiet --system-certs
 
 # A test starts where a core is free; more than four Spark sessions at once need too much memory.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help demo ui test test-full test-long lint benchmark locks docs clean
+.PHONY: help demo ui test test-full test-long java interop lint benchmark locks docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
@@ -31,6 +35,11 @@ test-full: $(TEST_READY) $(PYPAIMON_READY) ## Run all tests with more of what is
 
 test-long: $(TEST_READY) $(PYPAIMON_READY) ## Run the random and the crash tests for hours (SNAPLINE_TEST_SEED=n for one seed)
 	@SNAPLINE_TEST_AMOUNT=long $(PYTEST) tests/crash tests/interleavings tests/model
+
+java: $(JAVA_READY) ## Build what runs Java Paimon in the tests; needs mvn and a JDK (PAIMON=1.0.1 for a version)
+
+interop: $(TEST_READY) $(PYPAIMON_READY) $(JAVA_READY) ## Build it and try the format against Java Paimon and pypaimon
+	@SNAPLINE_TEST_PAIMON=$(PAIMON) $(PYTEST) tests/interop
 
 lint: $(TEST_READY) ## Check style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -73,6 +82,15 @@ $(PEERS_READY): .venv/bin/uv requirements-peers.lock
 	@echo "Installing what is compared with into .venv/peers"
 	@$(UV) venv --allow-existing --python $(BIN)/python .venv/peers
 	@$(UV) pip install --python .venv/peers/bin/python --require-hashes -r requirements-peers.lock
+	@touch $@
+
+# What Maven brings stays below .venv as well.
+$(JAVA_READY): tests/interop/java/pom.xml $(wildcard tests/interop/java/src/main/java/snapline/*.java)
+	@command -v mvn >/dev/null || { echo "Java Paimon needs Maven and a JDK: apt-get install maven default-jdk-headless" >&2; exit 1; }
+	@echo "Building what runs Java Paimon $(PAIMON) into $(JAVA)"
+	@mkdir -p $(JAVA)
+	@mvn --quiet --batch-mode -Dstyle.color=never -f tests/interop/java/pom.xml -Dmaven.repo.local=$(abspath $(JAVA))/m2 \
+	  -Dout=$(abspath $(JAVA)) -Dpaimon.version=$(PAIMON) package
 	@touch $@
 
 $(PYPAIMON_READY): .venv/bin/uv requirements-pypaimon.lock

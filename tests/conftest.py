@@ -12,7 +12,8 @@ import pytest
 
 from storage import Catalog, FixedClock, StorageError, Table
 from storage.metadata import manifest
-from tests.interop.second_reader import SecondReader, UnsupportedBySecondReader, counted, tables_under
+from tests.interop.java_paimon import JavaPaimon, why_missing
+from tests.interop.second_reader import JavaReader, PypaimonReader, SecondReader, read_alike, tables_under
 
 ROOT = Path(__file__).parent.parent
 PYPAIMON = ROOT / ".venv" / "pypaimon" / "bin" / "python"
@@ -25,6 +26,12 @@ def pytest_configure() -> None:
     """Thousands of small files are made: in memory, where there is room, that takes a fraction of the time."""
     if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _MEMORY)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which second reader has read nothing."""
+    if missing := why_missing():
+        terminalreporter.write_line(f"No table was read by Java: {missing}.")
 
 
 @pytest.fixture
@@ -67,21 +74,45 @@ def run_pypaimon() -> Callable[..., str]:
 
 
 @pytest.fixture(scope="session")
-def second_reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecondReader]:
-    reader = SecondReader(PYPAIMON, tmp_path_factory.mktemp("second-reader"))
-    yield reader
-    reader.close()
+def java() -> Iterator[JavaPaimon]:
+    """Paimon's Java library; a test that needs it is skipped where it is not built, and fails in CI."""
+    missing = why_missing()
+    if missing and os.environ.get("CI") == "true":
+        pytest.fail(missing)
+    if missing:
+        pytest.skip(missing)
+    paimon = JavaPaimon()
+    yield paimon
+    paimon.close()
+
+
+@pytest.fixture(scope="session")
+def second_readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[SecondReader]]:
+    """The other readers of the format that are installed. In CI none may be missing."""
+    readers: list[SecondReader] = []
+    if PYPAIMON.exists():
+        readers.append(PypaimonReader(PYPAIMON, tmp_path_factory.mktemp("second-reader")))
+    missing = why_missing()
+    if missing is None:
+        readers.append(JavaReader(JavaPaimon()))
+    elif os.environ.get("CI") == "true":
+        pytest.fail(missing)
+    yield readers
+    for reader in readers:
+        reader.close()
 
 
 @pytest.fixture(autouse=True)
-def tables_read_alike(request: pytest.FixtureRequest, second_reader: SecondReader) -> Iterator[None]:
-    """Every table that a test leaves behind is read by pypaimon as well, and must hold the same rows.
+def tables_read_alike(request: pytest.FixtureRequest, second_readers: list[SecondReader]) -> Iterator[None]:
+    """Every table that a test leaves behind is read by pypaimon and Java as well, and must hold the same rows.
 
-    A test marked `pypaimon_differs` says why not. What pypaimon calls unsupported is left out, and so is what is broken.
+    A test marked `pypaimon_differs` or `java_differs` says why not. What a reader calls unsupported is left out, and so is
+    what is broken.
     """
     directory = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
     yield
-    if directory is None or not PYPAIMON.exists() or request.node.get_closest_marker("pypaimon_differs"):
+    readers = [one for one in second_readers if not request.node.get_closest_marker(one.differs)]
+    if directory is None or not readers:
         return
     # What is remembered of a table would hide that a test has broken its files.
     manifest.forget()
@@ -89,11 +120,8 @@ def tables_read_alike(request: pytest.FixtureRequest, second_reader: SecondReade
         ours = None
         with suppress(StorageError, OSError):
             ours = table.to_arrow()
-        if ours is None:
-            continue
-        with suppress(UnsupportedBySecondReader):
-            theirs = second_reader.read(warehouse, name)
-            assert counted(theirs.select(ours.column_names).cast(ours.schema)) == counted(ours), f"{warehouse}: {name}"
+        for reader in readers if ours is not None else ():
+            read_alike(reader, warehouse, name, ours)
 
 
 @pytest.fixture(scope="session")

@@ -45,7 +45,8 @@ def collect(column: pa.Array | pa.ChunkedArray, data_type: DataType, mode: str) 
     """Statistics of a column. `mode` is none, counts, truncate(n) or full."""
     if mode == "none":
         return ColumnStats()
-    if mode == "counts" or data_type.is_nested or column.null_count == len(column):
+    # Bytes have no bounds: Java compares them as signed numbers, and itself writes none.
+    if mode == "counts" or data_type.is_nested or data_type.is_bytes or column.null_count == len(column):
         return ColumnStats(null_count=column.null_count)
     if data_type.is_float and pc.any(pc.is_nan(column)).as_py():
         # Engines disagree on where NaN sorts.
@@ -60,7 +61,7 @@ def collect(column: pa.Array | pa.ChunkedArray, data_type: DataType, mode: str) 
 
 
 def _truncation(mode: str, data_type: DataType) -> int | None:
-    if mode == "full" or not (data_type.is_text or data_type.is_bytes):
+    if mode == "full" or not data_type.is_text:
         return None
     match = _TRUNCATE.fullmatch(mode)
     if match is None:
@@ -68,15 +69,12 @@ def _truncation(mode: str, data_type: DataType) -> int | None:
     return int(match[1])
 
 
-def truncate_up(value: Any, length: int) -> Any:
-    """The shortest text or bytes of at most `length` that is not below `value`; None if there is none."""
+def truncate_up(value: str, length: int) -> str | None:
+    """The shortest text of at most `length` characters that is not below `value`; None if there is none."""
     if len(value) <= length:
         return value
     for end in range(length, 0, -1):
-        if isinstance(value, bytes):
-            if value[end - 1] < 0xFF:
-                return value[: end - 1] + bytes([value[end - 1] + 1])
-        elif ord(value[end - 1]) < 0x10FFFF:
+        if ord(value[end - 1]) < 0x10FFFF:
             raised = ord(value[end - 1]) + 1
             # Code points 0xD800 … 0xDFFF are no characters.
             return value[: end - 1] + chr(0xE000 if 0xD800 <= raised <= 0xDFFF else raised)

@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import orc
 
+from ..errors import InvalidRequest
 from ..file_io import FileIO
 from .data_file import (
     BATCH_ROWS,
@@ -16,6 +18,7 @@ from .data_file import (
     codec,
     damage_named,
 )
+from .parquet_timestamps import leaf_arrays
 from .seal import check_orc, damaged
 
 _ANYTHING = ExpectedFile()
@@ -23,6 +26,8 @@ _ANYTHING = ExpectedFile()
 _MOST_AT_ONCE = 64 << 20
 
 _COMPRESSIONS = {"zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "zlib": "zlib", "none": "uncompressed"}
+
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3}
 
 
 class OrcWriter(StreamWriter):
@@ -35,11 +40,28 @@ class OrcWriter(StreamWriter):
         self._writer = orc.ORCWriter(self._sink, compression=known)
 
     def write(self, table: pa.Table) -> None:
+        for field, column in zip(table.schema, table.columns, strict=True):
+            if not all(map(_fits, column.chunks)):
+                raise InvalidRequest(
+                    f"Column {field.name!r} has timestamps outside of the years 1678 to 2261, which ORC files have no place for "
+                    "here. Use another 'file.format', or null for times without end."
+                )
         self._writer.write(table.cast(self._schema))
 
     def _finish(self) -> int:
         self._writer.close()
         return self._sealing.finish_orc()
+
+
+def _fits(column: pa.Array) -> bool:
+    """Whether its timestamps can be read again: pyarrow's ORC turns all of them into nanoseconds."""
+    for values in leaf_arrays(column):
+        if pa.types.is_timestamp(values.type) and values.type.unit != "ns" and values.null_count < len(values):
+            extremes = pc.min_max(values.cast(pa.int64())).as_py()
+            most = (2**63 - 1) // _NANOSECONDS[values.type.unit]
+            if extremes["min"] < -most or extremes["max"] >= most:
+                return False
+    return True
 
 
 def _storable(kind: pa.DataType) -> pa.DataType:

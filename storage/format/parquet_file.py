@@ -1,11 +1,13 @@
 """Data files in Parquet, the format that is written unless an option says otherwise."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..errors import Unsupported
 from ..file_io import FileIO
 from ..options import TableOptions
 from .data_file import (
@@ -20,6 +22,8 @@ from .data_file import (
     codec,
     damage_named,
 )
+from .parquet_footer import name_timestamps
+from .parquet_timestamps import as_numbers, is_fine, leaves, same_moments, timestamps_to_name
 from .seal import KEY, UNKNOWN, check_parquet_end, check_parquet_rows, damaged, footer_bytes
 
 _ANYTHING = ExpectedFile()
@@ -39,6 +43,7 @@ _COMPRESSIONS = {
 # How many rows are looked at to tell whether the values of a column repeat, and how few of them must differ.
 _LEAST_SAMPLE, _MOST_SAMPLE = 256, 4096
 _REPEATING = 0.7
+_MOST_DIGITS_OF_A_NUMBER = 18
 # What a text and the like is taken for.
 _VARYING_BYTES = 40
 
@@ -47,12 +52,17 @@ class ParquetWriter(StreamWriter):
     """Writes one Parquet file."""
 
     def __init__(self, file_io: FileIO, path: str, schema: pa.Schema, options: TableOptions, compression: str) -> None:
-        self._schema = schema
+        # Named, not told by their type: pyarrow takes all timestamps of a file for INT96, or none.
+        self._timestamps = timestamps_to_name(schema)
+        self._schema = as_numbers(schema) if self._timestamps else schema
         self._row_group_rows = options.parquet_row_group_rows
         self._how = {
             "compression": codec(compression, _COMPRESSIONS, "Parquet"),
             "compression_level": options.file_compression_zstd_level if compression == "zstd" else None,
             "store_schema": False,
+            # As Paimon's Java library writes them, and alone filters rightly.
+            "store_decimal_as_integer": True,
+            "use_deprecated_int96_timestamps": any(map(is_fine, leaves(schema))),
             "write_page_checksum": True,
         }
         self._writer: Any = None
@@ -60,13 +70,17 @@ class ParquetWriter(StreamWriter):
 
     def write(self, table: pa.Table) -> None:
         self._begin(_repeating(table))
-        self._writer.write_table(table, row_group_size=self._row_group_rows)
+        self._writer.write_table(
+            table.cast(self._schema) if self._timestamps else table, row_group_size=self._row_group_rows
+        )
 
     def _finish(self) -> int:
         self._begin([])
         self._writer.add_key_value_metadata({KEY: UNKNOWN * 2})
         self._writer.close()
-        return self._sealing.finish_parquet()
+        if self._timestamps is None:
+            return self._sealing.finish_parquet()
+        return self._sealing.finish_parquet(partial(name_timestamps, leaves=self._timestamps))
 
     def _begin(self, dictionaries: list[str]) -> None:
         """Open the file, if it is not yet: with its first rows it is known which columns gain by a dictionary."""
@@ -152,6 +166,7 @@ class ParquetReader(DataFileReader):
             if columns:
                 groups, names = list(row_groups), list(columns)
                 rows = min(max(BATCH_BYTES // self._row_bytes(columns), BATCH_ROWS), MOST_BATCH_ROWS)
+                self._check_int96(groups, names)
                 for batch in self._file.iter_batches(rows, groups, names, use_threads=use_threads):
                     wanted -= batch.num_rows
                     yield batch
@@ -162,10 +177,29 @@ class ParquetReader(DataFileReader):
                 row_count = self._file.metadata.row_group(group).num_rows
                 yield pa.record_batch([pa.nulls(row_count)], ["_rows"]).select([])
 
+    def _check_int96(self, groups: list[int], names: list[str]) -> None:
+        """Raise Unsupported for timestamps of Java's that nanoseconds in Arrow have no place for: they would come as others."""
+        schema = self._file.metadata.schema
+        columns = [schema.column(index) for index in range(len(schema.names))]
+        fine = {one.path.split(".")[0] for one in columns if one.physical_type == "INT96"}
+        for name in [one for one in names if one in fine]:
+            coarse = pq.ParquetFile(self._source, metadata=self._file.metadata, coerce_int96_timestamp_unit="us")
+            pairs = zip(*(one.iter_batches(BATCH_ROWS, groups, [name]) for one in (self._file, coarse)), strict=True)
+            if not all(same_moments(one.column(0), other.column(0)) for one, other in pairs):
+                raise Unsupported(
+                    f"Data file {self._path} has timestamps outside of the years 1678 to 2261 in column {name!r}, which "
+                    "nanoseconds have no place for here. Store them as TIMESTAMP(6), or leave the column out."
+                )
+
     def _row_bytes(self, columns: Sequence[str]) -> int:
         """About how many bytes a row of some columns takes in memory."""
         fields = [self._file.schema_arrow.field(name).type for name in columns]
         return sum(one.bit_width // 8 if pa.types.is_primitive(one) else _VARYING_BYTES for one in fields) or 1
+
+
+def _is_wide_decimal(kind: pa.DataType) -> bool:
+    """Whether Java's filter looks for its values in a dictionary by the fewest bytes that hold them, and finds none."""
+    return pa.types.is_decimal(kind) and kind.precision > _MOST_DIGITS_OF_A_NUMBER
 
 
 def _repeating(table: pa.Table) -> list[str]:
@@ -175,7 +209,9 @@ def _repeating(table: pa.Table) -> list[str]:
     return [
         field.name
         for field, column in zip(sample.schema, sample.columns, strict=True)
-        if not pa.types.is_nested(field.type) and len(column.unique()) < _REPEATING * sample.num_rows
+        if not pa.types.is_nested(field.type)
+        and not _is_wide_decimal(field.type)
+        and len(column.unique()) < _REPEATING * sample.num_rows
     ]
 
 

@@ -10,6 +10,7 @@ Each counts the name of the file in, and itself as zeros. Files of other writers
 """
 
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import CorruptData
@@ -99,11 +100,18 @@ class Sealing:
         """From now on everything is held back."""
         self._held = bytearray()
 
-    def finish_parquet(self) -> int:
-        """Write the end of a file whose footer has KEY = UNKNOWN twice; returns the size of the file."""
+    def finish_parquet(self, change: Callable[[bytes], bytes] | None = None) -> int:
+        """Write the end of a file whose footer has KEY = UNKNOWN twice; returns the size of the file.
+
+        `change` gives the footer to write instead of the one that is there.
+        """
         held = self._held or bytearray()
         start = len(held) - 8 - int.from_bytes(held[-8:-4], "little")
         rows, footer = held[:start], held[start:]
+        if change is not None:
+            changed = change(bytes(footer[:-8]))
+            self._position += len(changed) - len(footer[:-8])
+            footer = bytearray(changed + len(changed).to_bytes(4, "little") + _PARQUET_MAGIC)
         field = footer.rfind(_PARQUET_FIELD) + len(_PARQUET_FIELD)
         footer[field : field + 8] = _hex(zlib.crc32(rows, self._checksum))
         footer[field + 8 : field + 16] = _hex(zlib.crc32(footer, _seed(self._path)))
