@@ -7,6 +7,7 @@
 | `SNAPLINE_STORAGE_OPTIONS` | JSON for fsspec (keys, endpoint …) | `{}` |
 | `SNAPLINE_LOCK_DIRECTORY` | directory of the catalog lock, for stores that cannot commit without one | |
 | `SNAPLINE_EXTERNAL_ROOTS` | JSON list of directories outside of the tables from which data files are read | `[]` |
+| `SNAPLINE_READABLE_DIRECTORIES` | JSON list of directories whose files SQL on DuckDB may read | `[]` |
 | `SNAPLINE_LINEAGE_URL` | `jdbc:` URL of the lineage database | SQLite in `$SNAPLINE_HOME` |
 | `SNAPLINE_SPARK_MASTER` | Spark master | `local[*]` |
 | `SNAPLINE_SPARK_REMOTE` | Spark Connect URL; wins over the master | |
@@ -37,6 +38,7 @@ class Settings:
     spark_config: Mapping[str, str] = field(default_factory=dict)
     lock_directory: str = ""
     external_roots: Sequence[str] = ()
+    readable_directories: Sequence[str] = ()
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Settings":
@@ -54,6 +56,7 @@ class Settings:
             _json(given, "SNAPLINE_SPARK_CONFIG"),
             given.get("SNAPLINE_LOCK_DIRECTORY") or "",
             _directories(given, "SNAPLINE_EXTERNAL_ROOTS"),
+            _directories(given, "SNAPLINE_READABLE_DIRECTORIES"),
         )
 
     @property

@@ -27,6 +27,8 @@ _DEFAULTS = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    # Else csv.`/any/path` would be a table.
+    "spark.sql.runSQLOnFiles": "false",
 }
 _LOCAL_DEFAULTS = {
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 2)),

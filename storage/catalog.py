@@ -28,6 +28,7 @@ from .branch_set import (
 from .branch_set import undo as undo_publication
 from .clock import Clock
 from .data_types import DataField
+from .derived import check_given
 from .document import read_document, texts
 from .errors import AlreadyExists, CommitConflict, InvalidRequest, NotFound
 from .file_io import FileIO, Witness, split_url
@@ -262,6 +263,7 @@ class Catalog:
             time_ms=self._clock.now_ms(),
         )
         merge_engine_of(first)
+        check_given(first)
         self.create_database(identifier.database)
         first = replace(first, uuid=self._clock.unique_name())
         if self.exists(name) or not self._create(self._path(identifier), first):

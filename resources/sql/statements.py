@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ENGINES = ("spark", "duckdb")
+# The statements whose text a commit records.
+CHANGES_OF_ROWS = (exp.Insert, exp.Delete, exp.Update, exp.Merge)
 _RUNTIME_MODE = "execution.runtime-mode"
 _views = count()
 
@@ -65,10 +67,12 @@ class Statements:
         opened: str = CATALOG_NAME,
         target: Table | None = None,
         branched: Callable[[str], Table] | None = None,
+        readable: bool = True,
     ) -> None:
         """`open_table` decides at which version a table of the catalog `opened` is read; by default the latest.
 
         `target`: what is changed instead of the table that a statement names; `branched` gives it by the table's name.
+        `readable`: whether statements may read the files that the settings allow.
         """
         self._session = session
         self.settings = Settings()
@@ -76,7 +80,8 @@ class Statements:
         self._names = Names(session, self.settings, open_table, opened, change)
         self._definitions = Definitions(session, self.settings, self._names)
         self._engines: dict[str, Engine] = {
-            "duckdb": DuckDbEngine(), "spark": SparkEngine(start_spark or self._start_spark)
+            "duckdb": DuckDbEngine(session.settings.readable_directories if readable else ()),
+            "spark": SparkEngine(start_spark or self._start_spark)
         }  # fmt: skip
         self._spark: SparkSession | None = None
 
