@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from lineage import ColumnLineage, JobStartup, LineageStore, SnapshotLineage, TableLineage
-from storage import Catalog, Identifier, InvalidRequest, NotFound, Table
+from storage import Catalog, Identifier, InvalidRequest, NotFound, Table, shown_options
 from storage.engines.duckdb_connection import sealed_duckdb
 from storage.engines.duckdb_views import add_arrow, add_scan
 
@@ -27,7 +27,6 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
     "snapshot_id": pa.int64(),
     "create_time": pa.timestamp("ms"),
 }
-_SECRETS = ("password", "secret", "token")
 
 
 def _rows(kind: type, rows: list[object]) -> pa.Table:
@@ -38,7 +37,7 @@ def _rows(kind: type, rows: list[object]) -> pa.Table:
 
 
 def _catalog_options(catalog: Catalog) -> pa.Table:
-    options = {key: value for key, value in catalog.options.items() if not any(one in key for one in _SECRETS)}
+    options = shown_options(catalog.options)
     return pa.table({"key": pa.array(options.keys(), pa.string()), "value": pa.array(options.values(), pa.string())})
 
 

@@ -15,7 +15,17 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from lineage import LineageRecorder, columns_property
-from storage import Basis, InvalidRequest, Snapshot, SnapshotRef, StorageError, Table
+from storage import (
+    Basis,
+    InvalidRequest,
+    Snapshot,
+    SnapshotRef,
+    StorageError,
+    Table,
+    remember,
+    secrets_in,
+    shown_options,
+)
 from storage.sql.dialect import (
     AlterTable,
     Call,
@@ -292,8 +302,10 @@ class Statements:
             if key == _RUNTIME_MODE and tree.args["value"] not in ("batch", "streaming"):
                 raise InvalidRequest(f"'{_RUNTIME_MODE}' is batch or streaming, not {tree.args['value']!r}.")
             self.settings.options[key] = tree.args["value"]
-            return Result(f"{key} = {tree.args['value']}")
-        shown = {one: value for one, value in sorted(self.settings.options.items()) if key in (None, one)}
+            return Result(f"{key} = {shown_options({key: tree.args['value']})[key]}")
+        shown = shown_options(
+            {one: value for one, value in sorted(self.settings.options.items()) if key in (None, one)}
+        )
         return Result(
             rows=pa.table({"key": pa.array(shown.keys(), pa.string()), "value": pa.array(shown.values(), pa.string())})
         )
@@ -355,6 +367,9 @@ def bounded_depth() -> Iterator[None]:
 
 def parse(text: str) -> list[exp.Expr]:
     """The statements of a text. Raises InvalidRequest that points at the place that is wrong."""
+    # What an error quotes of the text may be a half of what says that it is a secret.
+    for one in secrets_in(text, of_statement=True):
+        remember(one)
     try:
         with bounded_depth():
             trees = sqlglot.parse(text, read=SnaplineSql)

@@ -19,7 +19,7 @@ from ..table import Table
 from ..write.commit import CommitId
 from .spark_bucket import bucket_of
 from .spark_errors import own_error
-from .spark_types import FORMAT, column_named
+from .spark_types import FORMAT, column_named, storage_texts
 
 APPEND, OVERWRITE_TABLE, OVERWRITE_PARTITIONS = "append", "overwrite", "overwrite-partitions"
 WRITE_MODES = (APPEND, OVERWRITE_TABLE, OVERWRITE_PARTITIONS)
@@ -61,7 +61,7 @@ def write_frame(
         "commit-identifier": str(commit_id.identifier),
         "commit-exact": str(commit_id.exact).lower(),
         "properties": json.dumps(dict(properties or {})),
-        **{f"storage.{key}": str(value) for key, value in table.store.file_io.storage_options.items()},
+        **storage_texts(table.store.file_io.storage_options),
     }
     lock = table.store.file_io.lock
     if isinstance(lock, FileLock):

@@ -13,8 +13,9 @@ ROOT = Path(__file__).parent.parent.parent
 PACKAGES = ["storage", "lineage", "resources", "platform_assets"]
 # Rooms and files of the store by floor, from the ground up. Rooms on one floor do not know each other.
 FLOORS = [
+    {"redaction"},
     {"errors", "clock", "lazy"},
-    {"options", "identifier", "lock", "store_errors", "document", "arguments"},
+    {"secret", "options", "identifier", "lock", "store_errors", "document", "arguments"},
     {"data_types"},
     {"values"},
     {"paths", "file_io"},
