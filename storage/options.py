@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from .errors import InvalidRequest, Unsupported
-from .redaction import has_credentials, is_secret_name
+from .redaction import holds_secret
 
 _SIZE_UNITS = {"": 1, "b": 1, "bytes": 1}
 for _power, _letter in enumerate("kmgt", start=1):
@@ -433,7 +433,7 @@ def check_table_options(options: Mapping[str, str], table: str, *, before: Mappi
 def _refuse_secrets(options: Mapping[str, str]) -> None:
     """Raise InvalidRequest for a secret, which everybody who reads the table would read."""
     for key, value in options.items():
-        if is_secret_name(key) or has_credentials(value):
+        if holds_secret(key, value):
             raise InvalidRequest(
                 f"Option {key!r} holds a secret: options of a table lie in the warehouse, for all its readers. Give it to the "
                 "catalog: SNAPLINE_STORAGE_OPTIONS, or CREATE CATALOG … WITH ('storage.<key>' = '${env:NAME}')."

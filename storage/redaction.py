@@ -17,6 +17,8 @@ _WORDS = frozenset(
 _BEFORE_KEY = frozenset(
     ("access", "account", "api", "private", "shared", "encryption", "master", "client", "auth", "signing", "ssh", "storage")
 )  # fmt: skip
+# The names of columns are parts of these options, and their expressions the values.
+_OF_COLUMNS = ("fields.", "schema.")
 # `accountKey` is two words.
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 # The last @ ends a password, which may hold whatever else; a user without a password is none.
@@ -35,6 +37,8 @@ _known: set[str] = set()
 
 def is_secret_name(name: str) -> bool:
     """Whether the name of an option says that its value is a secret."""
+    if name.startswith(_OF_COLUMNS):
+        return False
     if any(word in name.lower() for word in _ANYWHERE):
         return True
     words = [one.lower() for one in _WORD.findall(name)]
@@ -43,11 +47,9 @@ def is_secret_name(name: str) -> bool:
     return any(first in _BEFORE_KEY and second == "key" for first, second in pairwise(words))
 
 
-def has_credentials(text: str) -> bool:
-    """Whether a text is a URL, or has one in it, that holds a password."""
-    return bool(_USER_INFO.search(text)) or any(
-        is_secret_name(one["name"]) and one["value"] for one in _PARAMETER.finditer(text)
-    )
+def holds_secret(name: str, value: str) -> bool:
+    """Whether the value of an option is a secret, or has one in it: a password in a URL, a key among other things."""
+    return bool(value) and (is_secret_name(name) or (not name.startswith(_OF_COLUMNS) and any(secrets_in(value))))
 
 
 def remember(text: str) -> None:

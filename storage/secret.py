@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .errors import InvalidRequest
-from .redaction import MASK, hidden, is_secret_name, remember, secrets_in
+from .redaction import MASK, hidden, holds_secret, is_secret_name, remember, secrets_in
 
 _REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -56,7 +56,7 @@ class Secret:
 
 
 def _know(text: str) -> None:
-    for one in (text, *secrets_in(text)):
+    for one in list(secrets_in(text)) or [text]:
         if not _REFERENCE.search(one):
             remember(one)
 
@@ -82,7 +82,7 @@ def guarded_value(name: str, value: Any) -> Any:
         return {key: guarded_value(str(key), one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [guarded_value(name, one) for one in value]
-    if isinstance(value, str) and value and (is_secret_name(name) or any(secrets_in(value))):
+    if isinstance(value, str) and holds_secret(name, value):
         return Secret(value)
     return value
 
