@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from storage import Clock, StorageError
+from storage import Clock, Secret, StorageError, guarded_options, revealed
 
 from .entities import moment_of_ms
 from .jdbc_url import named
@@ -57,9 +57,10 @@ def stopping_nobody() -> Iterator[None]:
 class GuardedStore:
     """Stands for a LineageStore, all methods of which it has. They raise LineageUnavailable."""
 
-    def __init__(self, catalog: str, options: Mapping[str, str], clock: Clock | None = None) -> None:
+    def __init__(self, catalog: str, options: Mapping[str, Any], clock: Clock | None = None) -> None:
         self._catalog = catalog
-        self._options = options
+        # Secrets are texts again in the hands of the store's factory alone.
+        self._options = guarded_options(options)
         self._clock = clock or Clock()
         self._store: LineageStore | None = None
         # Reading and writing fail apart: a full disk can be read.
@@ -93,7 +94,7 @@ class GuardedStore:
     def check_options(self) -> None:
         """Raise LineageUnavailable if the options alone tell that there can be no such store; nothing is opened."""
         try:
-            check_lineage_options(self._options)
+            check_lineage_options(revealed(self._options))
         except StorageError as error:
             raise self._unavailable(error) from None
 
@@ -134,14 +135,19 @@ class GuardedStore:
 
     def _opened(self) -> LineageStore:
         if self._store is None:
-            self._store = open_lineage_store(self._options)
+            self._store = open_lineage_store(revealed(self._options))
         return self._store
+
+    def _shown_url(self) -> str:
+        url = self._options.get("jdbc.url", "")
+        # One whose reference leads nowhere is shown as it was given.
+        return named(url.written() if isinstance(url, Secret) else url)
 
     def _unavailable(self, error: BaseException) -> LineageUnavailable:
         # SQLAlchemy tells of statement and parameters at length; what the driver said is enough.
         reason = " ".join(str(getattr(error, "orig", None) or error).split()) or type(error).__name__
         kind = self._options.get("lineage-meta", "jdbc")
-        store = named(self._options.get("jdbc.url", "")) if kind == "jdbc" else kind
+        store = self._shown_url() if kind == "jdbc" else kind
         # What could not be opened says itself what it is.
         where = "" if isinstance(error, UnreachableStore) else f" ({store})"
         message = f"The lineage of catalog {self._catalog!r} is out of reach{where}: {reason.rstrip('.')}. {_ADVICE}"

@@ -1,10 +1,9 @@
 """What can be told of a lineage database from its options alone: its kind, its driver, and what to call it in a message."""
 
-import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 
-from storage import InvalidRequest
+from storage import InvalidRequest, hidden
 
 # SQLAlchemy's name of each kind, the module that talks to it, and the extra that brings the module.
 DIALECTS = {
@@ -13,7 +12,6 @@ DIALECTS = {
     "mariadb": ("mysql+pymysql", "pymysql", "mysql"),
     "sqlite": ("sqlite", "sqlite3", ""),
 }
-_CREDENTIALS = re.compile(r"//[^@/]*@")
 
 
 def kind_of(options: Mapping[str, str]) -> str:
@@ -38,5 +36,6 @@ def kind_of(options: Mapping[str, str]) -> str:
 
 
 def named(url: str) -> str:
-    """A URL without what may be secret: credentials and parameters."""
-    return _CREDENTIALS.sub("//", url.split("?")[0])
+    """A URL without what may be secret: passwords and parameters."""
+    # First what a password may hide in: a question mark can be part of it.
+    return hidden(url).split("?")[0]

@@ -8,19 +8,39 @@
 | `lineage-meta`, `jdbc.*` | the lineage store; by default SQLite in the home |
 | `storage.<key>` | for fsspec (keys, endpoint …) |
 | `table-storage.<key>` | default option of tables |
+
+A value, or a part of it, may be `${env:NAME}`: a variable of the environment, looked up when the catalog is opened and kept
+as a reference in the file. What is a secret is typed as one, and stands in that file alone, which only its owner can read.
 """
 
 import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from lineage import UnreachableStore, open_lineage_store
-from storage import AlreadyExists, Catalog, InvalidRequest, NotFound, StorageError
+from storage import (
+    AlreadyExists,
+    Catalog,
+    InvalidRequest,
+    NotFound,
+    Secret,
+    StorageError,
+    guarded_options,
+    guarded_storage,
+    hidden,
+    resolved,
+    revealed,
+    written_options,
+)
+
+from .private_files import keep_private, write_private
 
 _log = logging.getLogger(__name__)
 _TYPES = ("paimon", "table-store", "snapline")
 _STORAGE = "storage."
+_NOT_KEPT = ("warehouse", "type", "jdbc.username")
 
 
 class CatalogRegistry:
@@ -30,12 +50,16 @@ class CatalogRegistry:
         self._file = home / "catalogs.json"
         self._home = home
 
-    def all(self) -> dict[str, dict[str, str]]:
-        """Options by name."""
-        return json.loads(self._file.read_text()) if self._file.exists() else {}
+    def all(self) -> dict[str, dict[str, Any]]:
+        """Options by name, secrets typed, references as they were given."""
+        # Earlier versions have written it for everybody.
+        keep_private(self._file)
+        if not self._file.exists():
+            return {}
+        return {name: _guarded(options) for name, options in json.loads(self._file.read_text()).items()}
 
-    def get(self, name: str) -> dict[str, str]:
-        """Raises NotFound that lists the catalogs."""
+    def get(self, name: str) -> dict[str, Any]:
+        """The options of a catalog. Raises NotFound that lists the catalogs."""
         known = self.all()
         if name not in known:
             raise NotFound(
@@ -48,6 +72,7 @@ class CatalogRegistry:
 
         Raises AlreadyExists, InvalidRequest.
         """
+        options = _guarded(options)
         known = self.all()
         if name in known:
             if if_not_exists:
@@ -61,16 +86,16 @@ class CatalogRegistry:
         self._check_lineage(name, options)
         self._write({**known, name: dict(options)})
 
-    def _check_lineage(self, name: str, options: Mapping[str, str]) -> None:
+    def _check_lineage(self, name: str, options: Mapping[str, Any]) -> None:
         """Open the lineage store once. That it does not answer is said, and no reason to refuse the catalog."""
         try:
-            open_lineage_store(self._lineage_options(name, options)).close()
+            open_lineage_store(revealed(self._lineage_options(name, options))).close()
         except UnreachableStore as error:
             _log.warning("Catalog %r: %s", name, error)
         except StorageError as error:
             raise InvalidRequest(f"Catalog {name!r}: {error}") from None
         except Exception as error:
-            _log.warning("The lineage store of catalog %r cannot be opened: %s", name, error)
+            _log.warning("The lineage store of catalog %r cannot be opened: %s", name, hidden(str(error)))
 
     def drop(self, name: str, *, if_exists: bool = False) -> None:
         """Forget a catalog; its warehouse stays. Raises NotFound."""
@@ -81,23 +106,35 @@ class CatalogRegistry:
         del known[name]
         self._write(known)
 
-    def lineage_options(self, name: str) -> dict[str, str]:
+    def lineage_options(self, name: str) -> dict[str, Any]:
         """What the lineage store of a catalog is opened with."""
         return self._lineage_options(name, self.get(name))
 
-    def _lineage_options(self, name: str, options: Mapping[str, str]) -> dict[str, str]:
+    def _lineage_options(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         defaults = {"lineage-meta": "jdbc", "jdbc.url": f"jdbc:sqlite:{self._home / f'lineage-{name}.db'}"}
         return {**defaults, **{key: value for key, value in options.items() if not key.startswith(_STORAGE)}}
 
-    def _write(self, known: Mapping[str, Mapping[str, str]]) -> None:
-        draft = self._file.with_suffix(".tmp")
-        draft.write_text(json.dumps(known, indent=2, sort_keys=True))
-        draft.replace(self._file)
+    def _write(self, known: Mapping[str, Mapping[str, Any]]) -> None:
+        plain = {name: written_options(options) for name, options in known.items()}
+        write_private(self._file, json.dumps(plain, indent=2, sort_keys=True))
 
 
-def open_catalog(name: str, options: Mapping[str, str]) -> Catalog:
-    """The catalog that options describe. Raises InvalidRequest if it was created with others."""
-    secret = ("warehouse", "type", "jdbc.username", "jdbc.password")
+def _guarded(options: Mapping[str, Any]) -> dict[str, Any]:
+    storage = guarded_storage(
+        {key.removeprefix(_STORAGE): value for key, value in options.items() if key.startswith(_STORAGE)}
+    )
+    return {**guarded_options(options), **{f"{_STORAGE}{key}": value for key, value in storage.items()}}
+
+
+def open_catalog(name: str, options: Mapping[str, Any]) -> Catalog:
+    """The catalog that options describe. Raises InvalidRequest if it was created with others, or if a variable of the
+    environment that they refer to is not set.
+    """
+    options = _guarded(options)
     storage = {key.removeprefix(_STORAGE): value for key, value in options.items() if key.startswith(_STORAGE)}
-    own = {key: value for key, value in options.items() if key not in secret and not key.startswith(_STORAGE)}
-    return Catalog(options["warehouse"], name=name, options=own, storage_options=storage)
+    # What refers to the environment of whoever opens the catalog says nothing to others.
+    own = {
+        key: value for key, value in options.items()
+        if key not in _NOT_KEPT and not key.startswith(_STORAGE) and not isinstance(value, Secret) and resolved(value) == value
+    }  # fmt: skip
+    return Catalog(revealed(options["warehouse"]), name=name, options=own, storage_options=storage)

@@ -5,6 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from .private_files import make_private_directory
 from .settings import PROJECT_ROOT, Settings
 
 _CODE_LOCATION = "platform_assets.definitions"
@@ -13,7 +14,8 @@ _CODE_LOCATION = "platform_assets.definitions"
 def prepare_dagster_home(settings: Settings) -> Path:
     """The directory for DAGSTER_HOME, made if need be, with the project's dagster.yaml; it is set in this process too."""
     home = settings.dagster_home
-    home.mkdir(parents=True, exist_ok=True)
+    make_private_directory(settings.home)
+    make_private_directory(home)
     config = PROJECT_ROOT / "dagster.yaml"
     if config.exists():
         shutil.copyfile(config, home / "dagster.yaml")

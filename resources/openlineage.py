@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lineage import LineageStore, SnapshotLineage, columns_of
-from storage import InvalidRequest, NotFound, SnapshotRef
+from storage import InvalidRequest, NotFound, SnapshotRef, hidden
 
 from .session import Session
 
@@ -147,6 +147,7 @@ class _Datasets:
 
     def _namespace(self, catalog: str) -> str:
         warehouse = self._session.catalog_of(catalog).warehouse
+        warehouse = hidden(warehouse)
         return warehouse if "://" in warehouse else f"file://{warehouse}"
 
     def _facets(self, ref: SnapshotRef) -> dict[str, Any]:

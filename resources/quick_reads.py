@@ -1,6 +1,7 @@
 """SELECT over the warehouse with DuckDB: tables, system tables (`core."flights$snapshots"`) and lineage (`paimon.*`).
 
-Only what a statement names is made known to DuckDB, and only reading is possible.
+Only what a statement names is made known to DuckDB, and only reading is possible: of tables, and of files below the
+directories that the settings name.
 """
 
 import difflib
@@ -13,9 +14,11 @@ import duckdb
 import pyarrow as pa
 
 from lineage import ColumnLineage, JobStartup, LineageStore, SnapshotLineage, TableLineage
-from storage import Catalog, Identifier, InvalidRequest, NotFound, Table
+from storage import Catalog, Identifier, InvalidRequest, NotFound, Table, shown_options
+from storage.engines.duckdb_connection import sealed_duckdb
 from storage.engines.duckdb_views import add_arrow, add_scan
 
+from .duckdb_failure import failure
 from .session import Session
 
 LINEAGE_DATABASE = "paimon"
@@ -24,7 +27,6 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
     "snapshot_id": pa.int64(),
     "create_time": pa.timestamp("ms"),
 }
-_SECRETS = ("password", "secret", "token")
 
 
 def _rows(kind: type, rows: list[object]) -> pa.Table:
@@ -35,7 +37,7 @@ def _rows(kind: type, rows: list[object]) -> pa.Table:
 
 
 def _catalog_options(catalog: Catalog) -> pa.Table:
-    options = {key: value for key, value in catalog.options.items() if not any(one in key for one in _SECRETS)}
+    options = shown_options(catalog.options)
     return pa.table({"key": pa.array(options.keys(), pa.string()), "value": pa.array(options.values(), pa.string())})
 
 
@@ -66,8 +68,9 @@ def run_query(session: Session, sql: str, open_table: Callable[[str], Table] | N
 
     Raises InvalidRequest for anything but a SELECT, NotFound for a table that is not there.
     """
-    connection = duckdb.connect(config={"threads": 2})
-    try:
+
+    def add(connection: duckdb.DuckDBPyConnection) -> list[str]:
+        # DuckDB parses here, and runs nothing of the statement yet.
         statements = connection.extract_statements(sql)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise InvalidRequest(
@@ -77,25 +80,20 @@ def run_query(session: Session, sql: str, open_table: Callable[[str], Table] | N
         if any(database == LINEAGE_DATABASE and name != CATALOG_OPTIONS for database, name in tables):
             # What a crash has left out of lineage is recorded before it is read.
             session.stores_to_ask(session.catalog.name)
-        for database, name in tables:
-            _add(session, connection, database, name, open_table or session.table)
-        # Else a Python variable of this process could stand in for a table.
-        connection.execute("SET python_enable_replacements = false")
-        return connection.sql(sql).to_arrow_table()
+        return [
+            path for database, name in tables
+            for path in _add(session, connection, database, name, open_table or session.table)
+        ]  # fmt: skip
+
+    try:
+        with sealed_duckdb(add, threads=2, readable=session.settings.readable_directories) as connection:
+            return connection.sql(sql).to_arrow_table()
     except duckdb.Error as error:
-        raise InvalidRequest(f"DuckDB cannot run the query: {error}{_advice(error)}") from None
+        raise InvalidRequest(f"DuckDB cannot run the query: {failure(error)}") from None
     except RecursionError:
         raise InvalidRequest(
             "The query is nested too deeply: a few hundred conditions in a row can be read. Write IN (…) instead of OR."
         ) from None
-    finally:
-        connection.close()
-
-
-def _advice(error: duckdb.Error) -> str:
-    if "bignum" not in str(error).lower():
-        return ""
-    return " A number of more than 38 digits is compared with no column: write it as a double, such as 1e40."
 
 
 def _add(
@@ -104,20 +102,21 @@ def _add(
     database: str,
     name: str,
     open_table: Callable[[str], Table],
-) -> None:
+) -> list[str]:
+    """Make a table known; returns the paths of the files that DuckDB reads for it."""
     if not database:
         raise InvalidRequest(
             f"Table {name!r} needs its database: write database.table. Tables: {', '.join(session.catalog.tables())}."
         )
     if database == LINEAGE_DATABASE:
         add_arrow(connection, database, name, lineage_rows(name, session.lineage_store, session.catalog))
-        return
+        return []
     identifier = Identifier.parse(f"{database}.{name}")
     try:
         if identifier.system_table is not None:
             add_arrow(connection, database, name, session.catalog.read(str(identifier)))
-        else:
-            add_scan(connection, database, name, open_table(str(identifier)).scan())
+            return []
+        return add_scan(connection, database, name, open_table(str(identifier)).scan())
     except NotFound as error:
         close = difflib.get_close_matches(identifier.full_name, session.catalog.tables(), n=1)
         raise NotFound(f"{error} Did you mean {close[0]}?" if close else str(error)) from None

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lineage import sources_of, stopping_nobody
-from storage import CommitId, InvalidRequest, NotFound, Snapshot, SnapshotRef, Table
+from storage import CommitId, CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, Table
 from storage.engines.duckdb_compare import Comparison, compare
 
 from .properties import CODE_PROPERTY, PARTITIONS_PROPERTY, PLACE_PROPERTY, STATEMENT_PROPERTY
 from .session import Session
 from .sql import Statements
+from .sql.statements import CHANGES_OF_ROWS, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,8 +88,11 @@ class Reproducer:
         self, scratch: Table, snapshot: Snapshot, open_table: Callable[[str], Table], engine: str
     ) -> list[str]:
         properties = snapshot.properties or {}
-        catalog, _, database = properties[PLACE_PROPERTY].partition(".")
-        statements = Statements(self._session, self._spark, open_table, opened=catalog, target=scratch)
+        catalog, _, database = properties.get(PLACE_PROPERTY, "").partition(".")
+        _refuse_other_statements(
+            properties[STATEMENT_PROPERTY], f"snapshot {snapshot.id} of {scratch.identifier.full_name}"
+        )
+        statements = Statements(self._session, self._spark, open_table, opened=catalog, target=scratch, readable=False)
         statements.settings.catalog, statements.settings.database = catalog, database
         statements.settings.options["pipeline.name"] = scratch.identifier.branch
         statements.run(properties[STATEMENT_PROPERTY], engine)
@@ -150,3 +154,18 @@ class Reproducer:
                     store.delete_snapshots(name)
             if not keep:
                 table.branches.delete(name)
+
+
+def _refuse_other_statements(text: str, where: str) -> None:
+    """Raise CorruptData unless a recorded text is one change of rows: whoever can write a table could record any other."""
+    try:
+        trees = parse(text)
+    except InvalidRequest as error:
+        raise CorruptData(
+            f"The statement that {where} records cannot be read, nothing of it was run: {error}"
+        ) from None
+    if len(trees) != 1 or not isinstance(trees[0], CHANGES_OF_ROWS):
+        raise CorruptData(
+            f"The statement that {where} records is no INSERT, DELETE, UPDATE or MERGE, nothing of it was run: {text[:200]!r}. "
+            "Platforms record no others: somebody has put it there."
+        )

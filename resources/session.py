@@ -41,6 +41,7 @@ from storage import (
 )
 
 from .catalogs import CatalogRegistry, open_catalog
+from .private_files import make_private_directory
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Session:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings.from_environment()
-        self.settings.home.mkdir(parents=True, exist_ok=True)
+        make_private_directory(self.settings.home)
         self._opened: dict[str, Catalog] = {}
         self._reconciled: set[tuple[str, str]] = set()
 

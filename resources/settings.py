@@ -4,9 +4,10 @@
 |---|---|---|
 | `SNAPLINE_HOME` | warehouse, lineage database, Dagster home, log files | `.snapline` in the project |
 | `SNAPLINE_WAREHOUSE` | path or fsspec URL of the tables | `$SNAPLINE_HOME/warehouse` |
-| `SNAPLINE_STORAGE_OPTIONS` | JSON for fsspec (keys, endpoint …) | `{}` |
+| `SNAPLINE_STORAGE_OPTIONS` | JSON for fsspec (keys, endpoint …); `${env:NAME}` stands for a variable | `{}` |
 | `SNAPLINE_LOCK_DIRECTORY` | directory of the catalog lock, for stores that cannot commit without one | |
 | `SNAPLINE_EXTERNAL_ROOTS` | JSON list of directories outside of the tables from which data files are read | `[]` |
+| `SNAPLINE_READABLE_DIRECTORIES` | JSON list of directories whose files SQL on DuckDB may read | `[]` |
 | `SNAPLINE_LINEAGE_URL` | `jdbc:` URL of the lineage database | SQLite in `$SNAPLINE_HOME` |
 | `SNAPLINE_SPARK_MASTER` | Spark master | `local[*]` |
 | `SNAPLINE_SPARK_REMOTE` | Spark Connect URL; wins over the master | |
@@ -18,25 +19,34 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from storage import InvalidRequest
+from storage import InvalidRequest, Secret, guarded_options, guarded_storage
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Plain values; `from_environment` reads them."""
+    """Plain values, secrets typed as such; `from_environment` reads them."""
 
     home: Path
     warehouse: str
-    lineage_url: str
-    storage_options: Mapping[str, str] = field(default_factory=dict)
+    lineage_url: str | Secret
+    storage_options: Mapping[str, Any] = field(default_factory=dict)
     spark_master: str = "local[*]"
-    spark_remote: str = ""
-    spark_config: Mapping[str, str] = field(default_factory=dict)
+    spark_remote: str | Secret = ""
+    spark_config: Mapping[str, Any] = field(default_factory=dict)
     lock_directory: str = ""
     external_roots: Sequence[str] = ()
+    readable_directories: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        # However they were made: nobody who prints settings prints a secret.
+        for name in ("lineage_url", "spark_remote"):
+            object.__setattr__(self, name, guarded_options({name: getattr(self, name)})[name])
+        object.__setattr__(self, "storage_options", guarded_storage(self.storage_options))
+        object.__setattr__(self, "spark_config", guarded_options(self.spark_config))
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Settings":
@@ -54,6 +64,7 @@ class Settings:
             _json(given, "SNAPLINE_SPARK_CONFIG"),
             given.get("SNAPLINE_LOCK_DIRECTORY") or "",
             _directories(given, "SNAPLINE_EXTERNAL_ROOTS"),
+            _directories(given, "SNAPLINE_READABLE_DIRECTORIES"),
         )
 
     @property
@@ -77,7 +88,8 @@ def _json(given: Mapping[str, str], name: str) -> dict[str, str]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise InvalidRequest(f"{name} = {text!r} is not JSON: {error}") from None
+        # The text itself may be a secret.
+        raise InvalidRequest(f"{name} is not JSON: {error}. Its {len(text)} characters are not shown.") from None
     if not isinstance(value, dict):
-        raise InvalidRequest(f"{name} = {text!r} must be a JSON object.")
+        raise InvalidRequest(f'{name} is JSON, but no object: write {{"key": "value", …}}.')
     return {str(key): one if isinstance(one, str) else json.dumps(one) for key, one in value.items()}

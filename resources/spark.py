@@ -6,6 +6,7 @@ may ask for `PySparkResource` and get this one.
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from typing import Any
 from dagster import InitResourceContext
 from dagster_pyspark import PySparkResource
 from pydantic import Field
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from storage import Secret, revealed
 from storage.engines.spark_reader import register
 
 from .java import java_home
@@ -22,11 +25,20 @@ from .settings import Settings
 
 # Short runs spend their time on starting: the quick compiler and the plain collector halve it.
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -XX:-UsePerfData"
+_SECRET_NAMES = (
+    r"(?i)password|passwd|passphrase|secret|credential|token|jaas|(access|account|api|private|shared)[._-]?key|\bsas\b|"
+    r"^storage[.]|jdbc[.]url|^url$"
+)
 _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    # Besides Spark's own words, and whatever goes to a file system: a key is half of a secret there.
+    "spark.redaction.regex": _SECRET_NAMES,
+    "spark.sql.redaction.options.regex": _SECRET_NAMES,
+    # Else csv.`/any/path` would be a table.
+    "spark.sql.runSQLOnFiles": "false",
 }
 _LOCAL_DEFAULTS = {
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 2)),
@@ -41,23 +53,37 @@ _LOCAL_DEFAULTS = {
 
 def start_spark(settings: Settings, app_name: str = "snapline") -> SparkSession:
     """The session of this process, with the format `snapline` registered. A second call returns the same one."""
-    config = dict(_DEFAULTS)
+    config: dict[str, Any] = dict(_DEFAULTS)
     # Workers must run the interpreter that has the platform installed.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
     if settings.spark_remote:
-        builder = builder.remote(settings.spark_remote)
+        builder = builder.remote(revealed(settings.spark_remote))
     else:
         builder = builder.master(settings.spark_master)
         if settings.spark_master.startswith("local"):
             config |= _LOCAL_DEFAULTS | {"spark.sql.warehouse.dir": str(settings.home / "spark-warehouse")}
             os.environ["JAVA_HOME"] = str(java_home(settings.home))
             os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark_conf"))
-    for key, value in (config | dict(settings.spark_config)).items():
-        builder = builder.config(key, value)
+    config |= settings.spark_config
+    if not settings.spark_remote:
+        _start_java({key: value for key, value in config.items() if not isinstance(value, Secret)})
+    for key, value in config.items():
+        builder = builder.config(key, revealed(value))
     session = builder.getOrCreate()
     register(session)
     return session
+
+
+def _start_java(config: Mapping[str, Any]) -> None:
+    """Start the JVM, if none runs: its settings stand on a command line, which everybody on the machine can read. Secrets
+    are told to it afterwards.
+    """
+    if SparkContext._gateway is None:
+        plain = SparkConf(loadDefaults=False)
+        for key, value in config.items():
+            plain.set(key, value)
+        SparkContext._ensure_initialized(conf=plain)
 
 
 class SparkResource(PySparkResource):

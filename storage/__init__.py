@@ -44,6 +44,8 @@ from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split import Split
 from .read.version import BRANCH_OPTIONS, VERSION_OPTIONS, Version, moment_of, version_of_options
+from .redaction import hidden, is_secret_name, remember, secrets_in
+from .secret import Secret, guarded_options, guarded_storage, resolved, revealed, shown_options, written_options
 from .table import CommitSummary, Table
 from .write.commit import CommitId, CommitListener, Overwrite
 from .write.operation import operation_of
@@ -87,6 +89,7 @@ __all__ = [
     "RenameColumn",
     "Scan",
     "SchemaChange",
+    "Secret",
     "SetComment",
     "SetOptions",
     "Snapshot",
@@ -101,10 +104,20 @@ __all__ = [
     "Version",
     "Watermark",
     "check_table_options",
+    "guarded_options",
+    "guarded_storage",
+    "hidden",
+    "is_secret_name",
     "moment_of",
     "operation_of",
     "parse_duration_ms",
     "parse_type",
+    "remember",
+    "resolved",
+    "revealed",
+    "secrets_in",
+    "shown_options",
     "version_of_options",
     "whole_number",
+    "written_options",
 ]

@@ -18,8 +18,9 @@ from .arguments import checked
 from .branch_set import BranchSet
 from .clock import Clock
 from .data_types import DataField
+from .derived import check_given
 from .document import read_document, texts
-from .errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, NotFound
+from .errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, NotFound, StorageError
 from .file_io import FileIO, Witness, split_url
 from .identifier import MAIN_BRANCH, Identifier, check_name
 from .journal import DISCARD_DAMAGED, UNDONE, Journal, Publication
@@ -45,6 +46,7 @@ from .publications.open_publication import OpenPublication, open_publications
 from .publications.set_aside import SetAside, discard_damaged
 from .publications.traces import made_by
 from .publications.undo import undo as undo_publication
+from .secret import Secret, guarded_value
 from .system_tables import SYSTEM_TABLES
 from .table import Table
 from .warehouse_check import check_warehouse
@@ -54,6 +56,8 @@ from .write.commit import CommitListener, tell_listeners
 _OPTIONS_FILE = "catalog-options.json"
 IMMUTABLE_OPTIONS = ("table-lineage", "data-lineage")
 _TABLE_DEFAULTS = "table-storage."
+# What whoever opens the catalog knows; it says nothing to others.
+_OF_THE_OPENER = ("jdbc.username", "storage.")
 # What is being deleted lies here, where nobody looks.
 _DISCARDED = ".discarded"
 _RESERVED_DATABASES = ("sys", "paimon")
@@ -89,16 +93,21 @@ class Catalog:
         self._file_io = file_io or FileIO(warehouse, dict(storage_options or {}), self._clock, lock, external_roots)
         self._root = split_url(warehouse)
         self._listeners = tuple(listeners)
-        self.options = self._settle_options({key: _text(value) for key, value in (options or {}).items()})
+        self.options = self._settle_options(
+            {key: _text(value) for key, value in (options or {}).items() if not isinstance(value, Secret)}
+        )
 
     def _settle_options(self, given: Mapping[str, str]) -> dict[str, str]:
         path = posixpath.join(self._root, _OPTIONS_FILE)
         text = self._file_io.read_text_or_none(path)
         stored = None if text is None else texts(read_document(text, path), path, "an option")
+        given = _without_secrets(given)
         if stored is None:
             if given and not self._file_io.create_exclusively(path, _json(given)):
                 return self._settle_options(given)
-            return dict(given)
+            return given
+        # Earlier versions have kept some there.
+        whole, stored = stored, _without_secrets(stored)
         for key in IMMUTABLE_OPTIONS:
             before = stored.get(key, "false")
             if key in given and given[key] != before:
@@ -109,6 +118,10 @@ class Catalog:
         merged = {**stored, **given}
         if merged != stored:
             self._file_io.overwrite(path, _json(merged))
+        elif stored != whole:
+            with suppress(StorageError, OSError):
+                # Who only reads cannot take them out.
+                self._file_io.overwrite(path, _json(merged))
         return merged
 
     def with_listeners(self, *listeners: CommitListener) -> "Catalog":
@@ -263,6 +276,7 @@ class Catalog:
             time_ms=self._clock.now_ms(),
         )
         merge_engine_of(first)
+        check_given(first)
         self.create_database(identifier.database)
         first = replace(first, uuid=self._clock.unique_name())
         if self.exists(name) or not self._create(self._path(identifier), first):
@@ -504,6 +518,14 @@ class Catalog:
 
     def _table(self, store: TableStore) -> Table:
         return Table(store, self.name, self._listeners)
+
+
+def _without_secrets(options: Mapping[str, str]) -> dict[str, str]:
+    """Options that may lie in the warehouse, for everybody who reads it."""
+    return {
+        key: value for key, value in options.items()
+        if not isinstance(guarded_value(key, value), Secret) and not key.startswith(_OF_THE_OPENER)
+    }  # fmt: skip
 
 
 def _whole_table(name: str) -> Identifier:

@@ -12,6 +12,7 @@ from .metadata.manifest import ManifestEntry
 from .metadata.table_store import TableStore
 from .read.scan import Scan
 from .read.version import branch_names
+from .secret import shown_options
 
 _EPOCH = dt.datetime(1970, 1, 1)
 
@@ -51,7 +52,7 @@ def describe_table(store: TableStore) -> dict[str, Any]:
         "tags": ", ".join(store.tags.names()),
         "branches": ", ".join(branch_names(store)) if branch == MAIN_BRANCH else "",
         "consumers": ", ".join(one.name for one in store.consumers.all()),
-        "options": ", ".join(f"{key}={value}" for key, value in sorted(schema.options.items())),
+        "options": ", ".join(f"{key}={value}" for key, value in sorted(shown_options(schema.options).items())),
     }
 
 

@@ -16,9 +16,14 @@ Every error carries one message (what is wrong, what was found, what to do) and 
 raised in a Spark task.
 """
 
+from .redaction import hidden
+
 
 class StorageError(Exception):
-    """Base of all errors that the table store raises on purpose."""
+    """Base of all errors that the table store raises on purpose. No message shows a secret."""
+
+    def __init__(self, message: object = "", *others: object) -> None:
+        super().__init__(hidden(str(message)), *others)
 
 
 class InvalidRequest(StorageError):

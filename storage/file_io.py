@@ -9,6 +9,7 @@ import contextlib
 import datetime as dt
 import errno
 import fcntl
+import json
 import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from .clock import Clock
 from .errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, StorageError, StoreUnavailable, Unsupported
 from .lock import CatalogLock
+from .secret import guarded_storage, revealed, settled
 from .store_errors import NO_HARD_LINKS, is_missing_bucket, store_call
 
 # With it, fsspec takes a file that is in no listing of its own for one that does not exist.
@@ -75,12 +77,13 @@ class FileIO:
         """
         self.lock = lock
         self.protocol = urlsplit(url).scheme if "://" in url else "file"
-        self.storage_options = storage_options or {}
+        # Secrets are texts again in the hands of fsspec alone.
+        self.storage_options = settled(guarded_storage(storage_options or {}))
         if self.storage_options.get(_LISTINGS):
             raise Unsupported(
                 f"Storage option {_LISTINGS!r} lets a process miss the files that others have written since. Leave it out."
             )
-        self._fs = fsspec.filesystem(self.protocol, **{**self.storage_options, _LISTINGS: False})
+        self._fs = fsspec.filesystem(self.protocol, **{**_as_given(self.storage_options), _LISTINGS: False})
         self._local = isinstance(self._fs, LocalFileSystem)
         self._clock = clock or Clock()
         self.external_roots = tuple(self._root(root) for root in external_roots)
@@ -635,6 +638,16 @@ class FileIO:
                 return pa.OSFile(path, "wb")
         self._make_parent(path)
         return pa.PythonFile(self._fs.open(path, "wb"), mode="w")
+
+
+def _as_given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Storage options as fsspec takes them: what is an object of JSON, in a setting or an option of a catalog, is one again."""
+    found: dict[str, Any] = revealed(options)
+    for name, value in found.items():
+        if isinstance(value, str) and value.lstrip().startswith("{"):
+            with contextlib.suppress(ValueError):
+                found[name] = json.loads(value)
+    return found
 
 
 def _is_still(directory: int, of: Witness) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from .errors import InvalidRequest, Unsupported
+from .redaction import holds_secret
 
 _SIZE_UNITS = {"": 1, "b": 1, "bytes": 1}
 for _power, _letter in enumerate("kmgt", start=1):
@@ -424,8 +425,19 @@ def check_table_options(options: Mapping[str, str], table: str, *, before: Mappi
     written. What other writers of the format follow may stay as it was `before`.
     """
     _check_spelling(options)
+    _refuse_secrets({key: value for key, value in options.items() if (before or {}).get(key) != value})
     _check_values(TableOptions.read(options), {key for key in options if options[key] != (before or {}).get(key)})
     refuse_unsupported(options, table, for_writing=True)
+
+
+def _refuse_secrets(options: Mapping[str, str]) -> None:
+    """Raise InvalidRequest for a secret, which everybody who reads the table would read."""
+    for key, value in options.items():
+        if holds_secret(key, value):
+            raise InvalidRequest(
+                f"Option {key!r} holds a secret: options of a table lie in the warehouse, for all its readers. Give it to the "
+                "catalog: SNAPLINE_STORAGE_OPTIONS, or CREATE CATALOG … WITH ('storage.<key>' = '${env:NAME}')."
+            )
 
 
 def _check_values(read: TableOptions, keys: AbstractSet[str]) -> None:

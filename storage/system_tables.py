@@ -17,6 +17,7 @@ from .metadata.table_store import TableStore
 from .read.changes import KINDS, ROW_KIND
 from .read.scan import FileStatistics, Scan
 from .read.version import branch_names, on_branch
+from .secret import shown_options
 from .values import text_caster
 from .write.operation import operation_of
 
@@ -111,7 +112,7 @@ def _schemas(store: TableStore) -> Rows:
     return [
         (
             one.id, json.dumps([field.to_json() for field in one.fields], ensure_ascii=False),
-            json.dumps(one.partition_keys), json.dumps(one.primary_keys), json.dumps(dict(one.options)), one.comment,
+            json.dumps(one.partition_keys), json.dumps(one.primary_keys), json.dumps(shown_options(one.options)), one.comment,
             _local(one.time_ms),
         )
         for one in schemas
@@ -119,7 +120,7 @@ def _schemas(store: TableStore) -> Rows:
 
 
 def _options(store: TableStore) -> Rows:
-    return sorted(store.schema.options.items())
+    return sorted(shown_options(store.schema.options).items())
 
 
 def _tags(store: TableStore) -> Rows:

@@ -12,6 +12,7 @@ from .arguments import checked
 from .basis import Basis, repeated
 from .branches import Branches
 from .consumers import Consumers
+from .derived import check_given, checked_columns
 from .description import describe_partition, describe_table
 from .errors import CommitConflict, InvalidRequest, NotFound, RowsChanged, Unsupported
 from .identifier import Identifier, SnapshotRef
@@ -26,7 +27,7 @@ from .maintain.references import files_of, holders_of, needed_files
 from .maintain.rollback import ROLLBACK, effective_history, rollback_to
 from .maintain.stand_in import Mended, mend_newest, mend_snapshots
 from .maintain.tagging import create_due_tag
-from .metadata.derived_columns import ComputedColumn, computed_columns
+from .metadata.derived_columns import ComputedColumn
 from .metadata.history import has_expired, told_of_expiry
 from .metadata.manifest import ADD, ManifestEntry, Place
 from .metadata.schema import TableSchema
@@ -94,8 +95,11 @@ class Table:
 
     @property
     def computed_columns(self) -> list[ComputedColumn]:
-        """Columns that are not stored: the engines that read the table compute them from others."""
-        return computed_columns(self.schema.options)
+        """Columns that are not stored: the engines that read the table compute them from others.
+
+        Raises CorruptData or Unsupported, naming it, for one that would do anything else than compute.
+        """
+        return checked_columns(self.schema, str(self.identifier))
 
     @property
     def store(self) -> TableStore:
@@ -473,6 +477,7 @@ class Table:
             changed = next_schema(store.schema, changes, has_rows=has_rows, time_ms=store.clock.now_ms())
             changed = replace(changed, uuid=store.clock.unique_name())
             merge_engine_of(changed)
+            check_given(changed, store.schema)
             # Another change may take the same number first: then this one is made on top of it.
             if store.schemas.create(changed):
                 if not store.is_same_table() and store.schemas.delete_if(changed):

@@ -24,6 +24,7 @@ from storage import (
     StorageError,
     Table,
     TableOptions,
+    shown_options,
 )
 from storage.sql.dialect import AlterTable, CreateCatalog, DescribeTable, DropCatalog, Show, SnaplineSql
 from storage.sql.table_definition import define_table, like_of, type_of
@@ -350,7 +351,9 @@ def create_statement(table: Table) -> str:
     if schema.partition_keys:
         text += f"\nPARTITIONED BY ({', '.join(map(_quoted, schema.partition_keys))})"
     if schema.options:
-        pairs = [f"  {_literal(key)} = {_literal(value)}" for key, value in sorted(schema.options.items())]
+        pairs = [
+            f"  {_literal(key)} = {_literal(value)}" for key, value in sorted(shown_options(schema.options).items())
+        ]
         text += "\nWITH (\n" + ",\n".join(pairs) + "\n)"
     return text
 

@@ -10,6 +10,7 @@ from sqlglot.generators.spark import SparkGenerator
 
 from storage import InvalidRequest
 
+_NATIVE = ("reflect", "java_method", "try_reflect", "identifier")
 _VALID_PATTERN = re.compile(r"(?:[^\\]|\\[%_\\])*", re.DOTALL)
 
 
@@ -40,6 +41,7 @@ class _SparkGenerator(SparkGenerator):
         return super().ilike_sql(expression)
 
     def generate(self, expression: exp.Expr, copy: bool = True) -> str:
+        _refuse_native(expression)
         text = super().generate(expression, copy)
         if "${" in text:
             raise InvalidRequest(
@@ -52,6 +54,17 @@ class SparkSql(Spark):
     """Spark's SQL. `${…}` is text: Spark would put the value of a variable in its place, or nothing."""
 
     Generator = _SparkGenerator
+
+
+def _refuse_native(tree: exp.Expr) -> None:
+    """Raise InvalidRequest for what makes Spark call Java, or look for a function or a file by a text."""
+    for node in tree.find_all(exp.Anonymous, exp.DynamicIdentifier):
+        name = node.name.lower() if isinstance(node, exp.Anonymous) else "identifier"
+        if name in _NATIVE:
+            raise InvalidRequest(
+                f"{name}() is not allowed in SQL: it runs code outside of the query, or names what a statement does not "
+                "show. Write what it would give as an expression, or compute it in an asset."
+            )
 
 
 def _may_escape(like: exp.Like | exp.ILike) -> bool:

@@ -9,10 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
 
 from storage import Basis, InvalidRequest, Snapshot, Table
 from storage.engines.merge_clauses import MergeClause
 
+from ..duckdb_failure import failure
 from .engine_dialects import DuckDbSql, SparkSql
 from .fill import Fill
 from .query import Input, Query
@@ -31,8 +33,15 @@ class Engine(ABC):
     dialect: ClassVar[type[Dialect]]
 
     def text(self, tree: exp.Expr) -> str:
-        """A statement in the engine's own SQL."""
-        return tree.sql(dialect=self.dialect)
+        """A statement in the engine's own SQL. Raises InvalidRequest for what cannot be said in it."""
+        try:
+            return tree.sql(dialect=self.dialect)
+        except (SqlglotError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # Functions are trusted to have the arguments that they should have.
+            raise InvalidRequest(
+                f"The statement cannot be written as the engine's SQL ({type(error).__name__}: {error}): look at the arguments "
+                "of its functions."
+            ) from None
 
     @abstractmethod
     def rows(self, query: Query) -> Rows:
@@ -85,23 +94,29 @@ class DuckDbEngine(Engine):
 
     dialect = DuckDbSql
 
+    def __init__(self, readable: Sequence[str] = ()) -> None:
+        """`readable`: directories whose files a query may read."""
+        self._readable = readable
+
     def rows(self, query: Query) -> pa.Table:
+        from storage.engines.duckdb_connection import sealed_duckdb
         from storage.engines.duckdb_views import add_arrow, add_scan
 
-        connection = duckdb.connect(config={"threads": 4})
-        try:
+        def add(connection: duckdb.DuckDBPyConnection) -> list[str]:
+            paths: list[str] = []
             for one in query.inputs:
                 if one.source.rows is not None:
                     add_arrow(connection, "main", one.view, one.source.rows)
                 else:
-                    add_scan(connection, "main", one.view, one.scan())
-            connection.execute("SET python_enable_replacements = false")
-            connection.execute("SET TimeZone = 'UTC'")
-            return connection.sql(self.text(query.tree)).to_arrow_table()
+                    paths += add_scan(connection, "main", one.view, one.scan())
+            return paths
+
+        text = self.text(query.tree)
+        try:
+            with sealed_duckdb(add, readable=self._readable, settings=("SET TimeZone = 'UTC'",)) as connection:
+                return connection.sql(text).to_arrow_table()
         except duckdb.Error as error:
-            raise InvalidRequest(f"DuckDB cannot run the query: {str(error).splitlines()[0]}") from None
-        finally:
-            connection.close()
+            raise InvalidRequest(f"DuckDB cannot run the query: {failure(error)}") from None
 
     def result(self, rows: pa.Table) -> Result:
         return Result(rows=rows)

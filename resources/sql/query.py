@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from sqlglot import exp, parse_one
+from sqlglot import exp
 from sqlglot.errors import OptimizeError, SqlglotError
 from sqlglot.optimizer.pushdown_predicates import pushdown_predicates
 from sqlglot.optimizer.pushdown_projections import pushdown_projections
@@ -22,6 +22,7 @@ from sqlglot.schema import MappingSchema
 from storage import InvalidRequest, Predicate, Scan
 from storage.sql.dialect import SnaplineSql
 from storage.sql.predicate_text import predicate_of
+from storage.sql.pure_expression import columns_of, parse_expression
 
 from .names import Source
 from .place import at
@@ -82,7 +83,7 @@ def prepare(tree: exp.Expr, look_up: Callable[[exp.Table], Source], prefix: str)
         for part in ("db", "catalog", "version"):
             node.set(part, None)
         computed = _computed(source)
-        needed = {column.name.lower() for _, made in computed for column in made.find_all(exp.Column)}
+        needed = {column.lower() for _, made in computed for column in columns_of(made)}
         inputs.append(Input(view, source, needed=frozenset(needed)))
         if computed:
             _compute(node, computed)
@@ -98,8 +99,10 @@ def prepare(tree: exp.Expr, look_up: Callable[[exp.Table], Source], prefix: str)
 def _computed(source: Source) -> list[tuple[str, exp.Expr]]:
     """The computed columns of a source, of which everything that they need is there at its version."""
     names = {name.lower() for name in source.schema.names}
-    found = [(one.name, parse_one(one.expression, dialect=SnaplineSql, into=exp.Condition)) for one in source.computed]
-    return [(name, made) for name, made in found if {one.name.lower() for one in made.find_all(exp.Column)} <= names]
+    found = [
+        (one.name, parse_expression(one.expression, None, f"Computed column {one.name!r}")) for one in source.computed
+    ]
+    return [(name, made) for name, made in found if {one.lower() for one in columns_of(made)} <= names]
 
 
 def _compute(node: exp.Table, computed: list[tuple[str, exp.Expr]]) -> None:

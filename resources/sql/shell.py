@@ -9,6 +9,7 @@ from rich.console import Console
 
 from storage import StorageError
 
+from ..private_files import make_private_directory, write_private
 from ..rendering import print_rows
 from .procedures import PROCEDURES
 from .result import Result
@@ -95,8 +96,10 @@ def _line_editing(statements: Statements, history: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        history.parent.mkdir(parents=True, exist_ok=True)
+        make_private_directory(history.parent)
         with contextlib.suppress(OSError):
+            # Statements may hold secrets.
+            write_private(history, "")
             readline.write_history_file(history)
 
 

@@ -15,7 +15,17 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from lineage import LineageRecorder, columns_property
-from storage import Basis, InvalidRequest, Snapshot, SnapshotRef, StorageError, Table
+from storage import (
+    Basis,
+    InvalidRequest,
+    Snapshot,
+    SnapshotRef,
+    StorageError,
+    Table,
+    remember,
+    secrets_in,
+    shown_options,
+)
 from storage.sql.dialect import (
     AlterTable,
     Call,
@@ -49,6 +59,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ENGINES = ("spark", "duckdb")
+# The statements whose text a commit records.
+CHANGES_OF_ROWS = (exp.Insert, exp.Delete, exp.Update, exp.Merge)
 _RUNTIME_MODE = "execution.runtime-mode"
 _views = count()
 
@@ -65,10 +77,12 @@ class Statements:
         opened: str = CATALOG_NAME,
         target: Table | None = None,
         branched: Callable[[str], Table] | None = None,
+        readable: bool = True,
     ) -> None:
         """`open_table` decides at which version a table of the catalog `opened` is read; by default the latest.
 
         `target`: what is changed instead of the table that a statement names; `branched` gives it by the table's name.
+        `readable`: whether statements may read the files that the settings allow.
         """
         self._session = session
         self.settings = Settings()
@@ -76,7 +90,8 @@ class Statements:
         self._names = Names(session, self.settings, open_table, opened, change)
         self._definitions = Definitions(session, self.settings, self._names)
         self._engines: dict[str, Engine] = {
-            "duckdb": DuckDbEngine(), "spark": SparkEngine(start_spark or self._start_spark)
+            "duckdb": DuckDbEngine(session.settings.readable_directories if readable else ()),
+            "spark": SparkEngine(start_spark or self._start_spark)
         }  # fmt: skip
         self._spark: SparkSession | None = None
 
@@ -287,8 +302,10 @@ class Statements:
             if key == _RUNTIME_MODE and tree.args["value"] not in ("batch", "streaming"):
                 raise InvalidRequest(f"'{_RUNTIME_MODE}' is batch or streaming, not {tree.args['value']!r}.")
             self.settings.options[key] = tree.args["value"]
-            return Result(f"{key} = {tree.args['value']}")
-        shown = {one: value for one, value in sorted(self.settings.options.items()) if key in (None, one)}
+            return Result(f"{key} = {shown_options({key: tree.args['value']})[key]}")
+        shown = shown_options(
+            {one: value for one, value in sorted(self.settings.options.items()) if key in (None, one)}
+        )
         return Result(
             rows=pa.table({"key": pa.array(shown.keys(), pa.string()), "value": pa.array(shown.values(), pa.string())})
         )
@@ -350,6 +367,9 @@ def bounded_depth() -> Iterator[None]:
 
 def parse(text: str) -> list[exp.Expr]:
     """The statements of a text. Raises InvalidRequest that points at the place that is wrong."""
+    # What an error quotes of the text may be a half of what says that it is a secret.
+    for one in secrets_in(text, of_statement=True):
+        remember(one)
     try:
         with bounded_depth():
             trees = sqlglot.parse(text, read=SnaplineSql)

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from ..errors import InvalidRequest
 from ..table import Table
+from .duckdb_connection import sealed_duckdb
 from .duckdb_views import add_scan
 from .duckdb_views import quoted as _q
 
@@ -67,10 +68,12 @@ def compare(before: Table, after: Table, *, where: str | None = None, tolerance:
             f"{before.identifier} and {after.identifier} have different primary keys and cannot be compared row by row."
         )
     names = [name for name in left.schema.names if name in right.schema.names]
-    connection = duckdb.connect(config={"threads": 4})
-    try:
-        for name, scan in ((_LEFT, left), (_RIGHT, right)):
-            add_scan(connection, "whole", name, scan)
+
+    def add(connection: duckdb.DuckDBPyConnection) -> list[str]:
+        return [*add_scan(connection, "whole", _LEFT, left), *add_scan(connection, "whole", _RIGHT, right)]
+
+    with sealed_duckdb(add) as connection:
+        for name in (_LEFT, _RIGHT):
             connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM whole.{name} WHERE {where or 'TRUE'}")
         compared = _Compared(connection, key, names, right.schema, tolerance)
         found = compared.by_key() if key else compared.as_multisets()
@@ -80,8 +83,6 @@ def compare(before: Table, after: Table, *, where: str | None = None, tolerance:
             columns_removed=tuple(name for name in left.schema.names if name not in names),
             changed_columns=found[-2], examples=found[-1],
         )  # fmt: skip
-    finally:
-        connection.close()
 
 
 def count_changes(before: Table, after: Table) -> tuple[int, int, int]:
@@ -89,10 +90,11 @@ def count_changes(before: Table, after: Table) -> tuple[int, int, int]:
     left, right = before.scan(), after.scan()
     key = list(right.store.schema.primary_keys)
     values = [name for name in right.schema.names if name in left.schema.names and name not in key]
-    connection = duckdb.connect(config={"threads": 1})
-    try:
-        add_scan(connection, "main", _LEFT, left)
-        add_scan(connection, "main", _RIGHT, right)
+
+    def add(connection: duckdb.DuckDBPyConnection) -> list[str]:
+        return [*add_scan(connection, "main", _LEFT, left), *add_scan(connection, "main", _RIGHT, right)]
+
+    with sealed_duckdb(add, threads=1) as connection:
         differs = " OR ".join(f"l.{_q(name)} IS DISTINCT FROM r.{_q(name)}" for name in values) or "FALSE"
         gone, come = f"r.{_q(key[0])} IS NULL", f"l.{_q(key[0])} IS NULL"
         found = connection.execute(
@@ -100,8 +102,6 @@ def count_changes(before: Table, after: Table) -> tuple[int, int, int]:
             f"count(*) FILTER ({gone}) FROM {_LEFT} l FULL OUTER JOIN {_RIGHT} r "
             f"ON {' AND '.join(f'l.{_q(name)} = r.{_q(name)}' for name in key)}"
         ).fetchall()
-    finally:
-        connection.close()
     added, changed, removed = found[0]
     return int(added), int(changed), int(removed)
 

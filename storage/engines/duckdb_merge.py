@@ -15,6 +15,7 @@ from ..row_changes import refuse_sinking, replace_rows, rows_with_addresses
 from ..table import Table
 from ..write.commit import CommitId
 from ..write.own_properties import refuse_own_properties
+from .duckdb_connection import sealed_duckdb
 from .duckdb_views import quoted
 from .merge_clauses import (
     CLAUSE,
@@ -107,18 +108,18 @@ def _plan(
     clauses: Sequence[MergeClause],
     keyed: bool,
 ) -> pa.Table:
-    connection = duckdb.connect(config={"threads": 2})
-    try:
+    def add(connection: duckdb.DuckDBPyConnection) -> None:
         connection.register("__target_rows", target)
         connection.register("__source_rows", source)
-        query = merge_query(
-            table.schema, on, clauses, quoted, target="__target_rows", source="__source_rows", addressed=not keyed
-        )
-        return connection.sql(query).to_arrow_table()
+
+    query = merge_query(
+        table.schema, on, clauses, quoted, target="__target_rows", source="__source_rows", addressed=not keyed
+    )
+    try:
+        with sealed_duckdb(add, threads=2) as connection:
+            return connection.sql(query).to_arrow_table()
     except duckdb.Error as error:
         raise InvalidRequest(f"The merge cannot be computed: {error}") from None
-    finally:
-        connection.close()
 
 
 def _check_unique(plan: pa.Table, actions: np.ndarray, identity: Sequence[str]) -> None:

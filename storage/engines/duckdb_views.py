@@ -20,26 +20,30 @@ def add_arrow(connection: duckdb.DuckDBPyConnection, database: str, name: str, r
     _create_view(connection, database, name, f"SELECT * FROM {quoted(held)}")
 
 
-def add_scan(connection: duckdb.DuckDBPyConnection, database: str, name: str, scan: Scan) -> None:
-    """Make the rows of a scan known as `database.name`."""
+def add_scan(connection: duckdb.DuckDBPyConnection, database: str, name: str, scan: Scan) -> list[str]:
+    """Make the rows of a scan known as `database.name`; returns the paths of the files that DuckDB reads for it itself."""
     local = scan.store.file_io.is_local
     native = [split for split in scan.splits if local and split.can_be_read_natively]
     merged = [split for split in scan.splits if split not in native]
     columns = ", ".join(quoted(column) for column in scan.schema.names)
-    parts = []
+    parts: list[str] = []
+    paths: list[str] = []
     if native:
         # DuckDB looks at no checksum of a page.
         with ThreadPoolExecutor(_THREADS) as pool:
             list(pool.map(lambda split: split.check_files(whole=True), native))
-        paths = ", ".join(_text(path) for split in native for path in split.file_paths)
+        paths = [path for split in native for path in split.file_paths]
         kept = f" WHERE {VALUE_KIND} IN {_ADDED}" if any(split.may_hold_deletes for split in native) else ""
-        parts.append(f"SELECT {columns} FROM read_parquet([{paths}], hive_partitioning = false){kept}")
+        parts.append(
+            f"SELECT {columns} FROM read_parquet([{', '.join(map(_text, paths))}], hive_partitioning = false){kept}"
+        )
     if merged or not native:
         batches = [batch for split in merged for batch in split.read()]
         held = f"__{database}__{name}"
         connection.register(held, pa.Table.from_batches(batches, scan.schema))
         parts.append(f"SELECT {columns} FROM {quoted(held)}")
     _create_view(connection, database, name, " UNION ALL ".join(parts))
+    return paths
 
 
 def _create_view(connection: duckdb.DuckDBPyConnection, database: str, name: str, query: str) -> None:

@@ -14,7 +14,7 @@ from ..lsm.system_columns import INSERT, UPDATE_AFTER, VALUE_KIND
 from ..read.scan import Scan
 from ..table import Table
 from .spark_source import SnaplineSource
-from .spark_types import FORMAT, spark_schema
+from .spark_types import FORMAT, spark_schema, storage_texts
 
 
 def register(spark: SparkSession) -> None:
@@ -74,8 +74,7 @@ def _through_source(spark: SparkSession, table: Table, scan: Scan, warehouse: st
     reader = spark.read.format(FORMAT).option("warehouse", warehouse)
     reader = reader.option("branch", identifier.branch).option("version", str(scan.snapshot.id))
     reader = reader.option("schema-id", str(scan.store.schema.id))
-    for key, value in table.store.file_io.storage_options.items():
-        reader = reader.option(f"storage.{key}", str(value))
+    reader = reader.options(**storage_texts(table.store.file_io.storage_options))
     reader = reader.option("external-roots", json.dumps(table.store.file_io.external_roots))
     if merged_only:
         reader = reader.option("splits", "merged")

@@ -46,7 +46,7 @@ from ..read.stream_scan import (
 from ..table import Table
 from ..write.commit import CommitId
 from .spark_task import FilesWritten, properties_of, write_rows
-from .spark_types import FORMAT, as_spark_expects, spark_schema
+from .spark_types import FORMAT, as_spark_expects, spark_schema, storage_texts
 from .spark_writer import write_frame
 
 _POSITION, _IDENTITY = "snapshot", "identity"
@@ -241,7 +241,7 @@ def read_stream(
         "catalog": catalog,
         "branch": table.identifier.branch,
         "external-roots": json.dumps(table.store.file_io.external_roots),
-        **{f"storage.{key}": str(value) for key, value in table.store.file_io.storage_options.items()},
+        **storage_texts(table.store.file_io.storage_options),
     }
     return session.readStream.format(FORMAT).options(**place, **options).load(table.identifier.full_name)
 

@@ -1,4 +1,8 @@
-"""Schemas between the store and Spark."""
+"""Schemas and options between the store and Spark."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column
@@ -7,9 +11,16 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ..errors import InvalidRequest, Unsupported
+from ..secret import revealed
 
 # The name of the data source in Spark.
 FORMAT = "snapline"
+
+
+def storage_texts(options: Mapping[str, Any]) -> dict[str, str]:
+    """Storage options as options of the data source. Spark is told to show none of them (`spark.redaction.regex`)."""
+    plain: dict[str, Any] = revealed(options)
+    return {f"storage.{key}": value if isinstance(value, str) else json.dumps(value) for key, value in plain.items()}
 
 
 def column_named(name: str) -> Column:

@@ -20,7 +20,7 @@ from ..write.commit import CommitId
 from ..write.own_properties import refuse_own_properties
 from .spark_bucket import bucket_of
 from .spark_errors import own_error
-from .spark_types import FORMAT, column_named
+from .spark_types import FORMAT, column_named, storage_texts
 
 APPEND, OVERWRITE_TABLE, OVERWRITE_PARTITIONS = "append", "overwrite", "overwrite-partitions"
 WRITE_MODES = (APPEND, OVERWRITE_TABLE, OVERWRITE_PARTITIONS)
@@ -63,7 +63,7 @@ def write_frame(
         "commit-identifier": str(commit_id.identifier),
         "commit-exact": str(commit_id.exact).lower(),
         "properties": json.dumps(dict(properties or {})),
-        **{f"storage.{key}": str(value) for key, value in table.store.file_io.storage_options.items()},
+        **storage_texts(table.store.file_io.storage_options),
     }
     lock = table.store.file_io.lock
     if isinstance(lock, FileLock):

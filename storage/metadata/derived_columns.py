@@ -11,6 +11,7 @@ from ..arguments import checked
 from ..errors import InvalidRequest
 
 _NAME = re.compile(r"schema\.(\d+)\.name")
+_DERIVED = re.compile(r"schema\.(\d+\.(name|expr|data-type)|watermark\..*)")
 _WATERMARK = "schema.watermark.0"
 
 
@@ -32,6 +33,11 @@ class Watermark:
     column: str
     expression: str
     data_type: str = "TIMESTAMP(3)"
+
+
+def derived_texts(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that describe computed columns and watermarks; empty for nearly every table."""
+    return {key: value for key, value in options.items() if key.startswith("schema.") and _DERIVED.fullmatch(key)}
 
 
 def computed_columns(options: Mapping[str, str]) -> list[ComputedColumn]:
