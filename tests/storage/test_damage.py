@@ -162,7 +162,7 @@ DOCUMENTS: dict[str, Callable[[Table], object]] = {
     "consumer/consumer-reader": lambda t: t.consumers.list(),
     "FORMER-NAMES": lambda t: Catalog(str(root(t).parent.parent)).former_names("a.t"),
     "../../catalog-options.json": lambda t: None,
-    "../../.journal/open-00000001": lambda t: Catalog(str(root(t).parent.parent)).consistent(["a.t"]),
+    "../../.journal/open-00000001": lambda t: Catalog(str(root(t).parent.parent)).recover(),
 }
 
 
