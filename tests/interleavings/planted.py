@@ -82,6 +82,15 @@ def _record_blindly(self: Consumers, name: str, next_snapshot_id: int) -> None:
     self._store.consumers.put(Consumer(name, next_snapshot_id), None, "blind")
 
 
+def _begin_at_once(store: TableStore, consumer: Consumer, before: bytes | None, is_kept: Any) -> Any:
+    """For good, before it is looked whether what it is to read is kept."""
+    content = store.consumers.put(consumer, before, store.clock.unique_name())
+    if content is not None and not is_kept(None):
+        store.consumers.replace(consumer.name, content, before)
+        return None, False
+    return content, True
+
+
 def _record_whatever_is_there(self: Consumption, position: int) -> None:
     store, name = self._store, self._name
     store.consumers.put(Consumer(name, position + 1), store.consumers.content(name), store.clock.unique_name())
@@ -192,8 +201,11 @@ BUGS = [
     Bug("a tag of a main that is closed", _instead(tags, "beside_history", _without_hold), "replace main", "create tag",
         HALF_LOCAL),
     Bug("two read as one consumer", _instead(Consumption, "record", _record_whatever_is_there), "stream read", "stream read"),
-    Bug("a consumer that is changed while main is replaced", _instead(consumers, "_look_back", lambda *_: None),
-        "new consumer", "replace main"),
+    Bug("a consumer that is changed while main is replaced", _both(
+        _instead(consumers, "_look_back", lambda *_: None), _instead(consumers, "_begin", _begin_at_once),
+    ), "new consumer", "replace main"),
+    Bug("who dies before it is sure that a consumer can begin leaves one",
+        _instead(consumers, "_begin", _begin_at_once), "new consumer", "writes and expiry"),
     Bug("consumers handed over before main is closed", _instead(replace_main, "close", _close_after_consumers),
         "replace main", "delete consumer"),
     Bug("a tag that is renamed by a copy", _instead(TagFiles, "_rename_at_once", _rename_by_copy), "rename tag", "delete tag"),
