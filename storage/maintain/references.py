@@ -5,7 +5,7 @@ The one place that decides what may be deleted: whatever is not found here is ne
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -164,7 +164,7 @@ def _holders_of(branch: TableStore, reader: "ReferenceReader") -> Iterator[tuple
             # Made in vain by somebody who died before he saw that its snapshot had expired.
             continue
         with _if_still_there(branch, tag, partial(tags.find, tag_name)):
-            yield Holder(name, "tag", tag_name), reader.files_of(branch, tag.snapshot)
+            yield Holder(name, "tag", tag_name), reader.files_of_tag(branch, tag)
     for changelog_id in changelogs.ids():
         changelog = changelogs.find(changelog_id)
         if changelog is None:
@@ -237,6 +237,13 @@ class ReferenceReader:
 
     def files_of(self, store: TableStore, snapshot: Snapshot) -> set[str]:
         return self.metadata_files_of(store, snapshot) | self.data_files_of(store, snapshot)
+
+    def files_of_tag(self, store: TableStore, tag: Tag) -> set[str]:
+        """As `files_of`. Paimon lets the changelog of a tagged snapshot expire with the snapshot."""
+        name = tag.snapshot.changelog_manifest_list
+        if name is not None and not store.file_io.exists(store.paths.manifest(name)):
+            return self.files_of(store, replace(tag.snapshot, changelog_manifest_list=None))
+        return self.files_of(store, tag.snapshot)
 
     def data_files_of(self, store: TableStore, snapshot: Snapshot) -> set[str]:
         with _unless_taken_back(store, snapshot):
