@@ -401,7 +401,10 @@ _UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {
     "file.format": ("parquet", "orc", "avro"),
     "data-file.thin-mode": ("false",),
 }
-_ALWAYS_REFUSED = ("scan.fallback-branch", "data-file.external-paths")
+_REFUSED_FOR_READING = (
+    "scan.fallback-branch", "data-file.path-directory", "partial-update.remove-record-on-sequence-group",
+)  # fmt: skip
+_REFUSED_FOR_WRITING = (*_REFUSED_FOR_READING, "data-file.external-paths")
 
 
 def refuse_unsupported(options: Mapping[str, str], table: str, *, for_writing: bool) -> None:
@@ -415,7 +418,7 @@ def refuse_unsupported(options: Mapping[str, str], table: str, *, for_writing: b
             raise Unsupported(
                 f"Table {table} has {key!r} = {found!r}, with which it cannot be {doing} here. {supported}"
             )
-    for key in _ALWAYS_REFUSED if for_writing else _ALWAYS_REFUSED[:1]:
+    for key in _REFUSED_FOR_WRITING if for_writing else _REFUSED_FOR_READING:
         if options.get(key):
             raise Unsupported(f"Table {table} has {key!r} = {options[key]!r}, with which it cannot be {doing} here.")
 
