@@ -112,6 +112,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("canary", "secrets/canary", "warehouse/canary", "warehouse/a.db/canary"):
         (home / name).parent.mkdir(exist_ok=True)
         (home / name).write_text(_CANARY)
+    # What libraries do when they are first used is no answer to an attack.
+    honest = shutil.copytree(home, home.parent / "honest")
+    settings = Settings(honest / "platform", str(honest / "warehouse"), f"jdbc:sqlite:{honest}/lineage.db")
+    for act in acts(Catalog(settings.warehouse), settings, "a.t").values():
+        with contextlib.suppress(StorageError):
+            act()
     return home
 
 
