@@ -27,16 +27,16 @@ from .settings import Settings
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -XX:-UsePerfData"
 _SECRET_NAMES = (
     r"(?i)password|passwd|passphrase|secret|credential|token|jaas|(access|account|api|private|shared)[._-]?key|\bsas\b|"
-    r"^storage[.]|jdbc[.]url|^url$"
+    r"^storage[.]|jdbc[.]url|^url$|://[^\s:@/]*:[^\s@]*@"
 )
 _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
-    # Besides Spark's own words, and whatever goes to a file system: a key is half of a secret there.
+    # Besides Spark's own words, what goes to a file system (a key is half of a secret there), and passwords in URLs.
     "spark.redaction.regex": _SECRET_NAMES,
-    "spark.sql.redaction.options.regex": _SECRET_NAMES,
+    "spark.sql.redaction.options.regex": f"{_SECRET_NAMES}|url",
     # Else csv.`/any/path` would be a table.
     "spark.sql.runSQLOnFiles": "false",
 }
