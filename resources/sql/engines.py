@@ -39,6 +39,10 @@ class Engine(ABC):
         """The rows of a query, as the engine holds them. Raises InvalidRequest with what the engine says."""
 
     @abstractmethod
+    def views(self, inputs: Sequence[Input]) -> Mapping[str, Any]:
+        """What the queries inside of a change read, by the names of the views."""
+
+    @abstractmethod
     def result(self, rows: Rows) -> Result:
         """Rows as a result."""
 
@@ -102,6 +106,9 @@ class DuckDbEngine(Engine):
             raise InvalidRequest(f"DuckDB cannot run the query: {str(error).splitlines()[0]}") from None
         finally:
             connection.close()
+
+    def views(self, inputs: Sequence[Input]) -> Mapping[str, Any]:
+        return {one.view: one.source.rows if one.source.rows is not None else one.scan() for one in inputs}
 
     def result(self, rows: pa.Table) -> Result:
         return Result(rows=rows)
@@ -204,6 +211,9 @@ class SparkEngine(Engine):
             # By now the plan holds what stands behind the views; Spark Connect looks them up later.
             for view in frames if not is_remote() else ():
                 self.session.catalog.dropTempView(view)
+
+    def views(self, inputs: Sequence[Input]) -> Mapping[str, Any]:
+        return {one.view: self.frame(one) for one in inputs}
 
     def result(self, rows: "DataFrame") -> Result:
         return Result(frame=rows)

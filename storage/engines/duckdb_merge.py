@@ -11,10 +11,11 @@ from ..basis import MERGE, Basis
 from ..errors import InvalidRequest
 from ..metadata.manifest import ManifestEntry
 from ..metadata.snapshot import Snapshot
+from ..read.scan import Scan
 from ..row_changes import refuse_sinking, replace_rows, rows_with_addresses
 from ..table import Table
 from ..write.commit import CommitId
-from .duckdb_views import quoted
+from .duckdb_views import add_view, quoted
 from .merge_clauses import (
     CLAUSE,
     DELETE,
@@ -41,12 +42,14 @@ def merge_rows(
     commit_id: CommitId | None = None,
     properties: Mapping[str, str] | None = None,
     basis: Basis | None = None,
+    views: Mapping[str, Scan | pa.Table] | None = None,
 ) -> Snapshot | None:
     """Merge a source into a table in one commit; None if nothing changes.
 
     `on`: the columns that have to be equal, or a condition over `target.` and `source.`. With a primary key the changes
     are rows by key, else the files that hold changed rows are written anew. `basis`: what the table's rows are taken from;
-    by default the newest snapshot, and a newer one if others change the same rows meanwhile (`Table.repeated`).
+    by default the newest snapshot, and a newer one if others change the same rows meanwhile (`Table.repeated`). `views`: what
+    queries inside of the conditions and values read, by name.
 
     Raises InvalidRequest for clauses that cannot be, and if several rows of the source would change one row; CommitConflict
     if others changed the same rows each time; RowsChanged if they have since the `basis` that was given.
@@ -54,7 +57,7 @@ def merge_rows(
     check_clauses(table.schema, source.column_names, clauses)
 
     def merge(basis: Basis) -> Snapshot | None:
-        return _merge(table, basis, source, on, clauses, operation, commit_id, properties)
+        return _merge(table, basis, source, on, clauses, operation, commit_id, properties, views or {})
 
     return table.repeated(merge) if basis is None else merge(basis)
 
@@ -68,6 +71,7 @@ def _merge(
     operation: str,
     commit_id: CommitId | None,
     properties: Mapping[str, str] | None,
+    views: Mapping[str, Scan | pa.Table],
 ) -> Snapshot | None:
     schema = table.schema
     keyed = bool(schema.primary_keys)
@@ -76,7 +80,7 @@ def _merge(
         target = basis.scan().to_arrow()
     else:
         entries, target = rows_with_addresses(table.store, basis.snapshot, FILE, ROW)
-    plan = _plan(table, target, source, on, clauses, keyed)
+    plan = _plan(table, target, source, on, clauses, keyed, views)
     if not plan.num_rows:
         return None
     actions = np.array(["", *(clause.then for clause in clauses)])[plan.column(CLAUSE).to_numpy()]
@@ -104,9 +108,13 @@ def _plan(
     on: str | Sequence[str],
     clauses: Sequence[MergeClause],
     keyed: bool,
+    views: Mapping[str, Scan | pa.Table],
 ) -> pa.Table:
     connection = duckdb.connect(config={"threads": 2})
     try:
+        for name, rows in views.items():
+            add_view(connection, "main", name, rows)
+        connection.execute("SET TimeZone = 'UTC'")
         connection.register("__target_rows", target)
         connection.register("__source_rows", source)
         query = merge_query(
@@ -114,7 +122,7 @@ def _plan(
         )
         return connection.sql(query).to_arrow_table()
     except duckdb.Error as error:
-        raise InvalidRequest(f"The merge cannot be computed: {error}") from None
+        raise InvalidRequest(f"DuckDB cannot compute the change: {str(error).splitlines()[0]}") from None
     finally:
         connection.close()
 

@@ -13,6 +13,12 @@ _THREADS = max(2, os.cpu_count() or 2)
 _ADDED = (INSERT, UPDATE_AFTER)
 
 
+def add_view(connection: duckdb.DuckDBPyConnection, database: str, name: str, rows: Scan | pa.Table) -> None:
+    """Make rows, or those of a scan, known as `database.name`."""
+    add = add_arrow if isinstance(rows, pa.Table) else add_scan
+    add(connection, database, name, rows)  # type: ignore[arg-type]
+
+
 def add_arrow(connection: duckdb.DuckDBPyConnection, database: str, name: str, rows: pa.Table) -> None:
     """Make rows known as `database.name`."""
     held = f"__{database}__{name}"
