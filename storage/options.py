@@ -476,5 +476,7 @@ def _check_keys(keys: AbstractSet[str]) -> None:
         if key.startswith("log."):
             raise Unsupported(f"Option {key!r}: tables have no log store, only files. Leave the option out.")
         close = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
-        hint = f" Did you mean {close[0]!r}?" if close else " Leave it out; docs/options.md lists the options there are."
+        hint = (
+            f" Did you mean {close[0]!r}?" if close else " Leave it out; docs/options.md lists the options there are."
+        )
         raise InvalidRequest(f"Unknown option {key!r}.{hint}")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from sqlglot import exp
 
 from lineage import LineageRecorder, sources_property
@@ -201,11 +202,17 @@ class Sources:
     """The queries inside of the conditions and values of a change, and the tables that they read, each at one version."""
 
     def __init__(
-        self, prepare: Callable[[exp.Expr], Query], names: Mapping[str, str], default: str | None, engine: Engine
+        self,
+        prepare: Callable[[exp.Expr], Query],
+        names: Mapping[str, str],
+        default: str | None,
+        engine: Engine,
+        tables: Mapping[str, pa.Schema],
     ) -> None:
         """`names`: what the tables of the statement are called where the change is computed, by their names in the
-        statement; `default`: whose columns those without a table are.
+        statement; `tables`: their columns, by that name; `default`: whose columns those without a table are.
         """
+        self._tables = tables
         self._prepare = prepare
         self._names = names
         self._default = default
@@ -217,19 +224,28 @@ class Sources:
         """The snapshots that are read."""
         return [ref for one in self.inputs if (ref := one.source.ref) is not None]
 
-    def text(self, condition: exp.Expr, default: str | None = None) -> str:
-        """A condition, or a value, in the engine's SQL. Raises InvalidRequest for columns of tables that are none of the
-        statement's.
+    def text(self, condition: exp.Expr, default: str | None = None, column: str | None = None) -> str:
+        """A condition, or the value of a column, in the engine's SQL. Raises InvalidRequest for columns of tables that are
+        none of the statement's.
         """
         copy = exp.Paren(this=condition.copy())
         queries = [one for one in copy.find_all(exp.Query) if one.find_ancestor(exp.Query) is None]
-        for column in list(copy.find_all(exp.Column)):
-            self._rename(column, default or self._default)
+        for one in list(copy.find_all(exp.Column)):
+            self._rename(one, default or self._default)
         for one in queries:
             query = self._prepare(one)
             self.inputs += query.inputs
             one.replace(query.tree)
-        return self._engine.text(copy.this)
+        to = None if column is None else self._tables["target"].field(column).type
+        return self._engine.expression(copy.this, self._tables, self.inputs, to)
+
+    def column(self, node: exp.Expr) -> str:
+        """The table's own name of a column. Raises InvalidRequest."""
+        names = self._tables["target"].names
+        for name in names:
+            if name.lower() == node.name.lower():
+                return str(name)
+        raise at(node, InvalidRequest(f"There is no column {node.name!r}. Columns: {', '.join(names)}."))
 
     def _rename(self, column: exp.Column, default: str | None) -> None:
         inner = column.find_ancestor(exp.Query) is not None
@@ -274,7 +290,8 @@ def assignments(
             )
         if column.name.lower() in {name.lower() for name in found}:
             raise at(column, InvalidRequest(f"Column {column.name!r} is set twice."))
-        found[column.name] = sources.text(one.expression, default)
+        name = sources.column(column)
+        found[name] = sources.text(one.expression, default, name)
     return found
 
 
@@ -285,7 +302,11 @@ def merge_clauses(
     clauses = []
     for when in merge.args["whens"].expressions:
         kind = (
-            "matched" if when.args.get("matched") else "not matched by source" if when.args.get("source") else "not matched"
+            "matched"
+            if when.args.get("matched")
+            else "not matched by source"
+            if when.args.get("source")
+            else "not matched"
         )
         condition = when.args.get("condition")
         text = sources.text(condition) if condition is not None else None
@@ -321,9 +342,7 @@ def _refuse_unused_then(then: exp.Update | exp.Insert) -> None:
         raise InvalidRequest(f"WHEN … THEN {then.sql()}: * sets every column, so that nothing stands beside it.")
 
 
-def _inserted(
-    then: exp.Insert, columns: Sequence[str], sources: Sources
-) -> dict[str, str] | None:
+def _inserted(then: exp.Insert, columns: Sequence[str], sources: Sources) -> dict[str, str] | None:
     if isinstance(then.this, exp.Star) or then.expression is None:
         return None
     listed = [one.name for one in then.this.expressions] if then.this is not None else list(columns)
@@ -332,7 +351,8 @@ def _inserted(
     values = then.expression.expressions
     if len(listed) != len(values):
         raise InvalidRequest(f"INSERT names {len(listed)} columns and gives {len(values)} values.")
-    return {name: sources.text(value, "source") for name, value in zip(listed, values, strict=True)}
+    named = [sources.column(exp.to_identifier(name)) for name in listed]
+    return {name: sources.text(value, "source", name) for name, value in zip(named, values, strict=True)}
 
 
 def references(query: Query) -> list[SnapshotRef]:

@@ -27,7 +27,9 @@ def moment(node: exp.Expr) -> dt.datetime:
             return moment_of(node.this)
         return _from_seconds(Decimal(node.this))
     if node.find(*_COLUMNS) is not None:
-        raise InvalidRequest("TIMESTAMP AS OF takes a constant: a text, seconds since 1970, or current_timestamp() and its like.")
+        raise InvalidRequest(
+            "TIMESTAMP AS OF takes a constant: a text, seconds since 1970, or current_timestamp() and its like."
+        )
     return _computed(node)
 
 

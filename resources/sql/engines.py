@@ -2,21 +2,23 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
 
 from storage import Basis, InvalidRequest, Snapshot, Table
 from storage.engines.merge_clauses import MergeClause
 
-from .engine_dialects import DuckDbSql, SparkSql
+from .duckdb_expressions import implied
+from .duckdb_queries import as_results, compile_expression, compile_query, relation_of
+from .engine_dialects import spark_text
 from .fill import Fill
 from .query import Input, Query
 from .result import Result
+from .spark_types import of_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,11 +30,21 @@ Rows = Any
 class Engine(ABC):
     """What runs queries and writes their rows."""
 
-    dialect: ClassVar[type[Dialect]]
+    @abstractmethod
+    def text(self, query: Query) -> str:
+        """A query in the engine's own SQL. Raises InvalidRequest for what it cannot say."""
 
-    def text(self, tree: exp.Expr) -> str:
-        """A statement in the engine's own SQL."""
-        return tree.sql(dialect=self.dialect)
+    @abstractmethod
+    def expression(
+        self, node: exp.Expr, tables: Mapping[str, pa.Schema], inputs: Sequence[Input], to: pa.DataType | None = None
+    ) -> str:
+        """An expression over columns of tables in the engine's own SQL; queries inside of it read inputs. `to`: the type of
+        the column that it is for.
+        """
+
+    @abstractmethod
+    def schema(self, query: Query) -> pa.Schema:
+        """Names and types of a query's columns, as far as the engine needs to know them before it runs."""
 
     @abstractmethod
     def rows(self, query: Query) -> Rows:
@@ -85,25 +97,42 @@ class Engine(ABC):
 
 
 class DuckDbEngine(Engine):
-    """DuckDB in this process; no JVM."""
+    """DuckDB in this process; no JVM. It runs what is known to mean there what it means in Spark: see `duckdb_queries`."""
 
-    dialect = DuckDbSql
+    def text(self, query: Query) -> str:
+        return compile_query(query.tree, _schemas(query.inputs)).sql
+
+    def expression(
+        self, node: exp.Expr, tables: Mapping[str, pa.Schema], inputs: Sequence[Input], to: pa.DataType | None = None
+    ) -> str:
+        relations = [relation_of(name, schema) for name, schema in tables.items()]
+        typed = compile_expression(node, relations, _schemas(inputs))
+        return typed.sql if to is None else implied(typed, of_arrow(to), node)
+
+    def schema(self, query: Query) -> pa.Schema:
+        compiled = compile_query(query.tree, _schemas(query.inputs))
+        return pa.schema(
+            [
+                (name, one.arrow if one.is_known else pa.null())
+                for name, one in zip(compiled.names, compiled.types, strict=True)
+            ]
+        )
 
     def rows(self, query: Query) -> pa.Table:
-        from storage.engines.duckdb_views import add_arrow, add_scan
+        from storage.engines.duckdb_views import add_view
 
+        compiled = compile_query(query.tree, _schemas(query.inputs))
         connection = duckdb.connect(config={"threads": 4})
         try:
-            for one in query.inputs:
-                if one.source.rows is not None:
-                    add_arrow(connection, "main", one.view, one.source.rows)
-                else:
-                    add_scan(connection, "main", one.view, one.scan())
+            for name, rows in self.views(query.inputs).items():
+                add_view(connection, "main", name, rows)
             connection.execute("SET python_enable_replacements = false")
             connection.execute("SET TimeZone = 'UTC'")
-            return connection.sql(self.text(query.tree)).to_arrow_table()
+            return as_results(connection.sql(compiled.sql).to_arrow_table(), compiled)
         except duckdb.Error as error:
             raise InvalidRequest(f"DuckDB cannot run the query: {str(error).splitlines()[0]}") from None
+        except pa.ArrowInvalid as error:
+            raise InvalidRequest(f"A value of the result does not fit its type in Spark: {error}") from None
         finally:
             connection.close()
 
@@ -174,14 +203,23 @@ class DuckDbEngine(Engine):
 class SparkEngine(Engine):
     """Spark, started when it is first needed."""
 
-    dialect = SparkSql
-
     def __init__(self, start: "Callable[[], SparkSession]") -> None:
         self._start = start
 
     @property
     def session(self) -> "SparkSession":
         return self._start()
+
+    def text(self, query: Query) -> str:
+        return spark_text(query.tree)
+
+    def expression(
+        self, node: exp.Expr, tables: Mapping[str, pa.Schema], inputs: Sequence[Input], to: pa.DataType | None = None
+    ) -> str:
+        return spark_text(node)
+
+    def schema(self, query: Query) -> pa.Schema:
+        return pa.schema([])
 
     def frame(self, one: Input) -> "DataFrame":
         """The rows that stand behind a view."""
@@ -204,7 +242,7 @@ class SparkEngine(Engine):
         for view, frame in frames.items():
             frame.createOrReplaceTempView(view)
         try:
-            return self.session.sql(self.text(tree))
+            return self.session.sql(spark_text(tree))
         except PySparkException as error:
             raise InvalidRequest(f"Spark cannot run the query: {str(error).splitlines()[0]}") from None
         finally:
@@ -284,6 +322,10 @@ class SparkEngine(Engine):
         from storage.engines.spark_rows import update_rows
 
         return update_rows(self.session, table, warehouse, where, values, basis=basis, **how)
+
+
+def _schemas(inputs: Sequence[Input]) -> dict[str, pa.Schema]:
+    return {one.view: one.source.schema for one in inputs}
 
 
 def _cast(rows: pa.Table, table: Table) -> pa.Table:

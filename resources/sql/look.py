@@ -42,7 +42,9 @@ class Look:
         if what in _SYSTEM or what in ("CREATE TABLE", "TBLPROPERTIES", "COLUMNS"):
             return self._show_table(node, what)
         place: Any = node.args.get("place") if what in ("DATABASES", "SCHEMAS", "TABLES", "VIEWS") else None
-        pattern = node.args.get("pattern") if what not in ("PROCEDURES", "CURRENT CATALOG", "CURRENT DATABASE") else None
+        pattern = (
+            node.args.get("pattern") if what not in ("PROCEDURES", "CURRENT CATALOG", "CURRENT DATABASE") else None
+        )
         matching = _matcher(pattern)
         match what:
             case "CATALOGS":
@@ -94,7 +96,9 @@ class Look:
             options = sorted(table.schema.options.items())
             missing = [key for key in keys or () if key not in dict(options)]
             if missing:
-                raise at(place, NotFound(f"{table.identifier} has no option {missing[0]!r}. SHOW TBLPROPERTIES lists them."))
+                raise at(
+                    place, NotFound(f"{table.identifier} has no option {missing[0]!r}. SHOW TBLPROPERTIES lists them.")
+                )
             return lambda: rows_result(["key", "value"], [one for one in options if keys is None or one[0] in keys])
         if what != "PARTITIONS":
             return lambda: Result(rows=table.system_table(what.lower()))
@@ -127,7 +131,9 @@ class Look:
 def _matcher(pattern: str | None) -> Callable[[list[str]], list[tuple[str]]]:
     """Keeps names that match a pattern as Spark has it: `*` is any text, `|` separates patterns, case does not count."""
     if pattern is not None and "%" in pattern:
-        raise InvalidRequest(f"The pattern {pattern!r} of a SHOW is no LIKE pattern: write * for any text, | between patterns.")
+        raise InvalidRequest(
+            f"The pattern {pattern!r} of a SHOW is no LIKE pattern: write * for any text, | between patterns."
+        )
     parts = [".*".join(map(re.escape, part.strip().split("*"))) for part in (pattern or "*").split("|")]
     matches = re.compile("|".join(f"(?:{part})" for part in parts), re.IGNORECASE | re.DOTALL)
     return lambda names: [(name,) for name in names if matches.fullmatch(name)]

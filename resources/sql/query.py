@@ -67,9 +67,7 @@ class Query:
     inputs: tuple[Input, ...]
 
 
-def prepare(
-    tree: exp.Expr, look_up: Callable[[exp.Table], Source], prefix: str, outer: Collection[str] = ()
-) -> Query:
+def prepare(tree: exp.Expr, look_up: Callable[[exp.Table], Source], prefix: str, outer: Collection[str] = ()) -> Query:
     """Make a query ready. Raises InvalidRequest or NotFound that points at the name that is wrong.
 
     `outer`: the columns around a query inside of a statement, which it may name as well.

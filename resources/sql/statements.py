@@ -47,7 +47,7 @@ from .query import Query, described, prepare
 from .result import Result
 from .settings import JOB_OPTION, RUNTIME_MODE, Settings, check_key, check_setting
 from .streams import insert_stream
-from .unread import plain, refuse_unread, statement_name, take, watch
+from .unread import plain, refuse_clauses, refuse_unread, statement_name, take, watch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -188,7 +188,7 @@ class Statements:
                 [("table", pa.string()), ("snapshot", pa.int64()), ("columns", pa.string()), ("condition", pa.string()),
                  ("files", pa.int64()), ("skipped", pa.int64()), ("sql", pa.string())]
             )  # fmt: skip
-            return Result(rows=pa.Table.from_pylist([{**row, "sql": engine.text(query.tree)} for row in rows], schema))
+            return Result(rows=pa.Table.from_pylist([{**row, "sql": engine.text(query)} for row in rows], schema))
 
         return act
 
@@ -196,6 +196,7 @@ class Statements:
 
     def _insert(self, tree: exp.Insert, engine: Engine) -> Act:
         said = self._said(tree)
+        refuse_clauses(tree, "this", "expression", "overwrite", "partition", "by_name", "with_")
         target = changes.target_of(tree, self._names)
         place = self._names.place(target.node)
         query = self.prepare(changes.query_of(tree))
@@ -239,8 +240,7 @@ class Statements:
 
     def _change_rows(self, tree: exp.Delete | exp.Update, engine: Engine) -> Act:
         said = self._said(tree)
-        if isinstance(tree, exp.Delete) and tree.args.get("tables"):
-            raise at(tree, InvalidRequest("DELETE … without FROM is not supported here. Write DELETE FROM t."))
+        refuse_clauses(tree, "this", "expressions", "where")
         node = tree.this
         table = changes.changed_table(node, self._names)
         place = self._names.place(node)
@@ -251,7 +251,7 @@ class Statements:
         assigned = tree.expressions if isinstance(tree, exp.Update) else None
 
         def read() -> tuple[changes.Sources, str, dict[str, str] | None]:
-            sources = changes.Sources(self._inner(table), names, "target", engine)
+            sources = changes.Sources(self._inner(table), names, "target", engine, {"target": table.schema.to_arrow()})
             where = "TRUE" if condition is None else sources.text(condition)
             values = None if assigned is None else changes.assignments(assigned, names, sources)
             return sources, where, values
@@ -278,6 +278,7 @@ class Statements:
 
     def _merge(self, tree: exp.Merge, engine: Engine) -> Act:
         said = self._said(tree)
+        refuse_clauses(tree, "this", "using", "on", "whens")
         node, using = tree.this, tree.args["using"]
         table = changes.changed_table(node, self._names)
         place = self._names.place(node)
@@ -285,15 +286,17 @@ class Statements:
             node.name.lower(): "target", node.alias_or_name.lower(): "target", using.alias_or_name.lower(): "source"
         }  # fmt: skip
 
+        source_tree = exp.select("*").from_(using.copy())
+
         def read() -> tuple[changes.Sources, list[MergeClause], str]:
-            sources = changes.Sources(self._inner(table), names, None, engine)
+            tables = {"target": table.schema.to_arrow(), "source": engine.schema(self.prepare(source_tree))}
+            sources = changes.Sources(self._inner(table), names, None, engine, tables)
             clauses = changes.merge_clauses(tree, names, table.schema.column_names, sources)
             return sources, clauses, sources.text(tree.args["on"])
 
-        read()
-        source_tree = exp.select("*").from_(using.copy())
         if node.alias_or_name.lower() == using.alias_or_name.lower():
             raise at(using, InvalidRequest("MERGE: the table and the source need different names: give one an alias."))
+        read()
 
         def merge(basis: Basis) -> Snapshot | None:
             # The source may be the table itself, so that it is computed anew each time.

@@ -5,7 +5,7 @@ SET 'pipeline.name' = 'job1';
 INSERT INTO word_count SELECT word, count(*) FROM words GROUP BY word;
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -43,9 +43,7 @@ def insert_stream(
     if not isinstance(engine, SparkEngine):
         raise InvalidRequest("A stream needs the engine spark.")
     if JOB_OPTION not in options:
-        raise InvalidRequest(
-            f"A streaming INSERT needs a name that stays the same: SET '{JOB_OPTION}' = 'job1'."
-        )
+        raise InvalidRequest(f"A streaming INSERT needs a name that stays the same: SET '{JOB_OPTION}' = 'job1'.")
     if target.mode != changes.APPEND:
         raise InvalidRequest("A stream cannot overwrite: SET 'execution.runtime-mode' = 'batch', or INSERT INTO.")
     job = options[JOB_OPTION]

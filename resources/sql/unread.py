@@ -30,9 +30,7 @@ _ADVICE = {
     "from_": "Use MERGE INTO.",
     "replace": "DROP the table and create it, or INSERT OVERWRITE its rows.",
     "tables": "Write DELETE FROM t.",
-    "where": (
-        "Use INSERT OVERWRITE … PARTITION (…), or MERGE INTO with WHEN NOT MATCHED BY SOURCE AND … THEN DELETE."
-    ),
+    "where": ("Use INSERT OVERWRITE … PARTITION (…), or MERGE INTO with WHEN NOT MATCHED BY SOURCE AND … THEN DELETE."),
     "using": "Use MERGE INTO.",
     "with_": "Use MERGE INTO … USING (WITH … SELECT …).",
 }
@@ -40,7 +38,7 @@ _ADVICE_ABOUT: dict[str, str] = {
     "TemporaryProperty": "There are no temporary tables: create one, and drop it afterwards.",
     "ExternalProperty": "Every table lies in the warehouse of its catalog: leave EXTERNAL out.",
     "FileFormatProperty": "The format of data files is an option: WITH ('file.format' = 'parquet').",
-    "LocationProperty": "Every table lies in the warehouse of its catalog: CREATE CATALOG … WITH ('warehouse' = …) makes another.",
+    "LocationProperty": "Every table lies in the warehouse of its catalog: CREATE CATALOG makes another.",
     "ClusteredByProperty": "Buckets are options: WITH ('bucket' = '4', 'bucket-key' = 'a').",
     "RowFormatDelimitedProperty": "The format of data files is an option: WITH ('file.format' = 'parquet').",
     "RowFormatSerdeProperty": "The format of data files is an option: WITH ('file.format' = 'parquet').",
@@ -102,6 +100,13 @@ def refuse_unread(tree: exp.Expr) -> None:
         raise _refusal(tree, node, key)
 
 
+def refuse_clauses(tree: exp.Expr, *read: str) -> None:
+    """Raise InvalidRequest for a clause of a statement other than those that are read: before what they say is looked at."""
+    for key, value in dict.items(tree.args):
+        if value and key not in read:
+            raise _refusal(tree, tree, key)
+
+
 def _unread(node: exp.Expr, *, in_list: bool) -> Iterator[tuple[exp.Expr, str | None]]:
     parts = node.args
     if not isinstance(parts, _Asked):
@@ -132,6 +137,8 @@ def _refusal(tree: exp.Expr, node: exp.Expr, key: str | None) -> StorageError:
     statement = statement_name(tree)
     name = _NAMES_OF_CLAUSES.get(key or "", (key or "").strip("_").upper())
     advice = _ADVICE.get(key or "", "Leave it out.")
+    if key == HINT_OPTIONS:
+        name = f"the option {dict.__getitem__(node.args, key)[0][0]!r}"
     if key is None:
         said = f"{statement} … {_shown(node)} is not supported here. {_ADVICE_ABOUT.get(type(node).__name__, 'Leave it out.')}"
     elif node is tree:

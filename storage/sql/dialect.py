@@ -230,7 +230,9 @@ class _Parser(DatabricksParser):
         start = self._curr
         key = self._text()
         if " " in key and start.token_type != TokenType.STRING:
-            self.raise_error("SET takes a key and a value: SET 'key' = 'value'. Times are UTC, and there are no variables", start)
+            self.raise_error(
+                "SET takes a key and a value: SET 'key' = 'value'. Times are UTC, and there are no variables", start
+            )
         value = self._text() if self._match(TokenType.EQ) else None
         return self.expression(SetOption(this=key, value=value))
 

@@ -151,7 +151,9 @@ def type_of(node: exp.Expr, *, nullable: bool = True) -> DataType:
             )
     word = _WORDS.get(node.this)
     if word is None:
-        raise InvalidRequest(f"{getattr(node.this, 'value', node.this)} is not a type of the format. Types: {_KNOWN_TYPES}.")
+        raise InvalidRequest(
+            f"{getattr(node.this, 'value', node.this)} is not a type of the format. Types: {_KNOWN_TYPES}."
+        )
     parameters = ", ".join(one.name for one in inner)
     if word in ("VARCHAR", "CHAR") and not parameters:
         raise InvalidRequest(f"{word} needs a length, as in {word}(20). A text of any length is a STRING.")

@@ -85,7 +85,6 @@ SPECIFIC = {
     "DELETE FROM nope": "does not exist",
     "DELETE FROM t WHERE nope = 1": "nope",
     "DELETE FROM t WHERE x.id = 1": "no table of this statement",
-    "DELETE FROM t WHERE id IN (SELECT id FROM t)": "use MERGE",
     "UPDATE t SET nope = 1": "nope",
     "UPDATE t SET id = 1": "cannot be updated",
     "UPDATE nope SET v = 1": "does not exist",
