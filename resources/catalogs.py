@@ -7,20 +7,29 @@
 | `table-lineage`, `data-lineage` | record lineage; fixed once the catalog exists |
 | `lineage-meta`, `jdbc.*` | the lineage store; by default SQLite in the home |
 | `storage.<key>` | for fsspec (keys, endpoint …) |
-| `table-storage.<key>` | default option of tables |
+| `table-storage.<key>` | default option of tables; `table-storage.file.path` is another name of `warehouse` |
+
+Other keys are for a lineage store of somebody's own; without one they are refused.
 """
 
+import difflib
 import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
 
 from lineage import UnreachableStore, open_lineage_store
-from storage import AlreadyExists, Catalog, InvalidRequest, NotFound, StorageError
+from storage import AlreadyExists, Catalog, InvalidRequest, NotFound, StorageError, check_table_options
 
 _log = logging.getLogger(__name__)
 _TYPES = ("paimon", "table-store", "snapline")
 _STORAGE = "storage."
+_TABLE_DEFAULTS = "table-storage."
+_FILE_PATH = "table-storage.file.path"
+_FIXED = ("table-lineage", "data-lineage")
+_KEYS = (
+    "warehouse", "type", *_FIXED, "lineage-meta", "jdbc.url", "jdbc.username", "jdbc.password", "jdbc.database", "jdbc.driver",
+)  # fmt: skip
 
 
 class CatalogRegistry:
@@ -53,6 +62,7 @@ class CatalogRegistry:
             if if_not_exists:
                 return
             raise AlreadyExists(f"Catalog {name!r} exists. Drop it first, or choose another name.")
+        options = _settled(name, options)
         if options.get("type", "paimon") not in _TYPES:
             raise InvalidRequest(f"'type' = {options['type']!r}: a catalog is of type {', '.join(_TYPES)}.")
         if not options.get("warehouse"):
@@ -93,6 +103,35 @@ class CatalogRegistry:
         draft = self._file.with_suffix(".tmp")
         draft.write_text(json.dumps(known, indent=2, sort_keys=True))
         draft.replace(self._file)
+
+
+def _settled(name: str, options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a new catalog, checked; what is fixed from now on is written out. Raises InvalidRequest."""
+    found = dict(options)
+    if _FILE_PATH in found:
+        path = found.pop(_FILE_PATH)
+        if found.setdefault("warehouse", path) != path:
+            raise InvalidRequest(f"Catalog {name!r}: 'warehouse' and {_FILE_PATH!r} mean the same. Give one of them.")
+    for key, value in found.items():
+        _check(name, key, value, own_store=found.get("lineage-meta", "jdbc") != "jdbc")
+    return {**dict.fromkeys(_FIXED, "false"), **found}
+
+
+def _check(name: str, key: str, value: str, *, own_store: bool) -> None:
+    if key in _FIXED and value not in ("true", "false"):
+        raise InvalidRequest(f"Catalog {name!r}: {key!r} = {value!r} is neither true nor false.")
+    if key.startswith(_TABLE_DEFAULTS):
+        check_table_options({key.removeprefix(_TABLE_DEFAULTS): value}, f"of catalog {name!r}")
+    elif key not in _KEYS and not key.startswith(_STORAGE):
+        near = difflib.get_close_matches(key, _KEYS, n=1)
+        # What a store of somebody's own takes, it knows itself.
+        if near or not own_store:
+            hint = (
+                f"Did you mean {near[0]!r}?"
+                if near
+                else f"Options: {', '.join(_KEYS)}, {_STORAGE}*, {_TABLE_DEFAULTS}*."
+            )
+            raise InvalidRequest(f"Catalog {name!r}: there is no option {key!r}. {hint}")
 
 
 def open_catalog(name: str, options: Mapping[str, str]) -> Catalog:

@@ -4,6 +4,7 @@ Local by default; a master or a Spark Connect URL makes it a cluster's. Built on
 may ask for `PySparkResource` and get this one.
 """
 
+import logging
 import os
 import sys
 from dataclasses import replace
@@ -56,6 +57,8 @@ def start_spark(settings: Settings, app_name: str = "snapline") -> SparkSession:
     for key, value in (config | dict(settings.spark_config)).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
+    # It writes each error in a statement, with the stack of the JVM, beside the error that is raised.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     register(session)
     return session
 

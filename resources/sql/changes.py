@@ -22,7 +22,6 @@ from .query import Input, Query, as_select
 from .result import Result
 from .settings import JOB_OPTION
 
-_DEFAULT_JOB = "sql"
 # A barrier is a time in milliseconds, then this many bits of chance.
 _CHANCE_BITS = 20
 
@@ -42,8 +41,9 @@ class Job:
         return {"commit_id": commit_id, "properties": {**sources_property(sources), **properties}}
 
 
-def job_name(options: Mapping[str, str]) -> str:
-    return options.get(JOB_OPTION) or _DEFAULT_JOB
+def job_name(options: Mapping[str, str], catalog: str, table: Table) -> str:
+    """The name of a change's job: the one that was set, or one of its own for each table that is changed."""
+    return options.get(JOB_OPTION) or f"insert-into_{catalog}.{table.identifier}"
 
 
 @dataclass(frozen=True)

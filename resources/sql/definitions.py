@@ -155,6 +155,7 @@ class Definitions:
 
             return copy
         definition = define_table(node)
+        _refuse_twins([one.name for one in definition.fields] + [one.name for one in definition.computed_columns])
         if node.expression is not None and definition.fields:
             raise at(name, InvalidRequest("CREATE TABLE … AS SELECT takes its columns from the query: list none."))
         # A table with a key has one bucket, unless somebody says more.
@@ -279,6 +280,9 @@ class Definitions:
         names = {one.lower() for one in table.schema.column_names}
         if action == "add":
             added = [_added(one) for one in values]
+            _refuse_twins(
+                [*table.schema.column_names, *(one.name for one in added)] if not node.args.get("action_exists") else []
+            )
             if node.args.get("action_exists"):
                 added = [one for one in added if one.name.lower() not in names]
             return list(added)
@@ -321,6 +325,15 @@ class Definitions:
             return Result(f"{place.identifier} is called {target.identifier}.")
 
         return act
+
+
+def _refuse_twins(names: list[str]) -> None:
+    """Raise InvalidRequest for columns whose names differ by case alone: statements could not tell them apart."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise InvalidRequest(f"Columns {other!r} and {name!r} differ by case alone. Rename one of them.")
 
 
 def _compacted(table: Table, where: dict[str, str]) -> Result:

@@ -17,7 +17,7 @@ from .duckdb_queries import as_results, compile_expression, compile_query, relat
 from .engine_dialects import spark_text
 from .fill import Fill
 from .query import Input, Query
-from .result import Result
+from .result import Result, spark_errors
 from .spark_types import of_arrow
 
 if TYPE_CHECKING:
@@ -236,15 +236,14 @@ class SparkEngine(Engine):
 
     def over(self, frames: "Mapping[str, DataFrame]", tree: exp.Expr) -> "DataFrame":
         """A statement over views."""
-        from pyspark.errors import PySparkException
         from pyspark.sql.utils import is_remote
 
         for view, frame in frames.items():
             frame.createOrReplaceTempView(view)
+        text = spark_text(tree)
         try:
-            return self.session.sql(spark_text(tree))
-        except PySparkException as error:
-            raise InvalidRequest(f"Spark cannot run the query: {str(error).splitlines()[0]}") from None
+            with spark_errors():
+                return self.session.sql(text)
         finally:
             # By now the plan holds what stands behind the views; Spark Connect looks them up later.
             for view in frames if not is_remote() else ():
@@ -288,7 +287,8 @@ class SparkEngine(Engine):
         listed = [dict(partition)] if partition else None
         if mode != APPEND:
             mode = DYNAMIC if partition or mode == DYNAMIC else OVERWRITE
-        return write_frame(frame, table, warehouse, mode=mode, partitions=listed if mode != APPEND else None, **how)
+        with spark_errors():
+            return write_frame(frame, table, warehouse, mode=mode, partitions=listed if mode != APPEND else None, **how)
 
     def cast(self, rows: "DataFrame", table: Table) -> "DataFrame":
         """Rows under the names and types of a table's columns, by position."""
@@ -309,19 +309,22 @@ class SparkEngine(Engine):
     ) -> Snapshot | None:
         from storage.engines.spark_rows import merge_rows
 
-        return merge_rows(source, table, warehouse, on, clauses, basis=basis, **how)
+        with spark_errors():
+            return merge_rows(source, table, warehouse, on, clauses, basis=basis, **how)
 
     def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis) -> Snapshot | None:
         from storage.engines.spark_rows import delete_rows
 
-        return delete_rows(self.session, table, warehouse, where, basis=basis, **how)
+        with spark_errors():
+            return delete_rows(self.session, table, warehouse, where, basis=basis, **how)
 
     def update(
         self, table: Table, warehouse: str, where: str, values: Mapping[str, str], how: Mapping[str, Any], basis: Basis
     ) -> Snapshot | None:
         from storage.engines.spark_rows import update_rows
 
-        return update_rows(self.session, table, warehouse, where, values, basis=basis, **how)
+        with spark_errors():
+            return update_rows(self.session, table, warehouse, where, values, basis=basis, **how)
 
 
 def _schemas(inputs: Sequence[Input]) -> dict[str, pa.Schema]:

@@ -10,6 +10,7 @@ from rich.console import Console
 from storage import StorageError
 
 from ..rendering import print_rows
+from .ends import is_ended
 from .procedures import PROCEDURES
 from .result import Result
 from .statements import Statements
@@ -59,7 +60,7 @@ def run_shell(statements: Statements, engine: str, form: str, console: Console, 
             if not pending and line.strip().lower() in ("quit", "exit", "quit;", "exit;"):
                 return
             pending = f"{pending}\n{line}" if pending else line
-            if pending.strip().endswith(";"):
+            if is_ended(pending):
                 _run(statements, pending, engine, form, console)
                 pending = ""
 

@@ -37,6 +37,7 @@ from ..session import CATALOG_NAME, Session
 from . import changes
 from .columns import column_sources
 from .definitions import Act, Definitions
+from .ends import open_piece
 from .engines import DuckDbEngine, Engine, SparkEngine
 from .look import Look
 from .names import Names, Place
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 ENGINES = ("spark", "duckdb")
 _views = count()
+_PLACES = (exp.CurrentCatalog, exp.CurrentDatabase, exp.CurrentSchema)
 
 
 class Statements:
@@ -171,7 +173,19 @@ class Statements:
         catalogs = self._names.lineage_catalogs(tree)
         if catalogs:
             self._session.stores_to_ask(*catalogs)
+        tree = self._with_places(tree)
         return prepare(tree, self._names.source, f"__snapline_{next(_views)}", outer)
+
+    def _with_places(self, tree: exp.Expr) -> exp.Expr:
+        """A copy of a query in which current_catalog() and its like are what USE has said."""
+        copy = tree.copy()
+        for node in list(copy.find_all(*_PLACES)):
+            text = self.settings.catalog if isinstance(node, exp.CurrentCatalog) else self.settings.database
+            literal: exp.Expr = exp.Literal.string(text)
+            if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
+                literal = exp.alias_(literal, node.sql(SnaplineSql).lower(), quoted=True)
+            node.replace(literal)
+        return copy
 
     def _explain(self, explain: Explain, engine: Engine) -> Act:
         tree = explain.this
@@ -233,7 +247,7 @@ class Statements:
         self, catalog: str, table: Table, sources: Sequence[SnapshotRef], properties: Mapping[str, str] | None = None
     ) -> Iterator[dict[str, Any]]:
         """What a change's commit carries. The tables of its job are recorded; forgotten if a new job never commits."""
-        job = changes.Job(changes.job_name(self.settings.options), self._session.recorder_of(catalog))
+        job = changes.Job(changes.job_name(self.settings.options, catalog, table), self._session.recorder_of(catalog))
         one = table.identifier
         with job.recorder.job(job.name, sources, [SnapshotRef(catalog, one.database, one.table, one.branch, 0)]):
             yield job.how(sources, properties or {})
@@ -440,6 +454,11 @@ def parse(text: str) -> list[exp.Expr]:
     except ParseError as error:
         raise parse_failure(error) from None
     except TokenError as error:
+        unclosed = open_piece(text)
+        if unclosed is not None:
+            raise InvalidRequest(
+                f"SQL error at line {unclosed.line}, column {unclosed.column}: {unclosed.what} begins here and is not closed."
+            ) from None
         raise InvalidRequest(f"SQL error: {str(error).splitlines()[0]}") from None
     found = [with_doubles(one, text) for one in trees if one is not None]
     if not found:

@@ -68,7 +68,7 @@ SPECIFIC = {
     "SELECT * FROM `t$snapshots` VERSION AS OF 1": "tells of all versions",
     "SELECT FROM t": "names what it selects",
     "SELECT id + 'x' * FROM t": "SQL error",
-    "SELECT nope(id) FROM t": "cannot run the query",
+    "SELECT nope(id) FROM t": "is not known",
     "SELECT id FROM t GROUP BY v": "cannot run the query",
     "INSERT INTO nope VALUES (1)": "does not exist",
     "INSERT INTO t VALUES (1)": "takes 3 columns",
