@@ -26,7 +26,7 @@ from storage import (
     Table,
 )
 from storage.sql.commands import AddedColumn, AlterTable, CreateCatalog, DropCatalog
-from storage.sql.dialect import SnaplineSql
+from storage.sql.dialect import shown
 from storage.sql.table_definition import define_table, like_of, options_of, type_of
 
 from ..session import Session
@@ -396,6 +396,6 @@ def _added(node: AddedColumn) -> AddColumn:
                 "the column, and UPDATE the rows."
             )
         else:
-            raise InvalidRequest(f"Column {column.name!r}: {(kind or one).sql(SnaplineSql)} is not known here.")
+            raise InvalidRequest(f"Column {column.name!r}: {shown(kind or one)} is not known here.")
     kind = type_of(column.args["kind"], nullable=nullable)
     return AddColumn(node.args["name"], kind, comment, bool(node.args.get("first")), node.args.get("after"))

@@ -92,6 +92,10 @@ def _logical(word: str, result: SparkType) -> Callable[[Expressions, Any, Behind
     return rule
 
 
+def _count_if(compiler: Expressions, node: Any, behind: Behind) -> Typed:
+    return Typed(f"count(CASE WHEN {compiler.condition(node.this)} THEN 1 END){behind}", BIGINT)
+
+
 def _number(word: str) -> Callable[[Expressions, Any, Behind], Typed]:
     return lambda compiler, node, behind: Typed(f"CAST({word}(){behind} AS INTEGER)", INT)
 
@@ -139,7 +143,7 @@ _AGGREGATES: dict[type[exp.Expr], Aggregate] = {
     exp.StddevPop: ({"this"}, _spread("stddev_pop")),
     exp.Variance: ({"this"}, _spread("var_samp")),
     exp.VariancePop: ({"this"}, _spread("var_pop")),
-    exp.CountIf: ({"this"}, _logical("count_if", BIGINT)),
+    exp.CountIf: ({"this"}, _count_if),
     exp.LogicalAnd: ({"this"}, _logical("bool_and", BOOLEAN)),
     exp.LogicalOr: ({"this"}, _logical("bool_or", BOOLEAN)),
 }

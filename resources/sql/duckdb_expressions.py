@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from storage import InvalidRequest
-from storage.sql.dialect import SnaplineSql
+from storage.sql.dialect import shown
 
 from . import spark_types as st
 from .duckdb_casts import cast
@@ -67,11 +67,11 @@ class Expressions:
         """An expression as a value of a type, as Spark casts what is given where that type is wanted."""
         return implied(self.of(node), kind, node)
 
-    def condition(self, node: exp.Expr) -> str:
-        """An expression that is true, false or null."""
+    def condition(self, node: exp.Expr, *, bare_null: bool = False) -> str:
+        """An expression that is true, false or null. `bare_null`: the word NULL alone is one, too."""
         found = self.of(node)
-        if found.type not in (BOOLEAN, NULL):
-            raise at(node, InvalidRequest(f"{_shown(node)} is {found.type}, where a condition is needed."))
+        if found.type != BOOLEAN and not (bare_null and found.type == NULL):
+            raise at(node, InvalidRequest(f"{shown(node)} is {found.type}, where a condition is needed."))
         return implied(found, BOOLEAN, node)
 
     def same(self, nodes: Sequence[exp.Expr]) -> tuple[list[str], SparkType]:
@@ -101,7 +101,9 @@ class Expressions:
             value = self.of(node.this)
             if len(types) != 1 or not _compare_alike(value.type, types[0]):
                 raise unknown(node, "query")
-            return Typed(f"({value.sql} IN ({text}))", BOOLEAN)
+            # Spark answers by a join, which knows no null: no match is false, and no certain match is true of NOT IN.
+            otherwise = "TRUE" if isinstance(node.parent, exp.Not) else "FALSE"
+            return Typed(f"COALESCE({value.sql} IN ({text}), {otherwise})", BOOLEAN)
         if isinstance(node.this, exp.Tuple):
             raise unknown(node.this)
         (first, *rest), _ = self._compared([node.this, *node.expressions], node)
@@ -136,7 +138,7 @@ class Expressions:
     def like(self, node: exp.Expr) -> Typed:
         pattern = node.expression
         if not (isinstance(pattern, exp.Literal) and pattern.is_string):
-            raise at(node, InvalidRequest(f"{_shown(node)}: on DuckDB a pattern is a literal. Use the engine spark."))
+            raise at(node, InvalidRequest(f"{shown(node)}: on DuckDB a pattern is a literal. Use the engine spark."))
         if not _VALID_PATTERN.fullmatch(pattern.this):
             raise at(
                 node,
@@ -232,7 +234,7 @@ class Expressions:
             exact = (max(first.digits - first.scale, second.digits - second.scale) + scale + 1, scale)
         if exact[1] > 38:
             raise at(
-                node, InvalidRequest(f"{_shown(node)}: more digits than DuckDB's decimals have. Use the engine spark.")
+                node, InvalidRequest(f"{shown(node)}: more digits than DuckDB's decimals have. Use the engine spark.")
             )
         result = st.decimal(*exact)
         operands = f"{_exactly(left, first)} {sign} {_exactly(right, second)}"
@@ -312,7 +314,7 @@ class Expressions:
         if value.type.is_decimal and count >= 0:
             one = value.type
             scale = min(count, one.scale)
-            kind = st.decimal(one.digits - one.scale + scale + (scale < one.scale), scale)
+            kind = SparkType("decimal", min(38, one.digits - one.scale + 1 + scale), scale)
             return Typed(f"CAST({value.sql} AS {kind.duckdb})", kind)
         if value.type == DOUBLE and 0 <= count <= 15:
             exact = f"CAST(CAST({value.sql} AS VARCHAR) AS DECIMAL(38, {count}))"
@@ -325,6 +327,8 @@ class Expressions:
         if value.type.is_integer:
             return Typed(value.sql, BIGINT if value.type != BIGINT else value.type)
         if value.type.is_decimal:
+            if not value.type.scale:
+                return value
             kind = st.decimal(value.type.digits - value.type.scale + 1, 0)
             return Typed(f"CAST({word}({value.sql}) AS {kind.duckdb})", kind)
         if value.type == DOUBLE:
@@ -370,14 +374,9 @@ def unknown(node: exp.Expr, key: str | None = None) -> Exception:
     return at(
         node,
         InvalidRequest(
-            f"{_shown(node)}{part} is not known to mean on DuckDB what it means in Spark's SQL. Use the engine spark."
+            f"{shown(node)}{part} is not known to mean on DuckDB what it means in Spark's SQL. Use the engine spark."
         ),
     )
-
-
-def _shown(node: exp.Expr) -> str:
-    text = node.sql(SnaplineSql)
-    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def literal(text: str) -> str:
@@ -484,7 +483,7 @@ def _one_type(found: Sequence[Typed], node: exp.Expr) -> SparkType:
         raise at(
             node,
             InvalidRequest(
-                f"{_shown(node)}: values of the types {types} meet. Cast them to one, or use the engine spark."
+                f"{shown(node)}: values of the types {types} meet. Cast them to one, or use the engine spark."
             ),
         )
     return kind
@@ -588,7 +587,7 @@ def _absolute(compiler: Expressions, node: Any) -> Typed:
 
 def _connected(word: str) -> Callable[[Expressions, Any], Typed]:
     def rule(compiler: Expressions, node: Any) -> Typed:
-        parts = [compiler.condition(one) for one in node.flatten(unnest=False)]
+        parts = [compiler.condition(one, bare_null=True) for one in node.flatten(unnest=False)]
         return Typed(f"({f' {word} '.join(parts)})", BOOLEAN)
 
     return rule
@@ -637,7 +636,10 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Substring: ({"this", "start", "length"}, Expressions.part_of_text),
     exp.Dot: (_BOTH, lambda compiler, node: field_of(compiler.of(node.this), node.expression)),
     exp.Paren: ({"this"}, lambda compiler, node: compiler.of(node.this)),
-    exp.Not: ({"this"}, lambda compiler, node: Typed(f"(NOT {compiler.condition(node.this)})", BOOLEAN)),
+    exp.Not: (
+        {"this"},
+        lambda compiler, node: Typed(f"(NOT {compiler.condition(node.this, bare_null=True)})", BOOLEAN),
+    ),
     exp.And: (_BOTH, _connected("AND")),
     exp.Or: (_BOTH, _connected("OR")),
     exp.Null: (set(), lambda compiler, node: Typed("NULL", NULL)),

@@ -209,14 +209,14 @@ class Statements:
     # --- writing
 
     def _insert(self, tree: exp.Insert, engine: Engine) -> Act:
-        said = self._said(tree)
         refuse_clauses(tree, "this", "expression", "overwrite", "partition", "by_name", "with_")
+        written = plain(tree)
         target = changes.target_of(tree, self._names)
         place = self._names.place(target.node)
         query = self.prepare(changes.query_of(tree))
         if self.settings.options.get(RUNTIME_MODE) == "streaming":
             return lambda: insert_stream(self, query, target, place, engine)
-        return lambda: self._write(said, target, query, engine.rows(query), engine)
+        return lambda: self._write(self._said(written), target, query, engine.rows(query), engine)
 
     def _write(
         self, said: Mapping[str, str], target: changes.Target, query: Query, rows: Any, engine: Engine
@@ -240,7 +240,7 @@ class Statements:
 
     def _said(self, tree: exp.Expr) -> dict[str, str]:
         """The properties by which a change can be made again."""
-        return {STATEMENT_PROPERTY: plain(tree).sql(SnaplineSql), PLACE_PROPERTY: self.settings.place}
+        return {STATEMENT_PROPERTY: tree.sql(SnaplineSql), PLACE_PROPERTY: self.settings.place}
 
     @contextmanager
     def _job(
@@ -253,8 +253,8 @@ class Statements:
             yield job.how(sources, properties or {})
 
     def _change_rows(self, tree: exp.Delete | exp.Update, engine: Engine) -> Act:
-        said = self._said(tree)
         refuse_clauses(tree, "this", "expressions", "where")
+        written = plain(tree)
         node = tree.this
         table = changes.changed_table(node, self._names)
         place = self._names.place(node)
@@ -276,7 +276,7 @@ class Statements:
         def change(basis: Basis) -> Snapshot | None:
             sources, where, values = read()
             refs = sorted({*_own(table, basis), *sources.references})
-            with self._job(place.catalog, table, refs, said) as how:
+            with self._job(place.catalog, table, refs, self._said(written)) as how:
                 if condition is None and values is None:
                     return table.truncate(**how)
                 how["views"] = engine.views(sources.inputs)
@@ -291,8 +291,8 @@ class Statements:
         return lambda tree: self.prepare(tree, table.schema.column_names)
 
     def _merge(self, tree: exp.Merge, engine: Engine) -> Act:
-        said = self._said(tree)
         refuse_clauses(tree, "this", "using", "on", "whens")
+        written = plain(tree)
         node, using = tree.this, tree.args["using"]
         table = changes.changed_table(node, self._names)
         place = self._names.place(node)
@@ -318,7 +318,7 @@ class Statements:
             query = self.prepare(source_tree)
             source = engine.rows(query)
             refs = sorted({*_own(table, basis), *changes.references(query), *sources.references})
-            with self._job(place.catalog, table, refs, said) as how:
+            with self._job(place.catalog, table, refs, self._said(written)) as how:
                 how["views"] = engine.views(sources.inputs)
                 return engine.merge(source, table, self._names.warehouse(place), on, clauses, how, basis)
 
@@ -326,7 +326,7 @@ class Statements:
 
     def _create_table(self, tree: exp.Create, engine: Engine) -> Act:
         query = tree.expression
-        said = {} if query is None else self._said(tree)
+        written = plain(tree)
         create = self._definitions.create_table(tree)
         if_not_exists = tree.args.get("exists")
         node = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
@@ -348,7 +348,7 @@ class Statements:
                 return Result("The table exists; nothing was written.")
             rows = engine.rows(prepared)
             create(engine.columns(rows))
-            return self._write(said, changes.target_of(insert, self._names), prepared, rows, engine)
+            return self._write(self._said(written), changes.target_of(insert, self._names), prepared, rows, engine)
 
         return fill
 

@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from storage import InvalidRequest, StorageError
-from storage.sql.dialect import HINT_OPTIONS, SnaplineSql
+from storage.sql.dialect import HINT_OPTIONS, shown
 
 from .place import at
 
@@ -43,7 +43,6 @@ _ADVICE_ABOUT: dict[str, str] = {
     "RowFormatDelimitedProperty": "The format of data files is an option: WITH ('file.format' = 'parquet').",
     "RowFormatSerdeProperty": "The format of data files is an option: WITH ('file.format' = 'parquet').",
 }
-_LONGEST_SHOWN = 60
 
 
 class _Asked(dict[str, Any]):
@@ -140,24 +139,15 @@ def _refusal(tree: exp.Expr, node: exp.Expr, key: str | None) -> StorageError:
     if key == HINT_OPTIONS:
         name = f"the option {dict.__getitem__(node.args, key)[0][0]!r}"
     if key is None:
-        said = f"{statement} … {_shown(node)} is not supported here. {_ADVICE_ABOUT.get(type(node).__name__, 'Leave it out.')}"
+        advice = _ADVICE_ABOUT.get(type(node).__name__, "Leave it out.")
+        said = f"{statement} … {shown(plain(node))} is not supported here. {advice}"
     elif node is tree:
         said = f"{statement} … {name} is not supported here. {advice}"
     elif isinstance(node, exp.Table):
         said = f"{statement}: {name} has no place behind {node.name!r} here. {advice}"
     else:
-        said = f"{statement} … {_shown(node)} is not supported here as it stands ({name}). {advice}"
+        said = f"{statement} … {shown(plain(node))} is not supported here as it stands ({name}). {advice}"
     return at(tree, at(node, InvalidRequest(said)))
-
-
-def _shown(node: exp.Expr) -> str:
-    try:
-        text = plain(node).sql(SnaplineSql)
-    except ValueError:
-        # It is one of the trees of this dialect.
-        text = node.key.upper()
-    text = text or node.key.upper()
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def statement_name(tree: exp.Expr) -> str:

@@ -33,6 +33,7 @@ from .commands import (
 
 # Key of a table's meta data in a tree: the options of its hint.
 HINT_OPTIONS = "hint-options"
+_LONGEST_SHOWN = 60
 
 
 class _Tokenizer(Databricks.Tokenizer):
@@ -478,3 +479,14 @@ class SnaplineSql(Databricks):
 
     Tokenizer = _Tokenizer
     Parser = _Parser
+
+
+def shown(node: exp.Expr) -> str:
+    """The beginning of a part of a statement, as it may have been written."""
+    try:
+        text = node.sql(SnaplineSql)
+    except Exception:
+        # What writes SQL fails in any way over a tree that it was not made for.
+        text = ""
+    text = text or node.key.upper()
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

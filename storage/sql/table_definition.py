@@ -14,7 +14,7 @@ from ..data_types import DataField, DataType, parse_type
 from ..errors import InvalidRequest, Unsupported
 from ..metadata.derived_columns import ComputedColumn, Watermark
 from .commands import MetadataConstraint, WatermarkConstraint
-from .dialect import SnaplineSql
+from .dialect import SnaplineSql, shown
 
 _Type = exp.DataType.Type
 _WORDS = {
@@ -61,7 +61,7 @@ def define_table(create: exp.Create) -> TableDefinition:
         elif isinstance(one, exp.Identifier):
             raise InvalidRequest(f"Column {one.name!r} has no type.")
         elif not isinstance(one, exp.LikeProperty):
-            raise InvalidRequest(f"{one.sql(SnaplineSql)!r} cannot be part of a table definition.")
+            raise InvalidRequest(f"{shown(one)!r} cannot be part of a table definition.")
     for one in _properties(create):
         if isinstance(one, exp.SchemaCommentProperty):
             found.comment = one.this.name
@@ -133,7 +133,7 @@ def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]"
         elif isinstance(kind, exp.CommentColumnConstraint):
             comment = kind.this.name
         else:
-            raise InvalidRequest(f"Column {column.name!r}: {kind.sql(SnaplineSql)} is not known here.")
+            raise InvalidRequest(f"Column {column.name!r}: {shown(kind)} is not known here.")
     found.fields.append(DataField(next(numbers), column.name, type_of(column.args["kind"], nullable=nullable), comment))
 
 

@@ -10,6 +10,7 @@ import pytest
 from resources import Session
 from resources.spark import start_spark
 from storage import StorageError
+from storage.engines.spark_types import spark_schema
 from tests.resources.sql_corpus import Grammar, tables
 from tests.scale import amount, blocks, seeds
 
@@ -62,7 +63,7 @@ def differences(session: Session, texts: Sequence[str], data: dict[str, pa.Table
     counts = {"wrong in Spark": 0, "equal": 0, "refused": 0}
     wrong = []
     for name, rows in data.items():
-        spark.createDataFrame(rows).createOrReplaceTempView(name)
+        spark.createDataFrame(rows, spark_schema(rows.schema)).createOrReplaceTempView(name)
         session.catalog.create_table(f"default.{name}", rows.schema).write(rows)
     for number, text in enumerate(texts):
         expected = answer(lambda text=text: spark.sql(text).toArrow())
