@@ -31,6 +31,7 @@ from storage.sql.table_definition import define_table, like_of, options_of, type
 
 from ..session import Session
 from .changes import partition_values
+from .computed import check_computed, with_renamed, without
 from .names import Names
 from .place import at
 from .result import Result
@@ -156,6 +157,8 @@ class Definitions:
             return copy
         definition = define_table(node)
         _refuse_twins([one.name for one in definition.fields] + [one.name for one in definition.computed_columns])
+        if definition.fields:
+            check_computed(definition, [one.name for one in definition.fields])
         if node.expression is not None and definition.fields:
             raise at(name, InvalidRequest("CREATE TABLE … AS SELECT takes its columns from the query: list none."))
         # A table with a key has one bucket, unless somebody says more.
@@ -287,8 +290,12 @@ class Definitions:
                 added = [one for one in added if one.name.lower() not in names]
             return list(added)
         if action == "drop":
+            names |= {one.name.lower() for one in table.computed_columns}
             wanted = [one for one in values if not node.args.get("action_exists") or one.lower() in names]
-            return [DropColumn(name) for name in wanted]
+            held, changes = without(table, wanted)
+            return [*changes, *(DropColumn(name) for name in held)]
+        if action == "rename":
+            return [RenameColumn(*values), *with_renamed(table, *values)]
         if action == "reset":
             missing = [key for key in values if key not in table.schema.options]
             if missing and not node.args.get("action_exists"):
@@ -360,8 +367,6 @@ def _changes(action: str, values: Any) -> list[SchemaChange]:
     match action:
         case "set":
             return [SetOptions(dict(values))]
-        case "rename":
-            return [RenameColumn(*values)]
         case "type":
             return [ChangeType(values[0], type_of(values[1]))]
         case "drop not null":

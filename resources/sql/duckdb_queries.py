@@ -77,6 +77,8 @@ class _Scope:
     aliases: dict[str, Typed] = field(default_factory=dict)
     aliases_first: bool = False
     windows: dict[str, exp.Expr] = field(default_factory=dict)
+    # Which of the SELECT's columns are aggregates.
+    aggregated: set[str] = field(default_factory=set)
 
     def column(self, node: exp.Column) -> Typed:
         found = self._find(node)
@@ -308,6 +310,8 @@ class _Queries:
             elif isinstance(one, exp.Column | exp.Dot):
                 name = one.name
             typed = compiler.of(value)
+            if value.find(exp.AggFunc) is not None:
+                scope.aggregated.add(typed.sql)
             found.append((name, typed))
             if isinstance(one, exp.Alias):
                 scope.aliases.setdefault(name.lower(), typed)
@@ -334,7 +338,8 @@ class _Queries:
             return ""
         _refuse_others(group, {"expressions", "rollup", "cube", "grouping_sets", "all"})
         if group.args.get("all"):
-            return " GROUP BY ALL"
+            plain = [one.sql for _, one in chosen if one.sql not in compiler.scope.aggregated]
+            return f" GROUP BY {', '.join(plain)}" if plain else ""
 
         def key(one: exp.Expr) -> str:
             if isinstance(one, exp.Literal) and one.is_int:

@@ -181,7 +181,13 @@ def _pruned(tree: exp.Expr, inputs: list[Input], outer: Collection[str]) -> list
         needs, filters = _needs(analysed, schema)
     except (SqlglotError, KeyError, AttributeError, ValueError):
         return inputs
-    return [_with_needs(one, needs.get(one.view), filters.get(one.view, [])) for one in inputs]
+    # Whoever leaves columns out has to see them.
+    named = {column.name for star in tree.find_all(exp.Star) for column in star.args.get("except_") or []}
+    return [_with_needs(one, _both(needs.get(one.view), named), filters.get(one.view, [])) for one in inputs]
+
+
+def _both(columns: set[str] | None, named: set[str]) -> set[str] | None:
+    return None if columns is None else columns | named
 
 
 def _with_needs(one: Input, columns: set[str] | None, conditions: list[tuple[Predicate, str]]) -> Input:

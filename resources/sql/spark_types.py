@@ -186,9 +186,9 @@ def _common(left: SparkType, right: SparkType) -> SparkType | None:
         first, second = as_decimal(left), as_decimal(right)
         scale = max(first.scale, second.scale)
         whole = max(first.digits - first.scale, second.digits - second.scale)
-        if scale + whole > _MOST_DIGITS:
-            return None
-        return SparkType("decimal", scale + whole, scale)
+        # Digits before the point are kept rather than those after it.
+        scale = max(0, min(scale, _MOST_DIGITS - whole))
+        return SparkType("decimal", min(_MOST_DIGITS, scale + whole), scale)
     if left.is_time and right.is_time:
         return TIMESTAMP if TIMESTAMP in (left, right) else TIMESTAMP_NTZ
     return None
