@@ -5,7 +5,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from .duckdb_expressions import RULES, Expressions, Rule, Typed, implied, quotient, unknown
+from .duckdb_decimals import Typed, quotient
+from .duckdb_expressions import Expressions, Rule, implied, unknown
+from .duckdb_functions import RULES
 from .spark_types import BIGINT, BOOLEAN, DOUBLE, INT, SparkType
 
 # What follows a call: a filter, a window.

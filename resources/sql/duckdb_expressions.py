@@ -6,7 +6,6 @@ passes on what it has read alone: a part of an expression that it does not know 
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -17,21 +16,11 @@ from storage.sql.dialect import shown
 
 from . import spark_types as st
 from .duckdb_casts import cast
+from .duckdb_decimals import DIVIDED_BY_ZERO, Typed, decimal_of, exactly, quotient
 from .place import at
-from .spark_types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, STRING, TIMESTAMP, SparkType
+from .spark_types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, STRING, SparkType
 
-_DIGITS_AT_A_TIME = 6
-_DIVIDED_BY_ZERO = "error('Division by zero. Use NULLIF to get NULL instead.')"
 _VALID_PATTERN = re.compile(r"(?:[^\\]|\\[%_\\])*", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Typed:
-    """An expression in DuckDB's SQL, and its type in Spark. `digits`: of a literal that is a whole number."""
-
-    sql: str
-    type: SparkType
-    digits: int = 0
 
 
 class Scope(Protocol):
@@ -45,9 +34,9 @@ class Scope(Protocol):
 class Expressions:
     """Compiles the expressions of one SELECT."""
 
-    def __init__(self, scope: Scope, rules: Mapping[type[exp.Expr], "Rule"] | None = None) -> None:
+    def __init__(self, scope: Scope, rules: Mapping[type[exp.Expr], "Rule"]) -> None:
         self._scope = scope
-        self._rules = RULES if rules is None else rules
+        self._rules = rules
 
     def of(self, node: exp.Expr) -> Typed:
         """Raises InvalidRequest, with the place, for what has no rule."""
@@ -128,7 +117,7 @@ class Expressions:
 
     def comparison(self, node: exp.Expr) -> Typed:
         (left, right), _ = self._compared([node.left, node.right], node)  # type: ignore[attr-defined]
-        return Typed(f"({left} {_COMPARISONS[type(node)]} {right})", BOOLEAN)
+        return Typed(f"({left} {COMPARISONS[type(node)]} {right})", BOOLEAN)
 
     def between(self, node: exp.Expr) -> Typed:
         (value, low), _ = self._compared([node.this, node.args["low"]], node)
@@ -226,7 +215,7 @@ class Expressions:
         kind = self._numeric(node, left, right)
         if not kind.is_decimal:
             return Typed(f"({implied(left, kind, node)} {sign} {implied(right, kind, node)})", kind)
-        first, second = _decimal_of(left), _decimal_of(right)
+        first, second = decimal_of(left), decimal_of(right)
         if sign == "*":
             exact = (first.digits + second.digits + 1, first.scale + second.scale)
         else:
@@ -237,7 +226,7 @@ class Expressions:
                 node, InvalidRequest(f"{shown(node)}: more digits than DuckDB's decimals have. Use the engine spark.")
             )
         result = st.decimal(*exact)
-        operands = f"{_exactly(left, first)} {sign} {_exactly(right, second)}"
+        operands = f"{exactly(left, first)} {sign} {exactly(right, second)}"
         return Typed(f"CAST(({operands}) AS {result.duckdb})", result)
 
     def _numeric(self, node: exp.Expr, left: Typed, right: Typed) -> SparkType:
@@ -274,7 +263,7 @@ class Expressions:
             divisor = implied(right, DOUBLE, node)
             dividend = implied(left, DOUBLE, node)
             return Typed(
-                f"({dividend} / CASE WHEN {divisor} = 0 THEN CAST({_DIVIDED_BY_ZERO} AS DOUBLE) ELSE {divisor} END)",
+                f"({dividend} / CASE WHEN {divisor} = 0 THEN CAST({DIVIDED_BY_ZERO} AS DOUBLE) ELSE {divisor} END)",
                 DOUBLE,
             )
         return quotient(left, right)
@@ -286,7 +275,7 @@ class Expressions:
         return Typed(f"({implied(left, BIGINT, node)} // {_not_zero(implied(right, BIGINT, node), 'BIGINT')})", BIGINT)
 
     def remainder(self, node: exp.Expr) -> Typed:
-        left, right = self.of(_unwrapped(node.this)), self.of(_unwrapped(node.expression))
+        left, right = self.of(unwrapped(node.this)), self.of(unwrapped(node.expression))
         kind = self._numeric(node, left, right)
         if not kind.is_integer:
             raise unknown(node)
@@ -415,64 +404,11 @@ def implied(value: Typed, kind: SparkType, node: exp.Expr) -> str:
         raise at(node, error) from None
 
 
-def quotient(left: Typed, right: Typed, result: SparkType | None = None) -> Typed:
-    """Decimals divided, exactly: long division of whole numbers, some digits at a time, rounded half up."""
-    first, second = _decimal_of(left), _decimal_of(right)
-    if result is None:
-        scale = max(6, first.scale + second.digits + 1)
-        result = st.decimal(first.digits - first.scale + second.scale + scale, scale)
-    shift = second.scale - first.scale + result.scale
-    divisor = "x.d" if shift >= 0 else f"(x.d * {_power(-shift)})"
-    whole, rest = f"(x.n // {divisor})", f"(x.n % {divisor})"
-    while shift > 0:
-        step = min(shift, _DIGITS_AT_A_TIME)
-        shift -= step
-        whole = f"({whole} * {_power(step)} + ({rest} * {_power(step)}) // {divisor})"
-        rest = f"(({rest} * {_power(step)}) % {divisor})"
-    rounded = f"({whole} + CASE WHEN {rest} >= {divisor} - {rest} THEN 1 ELSE 0 END)"
-    unit = _power(result.scale)
-    point = f"CAST(y // {unit} AS VARCHAR) || '.' || lpad(CAST(y % {unit} AS VARCHAR), {result.scale}, '0')"
-    if not result.scale:
-        point = "CAST(y AS VARCHAR)"
-    is_negative = _is_negative(left, right, first, second)
-    numbers = f"{{'n': {_unscaled(left, first)}, 'd': {_unscaled(right, second)}, 'm': {is_negative}}}"
-    zero = f"CAST({_DIVIDED_BY_ZERO} AS {result.duckdb})"
-    text = (
-        f"list_transform([{numbers}], lambda x: CASE WHEN x.n IS NULL OR x.d IS NULL THEN NULL WHEN x.d = 0 THEN {zero} ELSE "
-        f"CAST((CASE WHEN x.m THEN '-' ELSE '' END) || list_transform([{rounded}], lambda y: {point})[1] AS {result.duckdb}) "
-        "END)[1]"
-    )
-    return Typed(text, result)
-
-
-def _power(digits: int) -> str:
-    return f"CAST('1{'0' * digits}' AS HUGEINT)"
-
-
-def _unscaled(value: Typed, kind: SparkType) -> str:
-    """The digits of a decimal without its sign, as a whole number."""
-    return f"CAST(replace(replace(CAST({_exactly(value, kind)} AS VARCHAR), '.', ''), '-', '') AS HUGEINT)"
-
-
-def _is_negative(left: Typed, right: Typed, first: SparkType, second: SparkType) -> str:
-    return f"(({_exactly(left, first)} < 0) <> ({_exactly(right, second)} < 0))"
-
-
-def _decimal_of(value: Typed) -> SparkType:
-    if value.digits:
-        return SparkType("decimal", value.digits, 0)
-    return st.as_decimal(value.type)
-
-
-def _exactly(value: Typed, kind: SparkType) -> str:
-    return value.sql if value.type == kind else f"CAST({value.sql} AS {kind.duckdb})"
-
-
 def _not_zero(divisor: str, kind: str) -> str:
-    return f"CASE WHEN {divisor} = 0 THEN CAST({_DIVIDED_BY_ZERO} AS {kind}) ELSE {divisor} END"
+    return f"CASE WHEN {divisor} = 0 THEN CAST({DIVIDED_BY_ZERO} AS {kind}) ELSE {divisor} END"
 
 
-def _unwrapped(node: exp.Expr) -> exp.Expr:
+def unwrapped(node: exp.Expr) -> exp.Expr:
     return node.this if isinstance(node, exp.Paren) else node
 
 
@@ -494,202 +430,8 @@ def _compare_alike(left: SparkType, right: SparkType) -> bool:
 
 
 _UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
-_COMPARISONS: dict[type[exp.Expr], str] = {
+COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
     exp.NullSafeEQ: "IS NOT DISTINCT FROM", exp.NullSafeNEQ: "IS DISTINCT FROM",
 }  # fmt: skip
 Rule = tuple[set[str], Callable[[Expressions, Any], Typed]]
-
-
-def _call(word: str, result: SparkType, *kinds: SparkType) -> Callable[[Expressions, Any], Typed]:
-    """A function of DuckDB that takes and gives what Spark's does."""
-
-    def rule(compiler: Expressions, node: Any) -> Typed:
-        given = [one for key in ("this", "expression", "substr", "times", "replacement") if (one := node.args.get(key))]
-        values = [compiler.to(one, kind) for one, kind in zip(given, kinds, strict=False)]
-        return Typed(f"{word}({', '.join(values)})", result)
-
-    return rule
-
-
-def _part_of_time(word: str) -> Callable[[Expressions, Any], Typed]:
-    def rule(compiler: Expressions, node: Any) -> Typed:
-        inner = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this
-        value = compiler.of(inner)
-        if not value.type.is_time or (word in ("hour", "minute", "second") and value.type == DATE):
-            raise unknown(node)
-        return Typed(f"CAST({word}({value.sql}) AS INTEGER)", INT)
-
-    return rule
-
-
-def _extract(compiler: Expressions, node: Any) -> Typed:
-    word = node.this.name.lower()
-    if word not in ("year", "quarter", "month", "day", "hour", "minute"):
-        raise unknown(node)
-    value = compiler.of(node.expression)
-    if not value.type.is_time or (word in ("hour", "minute") and value.type == DATE):
-        raise unknown(node)
-    return Typed(f"CAST({word}({value.sql}) AS INTEGER)", INT)
-
-
-def _struct(compiler: Expressions, node: Any) -> Typed:
-    names, values = [], []
-    for number, one in enumerate(node.expressions, 1):
-        named = isinstance(one, exp.PropertyEQ)
-        names.append(one.this.name if named else one.name if isinstance(one, exp.Column) else f"col{number}")
-        values.append(compiler.of(one.expression if named else one))
-    fields = ", ".join(f"{literal(name)}: {value.sql}" for name, value in zip(names, values, strict=True))
-    kind = SparkType("struct", inner=tuple(one.type for one in values), names=tuple(names))
-    return Typed(f"CAST({{{fields}}} AS {kind.duckdb})", kind)
-
-
-def _array(compiler: Expressions, node: Any) -> Typed:
-    if not node.expressions:
-        raise unknown(node)
-    values, kind = compiler.same(node.expressions)
-    result = SparkType("array", inner=(kind,))
-    return Typed(f"CAST([{', '.join(values)}] AS {result.duckdb})", result)
-
-
-def _days_added(compiler: Expressions, node: Any) -> Typed:
-    unit = node.args.get("unit")
-    if unit is None or unit.name.upper() != "DAY":
-        raise unknown(node)
-    count = node.expression
-    sign = "+"
-    if isinstance(count, exp.Mul) and isinstance(count.expression, exp.Neg):
-        count, sign = count.this, "-"
-    days = compiler.of(_unwrapped(count))
-    if not days.type.is_integer or days.type == BIGINT:
-        raise unknown(node)
-    return Typed(f"({compiler.to(node.this, DATE)} {sign} CAST({days.sql} AS INTEGER))", DATE)
-
-
-def _days_between(compiler: Expressions, node: Any) -> Typed:
-    unit = node.args.get("unit")
-    if unit is not None and unit.name.upper() != "DAY":
-        raise unknown(node)
-    return Typed(f"CAST({compiler.to(node.this, DATE)} - {compiler.to(node.expression, DATE)} AS INTEGER)", INT)
-
-
-def _real(word: str) -> Callable[[Expressions, Any], Typed]:
-    """A function of a double whose result Spark computes by the same rules."""
-    return lambda compiler, node: Typed(f"{word}({compiler.to(node.this, DOUBLE)})", DOUBLE)
-
-
-def _absolute(compiler: Expressions, node: Any) -> Typed:
-    value = compiler.of(node.this)
-    if not value.type.is_number:
-        raise unknown(node)
-    return Typed(f"abs({value.sql})", value.type)
-
-
-def _connected(word: str) -> Callable[[Expressions, Any], Typed]:
-    def rule(compiler: Expressions, node: Any) -> Typed:
-        parts = [compiler.condition(one, bare_null=True) for one in node.flatten(unnest=False)]
-        return Typed(f"({f' {word} '.join(parts)})", BOOLEAN)
-
-    return rule
-
-
-def _cut(word: str) -> Callable[[Expressions, Any], Typed]:
-    def rule(compiler: Expressions, node: Any) -> Typed:
-        if not re.fullmatch(r"\d+", node.expression.sql()):
-            raise unknown(node)
-        return Typed(f"{word}({compiler.to(node.this, STRING)}, {node.expression.sql()})", STRING)
-
-    return rule
-
-
-_BOTH = {"this", "expression"}
-RULES: dict[type[exp.Expr], Rule] = {
-    exp.Column: ({"this", "table", "db", "catalog"}, Expressions.column),
-    exp.Subquery: ({"this"}, Expressions.subquery),
-    exp.Exists: ({"this"}, Expressions.exists),
-    exp.In: ({"this", "expressions", "query"}, Expressions.is_in),
-    exp.Between: ({"this", "low", "high"}, Expressions.between),
-    exp.Like: ({*_BOTH, "negate"}, Expressions.like),
-    exp.ILike: ({*_BOTH, "negate"}, Expressions.like),
-    exp.Is: ({*_BOTH, "negate"}, Expressions.is_what),
-    exp.Case: ({"this", "ifs", "default"}, Expressions.case),
-    exp.If: ({"this", "true", "false"}, Expressions.choice),
-    exp.Coalesce: ({"this", "expressions"}, Expressions.coalesce),
-    exp.Nullif: (_BOTH, Expressions.nullif),
-    exp.Greatest: ({"this", "expressions", "ignore_nulls"}, Expressions.extreme),
-    exp.Least: ({"this", "expressions", "ignore_nulls"}, Expressions.extreme),
-    exp.Cast: ({"this", "to"}, Expressions.casted),
-    exp.TsOrDsToDate: ({"this"}, Expressions.to_date),
-    exp.Add: (_BOTH, Expressions.plus),
-    exp.Sub: (_BOTH, Expressions.plus),
-    exp.Mul: (_BOTH, Expressions.plus),
-    exp.Div: (_BOTH, Expressions.divide),
-    exp.IntDiv: (_BOTH, Expressions.whole_quotient),
-    exp.Mod: (_BOTH, Expressions.remainder),
-    exp.Neg: ({"this"}, Expressions.negated),
-    exp.Round: ({"this", "decimals"}, Expressions.rounded),
-    exp.Floor: ({"this"}, Expressions.whole),
-    exp.Ceil: ({"this"}, Expressions.whole),
-    exp.DPipe: ({*_BOTH, "safe"}, Expressions.joined),
-    exp.Concat: ({"expressions", "safe", "coalesce"}, Expressions.joined),
-    exp.Trim: ({*_BOTH, "position"}, Expressions.trimmed),
-    exp.Substring: ({"this", "start", "length"}, Expressions.part_of_text),
-    exp.Dot: (_BOTH, lambda compiler, node: field_of(compiler.of(node.this), node.expression)),
-    exp.Paren: ({"this"}, lambda compiler, node: compiler.of(node.this)),
-    exp.Not: (
-        {"this"},
-        lambda compiler, node: Typed(f"(NOT {compiler.condition(node.this, bare_null=True)})", BOOLEAN),
-    ),
-    exp.And: (_BOTH, _connected("AND")),
-    exp.Or: (_BOTH, _connected("OR")),
-    exp.Null: (set(), lambda compiler, node: Typed("NULL", NULL)),
-    exp.Boolean: ({"this"}, lambda compiler, node: Typed("TRUE" if node.this else "FALSE", BOOLEAN)),
-    exp.Literal: (
-        {"this", "is_string"},
-        lambda compiler, node: Typed(literal(node.this), STRING) if node.is_string else number(node.this),
-    ),
-    exp.HexString: ({"this"}, lambda compiler, node: Typed(f"unhex('{node.this}')", st.BINARY)),
-    exp.Struct: ({"expressions"}, _struct),
-    exp.Array: ({"expressions"}, _array),
-    exp.Length: (
-        {"this"},
-        lambda compiler, node: Typed(f"CAST(length({compiler.to(node.this, STRING)}) AS INTEGER)", INT),
-    ),
-    exp.StrPosition: (
-        {"this", "substr"},
-        lambda compiler, node: Typed(
-            f"CAST(strpos({compiler.to(node.this, STRING)}, {compiler.to(node.args['substr'], STRING)}) AS INTEGER)",
-            INT,
-        ),
-    ),
-    exp.Replace: ({*_BOTH, "replacement"}, _call("replace", STRING, STRING, STRING, STRING)),
-    exp.StartsWith: (_BOTH, _call("starts_with", BOOLEAN, STRING, STRING)),
-    exp.EndsWith: (_BOTH, _call("ends_with", BOOLEAN, STRING, STRING)),
-    exp.Contains: (_BOTH, _call("contains", BOOLEAN, STRING, STRING)),
-    exp.Left: (_BOTH, _cut("left")),
-    exp.Right: (_BOTH, _cut("right")),
-    exp.Abs: ({"this"}, _absolute),
-    exp.Sqrt: ({"this"}, lambda compiler, node: _root(compiler, node)),
-    exp.Exp: ({"this"}, _real("exp")),
-    exp.Year: ({"this"}, _part_of_time("year")),
-    exp.Quarter: ({"this"}, _part_of_time("quarter")),
-    exp.Month: ({"this"}, _part_of_time("month")),
-    exp.Day: ({"this"}, _part_of_time("day")),
-    exp.DayOfMonth: ({"this"}, _part_of_time("day")),
-    exp.DayOfYear: ({"this"}, _part_of_time("dayofyear")),
-    exp.Hour: ({"this"}, _part_of_time("hour")),
-    exp.Minute: ({"this"}, _part_of_time("minute")),
-    exp.Second: ({"this"}, _part_of_time("second")),
-    exp.Extract: (_BOTH, _extract),
-    exp.TsOrDsAdd: ({*_BOTH, "unit"}, _days_added),
-    exp.DateDiff: ({*_BOTH, "unit"}, _days_between),
-    exp.LastDay: ({"this"}, lambda compiler, node: Typed(f"last_day({compiler.to(node.this, DATE)})", DATE)),
-    exp.CurrentTimestamp: (set(), lambda compiler, node: Typed("now()", TIMESTAMP)),
-    exp.CurrentDate: (set(), lambda compiler, node: Typed("current_date", DATE)),
-    **dict.fromkeys(_COMPARISONS, (_BOTH, Expressions.comparison)),
-}
-
-
-def _root(compiler: Expressions, node: Any) -> Typed:
-    value = compiler.to(node.this, DOUBLE)
-    return Typed(f"(CASE WHEN {value} < 0 THEN CAST('NaN' AS DOUBLE) ELSE sqrt({value}) END)", DOUBLE)

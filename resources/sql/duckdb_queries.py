@@ -5,7 +5,6 @@ What has no rule is refused by name, a clause as well as a function: see `duckdb
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -15,41 +14,12 @@ from storage.sql.dialect import SnaplineSql
 
 from . import spark_types as st
 from .duckdb_aggregates import QUERY_RULES, ordered
-from .duckdb_expressions import Expressions, Typed, field_of, implied, unknown
+from .duckdb_decimals import Typed
+from .duckdb_expressions import Expressions, field_of, implied, unknown
+from .duckdb_functions import RULES
+from .duckdb_relations import Compiled, Relation, quoted, relation_of
 from .place import at
-from .spark_types import NULL, SparkType
-
-
-@dataclass(frozen=True)
-class Relation:
-    """What a FROM reads under a name: columns with their types, in order. Columns that are `hidden` are no part of `*`."""
-
-    alias: str
-    columns: tuple[tuple[str, SparkType], ...]
-    hidden: frozenset[str] = frozenset()
-
-    def column(self, name: str) -> Typed | None:
-        for column, kind in self.columns:
-            if column.lower() == name.lower():
-                return Typed(f"{quoted(self.alias)}.{quoted(column)}", kind)
-        return None
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """A query in DuckDB's SQL, with the names and types of its columns."""
-
-    sql: str
-    names: tuple[str, ...]
-    types: tuple[SparkType, ...]
-
-    def relation(self, alias: str) -> Relation:
-        return Relation(alias, tuple(zip(self.names, self.types, strict=True)))
-
-
-def relation_of(alias: str, schema: pa.Schema) -> Relation:
-    """The columns of a table, or of rows."""
-    return Relation(alias, tuple((one.name, st.of_arrow(one.type)) for one in schema))
+from .spark_types import SparkType
 
 
 def compile_query(tree: exp.Expr, views: Mapping[str, pa.Schema]) -> Compiled:
@@ -61,7 +31,7 @@ def compile_expression(node: exp.Expr, relations: Sequence[Relation], views: Map
     """An expression over the columns of some tables; queries inside of it read views."""
     scope = _Scope(_Queries(views, {}, None), None)
     scope.relations = list(relations)
-    return Expressions(scope).of(node)
+    return Expressions(scope, RULES).of(node)
 
 
 @dataclass
@@ -539,19 +509,3 @@ def _refuse_others(node: exp.Expr, parts: set[str]) -> None:
     for key, value in node.args.items():
         if value and key not in parts:
             raise unknown(node, key)
-
-
-def quoted(name: str) -> str:
-    """A name as DuckDB takes it."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def as_results(rows: pa.Table, compiled: Compiled) -> pa.Table:
-    """Rows that DuckDB gave, under the names and types of the query. Raises InvalidRequest for a value that does not fit."""
-    arrays: list[Any] = []
-    for column, kind in zip(rows.columns, compiled.types, strict=True):
-        target = kind.arrow if kind.is_known else column.type
-        if column.type != target:
-            column = pa.chunked_array([pa.nulls(len(column))]) if kind == NULL else column.cast(target)
-        arrays.append(column)
-    return pa.Table.from_arrays(arrays, list(compiled.names))

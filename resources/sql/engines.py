@@ -13,7 +13,8 @@ from storage import Basis, InvalidRequest, Snapshot, Table
 from storage.engines.merge_clauses import MergeClause
 
 from .duckdb_expressions import implied
-from .duckdb_queries import as_results, compile_expression, compile_query, relation_of
+from .duckdb_queries import compile_expression, compile_query
+from .duckdb_relations import as_results, relation_of
 from .engine_dialects import spark_text
 from .fill import Fill
 from .query import Input, Query
