@@ -30,7 +30,7 @@ test-full: $(TEST_READY) $(PYPAIMON_READY) ## Run all tests with more of what is
 	@SNAPLINE_TEST_AMOUNT=full $(PYTEST)
 
 test-long: $(TEST_READY) $(PYPAIMON_READY) ## Run the random and the crash tests for hours (SNAPLINE_TEST_SEED=n for one seed)
-	@SNAPLINE_TEST_AMOUNT=long $(PYTEST) tests/crash tests/interleavings tests/model
+	@SNAPLINE_TEST_AMOUNT=long $(PYTEST) tests/crash tests/interleavings tests/model tests/resources/test_sql_corpus.py
 
 lint: $(TEST_READY) ## Check style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -181,8 +181,9 @@ def _pruned(tree: exp.Expr, inputs: list[Input], outer: Collection[str]) -> list
         needs, filters = _needs(analysed, schema)
     except (SqlglotError, KeyError, AttributeError, ValueError):
         return inputs
-    # Whoever leaves columns out has to see them.
-    named = {column.name for star in tree.find_all(exp.Star) for column in star.args.get("except_") or []}
+    # What the text names has to be there, whether its values are used or not; so has what EXCEPT leaves out.
+    named = {column.name for column in tree.find_all(exp.Column)}
+    named |= {column.name for star in tree.find_all(exp.Star) for column in star.args.get("except_") or []}
     return [_with_needs(one, _both(needs.get(one.view), named), filters.get(one.view, [])) for one in inputs]
 
 

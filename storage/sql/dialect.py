@@ -173,7 +173,7 @@ class _Parser(DatabricksParser):
         return self.expression(UseCatalog(this=self._name()))
 
     def _parse_show_statement(self) -> exp.Expr:
-        words = []
+        words: list[str] = []
         while self._curr and self._curr.text.upper() in _SHOWN and len(words) < 2:
             words.append(self._curr.text.upper())
             self._advance()

@@ -48,7 +48,8 @@ def _table(chance: random.Random, rows: int) -> pa.Table:
 
     held = [
         (
-            number, some(0, 1, -1, 2, 7, 2147483647), some(0, 3, -5, 2**40), some(Decimal("1.25"), Decimal("-2.50"), Decimal("0.05")),
+            number, some(0, 1, -1, 2, 7, 2147483647), some(0, 3, -5, 2**40),
+            some(Decimal("1.25"), Decimal("-2.50"), Decimal("0.05")),
             some(Decimal("0.000001"), Decimal("123456.789000"), Decimal("-1.500000")), some(0.0, 1.5, -2.5, 1e10, 0.1),
             some("", "a", "b", "it's", 'd"q', "a;b", "12", "é😀", " a ", "%", "A"), some("x", "12", "7", "it's"), some("ß", "z"),
             some(1, 2, 3), some(True, False), some(day, dt.date(1970, 1, 1), dt.date(2023, 12, 31)),
@@ -72,7 +73,8 @@ class Grammar:
 
     def query(self) -> str:
         return self._chance.choice(
-            [self._rows, self._rows, self._rows, self._grouped, self._grouped, self._joined, self._windows, self._set, self._with, self._values]
+            [self._rows, self._rows, self._rows, self._grouped, self._grouped, self._joined,
+             self._windows, self._set, self._with, self._values]
         )()  # fmt: skip
 
     # --- expressions
@@ -136,7 +138,8 @@ class Grammar:
         return [
             *self._any("decimal", depth, table),
             lambda: f"({of('decimal')} {self._one('+', '-', '*', '/')} {of(self._one('decimal', 'int', 'decimal'))})",
-            lambda: f"CAST({of(self._one('string', 'int', 'decimal', 'double'))} AS DECIMAL({self._one('10, 2', '20, 5', '38, 10')}))",
+            lambda: f"CAST({of(self._one('string', 'int', 'decimal', 'double'))} "
+            f"AS DECIMAL({self._one('10, 2', '20, 5', '38, 10')}))",
             lambda: f"round({of('decimal')}, {self._one('0', '1', '2', '8')})", lambda: f"abs({of('decimal')})",
             lambda: f"{self._one('floor', 'ceil')}({of('decimal')})", lambda: f"- {of('decimal')}",
         ]  # fmt: skip
@@ -194,7 +197,7 @@ class Grammar:
             lambda: f"({of('boolean')} {self._one('AND', 'OR')} {of('boolean')})", lambda: f"(NOT {of('boolean')})",
             lambda: f"({of(self._one(*_ANY))} IS {self._one('', 'NOT ')}NULL)",
             lambda: f"({of('int')} BETWEEN {of('int')} AND {of('int')})",
-            lambda: f"({of('string')} {self._one('LIKE', 'NOT LIKE', 'ILIKE')} {self._one(repr('a%'), repr('%'), repr('_'), repr('%b%'))})",
+            lambda: f"({of('string')} {self._one('LIKE', 'NOT LIKE', 'ILIKE')} '{self._one('a%', '%', '_', '%b%')}')",
             lambda: f"{self._one('startswith', 'endswith', 'contains')}({of('string')}, {of('string')})",
             lambda: f"({of('int')} IN (SELECT i FROM u))", lambda: f"EXISTS (SELECT 1 FROM u WHERE u.id = {of('int')})",
             lambda: f"({of('boolean')} IS {self._one('TRUE', 'NOT TRUE', 'FALSE')})", lambda: f"({of('string')} RLIKE 'a')",
@@ -244,7 +247,8 @@ class Grammar:
             f"max({self.of(self._one('string', 'date', 'timestamp', 'decimal'), 1, table)})", f"count(DISTINCT {number})",
             f"sum(DISTINCT {self.of('int', 0, table)})", f"count(DISTINCT {table}i, {table}s)",
             f"sum({number}) FILTER (WHERE {self.of('boolean', 1, table)})", f"bool_and({self.of('boolean', 1, table)})",
-            f"count_if({self.of('boolean', 1, table)})", f"stddev({number})", f"collect_list({table}id)", f"max_by({table}i, {table}id)",
+            f"count_if({self.of('boolean', 1, table)})", f"stddev({number})", f"collect_list({table}id)",
+            f"max_by({table}i, {table}id)",
         )  # fmt: skip
 
     def _grouped(self) -> str:
@@ -302,7 +306,8 @@ class Grammar:
             f"WITH w AS ({inner}) SELECT c0, count(*) AS n FROM w GROUP BY c0",
             f"WITH w (p, q, r) AS ({inner}) SELECT p, r FROM w WHERE q IS NOT NULL",
             f"SELECT * FROM ({inner}) v WHERE v.c0 IS NOT NULL",
-            f"WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < {self._chance.randint(2, 6)}) SELECT n FROM r",
+            "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < "
+            f"{self._chance.randint(2, 6)}) SELECT n FROM r",
             f"SELECT id, c0 AS z, z AS y FROM ({inner})",
         )
 
