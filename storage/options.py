@@ -135,7 +135,8 @@ class TableOptions(Options):
         "whole number",
     )  # fmt: skip
     bucket_key: tuple[str, ...] = option(
-        "bucket-key", "", "Columns to hash. Default: the primary key without the partition columns.",
+        "bucket-key", "", "Columns to hash. Default: the primary key without the partition columns; without a key all "
+        "columns but those.",
         "names, separated by commas",
     )  # fmt: skip
     merge_engine: str = option(
