@@ -230,12 +230,12 @@ class Sources:
         """
         copy = exp.Paren(this=condition.copy())
         queries = [one for one in copy.find_all(exp.Query) if one.find_ancestor(exp.Query) is None]
-        for one in list(copy.find_all(exp.Column)):
-            self._rename(one, default or self._default)
-        for one in queries:
-            query = self._prepare(one)
+        for named in list(copy.find_all(exp.Column)):
+            self._rename(named, default or self._default)
+        for inner in queries:
+            query = self._prepare(inner)
             self.inputs += query.inputs
-            one.replace(query.tree)
+            inner.replace(query.tree)
         to = None if column is None else self._tables["target"].field(column).type
         return self._engine.expression(copy.this, self._tables, self.inputs, to)
 

@@ -69,6 +69,10 @@ class Expressions:
         kind = _one_type(found, nodes[0])
         return [implied(one, kind, nodes[0]) for one in found], kind
 
+    def window(self, name: str) -> exp.Expr | None:
+        """The window that a WINDOW clause gives a name."""
+        return None
+
     # --- rules that need the scope
 
     def column(self, node: exp.Expr) -> Typed:

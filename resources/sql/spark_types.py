@@ -1,7 +1,6 @@
 """Types of Spark's SQL, and the rules by which it finds one type for several values. Pure."""
 
 from dataclasses import dataclass
-from functools import reduce
 
 import pyarrow as pa
 from sqlglot import exp
@@ -168,7 +167,10 @@ def of_tree(node: exp.Expr) -> SparkType:
 
 def common(types: list[SparkType]) -> SparkType | None:
     """The type that CASE, COALESCE, UNION and their like give; None if Spark has to decide by rules that are not known here."""
-    return reduce(lambda left, right: None if left is None else _common(left, right), types[1:], types[0])  # type: ignore[arg-type]
+    kind: SparkType | None = types[0]
+    for other in types[1:]:
+        kind = None if kind is None else _common(kind, other)
+    return kind
 
 
 def _common(left: SparkType, right: SparkType) -> SparkType | None:

@@ -5,7 +5,7 @@ that the parser takes and nobody carries out cannot be ignored, whichever it is.
 takes the copy (the compiler of a query for an engine) answers for it.
 """
 
-from collections.abc import ItemsView, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from sqlglot import exp
@@ -61,7 +61,7 @@ class _Asked(dict[str, Any]):
         self.asked.add(key)
         return super().__getitem__(key)
 
-    def items(self) -> ItemsView[str, Any]:
+    def items(self) -> Any:
         self.copied = True
         return super().items()
 
