@@ -409,7 +409,7 @@ _ALWAYS_REFUSED = ("scan.fallback-branch", "data-file.external-paths")
 # Keys that name a column, or a computed one.
 _KEYS_OF_COLUMNS = re.compile(
     r"fields\.(default-aggregate-function|.+\.(aggregate-function|ignore-retract|list-agg-delimiter|distinct|sequence-group))"
-    r"|schema\.\d+\.(name|expr|data-type)|schema\.watermark\.0\.(rowtime|strategy\.expr|strategy\.data-type)"
+    r"|schema\.\d+\.(name|expr|data-type|comment)|schema\.watermark\.0\.(rowtime|strategy\.expr|strategy\.data-type)"
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from storage import Catalog, InvalidRequest, NotFound, Table
+from storage import Catalog, ComputedColumn, InvalidRequest, NotFound, Table
 from storage.sql.commands import DescribeTable, Show
 
 from ..session import Session
@@ -149,7 +149,7 @@ def _described(table: Table, extended: bool) -> Result:
         )
         for one in schema.fields
     ]  # fmt: skip
-    columns += [(one.name, one.data_type, "YES", "", "", f"AS {one.expression}") for one in table.computed_columns]
+    columns += [(one.name, one.data_type, "YES", "", "", _of_computed(one)) for one in table.computed_columns]
     if extended:
         facts = [(name, "" if value is None else str(value)) for name, value in table.describe().items()]
         rows = [
@@ -157,6 +157,11 @@ def _described(table: Table, extended: bool) -> Result:
         ]
         return rows_result(["kind", "name", "value"], [*rows, *[("property", *fact) for fact in facts]])
     return rows_result(["name", "type", "null", "key", "partition", "comment"], columns)
+
+
+def _of_computed(column: ComputedColumn) -> str:
+    """How a column is computed, and its comment."""
+    return f"AS {column.expression}" + (f" ({column.comment})" if column.comment else "")
 
 
 def _properties(facts: dict[str, Any]) -> Result:

@@ -115,7 +115,9 @@ def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]"
         if isinstance(kind, exp.ComputedColumnConstraint):
             type_ = column.args.get("kind")
             text = str(type_of(type_)) if type_ else ""
-            found.computed_columns.append(ComputedColumn(column.name, kind.this.sql(SnaplineSql), text))
+            comments = [one.this.name for one in kinds if isinstance(one, exp.CommentColumnConstraint)]
+            made = ComputedColumn(column.name, kind.this.sql(SnaplineSql), text, comments[0] if comments else None)
+            found.computed_columns.append(made)
             return
         if isinstance(kind, MetadataConstraint):
             found.metadata_columns[column.name] = kind.args.get("this") or column.name
