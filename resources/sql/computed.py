@@ -70,7 +70,11 @@ def without(table: Table, names: Sequence[str]) -> tuple[list[str], list[SchemaC
     options = table.schema.options
     numbers = {value.lower(): match[1] for key, value in options.items() if (match := _NAME.fullmatch(key))}
     computed = [name for name in names if name.lower() in numbers]
-    removed = [f"schema.{numbers[name.lower()]}.{part}" for name in computed for part in ("name", "expr", "data-type", "comment")]
+    removed = [
+        f"schema.{numbers[name.lower()]}.{part}"
+        for name in computed
+        for part in ("name", "expr", "data-type", "comment")
+    ]
     held = [name for name in names if name not in computed]
     for key, value in options.items():
         if key in removed or not (_EXPRESSION.fullmatch(key) or key == _ROWTIME):

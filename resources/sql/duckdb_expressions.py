@@ -20,7 +20,7 @@ from .duckdb_decimals import DIVIDED_BY_ZERO, Typed, decimal_of, exactly, quotie
 from .place import at
 from .spark_types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, STRING, SparkType
 
-_VALID_PATTERN = re.compile(r"(?:[^\\]|\\[%_\\])*", re.DOTALL)
+BACKSLASH = "\\"
 
 
 class Scope(Protocol):
@@ -129,21 +129,51 @@ class Expressions:
         return Typed(f"({value} >= {low} AND {again} <= {high})", BOOLEAN)
 
     def like(self, node: exp.Expr) -> Typed:
-        pattern = node.expression
-        if not (isinstance(pattern, exp.Literal) and pattern.is_string):
-            raise at(node, InvalidRequest(f"{shown(node)}: on DuckDB a pattern is a literal. Use the engine spark."))
-        if not _VALID_PATTERN.fullmatch(pattern.this):
-            raise at(
-                node,
-                InvalidRequest(
-                    f"The pattern {pattern.this!r} has a backslash that stands before none of %, _ and \\: write \\\\ for one."
-                ),
-            )
-        word = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
-        if word == "ILIKE" and not pattern.this.isascii():
-            raise unknown(node)
-        text = f"({self.to(node.this, STRING)} {word} {literal(pattern.this)} ESCAPE '\\')"
+        patterns, value = node.expression, self.to(node.this, STRING)
+        if isinstance(patterns, exp.Any | exp.All):
+            listed = unwrapped(patterns.this)
+            listed = listed.expressions if isinstance(listed, exp.Tuple) else [listed]
+            word = " OR " if isinstance(patterns, exp.Any) else " AND "
+            text = f"({word.join(self._likeness(node, value, one, BACKSLASH) for one in listed)})"
+        else:
+            text = self._likeness(node, value, patterns, BACKSLASH)
         return Typed(f"(NOT {text})" if node.args.get("negate") else text, BOOLEAN)
+
+    def escaped_like(self, node: exp.Expr) -> Typed:
+        inner, escape = node.this, node.expression
+        if not isinstance(inner, exp.Like | exp.ILike) or isinstance(inner.expression, exp.Any | exp.All):
+            raise unknown(node)
+        if not (isinstance(escape, exp.Literal) and escape.is_string and len(escape.this) == 1):
+            raise at(node, InvalidRequest("ESCAPE takes one character, as in ESCAPE '!'."))
+        text = self._likeness(inner, self.to(inner.this, STRING), inner.expression, escape.this)
+        return Typed(f"(NOT {text})" if inner.args.get("negate") else text, BOOLEAN)
+
+    def _likeness(self, node: exp.Expr, value: str, pattern: exp.Expr, escape: str) -> str:
+        """Whether a text is like one pattern, in which Spark lets the escape character stand before few others."""
+        sign = re.escape(escape)
+        valid = f"(?:[^{sign}]|{sign}[%_{sign}])*"
+        if isinstance(pattern, exp.Literal) and pattern.is_string:
+            if not re.fullmatch(valid, pattern.this, re.DOTALL):
+                said = f"The pattern {pattern.this!r} has a {escape} before none of %, _ and {escape}: write it twice."
+                if escape == BACKSLASH:
+                    said = (
+                        f"The pattern {pattern.this!r} has a backslash that stands before none of %, _ and \\: "
+                        "write \\\\ for one."
+                    )
+                raise at(node, InvalidRequest(said))
+            if isinstance(node, exp.ILike) and not pattern.this.isascii():
+                raise unknown(node)
+            text = literal(pattern.this)
+        elif isinstance(node, exp.ILike):
+            raise unknown(node)
+        else:
+            given = self.to(pattern, STRING)
+            wrong = (
+                "CAST(error('a pattern has an escape character that stands before none of %, _ and itself') AS VARCHAR)"
+            )
+            text = f"(CASE WHEN {given} IS NULL OR regexp_full_match({given}, {literal(valid)}, 's') THEN {given} ELSE {wrong} END)"
+        word = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
+        return f"({value} {word} {text} ESCAPE {literal(escape)})"
 
     def is_what(self, node: exp.Expr) -> Typed:
         what = node.expression

@@ -122,6 +122,7 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Between: ({"this", "low", "high"}, Expressions.between),
     exp.Like: ({*_BOTH, "negate"}, Expressions.like),
     exp.ILike: ({*_BOTH, "negate"}, Expressions.like),
+    exp.Escape: (_BOTH, Expressions.escaped_like),
     exp.Is: ({*_BOTH, "negate"}, Expressions.is_what),
     exp.Case: ({"this", "ifs", "default"}, Expressions.case),
     exp.If: ({"this", "true", "false"}, Expressions.choice),

@@ -54,9 +54,10 @@ def define_table(create: exp.Create) -> TableDefinition:
         elif isinstance(one, WatermarkConstraint):
             found.watermark = Watermark(one.this.name, one.expression.sql(SnaplineSql))
         elif isinstance(one, exp.Constraint):
-            keys = [key for key in one.expressions if isinstance(key, exp.PrimaryKey)]
+            # The name of a key is a name for readers of the statement.
+            name, keys = one.name, [key for key in one.expressions if isinstance(key, exp.PrimaryKey)]
             if not keys:
-                raise InvalidRequest(f"Constraint {one.name!r}: only PRIMARY KEY (…) NOT ENFORCED is known.")
+                raise InvalidRequest(f"Constraint {name!r}: only PRIMARY KEY (…) NOT ENFORCED is known.")
             found.primary_key = [key.name for key in keys[0].expressions]
         elif isinstance(one, exp.Identifier):
             raise InvalidRequest(f"Column {one.name!r} has no type.")
