@@ -187,6 +187,8 @@ class Definitions:
         if_exists = bool(node.args.get("exists"))
         if node.args.get("temporary"):
             if if_exists:
+                for one in node.args["tables"]:
+                    take(one)
                 return lambda: Result("There are no temporary tables; nothing was dropped.")
             raise InvalidRequest("There are no temporary tables: leave TEMPORARY out.")
         named = [(one, self._names.place(one)) for one in node.args["tables"]]

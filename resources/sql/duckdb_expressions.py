@@ -171,7 +171,10 @@ class Expressions:
             wrong = (
                 "CAST(error('a pattern has an escape character that stands before none of %, _ and itself') AS VARCHAR)"
             )
-            text = f"(CASE WHEN {given} IS NULL OR regexp_full_match({given}, {literal(valid)}, 's') THEN {given} ELSE {wrong} END)"
+            text = (
+                f"(CASE WHEN {given} IS NULL OR regexp_full_match({given}, {literal(valid)}, 's') THEN {given} "
+                f"ELSE {wrong} END)"
+            )
         word = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
         return f"({value} {word} {text} ESCAPE {literal(escape)})"
 

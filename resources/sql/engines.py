@@ -329,7 +329,11 @@ class SparkEngine(Engine):
 
 
 def _schemas(inputs: Sequence[Input]) -> dict[str, pa.Schema]:
-    return {one.view: one.source.schema for one in inputs}
+    """The columns that views hold: those that a query needs."""
+    return {
+        one.view: pa.schema([field for field in one.source.schema if one.columns is None or field.name in one.columns])
+        for one in inputs
+    }
 
 
 def _cast(rows: pa.Table, table: Table) -> pa.Table:

@@ -336,7 +336,7 @@ class Statements:
             def define() -> Result:
                 table = create(None)
                 if is_there:
-                    return Result(f"Table {table.identifier} exists; it stays as it is.")
+                    return Result(f"Table {table.identifier} is there already; it stays as it is.")
                 return Result(f"Table {table.identifier} is there.")
 
             return define
