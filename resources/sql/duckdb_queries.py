@@ -17,7 +17,7 @@ from .duckdb_aggregates import QUERY_RULES, ordered
 from .duckdb_decimals import Typed
 from .duckdb_expressions import Expressions, field_of, implied, unknown
 from .duckdb_functions import RULES
-from .duckdb_relations import Compiled, Relation, quoted, relation_of
+from .duckdb_relations import Compiled, Relation, quoted, relation_of, renamed
 from .place import at
 from .spark_types import SparkType
 
@@ -171,7 +171,7 @@ class _Queries:
             if found.args.get("recursive") and _reads(one.this, name):
                 inner = self._recursive(one, name, names)
             else:
-                inner = _renamed(one, _Queries(self.views, self.expressions, self._around).of(one.this), names)
+                inner = renamed(one, _Queries(self.views, self.expressions, self._around).of(one.this), names)
             self.expressions[name.lower()] = inner
             columns = ", ".join(map(quoted, inner.names))
             texts.append(f"{quoted(name)} ({columns}) AS ({inner.sql})")
@@ -182,7 +182,7 @@ class _Queries:
         if not isinstance(union, exp.Union) or union.args.get("distinct"):
             raise unknown(node)
         _refuse_others(union, {"this", "expression", "distinct"})
-        first = _renamed(node, self.of(union.this), names)
+        first = renamed(node, self.of(union.this), names)
         again = _Queries(self.views, {**self.expressions, name.lower(): first}, self._around)
         second = again.of(union.expression)
         if second.types != first.types:
@@ -389,7 +389,7 @@ class _Queries:
         else:
             raise unknown(node)
         name = node.alias_or_name or f"__source{len(scope.relations)}"
-        inner = _renamed(node, inner, names)
+        inner = renamed(node, inner, names)
         if any(one.alias.lower() == name.lower() for one in scope.relations):
             raise at(node, InvalidRequest(f"Two tables are called {name!r}: give one of them another alias."))
         scope.relations.append(inner.relation(name))
@@ -461,19 +461,6 @@ def _inner_joins(node: exp.Expr) -> list[exp.Expr]:
 
 def _reads(tree: exp.Expr, name: str) -> bool:
     return any(one.name.lower() == name.lower() for one in tree.find_all(exp.Table))
-
-
-def _renamed(node: exp.Expr, inner: Compiled, names: Sequence[str]) -> Compiled:
-    if not names:
-        if len({name.lower() for name in inner.names}) < len(inner.names):
-            unique = tuple(
-                f"{name}_{number}" if name in inner.names[:number] else name for number, name in enumerate(inner.names)
-            )
-            return Compiled(inner.sql, unique, inner.types)
-        return inner
-    if len(names) != len(inner.names):
-        raise at(node, InvalidRequest(f"{len(names)} columns are named, and {len(inner.names)} are there."))
-    return Compiled(inner.sql, tuple(names), inner.types)
 
 
 def _prefixed(with_text: str, inner: Compiled) -> Compiled:

@@ -1,12 +1,17 @@
 """What a query reads and gives: names and types of columns."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
+
+from storage import InvalidRequest
 
 from . import spark_types as st
 from .duckdb_decimals import Typed
+from .place import at
 from .spark_types import NULL, SparkType
 
 
@@ -40,6 +45,20 @@ class Compiled:
 def relation_of(alias: str, schema: pa.Schema) -> Relation:
     """The columns of a table, or of rows."""
     return Relation(alias, tuple((one.name, st.of_arrow(one.type)) for one in schema))
+
+
+def renamed(node: exp.Expr, inner: Compiled, names: Sequence[str]) -> Compiled:
+    """A query under other names for its columns; without any, with none twice. Raises InvalidRequest."""
+    if not names:
+        if len({name.lower() for name in inner.names}) < len(inner.names):
+            unique = tuple(
+                f"{name}_{number}" if name in inner.names[:number] else name for number, name in enumerate(inner.names)
+            )
+            return Compiled(inner.sql, unique, inner.types)
+        return inner
+    if len(names) != len(inner.names):
+        raise at(node, InvalidRequest(f"{len(names)} columns are named, and {len(inner.names)} are there."))
+    return Compiled(inner.sql, tuple(names), inner.types)
 
 
 def quoted(name: str) -> str:

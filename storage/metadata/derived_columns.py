@@ -40,9 +40,11 @@ def computed_columns(options: Mapping[str, str]) -> list[ComputedColumn]:
     numbers = sorted(int(match[1]) for key in options if (match := _NAME.fullmatch(key)))
     return [
         ComputedColumn(
-            options[f"schema.{one}.name"], options[f"schema.{one}.expr"], options.get(f"schema.{one}.data-type", ""),
+            options[f"schema.{one}.name"],
+            options[f"schema.{one}.expr"],
+            options.get(f"schema.{one}.data-type", ""),
             options.get(f"schema.{one}.comment"),
-        )  # fmt: skip
+        )
         for one in numbers
         if f"schema.{one}.expr" in options
     ]
