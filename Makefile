@@ -34,7 +34,7 @@ test-full: $(TEST_READY) $(PYPAIMON_READY) ## Run all tests with more of what is
 	@SNAPLINE_TEST_AMOUNT=full $(PYTEST)
 
 test-long: $(TEST_READY) $(PYPAIMON_READY) ## Run the random and the crash tests for hours (SNAPLINE_TEST_SEED=n for one seed)
-	@SNAPLINE_TEST_AMOUNT=long $(PYTEST) tests/crash tests/interleavings tests/model tests/storage/test_hostile_fuzz.py
+	@SNAPLINE_TEST_AMOUNT=long $(PYTEST) tests/crash tests/interleavings tests/model tests/storage/test_hostile_fuzz.py tests/resources/test_sql_corpus.py
 
 java: $(JAVA_READY) ## Build what runs Java Paimon in the tests; needs mvn and a JDK (PAIMON=1.0.1 for a version)
 

@@ -4,6 +4,7 @@ Local by default; a master or a Spark Connect URL makes it a cluster's. Built on
 may ask for `PySparkResource` and get this one.
 """
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -71,6 +72,8 @@ def start_spark(settings: Settings, app_name: str = "snapline") -> SparkSession:
     for key, value in config.items():
         builder = builder.config(key, revealed(value))
     session = builder.getOrCreate()
+    # It writes each error in a statement, with the stack of the JVM, beside the error that is raised.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     register(session)
     return session
 
