@@ -131,8 +131,8 @@ class Expressions:
     def like(self, node: exp.Expr) -> Typed:
         patterns, value = node.expression, self.to(node.this, STRING)
         if isinstance(patterns, exp.Any | exp.All):
-            listed = unwrapped(patterns.this)
-            listed = listed.expressions if isinstance(listed, exp.Tuple) else [listed]
+            given = unwrapped(patterns.this)
+            listed = given.expressions if isinstance(given, exp.Tuple) else [given]
             word = " OR " if isinstance(patterns, exp.Any) else " AND "
             text = f"({word.join(self._likeness(node, value, one, BACKSLASH) for one in listed)})"
         else:
