@@ -12,7 +12,7 @@ from storage import StorageError
 from ..table_assets import TableAsset
 from .left_to_do import left_to_do, wanted_keys
 from .stages import Recovery
-from .twins import BRANCHES, event_partition, has_own_partitions, twin_key
+from .twins import BRANCHES, RECOVERY_TAG, event_partition, has_own_partitions, twin_key
 
 
 class BackfillFailed(StorageError):
@@ -33,10 +33,13 @@ def backfill(
     instance.add_dynamic_partitions(str(BRANCHES.name), [recovery.branch])
     count = 0
     for name in left_to_do(recovery, assets):
+        if name not in assets:
+            told(f"{name}: no asset makes it. Write to its branch by SQL, as in a correction.")
+            continue
         asset = assets[name]
         for tags, what in _runs(asset, recovery.branch, recovery.tables[name].partitions):
             told(f"{name}{what}")
-            _run(definitions, asset, instance, tags)
+            _run(definitions, asset, instance, {**tags, RECOVERY_TAG: recovery.branch})
             count += 1
     return count
 
