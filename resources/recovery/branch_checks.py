@@ -34,7 +34,8 @@ def _twin_check(
 
     @dg.asset_check(asset=key, name=check.name, description=description, blocking=check.blocking)
     def on_branch(context: dg.AssetCheckExecutionContext, tables: TablesResource) -> dg.AssetCheckResult:
-        passed, metadata = True, {}
+        passed = True
+        metadata: dict[str, Any] = {}
         branches = branches_of(context.run.tags)
         for branch in branches:
             rows = run_query(tables.session, check.violations, Recovery.open(tables.session, branch).table)

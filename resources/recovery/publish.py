@@ -218,8 +218,12 @@ class _MadeFrom:
         corrected = record.tables.get(table)
         if name not in record.tables or name in self._left or table in self._left:
             return {}
-        until = self._session.table(table).last_change() if corrected is None else None
-        newest = corrected.main if corrected is not None else until and until.snapshot_id
+        if corrected is not None:
+            newest = corrected.main
+        else:
+            # Main had been put right when the recovery began.
+            ref = self._session.table(table).last_change()
+            newest = None if ref is None else ref.snapshot_id
         return {} if newest is None else repairs_property(record.branch, record.bad, newest)
 
 

@@ -9,6 +9,7 @@ from resources.recovery.left_to_do import left_to_do
 from resources.recovery.progress import recoveries
 from resources.recovery.publish import publish
 from storage import InvalidRequest
+from tests.resources import quick_shop
 from tests.resources.quick_shop import CHECKS, KEYS
 from tests.resources.test_recovery_refusals import GOOD, KNOWN, MENDED, Shop, shop
 
@@ -122,10 +123,8 @@ def test_checks_of_main_run_on_the_twins_and_blocking_ones_gate_the_publication(
     done = shop.make("recovery.core.days", tags=tags, raise_on_error=False)
     seen = {one.check_name: one.passed for one in done.get_asset_check_evaluations()}
     assert (seen["prices_are_small"], seen["prices_are_known"]) == (False, True)
-    with pytest.raises(Exception, match="prices_are_small"):
-        shop.backfill("fix")
-    for name in ("mart.rainy", "mart.totals"):
-        assert shop.make(f"recovery.{name}", partition_key="fix").success
+    assert not done.success
+    assert shop.backfill("fix") == 2
     assert left_to_do(recovery, KNOWN) == []
     before = session.ref("core.days")
     said = shop.refusal("recovery_publish", branch="fix")
@@ -163,3 +162,17 @@ def test_a_job_computes_what_is_left_and_the_list_tells_how_far_each_has_come(
     said = shop.refusal("recovery_correct", branch="fix")
     assert "by sql or by undo_bad: true" in said
     assert "is no date and time" in shop.refusal("recovery_plan", bad="raw.orders", since="yesterday")
+
+
+def test_every_field_of_a_job_is_described() -> None:
+    for name in ("plan", "start", "correct", "backfill", "compare", "publish", "drop"):
+        job = quick_shop.defs.resolve_job_def(f"recovery_{name}")
+        (op,) = job.graph.node_defs
+        fields = op.config_schema.config_type.fields  # type: ignore[attr-defined]
+        assert fields and all(field.description for field in fields.values()), name
+    groups = {
+        spec.key.path[1]: spec.group_name
+        for spec in quick_shop.defs.resolve_all_asset_specs()
+        if spec.key.path[0] == "recovery"
+    }
+    assert groups == {"raw": "recovery_raw", "core": "recovery_core", "mart": "recovery_mart"}
