@@ -77,6 +77,16 @@ def _run(definitions: dg.Definitions, asset: TableAsset, instance: dg.DagsterIns
             raise_on_error=False, run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
         )  # fmt: skip
     if not result.success:
-        failures = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
-        told = "; ".join(" ".join(error.to_string().split())[-500:] for error in failures if error is not None)
+        failures = [event.step_failure_data for event in result.all_events if event.is_step_failure]
+        told = "; ".join(dict.fromkeys(map(_said, failures)))
         raise BackfillFailed(f"Run {result.run_id} of {asset.name} failed: {told}")
+
+
+def _said(failure: Any) -> str:
+    """What a step has failed with, in one line: what the asset said, or else the message of the first cause."""
+    if failure.user_failure_data is not None and failure.user_failure_data.description:
+        return " ".join(failure.user_failure_data.description.split())
+    error = failure.error
+    while error is not None and error.cause is not None:
+        error = error.cause
+    return "no reason is known" if error is None else " ".join(error.message.split())

@@ -5,6 +5,7 @@ import pytest
 
 from resources import Session
 from resources.recovery import Recovery, plan_recovery
+from resources.recovery.backfill import BackfillFailed
 from resources.recovery.left_to_do import left_to_do
 from resources.recovery.progress import recoveries
 from resources.recovery.publish import publish
@@ -124,6 +125,12 @@ def test_checks_of_main_run_on_the_twins_and_blocking_ones_gate_the_publication(
     seen = {one.check_name: one.passed for one in done.get_asset_check_evaluations()}
     assert (seen["prices_are_small"], seen["prices_are_known"]) == (False, True)
     assert not done.success
+    recovery.correct("UPDATE raw.orders SET price = 6000 WHERE id = 4")
+    with pytest.raises(
+        BackfillFailed, match=r"^Run [^\n]* of core.days failed: [^\n]*prices_are_small[^\n]*$"
+    ) as failed:
+        shop.backfill("fix")
+    assert "File" not in str(failed.value)
     assert shop.backfill("fix") == 2
     assert left_to_do(recovery, KNOWN) == []
     before = session.ref("core.days")
