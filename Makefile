@@ -16,7 +16,7 @@ UV := $(BIN)/uv --quiet --system-certs
 # A test starts where a core is free; more than four Spark sessions at once need too much memory.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help demo ui test test-full test-long java interop lint benchmark locks docs clean
+.PHONY: help demo ui test test-full test-long java interop lint benchmark locks docs sbom clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
@@ -34,7 +34,7 @@ test-full: $(TEST_READY) $(PYPAIMON_READY) ## Run all tests with more of what is
 	@SNAPLINE_TEST_AMOUNT=full $(PYTEST)
 
 test-long: $(TEST_READY) $(PYPAIMON_READY) ## Run the random and the crash tests for hours (SNAPLINE_TEST_SEED=n for one seed)
-	@SNAPLINE_TEST_AMOUNT=long $(PYTEST) tests/crash tests/interleavings tests/model
+	@SNAPLINE_TEST_AMOUNT=long $(PYTEST) tests/crash tests/interleavings tests/model tests/storage/test_hostile_fuzz.py tests/resources/test_sql_corpus.py
 
 java: $(JAVA_READY) ## Build what runs Java Paimon in the tests; needs mvn and a JDK (PAIMON=1.0.1 for a version)
 
@@ -57,6 +57,9 @@ locks: .venv/bin/uv ## Resolve the dependencies anew (UPGRADE=--upgrade takes ne
 
 docs: $(TEST_READY) ## Generate docs/options.md and docs/cli.md
 	@$(BIN)/python -m tests.house.generate_docs
+
+sbom: ## Write what is installed, from the lock files, as CycloneDX: dist/snapline.cdx.json
+	@$(PYTHON) -m tests.house.generate_sbom dist/snapline.cdx.json
 
 clean: ## Remove the environment and all state
 	rm -rf .venv .snapline

@@ -7,12 +7,15 @@
 | `table-lineage`, `data-lineage` | record lineage; fixed once the catalog exists |
 | `lineage-meta`, `jdbc.*` | the lineage store; by default SQLite in the home |
 | `storage.<key>` | for fsspec (keys, endpoint …) |
-| `table-storage.<key>` | default option of tables |
+| `table-storage.<key>` | default option of tables; `table-storage.file.path` is another name of `warehouse` |
+
+Other keys are for a lineage store of somebody's own; without one they are refused.
 
 A value, or a part of it, may be `${env:NAME}`: a variable of the environment, looked up when the catalog is opened and kept
 as a reference in the file. What is a secret is typed as one, and stands in that file alone, which only its owner can read.
 """
 
+import difflib
 import json
 import logging
 from collections.abc import Mapping
@@ -27,6 +30,7 @@ from storage import (
     NotFound,
     Secret,
     StorageError,
+    check_table_options,
     guarded_options,
     guarded_storage,
     hidden,
@@ -41,6 +45,12 @@ _log = logging.getLogger(__name__)
 _TYPES = ("paimon", "table-store", "snapline")
 _STORAGE = "storage."
 _NOT_KEPT = ("warehouse", "type", "jdbc.username")
+_TABLE_DEFAULTS = "table-storage."
+_FILE_PATH = "table-storage.file.path"
+_FIXED = ("table-lineage", "data-lineage")
+_KEYS = (
+    "warehouse", "type", *_FIXED, "lineage-meta", "jdbc.url", "jdbc.username", "jdbc.password", "jdbc.database", "jdbc.driver",
+)  # fmt: skip
 
 
 class CatalogRegistry:
@@ -78,6 +88,7 @@ class CatalogRegistry:
             if if_not_exists:
                 return
             raise AlreadyExists(f"Catalog {name!r} exists. Drop it first, or choose another name.")
+        options = _settled(name, options)
         if options.get("type", "paimon") not in _TYPES:
             raise InvalidRequest(f"'type' = {options['type']!r}: a catalog is of type {', '.join(_TYPES)}.")
         if not options.get("warehouse"):
@@ -117,6 +128,35 @@ class CatalogRegistry:
     def _write(self, known: Mapping[str, Mapping[str, Any]]) -> None:
         plain = {name: written_options(options) for name, options in known.items()}
         write_private(self._file, json.dumps(plain, indent=2, sort_keys=True))
+
+
+def _settled(name: str, options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a new catalog, checked; what is fixed from now on is written out. Raises InvalidRequest."""
+    found = dict(options)
+    if _FILE_PATH in found:
+        path = found.pop(_FILE_PATH)
+        if found.setdefault("warehouse", path) != path:
+            raise InvalidRequest(f"Catalog {name!r}: 'warehouse' and {_FILE_PATH!r} mean the same. Give one of them.")
+    for key, value in found.items():
+        _check(name, key, value, own_store=found.get("lineage-meta", "jdbc") != "jdbc")
+    return {**dict.fromkeys(_FIXED, "false"), **found}
+
+
+def _check(name: str, key: str, value: str, *, own_store: bool) -> None:
+    if key in _FIXED and value not in ("true", "false"):
+        raise InvalidRequest(f"Catalog {name!r}: {key!r} = {value!r} is neither true nor false.")
+    if key.startswith(_TABLE_DEFAULTS):
+        check_table_options({key.removeprefix(_TABLE_DEFAULTS): value}, f"of catalog {name!r}")
+    elif key not in _KEYS and not key.startswith(_STORAGE):
+        near = difflib.get_close_matches(key, _KEYS, n=1)
+        # What a store of somebody's own takes, it knows itself.
+        if near or not own_store:
+            hint = (
+                f"Did you mean {near[0]!r}?"
+                if near
+                else f"Options: {', '.join(_KEYS)}, {_STORAGE}*, {_TABLE_DEFAULTS}*."
+            )
+            raise InvalidRequest(f"Catalog {name!r}: there is no option {key!r}. {hint}")
 
 
 def _guarded(options: Mapping[str, Any]) -> dict[str, Any]:

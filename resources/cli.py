@@ -76,7 +76,7 @@ def demo(session: Session, job: str, partitions: tuple[str, str] | None) -> None
 
 @cli.command()
 @click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", default=3000, show_default=True)
+@click.option("--port", type=click.IntRange(1, 65535), default=3000, show_default=True)
 @click.pass_obj
 def ui(session: Session, host: str, port: int) -> None:
     """Open the Dagster UI, with the daemon for backfills and schedules."""

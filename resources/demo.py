@@ -12,7 +12,7 @@ import dagster as dg
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from storage import InvalidRequest, SnapshotRef, StorageError
+from storage import InvalidRequest, NotFound, SnapshotRef, StorageError
 
 from .code_location import platform_definitions
 from .dagster_home import prepare_dagster_home
@@ -37,7 +37,7 @@ def run_demo(session: Session, job_name: str, partitions: tuple[str, str] | None
     out.print(f"Materializing job [bold]{job_name}[/] into {session.settings.warehouse}", highlight=False)
     log = session.settings.home / "demo.log"
     with errors_into(log), dg.DagsterInstance.get() as instance:
-        job = platform_definitions().resolve_job_def(job_name)
+        job = _job(job_name)
         run_id = str(uuid.uuid4())
         with _progress(out, instance, run_id, len(job.graph.nodes)):
             result = job.execute_in_process(
@@ -50,6 +50,15 @@ def run_demo(session: Session, job_name: str, partitions: tuple[str, str] | None
     if not result.success:
         raise RunFailed(f"Run {run_id} failed. {_failures(result)} The log is {log}; `snapline ui` shows the run.")
     _say_what_happened(out, session, result)
+
+
+def _job(name: str) -> dg.JobDefinition:
+    """The job of that name. Raises NotFound that lists them."""
+    definitions = platform_definitions()
+    names = [one.name for one in definitions.get_repository_def().get_all_jobs() if not one.name.startswith("__")]
+    if name not in names:
+        raise NotFound(f"Job {name!r} does not exist. Jobs: {', '.join(sorted(names))}.")
+    return definitions.resolve_job_def(name)
 
 
 def _partition_tags(job: dg.JobDefinition, wanted: tuple[str, str] | None) -> dict[str, str]:

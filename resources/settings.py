@@ -14,6 +14,7 @@
 | `SNAPLINE_SPARK_CONFIG` | JSON of further Spark settings | `{}` |
 """
 
+import difflib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,10 @@ from typing import Any
 
 from storage import InvalidRequest, Secret, guarded_options, guarded_storage
 
+_NAMES = (
+    "SNAPLINE_HOME", "SNAPLINE_WAREHOUSE", "SNAPLINE_STORAGE_OPTIONS", "SNAPLINE_LOCK_DIRECTORY", "SNAPLINE_EXTERNAL_ROOTS",
+    "SNAPLINE_READABLE_DIRECTORIES", "SNAPLINE_LINEAGE_URL", "SNAPLINE_SPARK_MASTER", "SNAPLINE_SPARK_REMOTE", "SNAPLINE_SPARK_CONFIG",
+)  # fmt: skip
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -50,8 +55,9 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Settings":
-        """Raises InvalidRequest for JSON that cannot be read."""
+        """Raises InvalidRequest for JSON that cannot be read, and for a variable that nobody reads."""
         given = os.environ if environment is None else environment
+        _refuse_unknown(given)
         root = PROJECT_ROOT if (PROJECT_ROOT / "workspace.yaml").exists() else Path.cwd()
         home = Path(given.get("SNAPLINE_HOME") or root / ".snapline").expanduser().resolve()
         return cls(
@@ -70,6 +76,14 @@ class Settings:
     @property
     def dagster_home(self) -> Path:
         return self.home / "dagster"
+
+
+def _refuse_unknown(given: Mapping[str, str]) -> None:
+    for name in given:
+        if name.startswith("SNAPLINE_") and name not in _NAMES and not name.startswith("SNAPLINE_TEST_"):
+            near = difflib.get_close_matches(name, _NAMES, n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"Variables: {', '.join(_NAMES)}."
+            raise InvalidRequest(f"The environment variable {name} is read by nobody. {hint}")
 
 
 def _directories(given: Mapping[str, str], name: str) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ Local by default; a master or a Spark Connect URL makes it a cluster's. Built on
 may ask for `PySparkResource` and get this one.
 """
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -27,16 +28,16 @@ from .settings import Settings
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -XX:-UsePerfData"
 _SECRET_NAMES = (
     r"(?i)password|passwd|passphrase|secret|credential|token|jaas|(access|account|api|private|shared)[._-]?key|\bsas\b|"
-    r"^storage[.]|jdbc[.]url|^url$"
+    r"^storage[.]|jdbc[.]url|^url$|://[^\s:@/]*:[^\s@]*@"
 )
 _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
-    # Besides Spark's own words, and whatever goes to a file system: a key is half of a secret there.
+    # Besides Spark's own words, what goes to a file system (a key is half of a secret there), and passwords in URLs.
     "spark.redaction.regex": _SECRET_NAMES,
-    "spark.sql.redaction.options.regex": _SECRET_NAMES,
+    "spark.sql.redaction.options.regex": f"{_SECRET_NAMES}|url",
     # Else csv.`/any/path` would be a table.
     "spark.sql.runSQLOnFiles": "false",
 }
@@ -71,6 +72,8 @@ def start_spark(settings: Settings, app_name: str = "snapline") -> SparkSession:
     for key, value in config.items():
         builder = builder.config(key, revealed(value))
     session = builder.getOrCreate()
+    # It writes each error in a statement, with the stack of the JVM, beside the error that is raised.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     register(session)
     return session
 

@@ -83,7 +83,10 @@ class FileIO:
             raise Unsupported(
                 f"Storage option {_LISTINGS!r} lets a process miss the files that others have written since. Leave it out."
             )
-        self._fs = fsspec.filesystem(self.protocol, **{**_as_given(self.storage_options), _LISTINGS: False})
+        try:
+            self._fs = fsspec.filesystem(self.protocol, **{**_as_given(self.storage_options), _LISTINGS: False})
+        except ImportError as error:
+            raise Unsupported(f"{url}: {error}. The extra 's3' of this package brings what S3 needs.") from None
         self._local = isinstance(self._fs, LocalFileSystem)
         self._clock = clock or Clock()
         self.external_roots = tuple(self._root(root) for root in external_roots)

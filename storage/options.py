@@ -1,9 +1,8 @@
 """Options of a table: declared once, read from the text that the schema file holds.
 
 All values on disk are strings: `"4"`, `"true"`, `"128 mb"`, `"1 h"`. A field of an options class is one option: its
-key, type, default and meaning stand together, and `docs/options.md` is generated from these lines. Keys that are not
-declared here are kept as they are, for other readers of the format know more options than this one; a misspelling of a
-declared key is reported when the table is created.
+key, type, default and meaning stand together, and `docs/options.md` is generated from these lines. A key that is not known
+here is refused when somebody sets it; what other writers of the format have set is kept as it is.
 """
 
 import dataclasses
@@ -117,6 +116,11 @@ class Options:
         return cls(**values)
 
     @classmethod
+    def default_of(cls, key: str) -> str:
+        """The default of an option as a user would write it; empty if it has none, or is not declared."""
+        return next((str(one["default"] or "") for one in cls.declared() if one["key"] == key), "")
+
+    @classmethod
     def declared(cls) -> list[Mapping[str, Any]]:
         """Key, kind, default text and meaning of each option, in the order of declaration."""
         return [declared.metadata for declared in dataclasses.fields(cls)]
@@ -132,7 +136,8 @@ class TableOptions(Options):
         "whole number",
     )  # fmt: skip
     bucket_key: tuple[str, ...] = option(
-        "bucket-key", "", "Columns to hash. Default: the primary key without the partition columns.",
+        "bucket-key", "", "Columns to hash. Default: the primary key without the partition columns; without a key all "
+        "columns but those.",
         "names, separated by commas",
     )  # fmt: skip
     merge_engine: str = option(
@@ -401,7 +406,15 @@ _UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {
     "file.format": ("parquet", "orc", "avro"),
     "data-file.thin-mode": ("false",),
 }
-_ALWAYS_REFUSED = ("scan.fallback-branch", "data-file.external-paths")
+_REFUSED_FOR_READING = (
+    "scan.fallback-branch", "data-file.path-directory", "partial-update.remove-record-on-sequence-group",
+)  # fmt: skip
+_REFUSED_FOR_WRITING = (*_REFUSED_FOR_READING, "data-file.external-paths")
+# Keys that name a column, or a computed one.
+_KEYS_OF_COLUMNS = re.compile(
+    r"fields\.(default-aggregate-function|.+\.(aggregate-function|ignore-retract|list-agg-delimiter|distinct|sequence-group))"
+    r"|schema\.\d+\.(name|expr|data-type|comment)|schema\.watermark\.0\.(rowtime|strategy\.expr|strategy\.data-type)"
+)
 
 
 def refuse_unsupported(options: Mapping[str, str], table: str, *, for_writing: bool) -> None:
@@ -415,18 +428,19 @@ def refuse_unsupported(options: Mapping[str, str], table: str, *, for_writing: b
             raise Unsupported(
                 f"Table {table} has {key!r} = {found!r}, with which it cannot be {doing} here. {supported}"
             )
-    for key in _ALWAYS_REFUSED if for_writing else _ALWAYS_REFUSED[:1]:
+    for key in _REFUSED_FOR_WRITING if for_writing else _REFUSED_FOR_READING:
         if options.get(key):
             raise Unsupported(f"Table {table} has {key!r} = {options[key]!r}, with which it cannot be {doing} here.")
 
 
 def check_table_options(options: Mapping[str, str], table: str, *, before: Mapping[str, str] | None = None) -> None:
-    """Raise InvalidRequest for a misspelt key or a value that cannot be read or followed, Unsupported for what cannot be
-    written. What other writers of the format follow may stay as it was `before`.
+    """Raise InvalidRequest for a key that nobody follows or a value that cannot be read or followed, Unsupported for what
+    cannot be written. What other writers of the format follow may stay as it was `before`.
     """
-    _check_spelling(options)
-    _refuse_secrets({key: value for key, value in options.items() if (before or {}).get(key) != value})
-    _check_values(TableOptions.read(options), {key for key in options if options[key] != (before or {}).get(key)})
+    changed = {key for key in options if options[key] != (before or {}).get(key)}
+    _check_keys(changed)
+    _refuse_secrets({key: options[key] for key in changed})
+    _check_values(TableOptions.read(options), changed)
     refuse_unsupported(options, table, for_writing=True)
 
 
@@ -468,11 +482,22 @@ def _check_values(read: TableOptions, keys: AbstractSet[str]) -> None:
             ) from None
 
 
-def _check_spelling(options: Mapping[str, str]) -> None:
+def _check_keys(keys: AbstractSet[str]) -> None:
     known = [str(declared["key"]) for declared in TableOptions.declared()]
-    for key in options:
-        if key in known or key in _UNDERSTOOD_FOR_READING or key in _UNDERSTOOD_FOR_WRITING:
+    for key in sorted(keys):
+        if (
+            key in known
+            or key in _UNDERSTOOD_FOR_READING
+            or key in _UNDERSTOOD_FOR_WRITING
+            or key in _REFUSED_FOR_WRITING
+        ):
             continue
-        close = difflib.get_close_matches(key, known, n=1, cutoff=0.82)
-        if close:
-            raise InvalidRequest(f"Unknown option {key!r}. Did you mean {close[0]!r}?")
+        if _KEYS_OF_COLUMNS.fullmatch(key):
+            continue
+        if key.startswith("log."):
+            raise Unsupported(f"Option {key!r}: tables have no log store, only files. Leave the option out.")
+        close = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
+        hint = (
+            f" Did you mean {close[0]!r}?" if close else " Leave it out; docs/options.md lists the options there are."
+        )
+        raise InvalidRequest(f"Unknown option {key!r}.{hint}")

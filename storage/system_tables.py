@@ -13,6 +13,7 @@ from .format.binary_row import EMPTY_ROW, decoder
 from .format.column_stats import SerializedStats, deserialize
 from .metadata.branch_origin import read_origin
 from .metadata.manifest import ManifestEntry
+from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .read.changes import KINDS, ROW_KIND
 from .read.scan import FileStatistics, Scan
@@ -45,10 +46,11 @@ _SCHEMAS = {
     "options": _columns(("key!", _TEXT), ("value!", _TEXT)),
     "tags": _columns(
         ("tag_name!", _TEXT), ("snapshot_id!", _LONG), ("schema_id!", _LONG), ("commit_time!", _TIME),
-        ("record_count", _LONG), ("create_time", _TIME), ("time_retained", _TEXT),
+        ("record_count", _LONG), ("create_time", _TIME), ("time_retained", _TEXT), ("tagged_snapshot_id!", _LONG),
     ),
     "branches": _columns(
-        ("branch_name!", _TEXT), ("create_time!", _TIME), ("tag_name", _TEXT), ("tagged_snapshot_id", _LONG)
+        ("branch_name!", _TEXT), ("create_time!", _TIME), ("tag_name", _TEXT), ("tagged_snapshot_id", _LONG),
+        ("name!", _TEXT),
     ),
     "files": _columns(
         ("partition", _TEXT), ("bucket!", _INT), ("file_path!", _TEXT), ("file_format!", _TEXT), ("schema_id!", _LONG),
@@ -131,10 +133,18 @@ def _tags(store: TableStore) -> Rows:
         rows.append(
             (
                 tag.name, tag.snapshot.id, tag.snapshot.schema_id, _local(tag.snapshot.time_ms),
-                tag.snapshot.total_record_count, created, None if retained is None else _iso_duration(retained),
+                _record_count(store, tag.snapshot), created, None if retained is None else _iso_duration(retained),
+                tag.snapshot.id,
             )
         )  # fmt: skip
     return rows
+
+
+def _record_count(store: TableStore, snapshot: Snapshot) -> int | None:
+    """The number of rows that a reader of a snapshot sees. With a key, files may hold several versions of one."""
+    if not store.schema.primary_keys:
+        return snapshot.total_record_count
+    return Scan(store.at_schema(store.schemas.get(snapshot.schema_id)), snapshot).count()
 
 
 def _iso_duration(seconds: float) -> str:
@@ -156,7 +166,7 @@ def _branches(store: TableStore) -> Rows:
             # Another writer made it: it began where its history does.
             snapshot_id, created = branch.snapshots.earliest_id(), branch.schemas.get(0).time_ms
             tag = next((one.name for one in branch.tags.all() if one.snapshot.id == snapshot_id), None)
-        rows.append((name, _local(created), tag, snapshot_id))
+        rows.append((name, _local(created), tag, snapshot_id, name))
     return rows
 
 

@@ -1,49 +1,29 @@
 """INSERT, DELETE, UPDATE and MERGE: each a job that knows what it read, and one commit."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from sqlglot import exp
 
 from lineage import LineageRecorder, sources_property
 from storage import Clock, CommitId, InvalidRequest, SnapshotRef, StorageError, Table
 from storage.engines.merge_clauses import MergeClause
-from storage.sql.dialect import HINT_OPTIONS
+from storage.sql.dialect import HINT_OPTIONS, SnaplineSql
 from storage.sql.predicate_text import literal_of
 
 from .engines import APPEND, DYNAMIC, OVERWRITE, Engine
 from .fill import Fill
 from .names import Names
 from .place import at
-from .query import Query
+from .query import Input, Query, as_select
 from .result import Result
+from .settings import JOB_OPTION
 
-JOB_OPTION = "pipeline.name"
-_DEFAULT_JOB = "sql"
 # A barrier is a time in milliseconds, then this many bits of chance.
 _CHANCE_BITS = 20
-# The parts of each statement that are carried out.
-_CLAUSES: dict[type[exp.Expr], set[str]] = {
-    exp.Insert: {"this", "expression", "overwrite", "partition", "by_name", "with_"},
-    exp.Delete: {"this", "where"},
-    exp.Update: {"this", "expressions", "where"},
-    exp.Merge: {"this", "using", "on", "whens"},
-}
-_NAMES_OF_CLAUSES = {
-    "alternative": "OR REPLACE | OR IGNORE", "conflict": "ON CONFLICT", "default": "DEFAULT VALUES", "exists": "IF EXISTS",
-    "is_function": "FUNCTION", "joins": "JOIN", "sample": "TABLESAMPLE", "stored": "STORED AS", "tables": "without FROM",
-    "order": "ORDER BY", "using_cond": "USING (columns)", "version": "VERSION AS OF", "where": "REPLACE WHERE",
-}  # fmt: skip
-_ADVICE = {
-    "conflict": " Rows of a table with a primary key replace those with the same key; otherwise use MERGE INTO.",
-    "from_": " Use MERGE INTO.",
-    "tables": " Write DELETE FROM t.",
-    "using": " Use MERGE INTO.",
-    "where": " Use INSERT OVERWRITE … PARTITION (…), or MERGE INTO with WHEN NOT MATCHED BY SOURCE AND … THEN DELETE.",
-    "with_": " Use MERGE INTO … USING (WITH … SELECT …).",
-}
 
 
 @dataclass(frozen=True)
@@ -61,8 +41,9 @@ class Job:
         return {"commit_id": commit_id, "properties": {**sources_property(sources), **properties}}
 
 
-def job_name(options: Mapping[str, str]) -> str:
-    return options.get(JOB_OPTION) or _DEFAULT_JOB
+def job_name(options: Mapping[str, str], catalog: str, table: Table) -> str:
+    """The name of a change's job: the one that was set, or one of its own for each table that is changed."""
+    return options.get(JOB_OPTION) or f"insert-into_{catalog}.{table.identifier}"
 
 
 @dataclass(frozen=True)
@@ -80,12 +61,10 @@ class Target:
 
 def target_of(insert: exp.Insert, names: Names) -> Target:
     """Read the head of an INSERT. Raises InvalidRequest for columns and partitions that are not the table's."""
-    refuse_unused(insert)
     schema = insert.this if isinstance(insert.this, exp.Schema) else None
     node = schema.this if schema else insert.this
     if not isinstance(node, exp.Table):
         raise InvalidRequest(f"{node.sql()!r} is not the name of a table.")
-    _refuse_more_than_a_name(node, "partition")
     by_name = bool(insert.args.get("by_name"))
     if by_name and (schema is not None or not isinstance(insert.expression, exp.Query)):
         raise at(
@@ -108,40 +87,21 @@ def target_of(insert: exp.Insert, names: Names) -> Target:
             table.schema.partition_keys and table.schema.options.get("dynamic-partition-overwrite", "true") == "true"
         )
         mode = DYNAMIC if by_partition and not partition else OVERWRITE
-    hints = dict(node.meta.get(HINT_OPTIONS) or ())
-    tracking = hints.pop("change-tracking", "true").lower() != "false"
+    hints = dict(node.args.get(HINT_OPTIONS) or node.meta.get(HINT_OPTIONS) or ())
+    given = hints.pop("change-tracking", "true")
+    if given.lower() not in ("true", "false"):
+        raise at(node, InvalidRequest(f"Option 'change-tracking' = {given!r} is neither true nor false."))
+    tracking = given.lower() == "true"
     if hints:
         raise at(node, InvalidRequest(f"Option {next(iter(hints))!r} is not known here. Known: 'change-tracking'."))
     return Target(node, table, columns, partition, mode, tracking, by_name)
-
-
-def refuse_unused(node: exp.Expr) -> None:
-    """Raise InvalidRequest for a clause of a statement that would not be carried out."""
-    used = _CLAUSES[type(node)]
-    for key, value in node.args.items():
-        if value and key not in used:
-            raise InvalidRequest(
-                f"{node.key.upper()} … {_NAMES_OF_CLAUSES.get(key, key.strip('_').upper())} is not supported here."
-                f"{_ADVICE.get(key, '')}"
-            )
 
 
 def changed_table(node: exp.Expr | None, names: Names) -> Table:
     """The table of a DELETE, UPDATE or MERGE, at its latest version. Raises InvalidRequest for one that is read otherwise."""
     if not isinstance(node, exp.Table):
         raise InvalidRequest("Name the table: DELETE FROM t, UPDATE t, MERGE INTO t.")
-    _refuse_more_than_a_name(node, "alias")
-    hints = dict(node.meta.get(HINT_OPTIONS) or ())
-    if hints:
-        raise at(node, InvalidRequest(f"Option {next(iter(hints))!r} is not known here: the statement takes no hint."))
     return names.table(node)
-
-
-def _refuse_more_than_a_name(node: exp.Table, allowed: str) -> None:
-    for key, value in node.args.items():
-        if value and key not in ("this", "db", "catalog", allowed):
-            named = _NAMES_OF_CLAUSES.get(key, key.strip("_").upper())
-            raise at(node, InvalidRequest(f"{node.name!r} is to be changed: {named} has no place behind it."))
 
 
 def partition_values(node: exp.Expr | None, table: Table) -> dict[str, str]:
@@ -164,28 +124,21 @@ def partition_values(node: exp.Expr | None, table: Table) -> dict[str, str]:
 
 
 def query_of(insert: exp.Insert) -> exp.Expr:
-    """The SELECT whose rows are inserted; VALUES become one."""
+    """A copy of the query whose rows are inserted."""
     source = insert.expression
-    if isinstance(source, exp.Values):
-        widths = {len(row.expressions) for row in source.expressions}
-        if len(widths) != 1:
-            raise InvalidRequest("The rows after VALUES have different numbers of values.")
-        names = [exp.to_identifier(f"c{number}") for number in range(widths.pop())]
-        values = exp.Values(
-            expressions=source.expressions, alias=exp.TableAlias(this=exp.to_identifier("v"), columns=names)
-        )
-        return exp.select("*").from_(values)
-    if not isinstance(source, exp.Query):
-        raise InvalidRequest("INSERT takes a SELECT or VALUES.")
     before = insert.args.get("with_")
+    if not isinstance(source, exp.Query | exp.Values):
+        raise at(insert, InvalidRequest("INSERT takes a SELECT, VALUES (…) or TABLE t."))
+    source = source.copy()
     if before:
-        source = source.copy()
         # Those of the SELECT may read those that stand before INSERT.
         both = before.copy()
         inner = source.args.get("with_")
         if inner:
             both.set("expressions", [*both.expressions, *inner.expressions])
             both.set("recursive", both.args.get("recursive") or inner.args.get("recursive"))
+        if isinstance(source, exp.Values):
+            source = as_select(source)
         source.set("with_", both)
     return source
 
@@ -245,34 +198,91 @@ def written(target: Table, snapshot: Any, verb: str) -> Result:
 # --- rows that are there
 
 
-def renamed(condition: exp.Expr, names: Mapping[str, str], default: str | None) -> exp.Expr:
-    """A condition in which the aliases of a statement have become `target` and `source`."""
-    copy = condition.copy()
-    for column in copy.find_all(exp.Column):
-        if column.find_ancestor(exp.Query):
-            raise InvalidRequest("A condition with a query of its own is not supported here: use MERGE.")
-        table = names.get(column.table.lower()) if column.table else default
-        if column.table and table is None:
+class Sources:
+    """The queries inside of the conditions and values of a change, and the tables that they read, each at one version."""
+
+    def __init__(
+        self,
+        prepare: Callable[[exp.Expr], Query],
+        names: Mapping[str, str],
+        default: str | None,
+        engine: Engine,
+        tables: Mapping[str, pa.Schema],
+    ) -> None:
+        """`names`: what the tables of the statement are called where the change is computed, by their names in the
+        statement; `tables`: their columns, by that name; `default`: whose columns those without a table are.
+        """
+        self._tables = tables
+        self._prepare = prepare
+        self._names = names
+        self._default = default
+        self._engine = engine
+        self.inputs: list[Input] = []
+
+    @property
+    def references(self) -> list[SnapshotRef]:
+        """The snapshots that are read."""
+        return [ref for one in self.inputs if (ref := one.source.ref) is not None]
+
+    def text(self, condition: exp.Expr, default: str | None = None, column: str | None = None) -> str:
+        """A condition, or the value of a column, in the engine's SQL. Raises InvalidRequest for columns of tables that are
+        none of the statement's.
+        """
+        copy = exp.Paren(this=condition.copy())
+        queries = [one for one in copy.find_all(exp.Query) if one.find_ancestor(exp.Query) is None]
+        for named in list(copy.find_all(exp.Column)):
+            self._rename(named, default or self._default)
+        for inner in queries:
+            query = self._prepare(inner)
+            self.inputs += query.inputs
+            inner.replace(query.tree)
+        to = None if column is None else self._tables["target"].field(column).type
+        return self._engine.expression(copy.this, self._tables, self.inputs, to)
+
+    def column(self, node: exp.Expr) -> str:
+        """The table's own name of a column. Raises InvalidRequest."""
+        names = self._tables["target"].names
+        for name in names:
+            if name.lower() == node.name.lower():
+                return str(name)
+        raise at(node, InvalidRequest(f"There is no column {node.name!r}. Columns: {', '.join(names)}."))
+
+    def _rename(self, column: exp.Column, default: str | None) -> None:
+        inner = column.find_ancestor(exp.Query) is not None
+        name = column.table.lower()
+        if inner and (not name or name not in self._names or _names_of_queries(column, name)):
+            return
+        table = self._names.get(name) if name else default
+        if name and (table is None or column.args.get("db")):
             raise at(
-                column, InvalidRequest(f"{column.table!r} is no table of this statement. Tables: {', '.join(names)}.")
+                column,
+                InvalidRequest(f"{column.sql()!r} is of no table of this statement. Tables: {', '.join(self._names)}."),
             )
         if table is not None:
             column.set("table", exp.to_identifier(table))
             column.set("db", None)
             column.set("catalog", None)
-    if copy.find(exp.Query):
-        raise InvalidRequest("A condition with a query of its own is not supported here: use MERGE.")
-    return copy
+
+
+def _names_of_queries(column: exp.Column, name: str) -> bool:
+    """Whether a query around a column reads something under a name."""
+    query = column.find_ancestor(exp.Query)
+    while query is not None:
+        held = [*query.find_all(exp.Table), *query.find_all(exp.Subquery)]
+        if any(one.alias_or_name.lower() == name for one in held):
+            return True
+        query = query.find_ancestor(exp.Query)
+    return False
 
 
 def assignments(
-    expressions: Sequence[exp.Expr], names: Mapping[str, str], default: str | None, engine: Engine
+    expressions: Sequence[exp.Expr], names: Mapping[str, str], sources: Sources, default: str | None = None
 ) -> dict[str, str]:
     """`SET column = value, …`: the values in the engine's SQL, by column."""
     found: dict[str, str] = {}
     for one in expressions:
         if not isinstance(one, exp.EQ) or not isinstance(one.this, exp.Column):
-            raise InvalidRequest(f"{one.sql()!r} sets no column.")
+            raise at(one, InvalidRequest(f"{one.sql(SnaplineSql)!r} sets no column: SET column = value."))
         column = one.this
         if column.args.get("db") or (column.table and names.get(column.table.lower()) != "target"):
             raise at(
@@ -280,21 +290,26 @@ def assignments(
             )
         if column.name.lower() in {name.lower() for name in found}:
             raise at(column, InvalidRequest(f"Column {column.name!r} is set twice."))
-        found[column.name] = engine.text(renamed(one.expression, names, default))
+        name = sources.column(column)
+        found[name] = sources.text(one.expression, default, name)
     return found
 
 
 def merge_clauses(
-    merge: exp.Merge, names: Mapping[str, str], columns: Sequence[str], engine: Engine
+    merge: exp.Merge, names: Mapping[str, str], columns: Sequence[str], sources: Sources
 ) -> list[MergeClause]:
     """The WHEN clauses of a MERGE. Raises InvalidRequest for what the table cannot do."""
     clauses = []
     for when in merge.args["whens"].expressions:
         kind = (
-            "matched" if when.args["matched"] else "not matched by source" if when.args.get("source") else "not matched"
+            "matched"
+            if when.args.get("matched")
+            else "not matched by source"
+            if when.args.get("source")
+            else "not matched"
         )
         condition = when.args.get("condition")
-        text = engine.text(renamed(condition, names, None)) if condition is not None else None
+        text = sources.text(condition) if condition is not None else None
         then = when.args["then"]
         if isinstance(then, exp.Update | exp.Insert):
             _refuse_unused_then(then)
@@ -302,10 +317,10 @@ def merge_clauses(
             values = None
             if not any(isinstance(one, exp.Star) for one in then.expressions):
                 default = "target" if kind == "not matched by source" else None
-                values = assignments(then.expressions, names, default, engine)
+                values = assignments(then.expressions, names, sources, default)
             clauses.append(MergeClause(kind, "update", text, values))  # type: ignore[arg-type]
         elif isinstance(then, exp.Insert):
-            clauses.append(MergeClause(kind, "insert", text, _inserted(then, names, columns, engine)))  # type: ignore[arg-type]
+            clauses.append(MergeClause(kind, "insert", text, _inserted(then, columns, sources)))  # type: ignore[arg-type]
         elif then.name.upper() == "DELETE":
             clauses.append(MergeClause(kind, "delete", text))  # type: ignore[arg-type]
         else:
@@ -327,9 +342,7 @@ def _refuse_unused_then(then: exp.Update | exp.Insert) -> None:
         raise InvalidRequest(f"WHEN … THEN {then.sql()}: * sets every column, so that nothing stands beside it.")
 
 
-def _inserted(
-    then: exp.Insert, names: Mapping[str, str], columns: Sequence[str], engine: Engine
-) -> dict[str, str] | None:
+def _inserted(then: exp.Insert, columns: Sequence[str], sources: Sources) -> dict[str, str] | None:
     if isinstance(then.this, exp.Star) or then.expression is None:
         return None
     listed = [one.name for one in then.this.expressions] if then.this is not None else list(columns)
@@ -338,7 +351,8 @@ def _inserted(
     values = then.expression.expressions
     if len(listed) != len(values):
         raise InvalidRequest(f"INSERT names {len(listed)} columns and gives {len(values)} values.")
-    return {name: engine.text(renamed(value, names, "source")) for name, value in zip(listed, values, strict=True)}
+    named = [sources.column(exp.to_identifier(name)) for name in listed]
+    return {name: sources.text(value, "source", name) for name, value in zip(named, values, strict=True)}
 
 
 def references(query: Query) -> list[SnapshotRef]:

@@ -5,27 +5,23 @@ import re
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.spark import Spark
-from sqlglot.generators.duckdb import DuckDBGenerator
+from sqlglot.errors import ErrorLevel, UnsupportedError
 from sqlglot.generators.spark import SparkGenerator
 
 from storage import InvalidRequest
 
+from .place import at
+
 _NATIVE = ("reflect", "java_method", "try_reflect", "identifier")
+_HINTS = (
+    "BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "SHUFFLE_MERGE", "MERGEJOIN", "SHUFFLE_HASH", "SHUFFLE_REPLICATE_NL",
+    "COALESCE", "REPARTITION", "REPARTITION_BY_RANGE", "REBALANCE",
+)  # fmt: skip
 _VALID_PATTERN = re.compile(r"(?:[^\\]|\\[%_\\])*", re.DOTALL)
 
 
-class _DuckDbGenerator(DuckDBGenerator):
-    def like_sql(self, expression: exp.Like) -> str:
-        return super().like_sql(expression) + (" ESCAPE '\\'" if _may_escape(expression) else "")
-
-    def ilike_sql(self, expression: exp.ILike) -> str:
-        return super().ilike_sql(expression) + (" ESCAPE '\\'" if _may_escape(expression) else "")
-
-
 class DuckDbSql(DuckDB):
-    """DuckDB's SQL. Its LIKE has no escape character unless one is named; Spark's has the backslash."""
-
-    Generator = _DuckDbGenerator
+    """DuckDB's SQL, for constants."""
 
 
 class _SparkGenerator(SparkGenerator):
@@ -65,6 +61,19 @@ def _refuse_native(tree: exp.Expr) -> None:
                 f"{name}() is not allowed in SQL: it runs code outside of the query, or names what a statement does not "
                 "show. Write what it would give as an expression, or compute it in an asset."
             )
+
+
+def spark_text(tree: exp.Expr) -> str:
+    """A statement in Spark's SQL. Raises InvalidRequest for what cannot be said in it, and for hints that it does not know."""
+    for hint in tree.find_all(exp.Hint):
+        for one in hint.expressions:
+            name = one.name if isinstance(one, exp.Anonymous | exp.Var | exp.Column) else one.key
+            if name.upper() not in _HINTS and not isinstance(one, exp.JoinHint):
+                raise at(one, InvalidRequest(f"Hint {name!r} is not known. Hints: {', '.join(_HINTS)}."))
+    try:
+        return tree.sql(dialect=SparkSql, unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError as error:
+        raise at(tree, InvalidRequest(f"This cannot be said in Spark's SQL: {str(error).splitlines()[0]}")) from None
 
 
 def _may_escape(like: exp.Like | exp.ILike) -> bool:

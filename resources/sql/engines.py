@@ -2,23 +2,26 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import SqlglotError
 
 from storage import Basis, InvalidRequest, Snapshot, Table
 from storage.engines.merge_clauses import MergeClause
 
 from ..duckdb_failure import failure
-from .engine_dialects import DuckDbSql, SparkSql
+from .duckdb_expressions import implied
+from .duckdb_queries import compile_expression, compile_query
+from .duckdb_relations import as_results, relation_of
+from .engine_dialects import spark_text
 from .fill import Fill
 from .query import Input, Query
-from .result import Result
+from .result import Result, spark_errors
+from .spark_types import of_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,22 +33,29 @@ Rows = Any
 class Engine(ABC):
     """What runs queries and writes their rows."""
 
-    dialect: ClassVar[type[Dialect]]
+    @abstractmethod
+    def text(self, query: Query) -> str:
+        """A query in the engine's own SQL. Raises InvalidRequest for what it cannot say."""
 
-    def text(self, tree: exp.Expr) -> str:
-        """A statement in the engine's own SQL. Raises InvalidRequest for what cannot be said in it."""
-        try:
-            return tree.sql(dialect=self.dialect)
-        except (SqlglotError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # Functions are trusted to have the arguments that they should have.
-            raise InvalidRequest(
-                f"The statement cannot be written as the engine's SQL ({type(error).__name__}: {error}): look at the arguments "
-                "of its functions."
-            ) from None
+    @abstractmethod
+    def expression(
+        self, node: exp.Expr, tables: Mapping[str, pa.Schema], inputs: Sequence[Input], to: pa.DataType | None = None
+    ) -> str:
+        """An expression over columns of tables in the engine's own SQL; queries inside of it read inputs. `to`: the type of
+        the column that it is for.
+        """
+
+    @abstractmethod
+    def schema(self, query: Query) -> pa.Schema:
+        """Names and types of a query's columns, as far as the engine needs to know them before it runs."""
 
     @abstractmethod
     def rows(self, query: Query) -> Rows:
         """The rows of a query, as the engine holds them. Raises InvalidRequest with what the engine says."""
+
+    @abstractmethod
+    def views(self, inputs: Sequence[Input]) -> Mapping[str, Any]:
+        """What the queries inside of a change read, by the names of the views."""
 
     @abstractmethod
     def result(self, rows: Rows) -> Result:
@@ -90,9 +100,26 @@ class Engine(ABC):
 
 
 class DuckDbEngine(Engine):
-    """DuckDB in this process; no JVM."""
+    """DuckDB in this process; no JVM. It runs what is known to mean there what it means in Spark: see `duckdb_queries`."""
 
-    dialect = DuckDbSql
+    def text(self, query: Query) -> str:
+        return compile_query(query.tree, _schemas(query.inputs)).sql
+
+    def expression(
+        self, node: exp.Expr, tables: Mapping[str, pa.Schema], inputs: Sequence[Input], to: pa.DataType | None = None
+    ) -> str:
+        relations = [relation_of(name, schema) for name, schema in tables.items()]
+        typed = compile_expression(node, relations, _schemas(inputs))
+        return typed.sql if to is None else implied(typed, of_arrow(to), node)
+
+    def schema(self, query: Query) -> pa.Schema:
+        compiled = compile_query(query.tree, _schemas(query.inputs))
+        return pa.schema(
+            [
+                (name, one.arrow if one.is_known else pa.null())
+                for name, one in zip(compiled.names, compiled.types, strict=True)
+            ]
+        )
 
     def __init__(self, readable: Sequence[str] = ()) -> None:
         """`readable`: directories whose files a query may read."""
@@ -100,23 +127,20 @@ class DuckDbEngine(Engine):
 
     def rows(self, query: Query) -> pa.Table:
         from storage.engines.duckdb_connection import sealed_duckdb
-        from storage.engines.duckdb_views import add_arrow, add_scan
+        from storage.engines.duckdb_views import add_views
 
-        def add(connection: duckdb.DuckDBPyConnection) -> list[str]:
-            paths: list[str] = []
-            for one in query.inputs:
-                if one.source.rows is not None:
-                    add_arrow(connection, "main", one.view, one.source.rows)
-                else:
-                    paths += add_scan(connection, "main", one.view, one.scan())
-            return paths
-
-        text = self.text(query.tree)
+        compiled = compile_query(query.tree, _schemas(query.inputs))
+        add = partial(add_views, "main", self.views(query.inputs))
         try:
             with sealed_duckdb(add, readable=self._readable, settings=("SET TimeZone = 'UTC'",)) as connection:
-                return connection.sql(text).to_arrow_table()
+                return as_results(connection.sql(compiled.sql).to_arrow_table(), compiled)
         except duckdb.Error as error:
             raise InvalidRequest(f"DuckDB cannot run the query: {failure(error)}") from None
+        except pa.ArrowInvalid as error:
+            raise InvalidRequest(f"A value of the result does not fit its type in Spark: {error}") from None
+
+    def views(self, inputs: Sequence[Input]) -> Mapping[str, Any]:
+        return {one.view: one.source.rows if one.source.rows is not None else one.scan() for one in inputs}
 
     def result(self, rows: pa.Table) -> Result:
         return Result(rows=rows)
@@ -182,14 +206,23 @@ class DuckDbEngine(Engine):
 class SparkEngine(Engine):
     """Spark, started when it is first needed."""
 
-    dialect = SparkSql
-
     def __init__(self, start: "Callable[[], SparkSession]") -> None:
         self._start = start
 
     @property
     def session(self) -> "SparkSession":
         return self._start()
+
+    def text(self, query: Query) -> str:
+        return spark_text(query.tree)
+
+    def expression(
+        self, node: exp.Expr, tables: Mapping[str, pa.Schema], inputs: Sequence[Input], to: pa.DataType | None = None
+    ) -> str:
+        return spark_text(node)
+
+    def schema(self, query: Query) -> pa.Schema:
+        return pa.schema([])
 
     def frame(self, one: Input) -> "DataFrame":
         """The rows that stand behind a view."""
@@ -206,19 +239,21 @@ class SparkEngine(Engine):
 
     def over(self, frames: "Mapping[str, DataFrame]", tree: exp.Expr) -> "DataFrame":
         """A statement over views."""
-        from pyspark.errors import PySparkException
         from pyspark.sql.utils import is_remote
 
         for view, frame in frames.items():
             frame.createOrReplaceTempView(view)
+        text = spark_text(tree)
         try:
-            return self.session.sql(self.text(tree))
-        except PySparkException as error:
-            raise InvalidRequest(f"Spark cannot run the query: {str(error).splitlines()[0]}") from None
+            with spark_errors():
+                return self.session.sql(text)
         finally:
             # By now the plan holds what stands behind the views; Spark Connect looks them up later.
             for view in frames if not is_remote() else ():
                 self.session.catalog.dropTempView(view)
+
+    def views(self, inputs: Sequence[Input]) -> Mapping[str, Any]:
+        return {one.view: self.frame(one) for one in inputs}
 
     def result(self, rows: "DataFrame") -> Result:
         return Result(frame=rows)
@@ -255,7 +290,8 @@ class SparkEngine(Engine):
         listed = [dict(partition)] if partition else None
         if mode != APPEND:
             mode = DYNAMIC if partition or mode == DYNAMIC else OVERWRITE
-        return write_frame(frame, table, warehouse, mode=mode, partitions=listed if mode != APPEND else None, **how)
+        with spark_errors():
+            return write_frame(frame, table, warehouse, mode=mode, partitions=listed if mode != APPEND else None, **how)
 
     def cast(self, rows: "DataFrame", table: Table) -> "DataFrame":
         """Rows under the names and types of a table's columns, by position."""
@@ -276,19 +312,30 @@ class SparkEngine(Engine):
     ) -> Snapshot | None:
         from storage.engines.spark_rows import merge_rows
 
-        return merge_rows(source, table, warehouse, on, clauses, basis=basis, **how)
+        with spark_errors():
+            return merge_rows(source, table, warehouse, on, clauses, basis=basis, **how)
 
     def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis) -> Snapshot | None:
         from storage.engines.spark_rows import delete_rows
 
-        return delete_rows(self.session, table, warehouse, where, basis=basis, **how)
+        with spark_errors():
+            return delete_rows(self.session, table, warehouse, where, basis=basis, **how)
 
     def update(
         self, table: Table, warehouse: str, where: str, values: Mapping[str, str], how: Mapping[str, Any], basis: Basis
     ) -> Snapshot | None:
         from storage.engines.spark_rows import update_rows
 
-        return update_rows(self.session, table, warehouse, where, values, basis=basis, **how)
+        with spark_errors():
+            return update_rows(self.session, table, warehouse, where, values, basis=basis, **how)
+
+
+def _schemas(inputs: Sequence[Input]) -> dict[str, pa.Schema]:
+    """The columns that views hold: those that a query needs."""
+    return {
+        one.view: pa.schema([field for field in one.source.schema if one.columns is None or field.name in one.columns])
+        for one in inputs
+    }
 
 
 def _cast(rows: pa.Table, table: Table) -> pa.Table:

@@ -20,33 +20,19 @@ from storage import (
     StorageError,
     Table,
     Version,
-    moment_of,
     version_of_options,
 )
 from storage.sql.dialect import HINT_OPTIONS
 
-from ..quick_reads import CATALOG_OPTIONS, LINEAGE_DATABASE, lineage_rows
+from ..quick_reads import CATALOG_OPTIONS, LINEAGE_DATABASE, LINEAGE_TABLES, lineage_rows
 from ..session import CATALOG_NAME, Session
+from .constant import moment
+from .information import INFORMATION_SCHEMA, information
 from .place import at
+from .settings import STARTUP_OPTION, Settings
 
-# Tables are read at the versions that the job of this name began with.
-_STARTUP_OPTION = "pipeline.startup-from"
 # How a statement is run, rather than what it reads.
 RUN_OPTIONS = ("change-tracking", "scan.mode", "consumer-id", "snapshots-per-batch", "read.changelog")
-
-
-@dataclass
-class Settings:
-    """What USE and SET have said."""
-
-    catalog: str = CATALOG_NAME
-    database: str = "default"
-    options: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def place(self) -> str:
-        """`catalog.database`."""
-        return f"{self.catalog}.{self.database}"
 
 
 @dataclass(frozen=True)
@@ -131,8 +117,21 @@ class Names:
 
     def refuse_read_only(self, place: Place) -> None:
         """Raise InvalidRequest for system and lineage tables."""
-        if place.identifier.database == LINEAGE_DATABASE or place.identifier.system_table is not None:
+        if _is_system(place):
             raise InvalidRequest(f"{place.identifier} can only be read.")
+
+    def is_system(self, node: exp.Table) -> bool:
+        """Whether a name is that of a system or lineage table, or of one of `information_schema`."""
+        return _is_system(self.place(node))
+
+    def tables_of(self, catalog: Catalog, database: str) -> list[str]:
+        """The names of the tables of a database."""
+        if database == LINEAGE_DATABASE:
+            return sorted([*LINEAGE_TABLES, CATALOG_OPTIONS])
+        if database == INFORMATION_SCHEMA:
+            return ["columns", "schemata", "tables"]
+        held = catalog.tables(database) if database in catalog.databases() else []
+        return [name.partition(".")[2] for name in held]
 
     def source(self, node: exp.Table) -> Source:
         """What a query reads under a name, at the version that its hint or its VERSION AS OF asks for."""
@@ -147,14 +146,16 @@ class Names:
         store = self._session.lineage_stores
         if one.database == LINEAGE_DATABASE:
             return _given(f"{place.catalog}.{one.database}.{one.table}", self._lineage(place, store))
+        if one.database == INFORMATION_SCHEMA:
+            return _given(f"{place.catalog}.{one.database}.{one.table}", self._information(place))
         plain = Identifier(one.database, one.table, one.branch)
         hints = dict(node.meta.get(HINT_OPTIONS) or ())
         catalog = self.catalog(place)
         try:
             default = place.catalog == self._opened and self._open is not None
             asks = _version(node, hints)
-            if asks is None and _STARTUP_OPTION in self._settings.options:
-                asks = self._startup(place, self._settings.options[_STARTUP_OPTION])
+            if asks is None and STARTUP_OPTION in self._settings.options:
+                asks = self._startup(place, self._settings.options[STARTUP_OPTION])
                 # For streams: begin with the whole table as it was then.
                 hints |= {"scan.mode": "from-snapshot-full", "scan.snapshot-id": str(asks)}
             table = self._open(str(plain)) if default and asks is None and self._open else catalog.table(str(plain))
@@ -192,9 +193,21 @@ class Names:
     def _lineage(self, place: Place, stores: Mapping[str, LineageStore]) -> pa.Table:
         return lineage_rows(place.identifier.table, stores[place.catalog], self.catalog(place))
 
+    def _information(self, place: Place) -> pa.Table:
+        catalog = self.catalog(place)
+        return information(
+            place.identifier.table, place.catalog, lambda: [catalog.table(one) for one in catalog.tables()],
+            [*catalog.databases(), LINEAGE_DATABASE, INFORMATION_SCHEMA],
+        )  # fmt: skip
+
     def _nearest(self, place: Place) -> str:
         found = difflib.get_close_matches(place.identifier.full_name, self.catalog(place).tables(), n=1, cutoff=0.5)
         return f" Did you mean {found[0]}?" if found else ""
+
+
+def _is_system(place: Place) -> bool:
+    one = place.identifier
+    return one.database in (LINEAGE_DATABASE, INFORMATION_SCHEMA) or one.system_table is not None
 
 
 def _given(name: str, rows: pa.Table) -> Source:
@@ -213,8 +226,10 @@ def _version(node: exp.Table, hints: Mapping[str, str]) -> Version:
     asked: list[Version] = [] if streamed else [one for one in [version_of_options(hints)] if one is not None]
     clause = node.args.get("version")
     if clause is not None:
-        text = clause.expression.name
-        asked.append(moment_of(text) if clause.this == "TIMESTAMP" else text)
+        kind, given = clause.args.get("kind"), clause.expression
+        if kind != "AS OF" or given is None:
+            raise InvalidRequest(f"{clause.this} {kind} is not known: VERSION AS OF …, TIMESTAMP AS OF ….")
+        asked.append(moment(given) if clause.this == "TIMESTAMP" else given.name)
     if len(asked) > 1:
         raise InvalidRequest(f"{node.name!r} is asked for at several versions: say one.")
     return asked[0] if asked else None

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from storage.sql.dialect import Call
+from storage.sql.commands import Call
 
 _MOST_DIGITS = 38
 # Most statements have none, and are not searched.

@@ -5,7 +5,7 @@ reader. The statement itself runs as it was written, over views that hold at lea
 """
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from sqlglot.optimizer.simplify import simplify
 from sqlglot.schema import MappingSchema
 
 from storage import InvalidRequest, Predicate, Scan
-from storage.sql.dialect import SnaplineSql
+from storage.sql.dialect import HINT_OPTIONS, SnaplineSql
 from storage.sql.predicate_text import predicate_of
 from storage.sql.pure_expression import columns_of, parse_expression
 
@@ -68,9 +68,12 @@ class Query:
     inputs: tuple[Input, ...]
 
 
-def prepare(tree: exp.Expr, look_up: Callable[[exp.Table], Source], prefix: str) -> Query:
-    """Make a query ready. Raises InvalidRequest or NotFound that points at the name that is wrong."""
-    tree = tree.copy()
+def prepare(tree: exp.Expr, look_up: Callable[[exp.Table], Source], prefix: str, outer: Collection[str] = ()) -> Query:
+    """Make a query ready. Raises InvalidRequest or NotFound that points at the name that is wrong.
+
+    `outer`: the columns around a query inside of a statement, which it may name as well.
+    """
+    tree = _with_names(tree.copy())
     if isinstance(tree, exp.Select) and not tree.expressions:
         raise InvalidRequest("A SELECT names what it selects: write columns, or *, before FROM.")
     inputs: list[Input] = []
@@ -79,6 +82,7 @@ def prepare(tree: exp.Expr, look_up: Callable[[exp.Table], Source], prefix: str)
         view = f"{prefix}_{len(inputs)}"
         if not node.alias:
             node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
+        node.args.pop(HINT_OPTIONS, None)
         node.set("this", exp.to_identifier(view))
         for part in ("db", "catalog", "version"):
             node.set(part, None)
@@ -93,7 +97,40 @@ def prepare(tree: exp.Expr, look_up: Callable[[exp.Table], Source], prefix: str)
         if column.args.get("db") and column.table in aliases:
             column.set("db", None)
             column.set("catalog", None)
-    return Query(tree, tuple(_pruned(tree, inputs)))
+    return Query(tree, tuple(_pruned(tree, inputs, outer)))
+
+
+def as_select(values: exp.Values) -> exp.Select:
+    """The SELECT of the rows after VALUES; their columns have Spark's names. Raises InvalidRequest for rows that differ."""
+    inner = values.copy()
+    modifiers = {key: inner.args.pop(key) for key in ("order", "limit", "offset") if inner.args.get(key)}
+    _name_columns(inner)
+    select = exp.select("*").from_(inner)
+    for key, value in modifiers.items():
+        select.set(key, value)
+    return select
+
+
+def _with_names(tree: exp.Expr) -> exp.Expr:
+    """A query of which every list of values has names for its columns: `col1` and so on, as in Spark."""
+    if isinstance(tree, exp.Values):
+        return as_select(tree)
+    for values in list(tree.find_all(exp.Values)):
+        if isinstance(values.parent, exp.Subquery | exp.SetOperation | exp.CTE):
+            values.replace(as_select(values))
+        elif not isinstance(values.parent, exp.Insert):
+            _name_columns(values)
+    return tree
+
+
+def _name_columns(values: exp.Values) -> None:
+    widths = {len(row.expressions) if isinstance(row, exp.Tuple) else 1 for row in values.expressions}
+    if len(widths) != 1:
+        raise at(values, InvalidRequest("The rows after VALUES have different numbers of values."))
+    alias = values.args.get("alias") or exp.TableAlias(this=exp.to_identifier("_values"))
+    if not alias.columns:
+        names = [exp.to_identifier(f"col{number}") for number in range(1, widths.pop() + 1)]
+        values.set("alias", exp.TableAlias(this=alias.this or exp.to_identifier("_values"), columns=names))
 
 
 def _computed(source: Source) -> list[tuple[str, exp.Expr]]:
@@ -124,7 +161,7 @@ def _tables(tree: exp.Expr) -> Iterator[exp.Table]:
                 yield source
 
 
-def _pruned(tree: exp.Expr, inputs: list[Input]) -> list[Input]:
+def _pruned(tree: exp.Expr, inputs: list[Input], outer: Collection[str]) -> list[Input]:
     schema: dict[str, Any] = {
         one.view: {field.name: sql_type(field.type) for field in one.source.schema} for one in inputs
     }
@@ -133,8 +170,8 @@ def _pruned(tree: exp.Expr, inputs: list[Input]) -> list[Input]:
         return inputs
     try:
         analysed = qualify(tree.copy(), schema=known_columns(schema), dialect=SnaplineSql, identify=False)
-    except OptimizeError as error:
-        _refuse_unknown(tree, inputs, error)
+    except OptimizeError:
+        _refuse_unknown(tree, inputs, outer)
         return inputs
     except SqlglotError:
         # The engine will say what is wrong with it, if anything is.
@@ -147,7 +184,14 @@ def _pruned(tree: exp.Expr, inputs: list[Input]) -> list[Input]:
         needs, filters = _needs(analysed, schema)
     except (SqlglotError, KeyError, AttributeError, ValueError):
         return inputs
-    return [_with_needs(one, needs.get(one.view), filters.get(one.view, [])) for one in inputs]
+    # What the text names has to be there, whether its values are used or not; so has what EXCEPT leaves out.
+    named = {column.name for column in tree.find_all(exp.Column)}
+    named |= {column.name for star in tree.find_all(exp.Star) for column in star.args.get("except_") or []}
+    return [_with_needs(one, _both(needs.get(one.view), named), filters.get(one.view, [])) for one in inputs]
+
+
+def _both(columns: set[str] | None, named: set[str]) -> set[str] | None:
+    return None if columns is None else columns | named
 
 
 def _with_needs(one: Input, columns: set[str] | None, conditions: list[tuple[Predicate, str]]) -> Input:
@@ -264,10 +308,11 @@ def sql_type(kind: pa.DataType) -> str:
     return next((name for matches, name in _SQL_TYPES if matches(kind)), "TEXT")
 
 
-def _refuse_unknown(tree: exp.Expr, inputs: list[Input], error: OptimizeError) -> None:
+def _refuse_unknown(tree: exp.Expr, inputs: list[Input], outer: Collection[str]) -> None:
     """Raise InvalidRequest for a column that no table has, with the nearest name."""
     names = [name for one in inputs for name in one.source.schema.names]
     names += [computed.name for one in inputs for computed in one.source.computed]
+    names += outer
     known = {name.lower(): name for name in names}
     made = {one.alias.lower() for one in tree.find_all(exp.Alias)} | {
         name.name.lower() for alias in tree.find_all(exp.TableAlias) for name in alias.columns

@@ -1,13 +1,40 @@
 """What a statement gives: rows, or a sentence about what was done."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from storage import InvalidRequest, StorageError
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
+
+
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """Raise what Spark, or the JVM below it, says as InvalidRequest in one line; errors of the store inside of it as such."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except Exception as error:
+        if not type(error).__module__.startswith(("pyspark", "py4j")):
+            raise
+        from storage.engines.spark_errors import own_error
+
+        raise own_error(error) or InvalidRequest(f"Spark cannot run the statement: {_said(error)}") from None
+
+
+def _said(error: Exception) -> str:
+    """The first line of an error that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lines and lines[0].startswith("An error occurred while calling"):
+        lines = lines[1:]
+    return lines[0].removeprefix(": ") if lines else type(error).__name__
 
 
 @dataclass(frozen=True)
@@ -24,7 +51,8 @@ class Result:
         if self.rows is not None:
             return self.rows
         if self.frame is not None:
-            return self.frame.toArrow()
+            with spark_errors():
+                return self.frame.toArrow()
         return pa.table({"result": [self.message]})
 
 

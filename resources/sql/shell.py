@@ -11,6 +11,7 @@ from storage import StorageError
 
 from ..private_files import make_private_directory, write_private
 from ..rendering import print_rows
+from .ends import is_ended
 from .procedures import PROCEDURES
 from .result import Result
 from .statements import Statements
@@ -60,7 +61,7 @@ def run_shell(statements: Statements, engine: str, form: str, console: Console, 
             if not pending and line.strip().lower() in ("quit", "exit", "quit;", "exit;"):
                 return
             pending = f"{pending}\n{line}" if pending else line
-            if pending.strip().endswith(";"):
+            if is_ended(pending):
                 _run(statements, pending, engine, form, console)
                 pending = ""
 

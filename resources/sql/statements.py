@@ -4,7 +4,7 @@ A SELECT becomes views of pinned snapshots, read by Spark or DuckDB. An INSERT, 
 that it read, and its commit carries them. What SET and USE say stands until the session ends.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,8 @@ from storage import (
     secrets_in,
     shown_options,
 )
-from storage.sql.dialect import (
+from storage.engines.merge_clauses import MergeClause
+from storage.sql.commands import (
     AlterTable,
     Call,
     CreateCatalog,
@@ -36,24 +37,28 @@ from storage.sql.dialect import (
     ResetOption,
     SetOption,
     Show,
-    SnaplineSql,
     UseCatalog,
 )
+from storage.sql.dialect import SnaplineSql
 from storage.sql.predicate_text import MOST_NESTED
 
 from ..properties import PLACE_PROPERTY, STATEMENT_PROPERTY
 from ..session import CATALOG_NAME, Session
 from . import changes
 from .columns import column_sources
-from .definitions import Definitions
+from .definitions import Act, Definitions
+from .ends import open_piece
 from .engines import DuckDbEngine, Engine, SparkEngine
-from .names import Names, Place, Settings
+from .look import Look
+from .names import Names, Place
 from .numbers import with_doubles
 from .place import at, parse_failure
 from .procedures import Context, call
 from .query import Query, described, prepare
 from .result import Result
+from .settings import JOB_OPTION, RUNTIME_MODE, Settings, check_key, check_setting
 from .streams import insert_stream
+from .unread import plain, refuse_clauses, refuse_unread, statement_name, take, watch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,8 +66,8 @@ if TYPE_CHECKING:
 ENGINES = ("spark", "duckdb")
 # The statements whose text a commit records.
 CHANGES_OF_ROWS = (exp.Insert, exp.Delete, exp.Update, exp.Merge)
-_RUNTIME_MODE = "execution.runtime-mode"
 _views = count()
+_PLACES = (exp.CurrentCatalog, exp.CurrentDatabase, exp.CurrentSchema)
 
 
 class Statements:
@@ -89,6 +94,7 @@ class Statements:
         change = (lambda _: target) if target is not None else branched
         self._names = Names(session, self.settings, open_table, opened, change)
         self._definitions = Definitions(session, self.settings, self._names)
+        self._look = Look(session, self.settings, self._names)
         self._engines: dict[str, Engine] = {
             "duckdb": DuckDbEngine(session.settings.readable_directories if readable else ()),
             "spark": SparkEngine(start_spark or self._start_spark)
@@ -112,7 +118,7 @@ class Statements:
     def select(self, text: str, engine: str = "spark") -> Result:
         """The rows of one SELECT. Raises InvalidRequest for anything else."""
         trees = parse(text)
-        if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        if len(trees) != 1 or not isinstance(trees[0], exp.Query | exp.Values):
             raise InvalidRequest("Give one SELECT.")
         with bounded_depth():
             return self._run(trees[0], self._engine(engine))
@@ -123,10 +129,18 @@ class Statements:
         return self._engines[name]
 
     def _run(self, tree: exp.Expr, engine: Engine) -> Result:
-        define = self._definitions
+        """Read a statement, refuse what nobody has read of it, and carry it out."""
+        watch(tree)
+        act = self._plan(tree, engine)
+        refuse_unread(tree)
+        return act()
+
+    def _plan(self, tree: exp.Expr, engine: Engine) -> Act:
+        define, look = self._definitions, self._look
         match tree:
-            case exp.Query():
-                return engine.result(engine.rows(self.prepare(tree)))
+            case exp.Query() | exp.Values():
+                query = self.prepare(take(tree))
+                return lambda: engine.result(engine.rows(query))
             case exp.Insert():
                 return self._insert(tree, engine)
             case exp.Delete() | exp.Update():
@@ -146,7 +160,7 @@ class Statements:
             case exp.Use():
                 return define.use(tree)
             case UseCatalog():
-                return define.use_catalog(tree.this.name)
+                return define.use_catalog(tree)
             case CreateCatalog():
                 return define.create_catalog(tree)
             case DropCatalog():
@@ -154,60 +168,82 @@ class Statements:
             case AlterTable():
                 return define.alter(tree)
             case Show():
-                return define.show(tree)
+                return look.show(tree)
             case DescribeTable():
-                return define.describe(tree)
+                return look.describe(tree)
             case Call():
+                name, arguments = tree.this, tree.expressions
                 context = Context(self._session, self.settings.catalog, self._table_named, self._full_name)
-                return call(context, tree.this, tree.expressions)
+                return lambda: call(context, name, arguments)
             case Explain():
-                return self._explain(tree.this, engine)
+                return self._explain(tree, engine)
             case SetOption() | ResetOption():
                 return self._set(tree)
-        raise InvalidRequest(f"{tree.sql(SnaplineSql)[:80]!r} is no statement that is known here.")
+        raise at(tree, InvalidRequest(f"{statement_name(tree)} is no statement that is known here.{_advice(tree)}"))
 
     # --- reading
 
-    def prepare(self, tree: exp.Expr) -> Query:
+    def prepare(self, tree: exp.Expr, outer: Collection[str] = ()) -> Query:
         """A query with its tables found and pinned, ready for an engine. Lineage that it reads is brought up to date."""
         catalogs = self._names.lineage_catalogs(tree)
         if catalogs:
             self._session.stores_to_ask(*catalogs)
-        return prepare(tree, self._names.source, f"__snapline_{next(_views)}")
+        tree = self._with_places(tree)
+        return prepare(tree, self._names.source, f"__snapline_{next(_views)}", outer)
 
-    def _explain(self, tree: exp.Expr, engine: Engine) -> Result:
+    def _with_places(self, tree: exp.Expr) -> exp.Expr:
+        """A copy of a query in which current_catalog() and its like are what USE has said."""
+        copy = tree.copy()
+        for node in list(copy.find_all(*_PLACES)):
+            text = self.settings.catalog if isinstance(node, exp.CurrentCatalog) else self.settings.database
+            literal: exp.Expr = exp.Literal.string(text)
+            if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
+                literal = exp.alias_(literal, node.sql(SnaplineSql).lower(), quoted=True)
+            node.replace(literal)
+        return copy
+
+    def _explain(self, explain: Explain, engine: Engine) -> Act:
+        tree = explain.this
         if isinstance(tree, exp.Insert):
-            changes.refuse_unused(tree)
+            changes.target_of(tree, self._names)
             tree = changes.query_of(tree)
-        if not isinstance(tree, exp.Query):
+        if not isinstance(tree, exp.Query | exp.Values):
             raise InvalidRequest("EXPLAIN takes a SELECT or an INSERT.")
-        query = self.prepare(tree)
-        rows = [described(one) for one in query.inputs]
-        schema = pa.schema(
-            [("table", pa.string()), ("snapshot", pa.int64()), ("columns", pa.string()), ("condition", pa.string()),
-             ("files", pa.int64()), ("skipped", pa.int64()), ("sql", pa.string())]
-        )  # fmt: skip
-        return Result(rows=pa.Table.from_pylist([{**row, "sql": engine.text(query.tree)} for row in rows], schema))
+        query = self.prepare(take(tree))
+
+        def act() -> Result:
+            rows = [described(one) for one in query.inputs]
+            schema = pa.schema(
+                [("table", pa.string()), ("snapshot", pa.int64()), ("columns", pa.string()), ("condition", pa.string()),
+                 ("files", pa.int64()), ("skipped", pa.int64()), ("sql", pa.string())]
+            )  # fmt: skip
+            return Result(rows=pa.Table.from_pylist([{**row, "sql": engine.text(query)} for row in rows], schema))
+
+        return act
 
     # --- writing
 
-    def _insert(self, tree: exp.Insert, engine: Engine) -> Result:
+    def _insert(self, tree: exp.Insert, engine: Engine) -> Act:
+        refuse_clauses(tree, "this", "expression", "overwrite", "partition", "by_name", "with_")
+        written = plain(tree)
         target = changes.target_of(tree, self._names)
         place = self._names.place(target.node)
-        if self.settings.options.get(_RUNTIME_MODE) == "streaming":
-            return insert_stream(self, tree, target, place, engine)
         query = self.prepare(changes.query_of(tree))
-        return self._write(tree, target, query, engine.rows(query), engine)
+        if self.settings.options.get(RUNTIME_MODE) == "streaming":
+            return lambda: insert_stream(self, query, target, place, engine)
+        return lambda: self._write(self._said(written), target, query, engine.rows(query), engine)
 
-    def _write(self, tree: exp.Insert, target: changes.Target, query: Query, rows: Any, engine: Engine) -> Result:
+    def _write(
+        self, said: Mapping[str, str], target: changes.Target, query: Query, rows: Any, engine: Engine
+    ) -> Result:
         """Commit the rows of a query, with the statement's text and what its columns are computed from."""
         place = self._names.place(target.node)
         fills = changes.fitted(engine.columns(rows).names, target)
         rows = engine.fill(rows, fills)
-        job = self.settings.options.get(changes.JOB_OPTION)
+        job = self.settings.options.get(JOB_OPTION)
         if job is not None:
             self.recorder(place.catalog).record_startup(job, changes.references(query), anew=True)
-        made = self._said(tree) | columns_property(column_sources(query, fills))
+        made = {**said, **columns_property(column_sources(query, fills))}
         try:
             with self._job(place.catalog, target.table, changes.references(query), made) as how:
                 how["change_tracking"] = target.change_tracking
@@ -226,83 +262,139 @@ class Statements:
         self, catalog: str, table: Table, sources: Sequence[SnapshotRef], properties: Mapping[str, str] | None = None
     ) -> Iterator[dict[str, Any]]:
         """What a change's commit carries. The tables of its job are recorded; forgotten if a new job never commits."""
-        job = changes.Job(changes.job_name(self.settings.options), self._session.recorder_of(catalog))
+        job = changes.Job(changes.job_name(self.settings.options, catalog, table), self._session.recorder_of(catalog))
         one = table.identifier
         with job.recorder.job(job.name, sources, [SnapshotRef(catalog, one.database, one.table, one.branch, 0)]):
             yield job.how(sources, properties or {})
 
-    def _change_rows(self, tree: exp.Delete | exp.Update, engine: Engine) -> Result:
-        changes.refuse_unused(tree)
+    def _change_rows(self, tree: exp.Delete | exp.Update, engine: Engine) -> Act:
+        refuse_clauses(tree, "this", "expressions", "where")
+        written = plain(tree)
         node = tree.this
         table = changes.changed_table(node, self._names)
         place = self._names.place(node)
         warehouse = self._names.warehouse(place)
         names = {node.alias_or_name.lower(): "target", node.name.lower(): "target"}
-        condition = tree.args.get("where")
-        where = engine.text(changes.renamed(condition.this, names, "target")) if condition else "TRUE"
-        values = None
-        if isinstance(tree, exp.Update):
-            values = changes.assignments(tree.expressions, names, "target", engine)
+        clause = tree.args.get("where")
+        condition = None if clause is None else clause.this
+        assigned = tree.expressions if isinstance(tree, exp.Update) else None
+
+        def read() -> tuple[changes.Sources, str, dict[str, str] | None]:
+            sources = changes.Sources(self._inner(table), names, "target", engine, {"target": table.schema.to_arrow()})
+            where = "TRUE" if condition is None else sources.text(condition)
+            values = None if assigned is None else changes.assignments(assigned, names, sources)
+            return sources, where, values
+
+        # Once for what is wrong with it; then anew each time, for its queries may read the table itself.
+        read()
 
         def change(basis: Basis) -> Snapshot | None:
-            with self._job(place.catalog, table, _own(table, basis), self._said(tree)) as how:
+            sources, where, values = read()
+            refs = sorted({*_own(table, basis), *sources.references})
+            with self._job(place.catalog, table, refs, self._said(written)) as how:
+                if condition is None and values is None:
+                    return table.truncate(**how)
+                how["views"] = engine.views(sources.inputs)
                 if values is not None:
                     return engine.update(table, warehouse, where, values, how, basis)
-                if condition is None:
-                    return table.truncate(**how)
                 return engine.delete(table, warehouse, where, how, basis)
 
-        return changes.written(table, table.repeated(change), "change")
+        return lambda: changes.written(table, table.repeated(change), "change")
 
-    def _merge(self, tree: exp.Merge, engine: Engine) -> Result:
-        changes.refuse_unused(tree)
+    def _inner(self, table: Table) -> Callable[[exp.Expr], Query]:
+        """Prepares a query inside of a statement that changes a table."""
+        return lambda tree: self.prepare(tree, table.schema.column_names)
+
+    def _merge(self, tree: exp.Merge, engine: Engine) -> Act:
+        refuse_clauses(tree, "this", "using", "on", "whens")
+        written = plain(tree)
         node, using = tree.this, tree.args["using"]
         table = changes.changed_table(node, self._names)
         place = self._names.place(node)
         names = {
             node.name.lower(): "target", node.alias_or_name.lower(): "target", using.alias_or_name.lower(): "source"
         }  # fmt: skip
-        clauses = changes.merge_clauses(tree, names, table.schema.column_names, engine)
-        on = engine.text(changes.renamed(tree.args["on"], names, None))
+
+        source_tree = exp.select("*").from_(using.copy())
+
+        def read() -> tuple[changes.Sources, list[MergeClause], str]:
+            tables = {"target": table.schema.to_arrow(), "source": engine.schema(self.prepare(source_tree))}
+            sources = changes.Sources(self._inner(table), names, None, engine, tables)
+            clauses = changes.merge_clauses(tree, names, table.schema.column_names, sources)
+            return sources, clauses, sources.text(tree.args["on"])
+
+        if node.alias_or_name.lower() == using.alias_or_name.lower():
+            raise at(using, InvalidRequest("MERGE: the table and the source need different names: give one an alias."))
+        read()
 
         def merge(basis: Basis) -> Snapshot | None:
             # The source may be the table itself, so that it is computed anew each time.
-            query = self.prepare(exp.select("*").from_(using.copy()))
+            sources, clauses, on = read()
+            query = self.prepare(source_tree)
             source = engine.rows(query)
-            sources = [*_own(table, basis), *changes.references(query)]
-            with self._job(place.catalog, table, sources, self._said(tree)) as how:
+            refs = sorted({*_own(table, basis), *changes.references(query), *sources.references})
+            with self._job(place.catalog, table, refs, self._said(written)) as how:
+                how["views"] = engine.views(sources.inputs)
                 return engine.merge(source, table, self._names.warehouse(place), on, clauses, how, basis)
 
-        return changes.written(table, table.repeated(merge), "merge")
+        return lambda: changes.written(table, table.repeated(merge), "merge")
 
-    def _create_table(self, tree: exp.Create, engine: Engine) -> Result:
+    def _create_table(self, tree: exp.Create, engine: Engine) -> Act:
         query = tree.expression
-        if query is None:
-            table = self._definitions.create_table(tree, None)
-            return Result(f"Table {table.identifier} is there.")
-        if self._definitions.exists(tree) and tree.args.get("exists"):
-            return Result("The table exists; nothing was written.")
-        prepared = self.prepare(query)
-        rows = engine.rows(prepared)
-        self._definitions.create_table(tree, engine.columns(rows))
+        written = plain(tree)
+        create = self._definitions.create_table(tree)
+        if_not_exists = tree.args.get("exists")
         node = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
-        insert = exp.Insert(this=node.copy(), expression=query.copy())
-        return self._write(insert, changes.target_of(insert, self._names), prepared, rows, engine)
+        if query is None:
+            is_there = self._definitions.exists(tree)
+
+            def define() -> Result:
+                table = create(None)
+                if is_there:
+                    return Result(f"Table {table.identifier} is there already; it stays as it is.")
+                return Result(f"Table {table.identifier} is there.")
+
+            return define
+        prepared = self.prepare(take(query))
+        insert = exp.Insert(this=exp.maybe_copy(node), expression=prepared.tree)
+
+        def fill() -> Result:
+            if if_not_exists and self._definitions.exists(tree):
+                return Result("The table exists; nothing was written.")
+            rows = engine.rows(prepared)
+            create(engine.columns(rows))
+            return self._write(self._said(written), changes.target_of(insert, self._names), prepared, rows, engine)
+
+        return fill
 
     # --- settings
 
-    def _set(self, tree: SetOption | ResetOption) -> Result:
+    def _set(self, tree: SetOption | ResetOption) -> Act:
         key = tree.this
         if isinstance(tree, ResetOption):
-            if key is None:
-                self.settings.options.clear()
+            return lambda: self._reset(key)
+        value = tree.args.get("value")
+        if value is None:
+            return lambda: self._settings_shown(key)
+        check_setting(key, value, self._session.catalog_of(self.settings.catalog).warehouse)
+
+        def act() -> Result:
+            self.settings.options[key] = value
+            return Result(f"{key} = {shown_options({key: value})[key]}")
+
+        return act
+
+    def _reset(self, key: str | None) -> Result:
+        if key is None:
+            self.settings.options.clear()
+        else:
+            check_key(key)
             self.settings.options.pop(key, None)
-            return Result(f"{key or 'Everything'} is as it was at first.")
-        if key is not None and tree.args.get("value") is not None:
-            if key == _RUNTIME_MODE and tree.args["value"] not in ("batch", "streaming"):
-                raise InvalidRequest(f"'{_RUNTIME_MODE}' is batch or streaming, not {tree.args['value']!r}.")
-            self.settings.options[key] = tree.args["value"]
-            return Result(f"{key} = {shown_options({key: tree.args['value']})[key]}")
+        return Result(f"{key or 'Everything'} is as it was at first.")
+
+    def _settings_shown(self, key: str | None) -> Result:
+        if key is not None:
+            check_key(key)
         shown = shown_options(
             {one: value for one, value in sorted(self.settings.options.items()) if key in (None, one)}
         )
@@ -345,6 +437,12 @@ class Statements:
         return self._names.table(_table_node(name))
 
 
+def _advice(tree: exp.Expr) -> str:
+    if isinstance(tree, exp.Create | exp.Drop) and tree.kind == "VIEW":
+        return " Write the query as WITH v AS (SELECT …), or keep its rows by CREATE TABLE … AS SELECT."
+    return ""
+
+
 def _table_node(name: str) -> exp.Table:
     parts = [exp.to_identifier(part, quoted=True) for part in name.replace("`", "").split(".")]
     if not 1 <= len(parts) <= 3:
@@ -376,6 +474,11 @@ def parse(text: str) -> list[exp.Expr]:
     except ParseError as error:
         raise parse_failure(error) from None
     except TokenError as error:
+        unclosed = open_piece(text)
+        if unclosed is not None:
+            raise InvalidRequest(
+                f"SQL error at line {unclosed.line}, column {unclosed.column}: {unclosed.what} begins here and is not closed."
+            ) from None
         raise InvalidRequest(f"SQL error: {str(error).splitlines()[0]}") from None
     found = [with_doubles(one, text) for one in trees if one is not None]
     if not found:

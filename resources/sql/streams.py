@@ -5,7 +5,7 @@ SET 'pipeline.name' = 'job1';
 INSERT INTO word_count SELECT word, count(*) FROM words GROUP BY word;
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -14,15 +14,15 @@ from storage import InvalidRequest, SnapshotRef
 from . import changes
 from .engines import Engine, SparkEngine
 from .names import Place, Source
-from .query import Input
+from .query import Input, Query
 from .result import Result
+from .settings import JOB_OPTION, TRIGGER, trigger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from .statements import Statements
 
-_TRIGGER = "execution.trigger"
 _STREAM_OPTIONS = (
     "scan.mode",
     "scan.snapshot-id",
@@ -34,7 +34,7 @@ _STREAM_OPTIONS = (
 
 
 def insert_stream(
-    statements: "Statements", tree: exp.Insert, target: changes.Target, place: Place, engine: Engine
+    statements: "Statements", query: Query, target: changes.Target, place: Place, engine: Engine
 ) -> Result:
     """Start the query. Raises InvalidRequest without a name for the job, by which it is found again."""
     from storage.engines.spark_stream import write_stream
@@ -42,14 +42,11 @@ def insert_stream(
     options = statements.settings.options
     if not isinstance(engine, SparkEngine):
         raise InvalidRequest("A stream needs the engine spark.")
-    if changes.JOB_OPTION not in options:
-        raise InvalidRequest(
-            f"A streaming INSERT needs a name that stays the same: SET '{changes.JOB_OPTION}' = 'job1'."
-        )
+    if JOB_OPTION not in options:
+        raise InvalidRequest(f"A streaming INSERT needs a name that stays the same: SET '{JOB_OPTION}' = 'job1'.")
     if target.mode != changes.APPEND:
         raise InvalidRequest("A stream cannot overwrite: SET 'execution.runtime-mode' = 'batch', or INSERT INTO.")
-    job = options[changes.JOB_OPTION]
-    query = statements.prepare(changes.query_of(tree))
+    job = options[JOB_OPTION]
     frames = {one.view: _frame(engine, one) for one in query.inputs}
     rows = engine.over(frames, query.tree)
     rows = engine.cast(engine.fill(rows, changes.fitted(rows.columns, target)), target.table)
@@ -67,7 +64,7 @@ def insert_stream(
     aggregated = query.tree.find(exp.AggFunc, exp.Group) is not None
     stream = write_stream(
         rows, target.table, statements.warehouse(place), commit_user=job, checkpoint=statements.checkpoint(job),
-        trigger=_trigger(options.get(_TRIGGER, "available-now")), output_mode="update" if aggregated else "append",
+        trigger=trigger(options.get(TRIGGER, "available-now")), output_mode="update" if aggregated else "append",
         properties=properties,
     )  # fmt: skip
     return Result(f"The stream {job} writes to {one}.", stream=stream)
@@ -90,12 +87,3 @@ def _planned(source: Source) -> SnapshotRef:
     assert source.table is not None
     one = source.table.identifier
     return SnapshotRef(source.catalog, one.database, one.table, one.branch, 0)
-
-
-def _trigger(text: str) -> dict[str, Any]:
-    words = text.strip().lower()
-    if words == "available-now":
-        return {"availableNow": True}
-    if words.startswith("processing-time "):
-        return {"processingTime": words.removeprefix("processing-time ")}
-    raise InvalidRequest(f"'{_TRIGGER}' is available-now or processing-time <interval>, not {text!r}.")

@@ -11,12 +11,13 @@ from ..basis import MERGE, Basis
 from ..errors import InvalidRequest
 from ..metadata.manifest import ManifestEntry
 from ..metadata.snapshot import Snapshot
+from ..read.scan import Scan
 from ..row_changes import refuse_sinking, replace_rows, rows_with_addresses
 from ..table import Table
 from ..write.commit import CommitId
 from ..write.own_properties import refuse_own_properties
 from .duckdb_connection import sealed_duckdb
-from .duckdb_views import quoted
+from .duckdb_views import add_views, quoted
 from .merge_clauses import (
     CLAUSE,
     DELETE,
@@ -43,12 +44,14 @@ def merge_rows(
     commit_id: CommitId | None = None,
     properties: Mapping[str, str] | None = None,
     basis: Basis | None = None,
+    views: Mapping[str, Scan | pa.Table] | None = None,
 ) -> Snapshot | None:
     """Merge a source into a table in one commit; None if nothing changes.
 
     `on`: the columns that have to be equal, or a condition over `target.` and `source.`. With a primary key the changes
     are rows by key, else the files that hold changed rows are written anew. `basis`: what the table's rows are taken from;
-    by default the newest snapshot, and a newer one if others change the same rows meanwhile (`Table.repeated`).
+    by default the newest snapshot, and a newer one if others change the same rows meanwhile (`Table.repeated`). `views`: what
+    queries inside of the conditions and values read, by name.
 
     Raises InvalidRequest for clauses that cannot be, and if several rows of the source would change one row; CommitConflict
     if others changed the same rows each time; RowsChanged if they have since the `basis` that was given.
@@ -57,7 +60,7 @@ def merge_rows(
     check_clauses(table.schema, source.column_names, clauses)
 
     def merge(basis: Basis) -> Snapshot | None:
-        return _merge(table, basis, source, on, clauses, operation, commit_id, properties)
+        return _merge(table, basis, source, on, clauses, operation, commit_id, properties, views or {})
 
     return table.repeated(merge) if basis is None else merge(basis)
 
@@ -71,6 +74,7 @@ def _merge(
     operation: str,
     commit_id: CommitId | None,
     properties: Mapping[str, str] | None,
+    views: Mapping[str, Scan | pa.Table],
 ) -> Snapshot | None:
     schema = table.schema
     keyed = bool(schema.primary_keys)
@@ -79,7 +83,7 @@ def _merge(
         target = basis.scan().to_arrow()
     else:
         entries, target = rows_with_addresses(table.store, basis.snapshot, FILE, ROW)
-    plan = _plan(table, target, source, on, clauses, keyed)
+    plan = _plan(table, target, source, on, clauses, keyed, views)
     if not plan.num_rows:
         return None
     actions = np.array(["", *(clause.then for clause in clauses)])[plan.column(CLAUSE).to_numpy()]
@@ -107,19 +111,22 @@ def _plan(
     on: str | Sequence[str],
     clauses: Sequence[MergeClause],
     keyed: bool,
+    views: Mapping[str, Scan | pa.Table],
 ) -> pa.Table:
-    def add(connection: duckdb.DuckDBPyConnection) -> None:
+    def add(connection: duckdb.DuckDBPyConnection) -> list[str]:
+        paths = add_views("main", views, connection)
         connection.register("__target_rows", target)
         connection.register("__source_rows", source)
+        return paths
 
     query = merge_query(
         table.schema, on, clauses, quoted, target="__target_rows", source="__source_rows", addressed=not keyed
     )
     try:
-        with sealed_duckdb(add, threads=2) as connection:
+        with sealed_duckdb(add, threads=2, settings=("SET TimeZone = 'UTC'",)) as connection:
             return connection.sql(query).to_arrow_table()
     except duckdb.Error as error:
-        raise InvalidRequest(f"The merge cannot be computed: {error}") from None
+        raise InvalidRequest(f"DuckDB cannot compute the change: {str(error).splitlines()[0]}") from None
 
 
 def _check_unique(plan: pa.Table, actions: np.ndarray, identity: Sequence[str]) -> None:

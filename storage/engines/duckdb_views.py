@@ -1,6 +1,7 @@
 """Tables as views of a DuckDB connection: files that need no merge are read by DuckDB itself, the others are merged here."""
 
 import os
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
@@ -11,6 +12,17 @@ from ..read.scan import Scan
 
 _THREADS = max(2, os.cpu_count() or 2)
 _ADDED = (INSERT, UPDATE_AFTER)
+
+
+def add_views(database: str, views: Mapping[str, Scan | pa.Table], connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Make rows, and those of scans, known by their names in a database; returns the paths of the files that DuckDB reads."""
+    paths: list[str] = []
+    for name, rows in views.items():
+        if isinstance(rows, pa.Table):
+            add_arrow(connection, database, name, rows)
+        else:
+            paths += add_scan(connection, database, name, rows)
+    return paths
 
 
 def add_arrow(connection: duckdb.DuckDBPyConnection, database: str, name: str, rows: pa.Table) -> None:

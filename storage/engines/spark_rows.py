@@ -52,7 +52,7 @@ _KIND = "__kind"
 def delete_rows(spark: SparkSession, table: Table, warehouse: str, where: str, **how: Any) -> Snapshot | None:
     """Delete the rows for which a condition in Spark's SQL is true; None if there are none.
 
-    `how`: the commit's `commit_id` and `properties`, and the change's `basis`, as for `merge_rows`.
+    `how`: the commit's `commit_id` and `properties`, the change's `basis` and `views`, as for `merge_rows`.
     """
     clause = MergeClause("not matched by source", DELETE, where)
     return _change(spark, table, warehouse, None, "FALSE", [clause], "DELETE", how)
@@ -63,7 +63,7 @@ def update_rows(
 ) -> Snapshot | None:
     """Set columns of the rows for which a condition is true to expressions in Spark's SQL; None if there are none.
 
-    `how`: the commit's `commit_id` and `properties`, and the change's `basis`, as for `merge_rows`.
+    `how`: the commit's `commit_id` and `properties`, the change's `basis` and `views`, as for `merge_rows`.
     """
     clause = MergeClause("not matched by source", UPDATE, where, dict(values))
     return _change(spark, table, warehouse, None, "FALSE", [clause], "UPDATE", how)
@@ -79,16 +79,18 @@ def merge_rows(
     commit_id: CommitId | None = None,
     properties: Mapping[str, str] | None = None,
     basis: Basis | None = None,
+    views: Mapping[str, DataFrame] | None = None,
 ) -> Snapshot | None:
     """Merge a DataFrame into a table in one commit; None if nothing changes.
 
     `on`: the columns that have to be equal, or a condition over `target.` and `source.`. `basis`: what the table's rows are
     taken from; by default the newest snapshot, and a newer one if others change the same rows meanwhile (`Table.repeated`).
+    `views`: what queries inside of the conditions and values read, by name.
 
     Raises InvalidRequest for clauses that cannot be, and if several rows of the source would change one row; CommitConflict
     if others changed the same rows each time; RowsChanged if they have since the `basis` that was given.
     """
-    how = {"commit_id": commit_id, "properties": properties, "basis": basis}
+    how = {"commit_id": commit_id, "properties": properties, "basis": basis, "views": views}
     return _change(source.sparkSession, table, warehouse, source, on, clauses, MERGE, how)
 
 
@@ -104,7 +106,8 @@ def _change(
 ) -> Snapshot | None:
     refuse_own_properties(how.get("properties"))
     check_clauses(table.schema, source.columns if source is not None else (), clauses)
-    given = {name: value for name, value in how.items() if name != "basis"}
+    given = {name: value for name, value in how.items() if name not in ("basis", "views")}
+    inner = how.get("views") or {}
     keyed = bool(table.schema.primary_keys)
 
     def change(basis: Basis) -> Snapshot | None:
@@ -112,7 +115,7 @@ def _change(
             return None
         scan = basis.scan()
         target = read_scan(spark, table, scan, warehouse) if keyed else _addressed(spark, table, scan.entries)
-        plan = _planned(spark, table, target, source, on, clauses, keyed).persist()
+        plan = _planned(spark, table, target, source, on, clauses, keyed, inner).persist()
         try:
             return _commit(plan, table, warehouse, basis, target, clauses, operation, keyed, given)
         except PySparkException as error:
@@ -178,9 +181,10 @@ def _planned(
     on: str | Sequence[str],
     clauses: Sequence[MergeClause],
     keyed: bool,
+    inner: Mapping[str, DataFrame],
 ) -> DataFrame:
     name = f"snapline_{Clock().unique_name().replace('-', '')}"
-    views = {f"{name}_target": target} | ({} if source is None else {f"{name}_source": source})
+    views = {f"{name}_target": target} | ({} if source is None else {f"{name}_source": source}) | dict(inner)
     for view, frame in views.items():
         frame.createOrReplaceTempView(view)
     query = merge_query(

@@ -130,4 +130,5 @@ def _distributed(frame: DataFrame, table: Table) -> DataFrame:
     else:
         # A task has one bucket. To sort by its number first would keep Spark from sorting by prefixes of the key.
         task_count = buckets
-    return frame.repartitionById(task_count, place.cast("int")).sortWithinPartitions(*order).select(*columns)
+    frame = frame.repartitionById(task_count, place.cast("int"))
+    return (frame.sortWithinPartitions(*order) if order else frame).select(*columns)

@@ -65,7 +65,8 @@ def field_names(data: bytes, name: str) -> list[str]:
     check_avro(data, name)
     try:
         schema: Any = fastavro.reader(io.BytesIO(data)).writer_schema
-        return [field["name"] for field in schema["fields"]]
+        # Paimon up to 1.0 writes the records of data files as a union with null.
+        return [field["name"] for field in _not_null(schema)["fields"]]
     # The bytes are in memory: whatever goes wrong is their fault, and each codec has errors of its own.
     except Exception as error:
         raise CorruptData(

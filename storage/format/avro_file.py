@@ -18,7 +18,14 @@ _ANYTHING = ExpectedFile()
 _SYSTEM_TYPES = {"_SEQUENCE_NUMBER": pa.int64(), "_VALUE_KIND": pa.int8()}
 _SYSTEM_DATA_TYPES = {"_SEQUENCE_NUMBER": DataType("BIGINT"), "_VALUE_KIND": DataType("TINYINT")}
 _KEY_PREFIX = "_KEY_"
-_COMPRESSIONS = {"zstd": "zstd", "gzip": "deflate", "zlib": "deflate", "deflate": "deflate", "none": "none"}
+_COMPRESSIONS = {
+    "zstd": "zstd",
+    "snappy": "snappy",
+    "gzip": "deflate",
+    "zlib": "deflate",
+    "deflate": "deflate",
+    "none": "none",
+}
 _PLAIN: dict[str, Any] = {
     "BOOLEAN": "boolean", "TINYINT": "int", "SMALLINT": "int", "INT": "int", "BIGINT": "long", "FLOAT": "float",
     "DOUBLE": "double", "DATE": {"type": "int", "logicalType": "date"},

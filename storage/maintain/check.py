@@ -5,7 +5,7 @@ and reads all of it. A file that is damaged is a line of the result, and not the
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Any, TypeVar
 
@@ -27,6 +27,7 @@ from ..metadata.manifest import ManifestEntry, ManifestFile, ManifestFiles
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.tag import Tag
 from ..metadata.time_order import rising_since
 from ..metadata.trouble import Trouble
 from ..paths import TablePaths
@@ -184,7 +185,7 @@ class _BranchCheck:
             if tag is not None:
                 where = f"tag {name}"
                 attempt(where, lambda: (tag.create_time, tag.time_retained_seconds))  # noqa: B023
-                attempt(where, lambda: self._snapshot(where, tag.snapshot, None))  # noqa: B023
+                attempt(where, lambda: self._snapshot(where, self._tagged(tag), None))  # noqa: B023
         for number in attempt("changelogs", store.changelogs.ids) or ():
             where = f"changelog {number}"
             kept = attempt(where, lambda: store.changelogs.find(number))  # noqa: B023
@@ -241,6 +242,15 @@ class _BranchCheck:
 
     def _broken(self, where: str, what: str) -> None:
         self._report.add(where, what)
+
+    def _tagged(self, tag: Tag) -> Snapshot:
+        """The snapshot of a tag, without a changelog that Paimon has let expire with the snapshot."""
+        snapshot = tag.snapshot
+        name = snapshot.changelog_manifest_list
+        if name is None or self._store.snapshots.find(snapshot.id) is not None:
+            return snapshot
+        is_there = self._store.file_io.exists(self._store.paths.manifest(name))
+        return snapshot if is_there else replace(snapshot, changelog_manifest_list=None)
 
     def _snapshot(self, where: str, snapshot: Snapshot, previous: Snapshot | None) -> None:
         store = self._store

@@ -5,7 +5,7 @@ The one place that decides what may be deleted: whatever is not found here is ne
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -161,7 +161,7 @@ def _holders_of(branch: TableStore, reader: "ReferenceReader") -> Iterator[tuple
         if name.startswith(HOLD_PREFIX) and not _is_readable(branch, tag, reader):
             # Made in vain by somebody who died before he saw that its snapshot had expired.
             continue
-        yield _held(branch, "tag", name, tag, partial(reader.files_of, branch, tag.snapshot), partial(tags.find, name))
+        yield _held(branch, "tag", name, tag, partial(reader.files_of_tag, branch, tag), partial(tags.find, name))
     for number in changelogs.ids():
         kept, again = _there(changelogs.find(number)), partial(changelogs.find, number)
         yield _held(branch, "changelog", str(number), kept, partial(reader.changelog_files_of, branch, kept), again)
@@ -248,6 +248,13 @@ class ReferenceReader:
 
     def files_of(self, store: TableStore, snapshot: Snapshot) -> set[str]:
         return self.metadata_files_of(store, snapshot) | self.data_files_of(store, snapshot)
+
+    def files_of_tag(self, store: TableStore, tag: Tag) -> set[str]:
+        """As `files_of`. Paimon lets the changelog of a tagged snapshot expire with the snapshot."""
+        name = tag.snapshot.changelog_manifest_list
+        if name is not None and not store.file_io.exists(store.paths.manifest(name)):
+            return self.files_of(store, replace(tag.snapshot, changelog_manifest_list=None))
+        return self.files_of(store, tag.snapshot)
 
     def data_files_of(self, store: TableStore, snapshot: Snapshot) -> set[str]:
         with _unless_taken_back(store, snapshot):

@@ -23,6 +23,7 @@ class ComputedColumn:
     name: str
     expression: str
     data_type: str
+    comment: str | None = None
 
 
 @checked
@@ -45,7 +46,10 @@ def computed_columns(options: Mapping[str, str]) -> list[ComputedColumn]:
     numbers = sorted(int(match[1]) for key in options if (match := _NAME.fullmatch(key)))
     return [
         ComputedColumn(
-            options[f"schema.{one}.name"], options[f"schema.{one}.expr"], options.get(f"schema.{one}.data-type", "")
+            options[f"schema.{one}.name"],
+            options[f"schema.{one}.expr"],
+            options.get(f"schema.{one}.data-type", ""),
+            options.get(f"schema.{one}.comment"),
         )
         for one in numbers
         if f"schema.{one}.expr" in options
@@ -76,6 +80,8 @@ def derived_options(
             f"schema.{number}.name": one.name, f"schema.{number}.expr": one.expression,
             f"schema.{number}.data-type": one.data_type,
         }  # fmt: skip
+        if one.comment is not None:
+            options[f"schema.{number}.comment"] = one.comment
     if mark is not None:
         if mark.column not in names:
             raise InvalidRequest(

@@ -159,10 +159,22 @@ def new_schema(
     fields = tuple(
         replace(field, type=field.type.not_null()) if field.name in primary_keys else field for field in fields
     )
+    texts |= _whole_row_key(texts, fields, primary_keys, partition_keys)
     highest = max((inner.id for field in fields for inner in (field, *nested_fields(field.type))), default=-1)
     schema = TableSchema(0, fields, highest, partition_keys, primary_keys, texts, comment, time_ms)
     check_schema(schema)
     return schema
+
+
+def _whole_row_key(
+    texts: Mapping[str, str], fields: Sequence[DataField], primary_keys: Sequence[str], partition_keys: Sequence[str]
+) -> dict[str, str]:
+    """Rows without a key that are hashed to buckets are hashed by all of their columns; the option says so to every reader."""
+    options = TableOptions.read(texts)
+    if primary_keys or options.bucket < 1 or options.bucket_key or any(field.type.is_nested for field in fields):
+        return {}
+    names = [field.name for field in fields if field.name not in partition_keys]
+    return {} if not names or any("," in name for name in names) else {"bucket-key": ",".join(names)}
 
 
 def _names(text: str) -> tuple[str, ...]:

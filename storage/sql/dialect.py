@@ -15,82 +15,25 @@ from sqlglot.errors import TokenError
 from sqlglot.parsers.databricks import DatabricksParser
 from sqlglot.tokens import Token, TokenType
 
+from .commands import (
+    AddedColumn,
+    AlterTable,
+    Call,
+    CreateCatalog,
+    DescribeTable,
+    DropCatalog,
+    Explain,
+    MetadataConstraint,
+    ResetOption,
+    SetOption,
+    Show,
+    UseCatalog,
+    WatermarkConstraint,
+)
+
 # Key of a table's meta data in a tree: the options of its hint.
 HINT_OPTIONS = "hint-options"
-
-
-class CreateCatalog(exp.Expression):
-    """CREATE CATALOG [IF NOT EXISTS] name WITH ('key' = 'value', …)"""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "exists": False, "options": False}
-
-
-class DropCatalog(exp.Expression):
-    """DROP CATALOG [IF EXISTS] name"""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "exists": False}
-
-
-class UseCatalog(exp.Expression):
-    """USE CATALOG name"""
-
-
-class Show(exp.Expression):
-    """SHOW what [IN | FROM place] [LIKE 'pattern']; `this` is upper-case words."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "place": False, "pattern": False}
-
-
-class DescribeTable(exp.Expression):
-    """DESCRIBE [TABLE] [EXTENDED | DETAIL] table [PARTITION (…)]"""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "extended": False, "partition": False}
-
-
-class AlterTable(exp.Expression):
-    """ALTER TABLE table [PARTITION (…)] action; `action` names it, `values` are what it takes."""
-
-    arg_types: ClassVar[dict[str, bool]] = {
-        "this": True,
-        "action": True,
-        "partition": False,
-        "exists": False,
-        "values": False,
-    }
-
-
-class Call(exp.Expression):
-    """CALL sys.procedure(value, …) or (name => value, …)"""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
-
-
-class Explain(exp.Expression):
-    """EXPLAIN statement"""
-
-
-class SetOption(exp.Expression):
-    """SET 'key' = 'value'; without a value it shows them."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": False, "value": False}
-
-
-class ResetOption(exp.Expression):
-    """RESET ['key']"""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": False}
-
-
-class MetadataConstraint(exp.Expression):
-    """column type METADATA [FROM 'key'] [VIRTUAL]"""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": False, "virtual": False}
-
-
-class WatermarkConstraint(exp.Expression):
-    """WATERMARK FOR column AS expression"""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
+_LONGEST_SHOWN = 60
 
 
 class _Tokenizer(Databricks.Tokenizer):
@@ -132,6 +75,7 @@ class _Tokenizer(Databricks.Tokenizer):
 
 
 class _Parser(DatabricksParser):
+    SUPPORTS_TABLE_QUERY = True
     # There is nothing to set in their place, and each engine would do something else with them.
     PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Any]] = {}
     CONSTRAINT_PARSERS: ClassVar[dict[str, Any]] = {
@@ -166,7 +110,7 @@ class _Parser(DatabricksParser):
         return found
 
     def _table(self) -> exp.Table:
-        found = self._parse_table_parts()
+        found = self._parse_table_parts(schema=True)
         if not isinstance(found, exp.Table):
             self.raise_error("Expected the name of a table")
         return found
@@ -229,17 +173,24 @@ class _Parser(DatabricksParser):
         return self.expression(UseCatalog(this=self._name()))
 
     def _parse_show_statement(self) -> exp.Expr:
-        words = []
-        while self._curr and self._curr.text.upper() in _SHOWN:
+        words: list[str] = []
+        while self._curr and self._curr.text.upper() in _SHOWN and len(words) < 2:
             words.append(self._curr.text.upper())
             self._advance()
-        place = None
-        if self._match_texts(("IN", "FROM")) or (
-            words[-1:] in (["PARTITIONS"], ["TABLE"], ["TAGS"], ["BRANCHES"], ["SNAPSHOTS"])
-        ):
-            place = self._table()
-        pattern = self._text() if self._match_text_seq("LIKE") else None
-        return self.expression(Show(this=" ".join(words), place=place, pattern=pattern))
+        what = " ".join(words)
+        if not words:
+            self.raise_error(f"Expected one of {', '.join(sorted(_SHOWN))}")
+        place = self._table() if self._match_texts(("IN", "FROM")) or what in _SHOWN_OF_TABLES else None
+        if what == "COLUMNS" and place is not None and self._match_texts(("IN", "FROM")):
+            place.set("db", self._name())
+        keys = self._keys() if what == "TBLPROPERTIES" and self._is(TokenType.L_PAREN) else None
+        partition = self._parse_partition()
+        named = self._match_text_seq("LIKE") or self._is(TokenType.STRING)
+        pattern = self._text() if named else None
+        return self.expression(Show(this=what, place=place, pattern=pattern, partition=partition, keys=keys))
+
+    def _is(self, kind: TokenType) -> bool:
+        return bool(self._curr) and self._curr.token_type == kind
 
     def _parse_describe_statement(self) -> exp.Expr:
         extended = bool(self._match_texts(("EXTENDED", "DETAIL", "FORMATTED")))
@@ -269,15 +220,20 @@ class _Parser(DatabricksParser):
         return self.expression(Call(this=".".join(part.name for part in parts), expressions=arguments))
 
     def _parse_explain(self) -> exp.Expr:
-        for words in (("PLAN", "FOR"), ("EXTENDED",), ("FORMATTED",)):
-            if self._match_text_seq(*words):
-                break
-        return self.expression(Explain(this=self._parse_statement()))
+        mode = None
+        if not self._match_text_seq("PLAN", "FOR") and self._match_texts(_EXPLAIN_MODES):
+            mode = self._prev.text.upper()
+        return self.expression(Explain(this=self._parse_statement(), mode=mode))
 
     def _parse_set_option(self) -> exp.Expr:
         if not self._curr or self._curr.token_type == TokenType.SEMICOLON:
             return self.expression(SetOption())
+        start = self._curr
         key = self._text()
+        if " " in key and start.token_type != TokenType.STRING:
+            self.raise_error(
+                "SET takes a key and a value: SET 'key' = 'value'. Times are UTC, and there are no variables", start
+            )
         value = self._text() if self._match(TokenType.EQ) else None
         return self.expression(SetOption(this=key, value=value))
 
@@ -293,10 +249,14 @@ class _Parser(DatabricksParser):
         partition = self._parse_partition()
         for words, parse in _ALTERATIONS.items():
             if self._match_text_seq(*words):
+                self._of_action = False
                 action, values = getattr(self, parse)()
                 return self.expression(
-                    AlterTable(this=table, action=action, partition=partition, exists=exists, values=values)
-                )
+                    AlterTable(
+                        this=table, action=action, partition=partition, exists=exists, values=values,
+                        action_exists=self._of_action,
+                    )
+                )  # fmt: skip
         self.raise_error(f"Expected one of {', '.join(' '.join(words) for words in _ALTERATIONS)}")
         raise AssertionError
 
@@ -309,13 +269,14 @@ class _Parser(DatabricksParser):
 
     def _alter_reset(self) -> tuple[str, Any]:
         self._match_text_seq("TBLPROPERTIES")
-        self._if("EXISTS")
+        self._of_action = self._if("EXISTS")
         return "reset", self._keys()
 
     def _alter_add(self) -> tuple[str, Any]:
-        if (self._curr and self._curr.token_type == TokenType.PARTITION) or self._if("NOT", "EXISTS"):
+        has_word = self._match_texts(("COLUMN", "COLUMNS"))
+        self._of_action = self._if("NOT", "EXISTS")
+        if not has_word and self._is(TokenType.PARTITION):
             return "add partition", self._parse_csv(self._parse_partition)
-        self._match_texts(("COLUMN", "COLUMNS"))
         return "add", self._listed(self._added_column)
 
     def _listed(self, parse: Callable[[], Any]) -> list[Any]:
@@ -326,14 +287,18 @@ class _Parser(DatabricksParser):
             self._match_r_paren()
         return found
 
-    def _added_column(self) -> tuple[exp.Expr, str | None, bool]:
+    def _added_column(self) -> exp.Expr:
         name = self._path()
         column = self._parse_column_def(exp.to_identifier(name))
         if not isinstance(column, exp.ColumnDef):
             self.raise_error("Expected the type of the column")
-        assert column is not None
+        assert isinstance(column, exp.ColumnDef)
         after, first = self._placement()
-        return column, after, first
+        place = column.args.pop("position", None)
+        if place is not None:
+            after = place.this.sql(SnaplineSql).replace("`", "") if place.this is not None else None
+            first = after is None
+        return self.expression(AddedColumn(this=column, name=name, after=after, first=first))
 
     def _placement(self) -> tuple[str | None, bool]:
         if self._match_text_seq("FIRST"):
@@ -347,10 +312,10 @@ class _Parser(DatabricksParser):
         return ".".join(parts)
 
     def _alter_drop(self) -> tuple[str, Any]:
-        self._if("EXISTS")
-        if self._curr and self._curr.token_type == TokenType.PARTITION:
+        has_word = self._match_texts(("COLUMN", "COLUMNS"))
+        self._of_action = self._if("EXISTS")
+        if not has_word and self._is(TokenType.PARTITION):
             return "drop partition", self._parse_csv(self._parse_partition)
-        self._match_texts(("COLUMN", "COLUMNS"))
         return "drop", self._listed(self._path)
 
     def _alter_rename(self) -> tuple[str, Any]:
@@ -367,6 +332,10 @@ class _Parser(DatabricksParser):
         name = self._path()
         if self._match_text_seq("DROP", "NOT", "NULL"):
             return "drop not null", name
+        if self._match_text_seq("SET", "NOT", "NULL"):
+            return "set not null", name
+        if self._match_text_seq("SET", "DEFAULT") or self._match_text_seq("DROP", "DEFAULT"):
+            self.raise_error(f"Column {name!r} has no default: columns that an INSERT leaves out are null", self._prev)
         if self._match_text_seq("COMMENT"):
             return "comment", (name, self._text())
         after, first = self._placement()
@@ -409,6 +378,10 @@ class _Parser(DatabricksParser):
     def _parse_primary_key(self, *arguments: Any, **how: Any) -> Any:
         found = super()._parse_primary_key(*arguments, **how)
         self._match_text_seq("NOT", "ENFORCED")
+        # Whether the key is enforced has one answer; what stands beside is left for who reads the tree to refuse.
+        found.set("options", [one for one in found.args.get("options") or () if one != "NOT ENFORCED"] or None)
+        if found.args.get("include") is not None and not any(found.args["include"].args.values()):
+            found.set("include", None)
         return found
 
     def _parse_table_parts(self, *arguments: Any, **how: Any) -> Any:
@@ -478,8 +451,10 @@ _ALTERATIONS = {
 }
 _SHOWN = {
     "CATALOGS", "DATABASES", "SCHEMAS", "TABLES", "CREATE", "TABLE", "PARTITIONS", "TAGS", "BRANCHES", "SNAPSHOTS", "CURRENT",
-    "CATALOG", "DATABASE", "PROCEDURES",
+    "CATALOG", "DATABASE", "PROCEDURES", "COLUMNS", "TBLPROPERTIES", "VIEWS", "FUNCTIONS",
 }  # fmt: skip
+_SHOWN_OF_TABLES = ("CREATE TABLE", "PARTITIONS", "TAGS", "BRANCHES", "SNAPSHOTS", "TBLPROPERTIES", "COLUMNS")
+_EXPLAIN_MODES = ("EXTENDED", "FORMATTED", "CODEGEN", "COST")
 _VERSION_TOKENS = {
     *parser.Parser.ID_VAR_TOKENS, TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER, TokenType.DOT,
     TokenType.DASH,
@@ -487,7 +462,7 @@ _VERSION_TOKENS = {
 
 
 _KNOWN = (
-    exp.Query, exp.Create, exp.Drop, exp.Use, exp.TruncateTable, exp.Insert, exp.Delete, exp.Update, exp.Merge,
+    exp.Query, exp.Values, exp.Create, exp.Drop, exp.Use, exp.TruncateTable, exp.Insert, exp.Delete, exp.Update, exp.Merge,
 )  # fmt: skip
 
 
@@ -504,3 +479,14 @@ class SnaplineSql(Databricks):
 
     Tokenizer = _Tokenizer
     Parser = _Parser
+
+
+def shown(node: exp.Expr) -> str:
+    """The beginning of a part of a statement, as it may have been written."""
+    try:
+        text = node.sql(SnaplineSql)
+    except Exception:
+        # What writes SQL fails in any way over a tree that it was not made for.
+        text = ""
+    text = text or node.key.upper()
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

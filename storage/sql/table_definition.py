@@ -1,6 +1,7 @@
 """What a CREATE TABLE says, in the words of the store: columns with types of the format, keys, options.
 
-Types have the format's names, so TIMESTAMP has no time zone, TIMESTAMP_LTZ the local one. Pure: nothing is created here.
+Types have the format's names, so TIMESTAMP has no time zone, TIMESTAMP_LTZ the local one. Pure: nothing is created here. A part
+that is not read here is left to the caller, who refuses it.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +13,8 @@ from sqlglot import exp
 from ..data_types import DataField, DataType, parse_type
 from ..errors import InvalidRequest, Unsupported
 from ..metadata.derived_columns import ComputedColumn, Watermark
-from .dialect import MetadataConstraint, SnaplineSql, WatermarkConstraint
+from .commands import MetadataConstraint, WatermarkConstraint
+from .dialect import SnaplineSql, shown
 
 _Type = exp.DataType.Type
 _WORDS = {
@@ -22,6 +24,7 @@ _WORDS = {
     _Type.VARBINARY: "VARBINARY", _Type.DATE: "DATE", _Type.TIME: "TIME", _Type.TIMESTAMP: "TIMESTAMP",
     _Type.TIMESTAMPTZ: "TIMESTAMP", _Type.TIMESTAMPNTZ: "TIMESTAMP", _Type.TIMESTAMPLTZ: "TIMESTAMP_LTZ",
 }  # fmt: skip
+_KNOWN_TYPES = ", ".join([*dict.fromkeys(_WORDS.values()), "ARRAY<…>", "MAP<…>", "ROW<…>"])
 
 
 @dataclass
@@ -51,28 +54,53 @@ def define_table(create: exp.Create) -> TableDefinition:
         elif isinstance(one, WatermarkConstraint):
             found.watermark = Watermark(one.this.name, one.expression.sql(SnaplineSql))
         elif isinstance(one, exp.Constraint):
-            keys = [key for key in one.expressions if isinstance(key, exp.PrimaryKey)]
+            # The name of a key is a name for readers of the statement.
+            name, keys = one.name, [key for key in one.expressions if isinstance(key, exp.PrimaryKey)]
             if not keys:
-                raise InvalidRequest(f"Constraint {one.name!r}: only PRIMARY KEY (…) NOT ENFORCED is known.")
+                raise InvalidRequest(f"Constraint {name!r}: only PRIMARY KEY (…) NOT ENFORCED is known.")
             found.primary_key = [key.name for key in keys[0].expressions]
-        elif not isinstance(one, exp.LikeProperty | exp.Identifier):
-            raise InvalidRequest(f"{one.sql(SnaplineSql)!r} cannot be part of a table definition.")
-    properties = create.args.get("properties")
-    for one in properties.expressions if properties else []:
-        if type(one) is exp.Property:
-            found.options[one.this.name] = one.args["value"].name
-        elif isinstance(one, exp.SchemaCommentProperty):
+        elif isinstance(one, exp.Identifier):
+            raise InvalidRequest(f"Column {one.name!r} has no type.")
+        elif not isinstance(one, exp.LikeProperty):
+            raise InvalidRequest(f"{shown(one)!r} cannot be part of a table definition.")
+    for one in _properties(create):
+        if isinstance(one, exp.SchemaCommentProperty):
             found.comment = one.this.name
+        elif isinstance(one, exp.PrimaryKey):
+            found.primary_key = [key.name for key in one.expressions]
         elif isinstance(one, exp.PartitionedByProperty):
             found.partition_by = [_partition_column(found, key, numbers) for key in one.this.expressions]
+    found.options = options_of(create)
     _refuse_connector(found)
     return found
 
 
+def options_of(create: exp.Create) -> dict[str, str]:
+    """The options after WITH or TBLPROPERTIES. Raises InvalidRequest for one that is given twice."""
+    options: dict[str, str] = {}
+    for one in _properties(create):
+        if type(one) is exp.Property:
+            key = one.this.name
+            if key in options:
+                raise InvalidRequest(f"Option {key!r} is given twice. Give it once.")
+            options[key] = one.args["value"].name
+    return options
+
+
+def _properties(create: exp.Create) -> list[exp.Expr]:
+    properties = create.args.get("properties")
+    return properties.expressions if properties else []
+
+
 def like_of(create: exp.Create) -> exp.Table | None:
     """The table after LIKE, if the definition has one."""
-    found = create.find(exp.LikeProperty)
-    return found.this if found else None
+    listed = create.this.expressions if isinstance(create.this, exp.Schema) else []
+    for one in (*listed, *_properties(create)):
+        if isinstance(one, exp.LikeProperty):
+            if len(listed) > (one in listed):
+                raise InvalidRequest("CREATE TABLE … LIKE takes its columns from the other table: list none.")
+            return one.this  # type: ignore[no-any-return]
+    return None
 
 
 def _partition_column(found: TableDefinition, key: exp.Expr, numbers: "count[int]") -> str:
@@ -88,7 +116,9 @@ def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]"
         if isinstance(kind, exp.ComputedColumnConstraint):
             type_ = column.args.get("kind")
             text = str(type_of(type_)) if type_ else ""
-            found.computed_columns.append(ComputedColumn(column.name, kind.this.sql(SnaplineSql), text))
+            comments = [one.this.name for one in kinds if isinstance(one, exp.CommentColumnConstraint)]
+            made = ComputedColumn(column.name, kind.this.sql(SnaplineSql), text, comments[0] if comments else None)
+            found.computed_columns.append(made)
             return
         if isinstance(kind, MetadataConstraint):
             found.metadata_columns[column.name] = kind.args.get("this") or column.name
@@ -106,7 +136,7 @@ def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]"
         elif isinstance(kind, exp.CommentColumnConstraint):
             comment = kind.this.name
         else:
-            raise InvalidRequest(f"Column {column.name!r}: {kind.sql(SnaplineSql)} is not known here.")
+            raise InvalidRequest(f"Column {column.name!r}: {shown(kind)} is not known here.")
     found.fields.append(DataField(next(numbers), column.name, type_of(column.args["kind"], nullable=nullable), comment))
 
 
@@ -119,11 +149,17 @@ def type_of(node: exp.Expr, *, nullable: bool = True) -> DataType:
         case _Type.MAP:
             return DataType("MAP", nullable, key=_inner(inner[0]), element=_inner(inner[1]))
         case _Type.STRUCT:
-            return DataType("ROW", nullable, fields=tuple(DataField(0, one.name, _inner(one)) for one in inner))
+            return DataType(
+                "ROW", nullable, fields=tuple(DataField(0, one.name, _inner(one), _comment(one)) for one in inner)
+            )
     word = _WORDS.get(node.this)
     if word is None:
-        raise InvalidRequest(f"{node.sql(SnaplineSql)} is not a type of the format.")
+        raise InvalidRequest(
+            f"{getattr(node.this, 'value', node.this)} is not a type of the format. Types: {_KNOWN_TYPES}."
+        )
     parameters = ", ".join(one.name for one in inner)
+    if word in ("VARCHAR", "CHAR") and not parameters:
+        raise InvalidRequest(f"{word} needs a length, as in {word}(20). A text of any length is a STRING.")
     if word == "VARBINARY" and not parameters:
         word = "BYTES"
     text = f"{word}({parameters})" if parameters else word
@@ -137,8 +173,16 @@ def _inner(node: exp.Expr) -> DataType:
     return type_of(kind, nullable=not required)
 
 
+def _comment(node: exp.Expr) -> str | None:
+    for one in node.args.get("constraints") or []:
+        kind = one.args.get("kind")
+        if isinstance(kind, exp.CommentColumnConstraint):
+            return str(kind.this.name)
+    return None
+
+
 def _refuse_connector(found: TableDefinition) -> None:
-    connector = found.options.get("connector")
+    connector = found.options.pop("connector", None)
     if connector not in (None, "paimon", "table-store", "snapline"):
         raise Unsupported(
             f"'connector' = {connector!r}: only tables of the store can be created. Leave the option out, or read the other "

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..data_types import DataField
+from ..data_types import MAX_LENGTH, DataField
 from ..errors import InvalidRequest
 from ..metadata.schema import TableSchema
 
@@ -65,6 +65,7 @@ def _cast(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
             raise InvalidRequest(
                 f"Column {field.name!r} has type {field.type}; a value of the rows ({column.type}) does not fit: {error}"
             ) from None
+    _check_length(column, field)
     if not field.type.nullable and column.null_count:
         row = int(np.flatnonzero(np.asarray(pc.is_null(column)))[0])
         raise InvalidRequest(
@@ -72,6 +73,20 @@ def _cast(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
             f"(the first is row {row}). Fill or drop them."
         )
     return column
+
+
+def _check_length(column: pa.ChunkedArray, field: DataField) -> None:
+    """Raise InvalidRequest for a text, or bytes, longer than the column's type says."""
+    if not (field.type.is_text or field.type.is_bytes) or field.type.length == MAX_LENGTH:
+        return
+    lengths = pc.utf8_length(column) if field.type.is_text else pc.binary_length(column)
+    longest = pc.max(lengths).as_py()
+    if longest is not None and longest > field.type.length:
+        row = int(pc.index(pc.equal(lengths, longest), True).as_py())
+        what = "characters" if field.type.is_text else "bytes"
+        raise InvalidRequest(
+            f"Column {field.name!r} has type {field.type}; row {row} has {longest} {what}. Cut it, or widen the column."
+        )
 
 
 def _is_sensible(source: pa.DataType, target: pa.DataType) -> bool:

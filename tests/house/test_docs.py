@@ -41,7 +41,9 @@ def test_every_section_of_a_page_that_the_code_names_is_there() -> None:
     assert named > 10
 
 
-@pytest.mark.parametrize("page", [*DOCS.rglob("*.md"), ROOT / "README.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "page", [*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "SECURITY.md"], ids=lambda path: path.name
+)
 def test_links_within_the_documentation_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         if "://" not in target:

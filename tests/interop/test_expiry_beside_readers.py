@@ -3,7 +3,6 @@
 import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -93,7 +92,7 @@ def test_every_listed_snapshot_is_read_alike_beside_an_expiry(
     steps = 0
 
     def listed() -> list[int]:
-        directory = Path(table.location, "snapshot")
+        directory = Path(table.store.paths.root, "snapshot")
         return sorted(int(one.name.rpartition("-")[2]) for one in directory.glob("snapshot-*"))
 
     def look_at_all() -> None:
@@ -110,7 +109,9 @@ def test_every_listed_snapshot_is_read_alike_beside_an_expiry(
         if steps % STRIDE == 0:
             look_at_all()
 
-    before: Any = listed()
+    before = listed()
+    assert before == sorted(held)
+    assert len(before) > 7
     watched = Catalog(warehouse, file_io=WatchedFileIO(look)).table(NAME)
     watched.expire(retain_last=3)
     assert steps > 20

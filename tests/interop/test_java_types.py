@@ -1,5 +1,6 @@
 """Every type in every format, written by one side and read and filtered by the other."""
 
+import datetime as dt
 import operator
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -8,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, Table
+from storage import Catalog, Table, Unsupported
 from storage.data_types import DataField, DataType, parse_type
 from tests import scale
 from tests.interop.java_paimon import JavaPaimon, plain, to_json
@@ -212,3 +213,17 @@ def test_all_types_that_java_writes_are_read_here(
     assert counted(table.to_arrow(), "ns") == counted(rows, "ns")
     # That the expectations are right.
     java_keeps_what_it_should(java, warehouse, table, rows)
+
+
+@pytest.mark.parametrize("year", [1, 9999])
+def test_fine_timestamps_of_java_that_nanoseconds_have_no_place_for_are_refused(
+    java: JavaPaimon, catalog: Catalog, warehouse: str, year: int
+) -> None:
+    java.create(warehouse, "types.t", {"id": "INT", "at": "TIMESTAMP(9)"})
+    coarse = pa.table({"id": pa.array([1], pa.int32()), "at": pa.array([dt.datetime(year, 1, 1)], pa.timestamp("us"))})
+    fields = [DataField(0, "id", DataType("INT")), DataField(1, "at", DataType("TIMESTAMP", precision=6))]
+    java.write(warehouse, "types.t", coarse, fields)
+    table = catalog.table("types.t")
+    with pytest.raises(Unsupported, match="outside of the years 1678 to 2261"):
+        table.to_arrow()
+    assert table.to_arrow(columns=["id"])["id"].to_pylist() == [1]

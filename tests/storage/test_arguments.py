@@ -94,7 +94,7 @@ class Ground:
             "version": 1, "branch": "b", "snapshot": self.table.snapshot(), "snapshot_id": 1, "partition": {"day": "2023-01-01"},
             "data": ROWS, "rows": ROWS.append_column("k", pa.array(["+I"])), "row_kind_column": "k", "operation": "MERGE",
             "change": lambda basis: None, "where": "id = 1", "values": {"item": "y"}, "bucket_count": 2, "what": 1,
-            "messages": [], "changes": SetOptions({"a": "b"}), "name": "t", "until": 1, "commit_id": CommitId("u", 1),
+            "messages": [], "changes": SetOptions({"write-only": True}), "name": "t", "until": 1, "commit_id": CommitId("u", 1),
             "next_snapshot_id": 1, "earliest_id": 1, "schema": SCHEMA, "like": "shop.orders", "kind": "plans",
             "tables": ["shop.orders"], "document": {"a": 1}, "listeners": Listener(), "moment": 1,
             "warehouse": self.catalog.warehouse, "publication": Publication("1", "b", {"shop.orders": 1}, False),

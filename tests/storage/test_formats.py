@@ -1,10 +1,13 @@
 """Data files in every format, mixed as options say."""
 
+import datetime as dt
 import random
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from storage import AddColumn, Catalog, InvalidRequest, Table
@@ -68,3 +71,59 @@ def test_what_a_format_cannot_hold_is_refused(catalog: Catalog) -> None:
 def test_formats_that_cannot_be_are_refused(catalog: Catalog, options: dict[str, str], message: str) -> None:
     with pytest.raises(Exception, match=message):
         catalog.create_table("a.t", SCHEMA, options=options).write(pa.table({"id": [1], "v": ["a"]}))
+
+
+def test_parquet_holds_decimals_and_timestamps_as_java_does(catalog: Catalog) -> None:
+    nested = pa.struct([("fine", pa.timestamp("ns")), ("coarse", pa.timestamp("us"))])
+    schema = pa.schema([
+        ("d9", pa.decimal128(9, 2)), ("d18", pa.decimal128(18, 2)), ("d19", pa.decimal128(19, 2)), ("ms", pa.timestamp("ms")),
+        ("us", pa.timestamp("us", "UTC")), ("ns", pa.timestamp("ns")), ("nested", pa.list_(nested)),
+    ])  # fmt: skip
+    last = {"us": (2**63 - 1) // 10**6 - 1, "ms": 253_402_300_799_999}
+    row = [
+        Decimal("-1.25"),
+        Decimal(3),
+        Decimal("0.01"),
+        last["ms"],
+        last["us"],
+        2**63 - 1,
+        [{"fine": -1, "coarse": -1}],
+    ]
+    nulls = [None] * len(row)
+    columns = [pa.array(values, kind) for values, kind in zip(zip(row, nulls, strict=True), schema.types, strict=True)]
+    rows = pa.table(columns, schema=schema)
+    table = catalog.create_table("a.t", schema)
+    table.write(rows)
+    [path] = Path(table.store.paths.root).rglob("*.parquet")
+    physical = pq.ParquetFile(path).metadata.schema
+    kinds = [physical.column(number).physical_type for number in range(len(physical.names))]
+    assert kinds == ["INT32", "INT64", "FIXED_LEN_BYTE_ARRAY", "INT64", "INT64", "INT96", "INT96", "INT64"]
+    described = [str(physical.column(number).logical_type) for number in (3, 4, 7)]
+    assert ["milli" in described[0], "micro" in described[1], "micro" in described[2]] == [True] * 3
+    assert ["isAdjustedToUTC=true" in one for one in described] == [False, True, False]
+    assert table.to_arrow().equals(rows)
+    assert table.count(where="d19 = 0.01") == 1
+    assert table.check(deep=True) == []
+
+
+def test_wide_decimals_have_no_dictionary_in_parquet(catalog: Catalog) -> None:
+    schema = pa.schema([("narrow", pa.decimal128(18, 2)), ("wide", pa.decimal128(19, 2))])
+    values = [Decimal(number % 3) for number in range(1000)]
+    table = catalog.create_table("a.t", schema)
+    table.write(pa.table([pa.array(values, kind) for kind in schema.types], schema=schema))
+    [path] = Path(table.store.paths.root).rglob("*.parquet")
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    assert [group.column(number).has_dictionary_page for number in range(2)] == [True, False]
+
+
+@pytest.mark.parametrize("moment", [dt.datetime(9999, 12, 31), dt.datetime(1, 1, 1)])
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.list_(pa.struct([("at", pa.timestamp("ms"))]))])
+def test_orc_refuses_times_that_it_could_not_give_back(
+    catalog: Catalog, kind: pa.DataType, moment: dt.datetime
+) -> None:
+    table = catalog.create_table("a.t", pa.schema([("at", kind)]), options={"file.format": "orc"})
+    value = moment if pa.types.is_timestamp(kind) else [{"at": moment}]
+    with pytest.raises(InvalidRequest, match="outside of the years 1678 to 2261"):
+        table.write(pa.table({"at": pa.array([value], kind)}))
+    assert table.snapshot() is None
+    assert not list(Path(table.store.paths.root).rglob("*.orc"))

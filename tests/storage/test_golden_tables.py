@@ -82,6 +82,8 @@ def test_a_golden_table_reads_as_in_java(name: str, view: dict[str, Any]) -> Non
         ("type", "object-table"),
         ("merge-engine", "future"),
         ("scan.fallback-branch", "other"),
+        ("data-file.path-directory", "data"),
+        ("partial-update.remove-record-on-sequence-group", "v"),
     ],
 )
 def test_what_would_be_misread_is_refused_by_name(tmp_path: Path, option: str, value: str) -> None:

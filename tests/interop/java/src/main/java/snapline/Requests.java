@@ -36,6 +36,7 @@ import org.apache.paimon.table.sink.BatchTableCommit;
 import org.apache.paimon.table.sink.BatchTableWrite;
 import org.apache.paimon.table.sink.BatchWriteBuilder;
 import org.apache.paimon.table.sink.CommitMessage;
+import org.apache.paimon.table.sink.TableWrite;
 import org.apache.paimon.table.source.DataSplit;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.Split;
@@ -157,7 +158,7 @@ final class Requests {
             builder = builder.withOverwrite(texts(asked.get("overwrite")));
         }
         try (BatchTableWrite write = builder.newWrite(); BatchTableCommit commit = builder.newCommit()) {
-            write.withIOManager(spill());
+            spillOf(write);
             JsonNode rows = asked.get("rows");
             for (int i = 0; i < rows.size(); i++) {
                 GenericRow row = Values.rowFromJson(rows.get(i), table.rowType());
@@ -178,7 +179,7 @@ final class Requests {
         }
         BatchWriteBuilder builder = writing.newBatchWriteBuilder();
         try (BatchTableWrite write = builder.newWrite(); BatchTableCommit commit = builder.newCommit()) {
-            write.withIOManager(spill());
+            spillOf(write);
             Set<Object> seen = new HashSet<>();
             for (Split split : writing.newSnapshotReader().read().splits()) {
                 DataSplit one = (DataSplit) split;
@@ -256,6 +257,11 @@ final class Requests {
 
     private static int[] indexes(RowType all, RowType wanted) {
         return wanted.getFieldNames().stream().mapToInt(all::getFieldIndex).toArray();
+    }
+
+    /** By the method that all versions have. */
+    private static void spillOf(TableWrite write) throws Exception {
+        write.withIOManager(spill());
     }
 
     private static IOManager spill() throws Exception {

@@ -1,0 +1,88 @@
+"""Computed columns and watermarks beside changes of the columns that they are computed from."""
+
+import re
+from collections.abc import Collection, Sequence
+
+from sqlglot import exp, parse_one
+
+from storage import InvalidRequest, SchemaChange, SetOptions, Table
+from storage.sql.dialect import SnaplineSql
+from storage.sql.table_definition import TableDefinition
+
+_EXPRESSION = re.compile(r"schema\.\d+\.expr|schema\.watermark\.0\.strategy\.expr")
+_NAME = re.compile(r"schema\.(\d+)\.name")
+_ROWTIME = "schema.watermark.0.rowtime"
+# What is no function of a row's columns.
+_OTHERS = (exp.Query, exp.AggFunc, exp.Window, exp.Anonymous, exp.Star, exp.Rand, exp.Uuid)
+
+
+def check_computed(definition: TableDefinition, columns: Collection[str]) -> None:
+    """Raise InvalidRequest for a computed column, or a watermark, that no row has a value for."""
+    known = {name.lower() for name in columns}
+    for one in definition.computed_columns:
+        _check(f"Computed column {one.name!r}", one.expression, known, columns)
+    mark = definition.watermark
+    if mark is not None:
+        known |= {one.name.lower() for one in definition.computed_columns}
+        _check("The watermark", mark.expression, known, columns)
+        for field in definition.fields:
+            if field.name == mark.column and not field.type.is_timestamp:
+                raise InvalidRequest(
+                    f"The watermark is for {mark.column!r} of type {field.type}: it needs a TIMESTAMP."
+                )
+
+
+def _check(what: str, expression: str, known: Collection[str], columns: Collection[str]) -> None:
+    tree = _parsed(expression)
+    for node in tree.walk():
+        if isinstance(node, exp.Column) and node.name.lower() not in known:
+            raise InvalidRequest(f"{what} names {node.name!r}, which is no column. Columns: {', '.join(columns)}.")
+        if isinstance(node, _OTHERS):
+            shown = node.sql(SnaplineSql)
+            raise InvalidRequest(f"{what}: {shown!r} is no function of a row's columns that is known here.")
+
+
+def _parsed(expression: str) -> exp.Expr:
+    return parse_one(expression, dialect=SnaplineSql, into=exp.Condition)
+
+
+def with_renamed(table: Table, name: str, new_name: str) -> list[SchemaChange]:
+    """What follows when a column gets another name: the expressions that name it do so anew."""
+    changed = {}
+    for key, value in table.schema.options.items():
+        if _EXPRESSION.fullmatch(key):
+            tree = _parsed(value)
+            named = [one for one in tree.find_all(exp.Column) if one.name.lower() == name.lower()]
+            for column in named:
+                column.set("this", exp.to_identifier(new_name, quoted=True))
+            if named:
+                changed[key] = tree.sql(SnaplineSql)
+        elif key == _ROWTIME and value == name:
+            changed[key] = new_name
+    return [SetOptions(changed)] if changed else []
+
+
+def without(table: Table, names: Sequence[str]) -> tuple[list[str], list[SchemaChange]]:
+    """Columns to drop: those of files, and the changes that drop the computed ones among them.
+
+    Raises InvalidRequest for a column that another one is computed from.
+    """
+    options = table.schema.options
+    numbers = {value.lower(): match[1] for key, value in options.items() if (match := _NAME.fullmatch(key))}
+    computed = [name for name in names if name.lower() in numbers]
+    removed = [
+        f"schema.{numbers[name.lower()]}.{part}"
+        for name in computed
+        for part in ("name", "expr", "data-type", "comment")
+    ]
+    held = [name for name in names if name not in computed]
+    for key, value in options.items():
+        if key in removed or not (_EXPRESSION.fullmatch(key) or key == _ROWTIME):
+            continue
+        used = {one.name.lower() for one in _parsed(value).find_all(exp.Column)} if key != _ROWTIME else {value.lower()}
+        for name in names:
+            if name.lower() in used:
+                raise InvalidRequest(
+                    f"Column {name!r} cannot be dropped: option {key!r} = {value!r} needs it. Drop that first."
+                )
+    return held, [SetOptions({}, tuple(removed))] if removed else []

@@ -1,0 +1,77 @@
+"""Casts of Spark's SQL in DuckDB's: those that give the same value, or an error where Spark gives one."""
+
+from sqlglot import exp
+
+from storage import InvalidRequest
+
+from . import spark_types as st
+from .spark_types import BOOLEAN, DATE, NULL, STRING, TIMESTAMP, TIMESTAMP_NTZ, SparkType
+
+_WHOLE = "[ ]*[+-]?[0-9]+[ ]*"
+_REAL = "[ ]*[+-]?([0-9]+(\\.[0-9]*)?|\\.[0-9]+)([eE][+-]?[0-9]+)?[ ]*"
+_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_MOMENT = _DAY + "([ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,6})?)?"
+
+
+def cast(sql: str, kind: SparkType, to: SparkType, node: exp.Expr, *, implied: bool = False) -> str:
+    """An expression of one type as one of another. `implied`: the cast is Spark's own, which takes fewer.
+
+    Raises InvalidRequest for a cast whose result would be another one than Spark's.
+    """
+    if kind == to:
+        return sql
+    if kind == NULL:
+        return f"CAST(NULL AS {to.duckdb})"
+    if to.is_number and kind.is_number:
+        return _number(sql, kind, to)
+    if kind == STRING:
+        return _from_text(sql, to)
+    if to == STRING and (kind.is_integer or kind.is_decimal or kind in (BOOLEAN, DATE)):
+        return _text_of_decimal(sql, kind) if kind.is_decimal else f"CAST({sql} AS VARCHAR)"
+    if to.is_time and kind.is_time:
+        return f"CAST({sql} AS {to.duckdb})"
+    if kind == BOOLEAN and to.is_integer and not implied:
+        return f"CAST({sql} AS {to.duckdb})"
+    raise InvalidRequest(
+        f"A cast from {kind} to {to} is not known to give on DuckDB what Spark gives. Use the engine spark."
+    )
+
+
+def _number(sql: str, kind: SparkType, to: SparkType) -> str:
+    if to.is_integer and (kind.is_float or kind.is_decimal):
+        # Spark cuts, DuckDB rounds.
+        return f"CAST(trunc({sql}) AS {to.duckdb})"
+    if to.is_decimal and kind.is_float:
+        return f"CAST(CAST({sql} AS VARCHAR) AS {to.duckdb})"
+    return f"CAST({sql} AS {to.duckdb})"
+
+
+def _text_of_decimal(sql: str, kind: SparkType) -> str:
+    if kind.scale > 6:
+        raise InvalidRequest(f"The text of a {kind} may be written with an exponent in Spark. Use the engine spark.")
+    return f"CAST({sql} AS VARCHAR)"
+
+
+def _from_text(sql: str, to: SparkType) -> str:
+    if to.is_integer:
+        return _matching(sql, _WHOLE, to)
+    if to.is_float or to.is_decimal:
+        return _matching(sql, _REAL, to)
+    if to == DATE:
+        return _matching(sql, _DAY, to)
+    if to in (TIMESTAMP, TIMESTAMP_NTZ):
+        return _matching(sql, _MOMENT, to)
+    if to == BOOLEAN:
+        return _matching(sql, "(?i)true|false", to)
+    if to == st.BINARY:
+        return f"encode({sql})"
+    raise InvalidRequest(f"A cast of a text to {to} is not known on DuckDB. Use the engine spark.")
+
+
+def _matching(sql: str, pattern: str, to: SparkType) -> str:
+    """The cast of a text of one form; others, which Spark and DuckDB each read in their own ways, are an error."""
+    wrong = f"error('a text is no {to} that is known here: ' || {sql})"
+    return (
+        f"(CASE WHEN {sql} IS NULL THEN NULL WHEN regexp_full_match({sql}, '{pattern}') THEN "
+        f"CAST(trim({sql}) AS {to.duckdb}) ELSE CAST({wrong} AS {to.duckdb}) END)"
+    )

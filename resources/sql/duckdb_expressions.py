@@ -1,0 +1,474 @@
+"""Expressions of Spark's SQL in DuckDB's: each has a rule that says its type and what DuckDB has to compute, or is refused.
+
+DuckDB divides, rounds, casts and adds otherwise than Spark does. So nothing is passed on that has no rule here, and a rule
+passes on what it has read alone: a part of an expression that it does not know is refused by name.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Protocol
+
+from sqlglot import exp
+
+from storage import InvalidRequest
+from storage.sql.dialect import shown
+
+from . import spark_types as st
+from .duckdb_casts import cast
+from .duckdb_decimals import DIVIDED_BY_ZERO, Typed, decimal_of, exactly, quotient
+from .place import at
+from .spark_types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, STRING, SparkType
+
+BACKSLASH = "\\"
+
+
+class Scope(Protocol):
+    """Where columns and queries inside of an expression are looked up."""
+
+    def column(self, node: exp.Column) -> Typed: ...
+
+    def query(self, node: exp.Expr) -> tuple[str, list[SparkType]]: ...
+
+
+class Expressions:
+    """Compiles the expressions of one SELECT."""
+
+    def __init__(self, scope: Scope, rules: Mapping[type[exp.Expr], "Rule"]) -> None:
+        self._scope = scope
+        self._rules = rules
+
+    def of(self, node: exp.Expr) -> Typed:
+        """Raises InvalidRequest, with the place, for what has no rule."""
+        rule = self._rules.get(type(node))
+        if rule is None:
+            raise unknown(node)
+        parts, act = rule
+        for key, value in node.args.items():
+            if value and key not in parts:
+                raise unknown(node, key)
+        return act(self, node)
+
+    def all(self, nodes: Sequence[exp.Expr]) -> list[Typed]:
+        return [self.of(one) for one in nodes]
+
+    def to(self, node: exp.Expr, kind: SparkType) -> str:
+        """An expression as a value of a type, as Spark casts what is given where that type is wanted."""
+        return implied(self.of(node), kind, node)
+
+    def condition(self, node: exp.Expr, *, bare_null: bool = False) -> str:
+        """An expression that is true, false or null. `bare_null`: the word NULL alone is one, too."""
+        found = self.of(node)
+        if found.type != BOOLEAN and not (bare_null and found.type == NULL):
+            raise at(node, InvalidRequest(f"{shown(node)} is {found.type}, where a condition is needed."))
+        return implied(found, BOOLEAN, node)
+
+    def same(self, nodes: Sequence[exp.Expr]) -> tuple[list[str], SparkType]:
+        """Expressions as values of the one type that Spark finds for them."""
+        found = self.all(nodes)
+        kind = _one_type(found, nodes[0])
+        return [implied(one, kind, nodes[0]) for one in found], kind
+
+    def window(self, name: str) -> exp.Expr | None:
+        """The window that a WINDOW clause gives a name."""
+        return None
+
+    # --- rules that need the scope
+
+    def column(self, node: exp.Expr) -> Typed:
+        return self._scope.column(node)  # type: ignore[arg-type]
+
+    def subquery(self, node: exp.Expr) -> Typed:
+        text, types = self._scope.query(node.this)
+        if len(types) != 1:
+            raise at(node, InvalidRequest(f"A query that stands for a value gives one column, not {len(types)}."))
+        return Typed(f"({text})", types[0])
+
+    def exists(self, node: exp.Expr) -> Typed:
+        return Typed(f"EXISTS ({self._scope.query(node.this)[0]})", BOOLEAN)
+
+    def is_in(self, node: exp.Expr) -> Typed:
+        query = node.args.get("query")
+        if query is not None:
+            text, types = self._scope.query(query.this if isinstance(query, exp.Subquery) else query)
+            value = self.of(node.this)
+            if len(types) != 1 or not _compare_alike(value.type, types[0]):
+                raise unknown(node, "query")
+            # Spark answers by a join, which knows no null: no match is false, and no certain match is true of NOT IN.
+            otherwise = "TRUE" if isinstance(node.parent, exp.Not) else "FALSE"
+            return Typed(f"COALESCE({value.sql} IN ({text}), {otherwise})", BOOLEAN)
+        if isinstance(node.this, exp.Tuple):
+            raise unknown(node.this)
+        (first, *rest), _ = self._compared([node.this, *node.expressions], node)
+        return Typed(f"({first} IN ({', '.join(rest)}))", BOOLEAN)
+
+    def _compared(self, nodes: Sequence[exp.Expr], node: exp.Expr) -> tuple[list[str], SparkType]:
+        """Expressions that are compared with each other, under one type."""
+        found = self.all(nodes)
+        kinds = {one.type for one in found if one.type not in (NULL, STRING)}
+        texts = [one for one in found if one.type == STRING]
+        if texts and kinds:
+            # Spark reads the text as what it is compared with.
+            kind = st.common(sorted(kinds, key=str))
+            if kind is None or kind.is_decimal:
+                raise unknown(node)
+            kind = BIGINT if kind.is_integer else DOUBLE if kind.is_float else kind
+        else:
+            kind = _one_type(found, node)
+        if kind.word in ("map", "array", "struct"):
+            raise unknown(node)
+        return [implied(one, kind, node) for one in found], kind
+
+    def comparison(self, node: exp.Expr) -> Typed:
+        (left, right), _ = self._compared([node.left, node.right], node)  # type: ignore[attr-defined]
+        return Typed(f"({left} {COMPARISONS[type(node)]} {right})", BOOLEAN)
+
+    def between(self, node: exp.Expr) -> Typed:
+        (value, low), _ = self._compared([node.this, node.args["low"]], node)
+        (again, high), _ = self._compared([node.this, node.args["high"]], node)
+        return Typed(f"({value} >= {low} AND {again} <= {high})", BOOLEAN)
+
+    def like(self, node: exp.Expr) -> Typed:
+        patterns, value = node.expression, self.to(node.this, STRING)
+        if isinstance(patterns, exp.Any | exp.All):
+            given = unwrapped(patterns.this)
+            listed = given.expressions if isinstance(given, exp.Tuple) else [given]
+            word = " OR " if isinstance(patterns, exp.Any) else " AND "
+            text = f"({word.join(self._likeness(node, value, one, BACKSLASH) for one in listed)})"
+        else:
+            text = self._likeness(node, value, patterns, BACKSLASH)
+        return Typed(f"(NOT {text})" if node.args.get("negate") else text, BOOLEAN)
+
+    def escaped_like(self, node: exp.Expr) -> Typed:
+        inner, escape = node.this, node.expression
+        if not isinstance(inner, exp.Like | exp.ILike) or isinstance(inner.expression, exp.Any | exp.All):
+            raise unknown(node)
+        if not (isinstance(escape, exp.Literal) and escape.is_string and len(escape.this) == 1):
+            raise at(node, InvalidRequest("ESCAPE takes one character, as in ESCAPE '!'."))
+        text = self._likeness(inner, self.to(inner.this, STRING), inner.expression, escape.this)
+        return Typed(f"(NOT {text})" if inner.args.get("negate") else text, BOOLEAN)
+
+    def _likeness(self, node: exp.Expr, value: str, pattern: exp.Expr, escape: str) -> str:
+        """Whether a text is like one pattern, in which Spark lets the escape character stand before few others."""
+        sign = re.escape(escape)
+        valid = f"(?:[^{sign}]|{sign}[%_{sign}])*"
+        if isinstance(pattern, exp.Literal) and pattern.is_string:
+            if not re.fullmatch(valid, pattern.this, re.DOTALL):
+                said = f"The pattern {pattern.this!r} has a {escape} before none of %, _ and {escape}: write it twice."
+                if escape == BACKSLASH:
+                    said = (
+                        f"The pattern {pattern.this!r} has a backslash that stands before none of %, _ and \\: "
+                        "write \\\\ for one."
+                    )
+                raise at(node, InvalidRequest(said))
+            if isinstance(node, exp.ILike) and not pattern.this.isascii():
+                raise unknown(node)
+            text = literal(pattern.this)
+        elif isinstance(node, exp.ILike):
+            raise unknown(node)
+        else:
+            given = self.to(pattern, STRING)
+            wrong = (
+                "CAST(error('a pattern has an escape character that stands before none of %, _ and itself') AS VARCHAR)"
+            )
+            text = (
+                f"(CASE WHEN {given} IS NULL OR regexp_full_match({given}, {literal(valid)}, 's') THEN {given} "
+                f"ELSE {wrong} END)"
+            )
+        word = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
+        return f"({value} {word} {text} ESCAPE {literal(escape)})"
+
+    def is_what(self, node: exp.Expr) -> Typed:
+        what = node.expression
+        if isinstance(what, exp.Null):
+            text = f"({self.of(node.this).sql} IS NULL)"
+        elif isinstance(what, exp.Boolean):
+            text = f"({self.condition(node.this)} IS {'TRUE' if what.this else 'FALSE'})"
+        else:
+            raise unknown(node)
+        return Typed(f"(NOT {text})" if node.args.get("negate") else text, BOOLEAN)
+
+    # --- values
+
+    def case(self, node: exp.Expr) -> Typed:
+        branches = [one.args["true"] for one in node.args["ifs"]]
+        default = node.args.get("default")
+        values, kind = self.same([*branches, *([default] if default is not None else [])])
+        texts = []
+        for one, value in zip(node.args["ifs"], values, strict=False):
+            if node.this is None:
+                condition = self.condition(one.this)
+            else:
+                (left, right), _ = self._compared([node.this, one.this], node)
+                condition = f"{left} = {right}"
+            texts.append(f"WHEN {condition} THEN {value}")
+        otherwise = f" ELSE {values[-1]}" if default is not None else ""
+        return Typed(f"(CASE {' '.join(texts)}{otherwise} END)", kind)
+
+    def choice(self, node: exp.Expr) -> Typed:
+        otherwise = node.args.get("false")
+        values, kind = self.same([node.args["true"], otherwise if otherwise is not None else exp.Null()])
+        return Typed(f"(CASE WHEN {self.condition(node.this)} THEN {values[0]} ELSE {values[1]} END)", kind)
+
+    def coalesce(self, node: exp.Expr) -> Typed:
+        values, kind = self.same([node.this, *node.expressions])
+        return Typed(f"COALESCE({', '.join(values)})", kind)
+
+    def nullif(self, node: exp.Expr) -> Typed:
+        value = self.of(node.this)
+        (left, right), _ = self._compared([node.this, node.expression], node)
+        return Typed(f"(CASE WHEN {left} = {right} THEN NULL ELSE {value.sql} END)", value.type)
+
+    def extreme(self, node: exp.Expr) -> Typed:
+        values, kind = self.same([node.this, *node.expressions])
+        if kind.inner or kind.is_float:
+            # NaN is not the largest number there.
+            raise unknown(node)
+        return Typed(f"{'greatest' if isinstance(node, exp.Greatest) else 'least'}({', '.join(values)})", kind)
+
+    def casted(self, node: exp.Expr) -> Typed:
+        if isinstance(node.this, exp.Literal) and not node.this.is_string and node.to.this == exp.DataType.Type.DOUBLE:  # type: ignore[attr-defined]
+            return Typed(f"CAST('{node.this.this}' AS DOUBLE)", DOUBLE)
+        value, kind = self.of(node.this), st.of_tree(node.to)  # type: ignore[attr-defined]
+        try:
+            return Typed(cast(value.sql, value.type, kind, node.this), kind)
+        except InvalidRequest as error:
+            raise at(node, error) from None
+
+    def to_date(self, node: exp.Expr) -> Typed:
+        value = self.of(node.this)
+        return Typed(cast(value.sql, value.type, DATE, node.this), DATE)
+
+    # --- arithmetic
+
+    def plus(self, node: exp.Expr) -> Typed:
+        sign = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}[type(node)]  # type: ignore[index]
+        interval = node.expression
+        if isinstance(interval, exp.Interval) and sign != "*":
+            return self._moved(node, interval, sign)
+        left, right = self.of(node.this), self.of(node.expression)
+        if left.type == DATE and right.type.is_integer and sign != "*":
+            raise unknown(node)
+        kind = self._numeric(node, left, right)
+        if not kind.is_decimal:
+            return Typed(f"({implied(left, kind, node)} {sign} {implied(right, kind, node)})", kind)
+        first, second = decimal_of(left), decimal_of(right)
+        if sign == "*":
+            exact = (first.digits + second.digits + 1, first.scale + second.scale)
+        else:
+            scale = max(first.scale, second.scale)
+            exact = (max(first.digits - first.scale, second.digits - second.scale) + scale + 1, scale)
+        if exact[1] > 38:
+            raise at(
+                node, InvalidRequest(f"{shown(node)}: more digits than DuckDB's decimals have. Use the engine spark.")
+            )
+        result = st.decimal(*exact)
+        operands = f"{exactly(left, first)} {sign} {exactly(right, second)}"
+        return Typed(f"CAST(({operands}) AS {result.duckdb})", result)
+
+    def _numeric(self, node: exp.Expr, left: Typed, right: Typed) -> SparkType:
+        """The type that two numbers are computed in."""
+        kind = st.common([left.type, right.type])
+        if kind == NULL or kind is None or not kind.is_number:
+            if kind is None and left.type.is_number and right.type.is_number:
+                return SparkType("decimal", 38, 0)
+            raise unknown(node)
+        return kind
+
+    def _moved(self, node: exp.Expr, interval: exp.Interval, sign: str) -> Typed:
+        value = self.of(node.this)
+        unit = interval.args.get("unit")
+        count = interval.this
+        word = unit.name.upper().removesuffix("S") if isinstance(unit, exp.Var) else ""
+        if (
+            not value.type.is_time
+            or word not in _UNITS
+            or not isinstance(count, exp.Literal)
+            or not re.fullmatch(r"-?\d+", count.this.strip())
+        ):
+            raise unknown(node)
+        kind = value.type
+        if kind == DATE and word not in ("DAY", "WEEK", "MONTH", "YEAR"):
+            raise unknown(node)
+        moved = f"({value.sql} {sign} INTERVAL ({count.this.strip()}) {word})"
+        return Typed(f"CAST({moved} AS DATE)" if kind == DATE else moved, kind)
+
+    def divide(self, node: exp.Expr) -> Typed:
+        left, right = self.of(node.this), self.of(node.expression)
+        kind = self._numeric(node, left, right)
+        if not kind.is_decimal:
+            divisor = implied(right, DOUBLE, node)
+            dividend = implied(left, DOUBLE, node)
+            return Typed(
+                f"({dividend} / CASE WHEN {divisor} = 0 THEN CAST({DIVIDED_BY_ZERO} AS DOUBLE) ELSE {divisor} END)",
+                DOUBLE,
+            )
+        return quotient(left, right)
+
+    def whole_quotient(self, node: exp.Expr) -> Typed:
+        left, right = self.of(node.this), self.of(node.expression)
+        if not (left.type.is_integer and right.type.is_integer):
+            raise unknown(node)
+        return Typed(f"({implied(left, BIGINT, node)} // {_not_zero(implied(right, BIGINT, node), 'BIGINT')})", BIGINT)
+
+    def remainder(self, node: exp.Expr) -> Typed:
+        left, right = self.of(unwrapped(node.this)), self.of(unwrapped(node.expression))
+        kind = self._numeric(node, left, right)
+        if not kind.is_integer:
+            raise unknown(node)
+        return Typed(f"({implied(left, kind, node)} % {_not_zero(implied(right, kind, node), kind.duckdb)})", kind)
+
+    def negated(self, node: exp.Expr) -> Typed:
+        if isinstance(node.this, exp.Literal) and not node.this.is_string:
+            return number(f"-{node.this.this}")
+        value = self.of(node.this)
+        if not value.type.is_number:
+            raise unknown(node)
+        return Typed(f"(- {value.sql})", value.type)
+
+    def rounded(self, node: exp.Expr) -> Typed:
+        places = node.args.get("decimals")
+        value = self.of(node.this)
+        count = 0
+        if places is not None:
+            text = places.sql()
+            if not re.fullmatch(r"-?\d+", text):
+                raise unknown(node)
+            count = int(text)
+        if value.type.is_integer and count >= 0:
+            return Typed(value.sql, value.type)
+        if value.type.is_decimal and count >= 0:
+            one = value.type
+            scale = min(count, one.scale)
+            kind = SparkType("decimal", min(38, one.digits - one.scale + 1 + scale), scale)
+            return Typed(f"CAST({value.sql} AS {kind.duckdb})", kind)
+        if value.type == DOUBLE and 0 <= count <= 15:
+            exact = f"CAST(CAST({value.sql} AS VARCHAR) AS DECIMAL(38, {count}))"
+            return Typed(f"(CASE WHEN isfinite({value.sql}) THEN CAST({exact} AS DOUBLE) ELSE {value.sql} END)", DOUBLE)
+        raise unknown(node)
+
+    def whole(self, node: exp.Expr) -> Typed:
+        value = self.of(node.this)
+        word = "floor" if isinstance(node, exp.Floor) else "ceil"
+        if value.type.is_integer:
+            return Typed(value.sql, BIGINT if value.type != BIGINT else value.type)
+        if value.type.is_decimal:
+            if not value.type.scale:
+                return value
+            kind = st.decimal(value.type.digits - value.type.scale + 1, 0)
+            return Typed(f"CAST({word}({value.sql}) AS {kind.duckdb})", kind)
+        if value.type == DOUBLE:
+            return Typed(f"CAST({word}({value.sql}) AS BIGINT)", BIGINT)
+        raise unknown(node)
+
+    def joined(self, node: exp.Expr) -> Typed:
+        nodes = [node.this, node.expression] if isinstance(node, exp.DPipe) else node.expressions
+        values = [self.to(one, STRING) for one in nodes]
+        return Typed(f"({' || '.join(values)})" if values else "''", STRING)
+
+    def trimmed(self, node: exp.Expr) -> Typed:
+        word = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get((node.args.get("position") or "").upper(), "trim")
+        characters = node.args.get("expression")
+        chosen = self.to(characters, STRING) if characters is not None else "' '"
+        return Typed(f"{word}({self.to(node.this, STRING)}, {chosen})", STRING)
+
+    def part_of_text(self, node: exp.Expr) -> Typed:
+        text, start, length = node.this, node.args["start"], node.args.get("length")
+        if any(not re.fullmatch(r"\d+", one.sql()) for one in (start, length) if one is not None):
+            raise unknown(node)
+        # Spark counts a start of 0 as 1.
+        end = f", {length.sql()}" if length is not None else ""
+        return Typed(f"substring({self.to(text, STRING)}, {max(1, int(start.sql()))}{end})", STRING)
+
+
+def field_of(value: Typed, name: exp.Expr) -> Typed:
+    """A field of a struct."""
+    for field, kind in zip(value.type.names, value.type.inner, strict=False):
+        if field.lower() == name.name.lower():
+            return Typed(f"struct_extract({value.sql}, {literal(field)})", kind)
+    raise at(
+        name,
+        InvalidRequest(
+            f"There is no field {name.name!r} in {value.type}. Fields: {', '.join(value.type.names) or 'none'}."
+        ),
+    )
+
+
+def unknown(node: exp.Expr, key: str | None = None) -> Exception:
+    """The error about an expression, or a part of it, that has no rule."""
+    part = f" ({key.strip('_').upper()})" if key else ""
+    return at(
+        node,
+        InvalidRequest(
+            f"{shown(node)}{part} is not known to mean on DuckDB what it means in Spark's SQL. Use the engine spark."
+        ),
+    )
+
+
+def literal(text: str) -> str:
+    """A text as DuckDB takes it."""
+    if "\0" in text:
+        parts = [f"'{part}'" for part in text.replace("'", "''").split("\0")]
+        return f"({' || chr(0) || '.join(parts)})"
+    return "'" + text.replace("'", "''") + "'"
+
+
+def number(text: str) -> Typed:
+    """A literal number: an INT, a BIGINT, or a decimal, as Spark reads it."""
+    value = Decimal(text)
+    if re.fullmatch(r"-?\d+", text):
+        digits = len(text.lstrip("-").lstrip("0")) or 1
+        for kind, bits in ((INT, 31), (BIGINT, 63)):
+            if -(2**bits) <= int(text) < 2**bits:
+                return Typed(f"CAST({text} AS {kind.duckdb})", kind, digits)
+        return Typed(f"CAST('{text}' AS DECIMAL({digits}, 0))", SparkType("decimal", digits, 0))
+    if "e" in text.lower():
+        return Typed(f"CAST('{text}' AS DOUBLE)", DOUBLE)
+    scale = max(0, -int(value.as_tuple().exponent))
+    digits = max(len(value.as_tuple().digits), scale)
+    if digits > 38:
+        raise InvalidRequest(f"{text}: a decimal has at most 38 digits.")
+    return Typed(f"CAST('{text}' AS DECIMAL({digits}, {scale}))", SparkType("decimal", digits, scale))
+
+
+def implied(value: Typed, kind: SparkType, node: exp.Expr) -> str:
+    """A value as one of a type that Spark casts it to by itself."""
+    if value.type == kind:
+        return value.sql
+    try:
+        return cast(value.sql, value.type, kind, node, implied=True)
+    except InvalidRequest as error:
+        raise at(node, error) from None
+
+
+def _not_zero(divisor: str, kind: str) -> str:
+    return f"CASE WHEN {divisor} = 0 THEN CAST({DIVIDED_BY_ZERO} AS {kind}) ELSE {divisor} END"
+
+
+def unwrapped(node: exp.Expr) -> exp.Expr:
+    return node.this if isinstance(node, exp.Paren) else node
+
+
+def _one_type(found: Sequence[Typed], node: exp.Expr) -> SparkType:
+    kind = st.common([one.type for one in found])
+    if kind is None:
+        types = ", ".join(dict.fromkeys(str(one.type) for one in found))
+        raise at(
+            node,
+            InvalidRequest(
+                f"{shown(node)}: values of the types {types} meet. Cast them to one, or use the engine spark."
+            ),
+        )
+    return kind
+
+
+def _compare_alike(left: SparkType, right: SparkType) -> bool:
+    return left == right or (left.is_integer and right.is_integer)
+
+
+_UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
+COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM", exp.NullSafeNEQ: "IS DISTINCT FROM",
+}  # fmt: skip
+Rule = tuple[set[str], Callable[[Expressions, Any], Typed]]

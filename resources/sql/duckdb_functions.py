@@ -1,0 +1,207 @@
+"""The rule for each operator and function of Spark's SQL that is known to DuckDB: the parts that it reads, and what it gives."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+
+from . import spark_types as st
+from .duckdb_decimals import Typed
+from .duckdb_expressions import COMPARISONS, Expressions, Rule, field_of, literal, number, unknown, unwrapped
+from .spark_types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, STRING, TIMESTAMP, SparkType
+
+
+def _call(word: str, result: SparkType, *kinds: SparkType) -> Callable[[Expressions, Any], Typed]:
+    """A function of DuckDB that takes and gives what Spark's does."""
+
+    def rule(compiler: Expressions, node: Any) -> Typed:
+        given = [one for key in ("this", "expression", "substr", "times", "replacement") if (one := node.args.get(key))]
+        values = [compiler.to(one, kind) for one, kind in zip(given, kinds, strict=False)]
+        return Typed(f"{word}({', '.join(values)})", result)
+
+    return rule
+
+
+def _part_of_time(word: str) -> Callable[[Expressions, Any], Typed]:
+    def rule(compiler: Expressions, node: Any) -> Typed:
+        inner = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this
+        value = compiler.of(inner)
+        if not value.type.is_time or (word in ("hour", "minute", "second") and value.type == DATE):
+            raise unknown(node)
+        return Typed(f"CAST({word}({value.sql}) AS INTEGER)", INT)
+
+    return rule
+
+
+def _extract(compiler: Expressions, node: Any) -> Typed:
+    word = node.this.name.lower()
+    if word not in ("year", "quarter", "month", "day", "hour", "minute"):
+        raise unknown(node)
+    value = compiler.of(node.expression)
+    if not value.type.is_time or (word in ("hour", "minute") and value.type == DATE):
+        raise unknown(node)
+    return Typed(f"CAST({word}({value.sql}) AS INTEGER)", INT)
+
+
+def _struct(compiler: Expressions, node: Any) -> Typed:
+    names, values = [], []
+    for place, one in enumerate(node.expressions, 1):
+        named = isinstance(one, exp.PropertyEQ)
+        names.append(one.this.name if named else one.name if isinstance(one, exp.Column) else f"col{place}")
+        values.append(compiler.of(one.expression if named else one))
+    fields = ", ".join(f"{literal(name)}: {value.sql}" for name, value in zip(names, values, strict=True))
+    kind = SparkType("struct", inner=tuple(one.type for one in values), names=tuple(names))
+    return Typed(f"CAST({{{fields}}} AS {kind.duckdb})", kind)
+
+
+def _array(compiler: Expressions, node: Any) -> Typed:
+    if not node.expressions:
+        raise unknown(node)
+    values, kind = compiler.same(node.expressions)
+    result = SparkType("array", inner=(kind,))
+    return Typed(f"CAST([{', '.join(values)}] AS {result.duckdb})", result)
+
+
+def _days_added(compiler: Expressions, node: Any) -> Typed:
+    unit = node.args.get("unit")
+    if unit is None or unit.name.upper() != "DAY":
+        raise unknown(node)
+    count = node.expression
+    sign = "+"
+    if isinstance(count, exp.Mul) and isinstance(count.expression, exp.Neg):
+        count, sign = count.this, "-"
+    days = compiler.of(unwrapped(count))
+    if not days.type.is_integer or days.type == BIGINT:
+        raise unknown(node)
+    return Typed(f"({compiler.to(node.this, DATE)} {sign} CAST({days.sql} AS INTEGER))", DATE)
+
+
+def _days_between(compiler: Expressions, node: Any) -> Typed:
+    unit = node.args.get("unit")
+    if unit is not None and unit.name.upper() != "DAY":
+        raise unknown(node)
+    return Typed(f"CAST({compiler.to(node.this, DATE)} - {compiler.to(node.expression, DATE)} AS INTEGER)", INT)
+
+
+def _real(word: str) -> Callable[[Expressions, Any], Typed]:
+    """A function of a double whose result Spark computes by the same rules."""
+    return lambda compiler, node: Typed(f"{word}({compiler.to(node.this, DOUBLE)})", DOUBLE)
+
+
+def _absolute(compiler: Expressions, node: Any) -> Typed:
+    value = compiler.of(node.this)
+    if not value.type.is_number:
+        raise unknown(node)
+    return Typed(f"abs({value.sql})", value.type)
+
+
+def _connected(word: str) -> Callable[[Expressions, Any], Typed]:
+    def rule(compiler: Expressions, node: Any) -> Typed:
+        parts = [compiler.condition(one, bare_null=True) for one in node.flatten(unnest=False)]
+        return Typed(f"({f' {word} '.join(parts)})", BOOLEAN)
+
+    return rule
+
+
+def _cut(word: str) -> Callable[[Expressions, Any], Typed]:
+    def rule(compiler: Expressions, node: Any) -> Typed:
+        if not re.fullmatch(r"\d+", node.expression.sql()):
+            raise unknown(node)
+        return Typed(f"{word}({compiler.to(node.this, STRING)}, {node.expression.sql()})", STRING)
+
+    return rule
+
+
+_BOTH = {"this", "expression"}
+RULES: dict[type[exp.Expr], Rule] = {
+    exp.Column: ({"this", "table", "db", "catalog"}, Expressions.column),
+    exp.Subquery: ({"this"}, Expressions.subquery),
+    exp.Exists: ({"this"}, Expressions.exists),
+    exp.In: ({"this", "expressions", "query"}, Expressions.is_in),
+    exp.Between: ({"this", "low", "high"}, Expressions.between),
+    exp.Like: ({*_BOTH, "negate"}, Expressions.like),
+    exp.ILike: ({*_BOTH, "negate"}, Expressions.like),
+    exp.Escape: (_BOTH, Expressions.escaped_like),
+    exp.Is: ({*_BOTH, "negate"}, Expressions.is_what),
+    exp.Case: ({"this", "ifs", "default"}, Expressions.case),
+    exp.If: ({"this", "true", "false"}, Expressions.choice),
+    exp.Coalesce: ({"this", "expressions"}, Expressions.coalesce),
+    exp.Nullif: (_BOTH, Expressions.nullif),
+    exp.Greatest: ({"this", "expressions", "ignore_nulls"}, Expressions.extreme),
+    exp.Least: ({"this", "expressions", "ignore_nulls"}, Expressions.extreme),
+    exp.Cast: ({"this", "to"}, Expressions.casted),
+    exp.TsOrDsToDate: ({"this"}, Expressions.to_date),
+    exp.Add: (_BOTH, Expressions.plus),
+    exp.Sub: (_BOTH, Expressions.plus),
+    exp.Mul: (_BOTH, Expressions.plus),
+    exp.Div: (_BOTH, Expressions.divide),
+    exp.IntDiv: (_BOTH, Expressions.whole_quotient),
+    exp.Mod: (_BOTH, Expressions.remainder),
+    exp.Neg: ({"this"}, Expressions.negated),
+    exp.Round: ({"this", "decimals"}, Expressions.rounded),
+    exp.Floor: ({"this"}, Expressions.whole),
+    exp.Ceil: ({"this"}, Expressions.whole),
+    exp.DPipe: ({*_BOTH, "safe"}, Expressions.joined),
+    exp.Concat: ({"expressions", "safe", "coalesce"}, Expressions.joined),
+    exp.Trim: ({*_BOTH, "position"}, Expressions.trimmed),
+    exp.Substring: ({"this", "start", "length"}, Expressions.part_of_text),
+    exp.Dot: (_BOTH, lambda compiler, node: field_of(compiler.of(node.this), node.expression)),
+    exp.Paren: ({"this"}, lambda compiler, node: compiler.of(node.this)),
+    exp.Not: (
+        {"this"},
+        lambda compiler, node: Typed(f"(NOT {compiler.condition(node.this, bare_null=True)})", BOOLEAN),
+    ),
+    exp.And: (_BOTH, _connected("AND")),
+    exp.Or: (_BOTH, _connected("OR")),
+    exp.Null: (set(), lambda compiler, node: Typed("NULL", NULL)),
+    exp.Boolean: ({"this"}, lambda compiler, node: Typed("TRUE" if node.this else "FALSE", BOOLEAN)),
+    exp.Literal: (
+        {"this", "is_string"},
+        lambda compiler, node: Typed(literal(node.this), STRING) if node.is_string else number(node.this),
+    ),
+    exp.HexString: ({"this"}, lambda compiler, node: Typed(f"unhex('{node.this}')", st.BINARY)),
+    exp.Struct: ({"expressions"}, _struct),
+    exp.Array: ({"expressions"}, _array),
+    exp.Length: (
+        {"this"},
+        lambda compiler, node: Typed(f"CAST(length({compiler.to(node.this, STRING)}) AS INTEGER)", INT),
+    ),
+    exp.StrPosition: (
+        {"this", "substr"},
+        lambda compiler, node: Typed(
+            f"CAST(strpos({compiler.to(node.this, STRING)}, {compiler.to(node.args['substr'], STRING)}) AS INTEGER)",
+            INT,
+        ),
+    ),
+    exp.Replace: ({*_BOTH, "replacement"}, _call("replace", STRING, STRING, STRING, STRING)),
+    exp.StartsWith: (_BOTH, _call("starts_with", BOOLEAN, STRING, STRING)),
+    exp.EndsWith: (_BOTH, _call("ends_with", BOOLEAN, STRING, STRING)),
+    exp.Contains: (_BOTH, _call("contains", BOOLEAN, STRING, STRING)),
+    exp.Left: (_BOTH, _cut("left")),
+    exp.Right: (_BOTH, _cut("right")),
+    exp.Abs: ({"this"}, _absolute),
+    exp.Sqrt: ({"this"}, lambda compiler, node: _root(compiler, node)),
+    exp.Exp: ({"this"}, _real("exp")),
+    exp.Year: ({"this"}, _part_of_time("year")),
+    exp.Quarter: ({"this"}, _part_of_time("quarter")),
+    exp.Month: ({"this"}, _part_of_time("month")),
+    exp.Day: ({"this"}, _part_of_time("day")),
+    exp.DayOfMonth: ({"this"}, _part_of_time("day")),
+    exp.DayOfYear: ({"this"}, _part_of_time("dayofyear")),
+    exp.Hour: ({"this"}, _part_of_time("hour")),
+    exp.Minute: ({"this"}, _part_of_time("minute")),
+    exp.Second: ({"this"}, _part_of_time("second")),
+    exp.Extract: (_BOTH, _extract),
+    exp.TsOrDsAdd: ({*_BOTH, "unit"}, _days_added),
+    exp.DateDiff: ({*_BOTH, "unit"}, _days_between),
+    exp.LastDay: ({"this"}, lambda compiler, node: Typed(f"last_day({compiler.to(node.this, DATE)})", DATE)),
+    exp.CurrentTimestamp: (set(), lambda compiler, node: Typed("now()", TIMESTAMP)),
+    exp.CurrentDate: (set(), lambda compiler, node: Typed("current_date", DATE)),
+    **dict.fromkeys(COMPARISONS, (_BOTH, Expressions.comparison)),
+}
+
+
+def _root(compiler: Expressions, node: Any) -> Typed:
+    value = compiler.to(node.this, DOUBLE)
+    return Typed(f"(CASE WHEN {value} < 0 THEN CAST('NaN' AS DOUBLE) ELSE sqrt({value}) END)", DOUBLE)

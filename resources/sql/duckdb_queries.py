@@ -1,0 +1,498 @@
+"""Queries of Spark's SQL in DuckDB's: names are looked up here, by Spark's rules, and every expression has its type.
+
+What has no rule is refused by name, a clause as well as a function: see `duckdb_expressions`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from sqlglot import exp
+
+from storage import InvalidRequest
+from storage.sql.dialect import SnaplineSql
+
+from . import spark_types as st
+from .duckdb_aggregates import QUERY_RULES, ordered
+from .duckdb_decimals import Typed
+from .duckdb_expressions import Expressions, field_of, implied, unknown
+from .duckdb_functions import RULES
+from .duckdb_relations import Compiled, Relation, quoted, relation_of, renamed
+from .place import at
+from .spark_types import SparkType
+
+
+def compile_query(tree: exp.Expr, views: Mapping[str, pa.Schema]) -> Compiled:
+    """A query over views. Raises InvalidRequest for what has no rule."""
+    return _Queries(views, {}, None).of(tree)
+
+
+def compile_expression(node: exp.Expr, relations: Sequence[Relation], views: Mapping[str, pa.Schema]) -> Typed:
+    """An expression over the columns of some tables; queries inside of it read views."""
+    scope = _Scope(_Queries(views, {}, None), None)
+    scope.relations = list(relations)
+    return Expressions(scope, RULES).of(node)
+
+
+@dataclass
+class _Scope:
+    """What the names in a SELECT mean."""
+
+    queries: "_Queries"
+    parent: "_Scope | None"
+    relations: list[Relation] = field(default_factory=list)
+    # Columns that a join USING has made one of two.
+    merged: dict[str, Typed] = field(default_factory=dict)
+    # What the SELECT calls its columns, and whether that comes before the columns of tables.
+    aliases: dict[str, Typed] = field(default_factory=dict)
+    aliases_first: bool = False
+    windows: dict[str, exp.Expr] = field(default_factory=dict)
+    # Which of the SELECT's columns are aggregates.
+    aggregated: set[str] = field(default_factory=set)
+
+    def column(self, node: exp.Column) -> Typed:
+        found = self._find(node)
+        if found is None:
+            names = [name for one in self.relations for name, _ in one.columns]
+            raise at(
+                node,
+                InvalidRequest(f"There is no column {node.sql(SnaplineSql)}. Columns: {', '.join(names) or 'none'}."),
+            )
+        return found
+
+    def _find(self, node: exp.Column) -> Typed | None:
+        if node.args.get("catalog"):
+            raise unknown(node, "catalog")
+        if node.args.get("db"):
+            # table.column.field
+            outer = self._find(exp.column(node.args["table"].copy(), node.args["db"].copy()))
+            return None if outer is None else field_of(outer, node.this)
+        if isinstance(node.this, exp.Star):
+            raise unknown(node)
+        found = self._qualified(node) if node.table else self._plain(node, node.name)
+        if found is None and self.parent is not None:
+            return self.parent._find(node)
+        return found
+
+    def _qualified(self, node: exp.Column) -> Typed | None:
+        for one in self.relations:
+            if one.alias.lower() == node.table.lower():
+                return one.column(node.name)
+        held = self._plain(node, node.table)
+        return None if held is None or held.type.word != "struct" else field_of(held, node.this)
+
+    def _plain(self, node: exp.Column, name: str) -> Typed | None:
+        alias = self.aliases.get(name.lower())
+        if self.aliases_first and alias is not None:
+            return alias
+        if name.lower() in self.merged:
+            return self.merged[name.lower()]
+        found = [one for relation in self.relations if (one := relation.column(name)) is not None]
+        if len(found) > 1:
+            tables = ", ".join(one.alias for one in self.relations if one.column(name) is not None)
+            raise at(node, InvalidRequest(f"Column {name!r} is in several tables: {tables}. Write table.column."))
+        return found[0] if found else alias
+
+    def query(self, node: exp.Expr) -> tuple[str, list[SparkType]]:
+        found = _Queries(self.queries.views, self.queries.expressions, self).of(node)
+        return found.sql, list(found.types)
+
+    def star(self, table: str | None) -> list[tuple[str, Typed]]:
+        """The columns of `*`, or of `table.*`."""
+        found = []
+        if table is None:
+            found += [(name, one) for name, one in self.merged_in_order()]
+        for relation in self.relations:
+            if table is None or relation.alias.lower() == table.lower():
+                for name, kind in relation.columns:
+                    if table is not None or (name.lower() not in self.merged and name.lower() not in relation.hidden):
+                        found.append((name, Typed(f"{quoted(relation.alias)}.{quoted(name)}", kind)))
+        return found
+
+    def merged_in_order(self) -> list[tuple[str, Typed]]:
+        names = {name.lower(): name for one in reversed(self.relations) for name, _ in one.columns}
+        return [(names[name], one) for name, one in self.merged.items()]
+
+
+class _Compiler(Expressions):
+    def __init__(self, scope: _Scope) -> None:
+        super().__init__(scope, QUERY_RULES)
+        self.scope = scope
+
+    def window(self, name: str) -> exp.Expr | None:
+        return self.scope.windows.get(name.lower())
+
+
+_SELECT_PARTS = {
+    "with_", "expressions", "from_", "joins", "where", "group", "having", "qualify", "windows", "order", "limit", "offset",
+    "distinct",
+}  # fmt: skip
+
+
+class _Queries:
+    def __init__(
+        self, views: Mapping[str, pa.Schema], expressions: Mapping[str, Compiled], around: _Scope | None
+    ) -> None:
+        self.views = views
+        # Common table expressions, of which the text stands before.
+        self.expressions = dict(expressions)
+        self._around = around
+
+    def of(self, node: exp.Expr) -> Compiled:
+        match node:
+            case exp.Select():
+                _refuse_others(node, _SELECT_PARTS)
+                with_text = self._with(node)
+                return _prefixed(with_text, self._select(node))
+            case exp.SetOperation():
+                _refuse_others(node, {"with_", "this", "expression", "distinct", "order", "limit", "offset"})
+                with_text = self._with(node)
+                return _prefixed(with_text, self._modified(node, self._set_operation(node)))
+            case exp.Subquery():
+                _refuse_others(node, {"with_", "this", "alias", "order", "limit", "offset"})
+                with_text = self._with(node)
+                return _prefixed(with_text, self._modified(node, self.of(node.this)))
+            case exp.Values():
+                return self._values(node)
+        raise unknown(node)
+
+    # --- WITH
+
+    def _with(self, node: exp.Expr) -> str:
+        found = node.args.get("with_")
+        if found is None:
+            return ""
+        _refuse_others(found, {"expressions", "recursive"})
+        texts = []
+        for one in found.expressions:
+            _refuse_others(one, {"this", "alias"})
+            name = one.alias
+            names = [column.name for column in one.args["alias"].args.get("columns") or []]
+            if found.args.get("recursive") and _reads(one.this, name):
+                inner = self._recursive(one, name, names)
+            else:
+                inner = renamed(one, _Queries(self.views, self.expressions, self._around).of(one.this), names)
+            self.expressions[name.lower()] = inner
+            columns = ", ".join(map(quoted, inner.names))
+            texts.append(f"{quoted(name)} ({columns}) AS ({inner.sql})")
+        return f"WITH {'RECURSIVE ' if found.args.get('recursive') else ''}{', '.join(texts)} "
+
+    def _recursive(self, node: exp.Expr, name: str, names: list[str]) -> Compiled:
+        union = node.this
+        if not isinstance(union, exp.Union) or union.args.get("distinct"):
+            raise unknown(node)
+        _refuse_others(union, {"this", "expression", "distinct"})
+        first = renamed(node, self.of(union.this), names)
+        again = _Queries(self.views, {**self.expressions, name.lower(): first}, self._around)
+        second = again.of(union.expression)
+        if second.types != first.types:
+            raise at(
+                node, InvalidRequest(f"{name!r}: both sides of the recursion need the same types. Cast them to one.")
+            )
+        return Compiled(f"{first.sql} UNION ALL {second.sql}", first.names, first.types)
+
+    # --- set operations, values
+
+    def _set_operation(self, node: exp.Expr) -> Compiled:
+        left, right = self.of(node.this), self.of(node.expression)
+        if len(left.names) != len(right.names):
+            raise at(
+                node,
+                InvalidRequest(f"Both sides need as many columns: {len(left.names)} and {len(right.names)} are given."),
+            )
+        kinds = []
+        for name, first, second in zip(left.names, left.types, right.types, strict=True):
+            kind = st.common([first, second])
+            if kind is None:
+                raise at(
+                    node,
+                    InvalidRequest(
+                        f"Column {name!r} is {first} on one side and {second} on the other. Cast them to one type."
+                    ),
+                )
+            kinds.append(kind)
+        word = node.key.upper() + ("" if node.args.get("distinct") else " ALL")
+        text = f"({_cast(left, kinds, node)}) {word} ({_cast(right, kinds, node)})"
+        return Compiled(text, left.names, tuple(kinds))
+
+    def _modified(self, node: exp.Expr, inner: Compiled) -> Compiled:
+        """A query with ORDER BY, LIMIT and OFFSET of its own around it."""
+        if not any(node.args.get(key) for key in ("order", "limit", "offset")):
+            return inner
+        scope = _Scope(self, self._around, [inner.relation("__all")])
+        columns = ", ".join(map(quoted, inner.names))
+        text = f"SELECT * FROM ({inner.sql}) AS __all ({columns})"
+        return Compiled(text + self._tail(node, _Compiler(scope), inner.names, {}), inner.names, inner.types)
+
+    def _values(self, node: exp.Values) -> Compiled:
+        _refuse_others(node, {"expressions", "alias"})
+        compiler = _Compiler(_Scope(self, self._around))
+        rows = [one.expressions if isinstance(one, exp.Tuple) else [one] for one in node.expressions]
+        columns = [compiler.same(list(column)) for column in zip(*rows, strict=True)]
+        names = tuple(one.name for one in node.args["alias"].columns)
+        if len(names) != len(columns):
+            raise at(node, InvalidRequest(f"VALUES have {len(columns)} columns, {len(names)} are named."))
+        lines = [", ".join(texts[number] for texts, _ in columns) for number in range(len(rows))]
+        inner = ", ".join(f"({line})" for line in lines)
+        chosen = ", ".join(
+            f"CAST({quoted(name)} AS {kind.duckdb}) AS {quoted(name)}"
+            for name, (_, kind) in zip(names, columns, strict=True)
+        )
+        text = f"SELECT {chosen} FROM (VALUES {inner}) AS __values ({', '.join(map(quoted, names))})"
+        return Compiled(text, names, tuple(kind for _, kind in columns))
+
+    # --- SELECT
+
+    def _select(self, node: exp.Select) -> Compiled:
+        scope = _Scope(self, self._around)
+        source = self._from(node, scope)
+        compiler = _Compiler(scope)
+        where = node.args.get("where")
+        text = f" WHERE {compiler.condition(where.this)}" if where is not None else ""
+        scope.windows = {one.name.lower(): one for one in node.args.get("windows") or []}
+        chosen = self._chosen(node, scope, compiler)
+        text += self._group(node, compiler, chosen)
+        output = {name.lower(): one for name, one in chosen}
+        scope.aliases, scope.aliases_first = output, False
+        for key in ("having", "qualify"):
+            if node.args.get(key) is not None:
+                _refuse_both(node.args[key], scope)
+                text += f" {key.upper()} {compiler.condition(node.args[key].this)}"
+        scope.aliases_first = True
+        distinct = node.args.get("distinct")
+        if distinct is not None:
+            _refuse_others(distinct, set())
+        names = tuple(name for name, _ in chosen)
+        text += self._tail(node, compiler, names, output)
+        columns = ", ".join(f"{one.sql} AS {quoted(name)}" for name, one in chosen)
+        sql = f"SELECT {'DISTINCT ' if distinct is not None else ''}{columns}{source}{text}"
+        return Compiled(sql, names, tuple(one.type for _, one in chosen))
+
+    def _chosen(self, node: exp.Select, scope: _Scope, compiler: _Compiler) -> list[tuple[str, Typed]]:
+        found: list[tuple[str, Typed]] = []
+        for one in node.expressions:
+            if isinstance(one, exp.Star) or (isinstance(one, exp.Column) and isinstance(one.this, exp.Star)):
+                found += self._star(one, scope)
+                continue
+            value, name = one, one.sql(SnaplineSql)
+            if isinstance(one, exp.Alias):
+                value, name = one.this, one.alias
+            elif isinstance(one, exp.Column | exp.Dot):
+                name = one.name
+            typed = compiler.of(value)
+            if value.find(exp.AggFunc) is not None:
+                scope.aggregated.add(typed.sql)
+            found.append((name, typed))
+            if isinstance(one, exp.Alias):
+                scope.aliases.setdefault(name.lower(), typed)
+        return found
+
+    def _star(self, node: exp.Expr, scope: _Scope) -> list[tuple[str, Typed]]:
+        star = node if isinstance(node, exp.Star) else node.this
+        _refuse_others(star, {"except_"})
+        table = node.table if isinstance(node, exp.Column) else None
+        found = scope.star(table)
+        if not found:
+            raise at(node, InvalidRequest(f"There is nothing that {node.sql(SnaplineSql)} could stand for."))
+        for one in star.args.get("except_") or []:
+            if one.name.lower() not in {name.lower() for name, _ in found}:
+                raise at(one, InvalidRequest(f"EXCEPT names {one.name!r}, which is no column of *."))
+            found = [(name, typed) for name, typed in found if name.lower() != one.name.lower()]
+        if not found:
+            raise at(node, InvalidRequest("EXCEPT leaves no column."))
+        return found
+
+    def _group(self, node: exp.Select, compiler: _Compiler, chosen: list[tuple[str, Typed]]) -> str:
+        group = node.args.get("group")
+        if group is None:
+            return ""
+        _refuse_others(group, {"expressions", "rollup", "cube", "grouping_sets", "all"})
+        if group.args.get("all"):
+            plain = [one.sql for _, one in chosen if one.sql not in compiler.scope.aggregated]
+            return f" GROUP BY {', '.join(plain)}" if plain else ""
+
+        def key(one: exp.Expr) -> str:
+            if isinstance(one, exp.Literal) and one.is_int:
+                position = int(one.this)
+                if not 1 <= position <= len(chosen):
+                    raise at(one, InvalidRequest(f"GROUP BY {position}: the SELECT has {len(chosen)} columns."))
+                return chosen[position - 1][1].sql
+            if isinstance(one, exp.Tuple):
+                return f"({', '.join(key(inner) for inner in one.expressions)})"
+            if isinstance(one, exp.Paren):
+                return key(one.this)
+            return compiler.of(one).sql
+
+        texts = [key(one) for one in group.expressions]
+        for name, word in (("rollup", "ROLLUP"), ("cube", "CUBE"), ("grouping_sets", "GROUPING SETS")):
+            for one in group.args.get(name) or []:
+                if one is True:
+                    # WITH ROLLUP: of all that stand before.
+                    texts = [f"{word} ({', '.join(texts)})"]
+                else:
+                    texts.append(f"{word} ({', '.join(key(inner) for inner in one.expressions)})")
+        return f" GROUP BY {', '.join(texts)}"
+
+    def _tail(self, node: exp.Expr, compiler: _Compiler, names: Sequence[str], output: Mapping[str, Typed]) -> str:
+        text = ""
+        order = node.args.get("order")
+        if order is not None:
+            entries = []
+            lower = [name.lower() for name in names]
+            for one in order.expressions:
+                by = None
+                if isinstance(one.this, exp.Literal) and one.this.is_int:
+                    by = one.this.this
+                elif (
+                    isinstance(one.this, exp.Column) and not one.this.table and lower.count(one.this.name.lower()) == 1
+                ):
+                    by = str(lower.index(one.this.name.lower()) + 1)
+                entries.append(ordered(compiler, one, by))
+            text = f" ORDER BY {', '.join(entries)}"
+        for key in ("limit", "offset"):
+            given = node.args.get(key)
+            if given is not None:
+                if not (isinstance(given.expression, exp.Literal) and given.expression.is_int):
+                    raise unknown(given)
+                text += f" {key.upper()} {given.expression.this}"
+        return text
+
+    # --- FROM
+
+    def _from(self, node: exp.Select, scope: _Scope) -> str:
+        start = node.args.get("from_")
+        if start is None:
+            return ""
+        text = " FROM " + self._source(start.this, scope)
+        for join in [*_inner_joins(start.this), *(node.args.get("joins") or [])]:
+            text += self._join(join, scope)
+        return text
+
+    def _source(self, node: exp.Expr, scope: _Scope) -> str:
+        alias = node.args.get("alias")
+        names = [one.name for one in alias.args.get("columns") or []] if isinstance(alias, exp.TableAlias) else []
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            _refuse_others(node, {"this", "alias", "joins"})
+            inner = self._named(node)
+            if names and node.name in self.views:
+                raise unknown(node, "alias")
+            text = quoted(node.name)
+        elif isinstance(node, exp.Subquery):
+            _refuse_others(node, {"this", "alias", "with_", "order", "limit", "offset", "joins"})
+            plain = node.copy()
+            plain.set("joins", None)
+            inner = _Queries(self.views, self.expressions, None).of(plain)
+            text = f"({inner.sql})"
+        elif isinstance(node, exp.Values):
+            inner, names = self._values(node), []
+            text = f"({inner.sql})"
+        else:
+            raise unknown(node)
+        name = node.alias_or_name or f"__source{len(scope.relations)}"
+        inner = renamed(node, inner, names)
+        if any(one.alias.lower() == name.lower() for one in scope.relations):
+            raise at(node, InvalidRequest(f"Two tables are called {name!r}: give one of them another alias."))
+        scope.relations.append(inner.relation(name))
+        if isinstance(node, exp.Table) and node.name in self.views:
+            # The view may hold fewer columns: those that the query needs.
+            return f"{text} AS {quoted(name)}"
+        return f"{text} AS {quoted(name)} ({', '.join(map(quoted, inner.names))})"
+
+    def _named(self, node: exp.Table) -> Compiled:
+        if node.name in self.views:
+            one = relation_of(node.name, self.views[node.name])
+            return Compiled("", tuple(name for name, _ in one.columns), tuple(kind for _, kind in one.columns))
+        found = self.expressions.get(node.name.lower())
+        if found is None:
+            raise unknown(node)
+        return found
+
+    def _join(self, node: exp.Expr, scope: _Scope) -> str:
+        _refuse_others(node, {"this", "on", "side", "kind", "using"})
+        side, kind = (node.args.get("side") or "").upper(), (node.args.get("kind") or "").upper()
+        on, using = node.args.get("on"), node.args.get("using")
+        word = f"{side} {kind}".strip().removesuffix(" OUTER")
+        if kind in ("SEMI", "ANTI"):
+            word = kind
+        if word not in ("", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"):
+            raise unknown(node, "kind")
+        before = list(scope.relations)
+        text = self._source(node.this, scope)
+        if _inner_joins(node.this):
+            raise unknown(node.this, "joins")
+        condition = None
+        if using:
+            condition = self._merge(using, before, scope, word, node)
+        elif on is not None:
+            condition = _Compiler(scope).condition(on)
+        elif word not in ("", "CROSS", "INNER"):
+            raise at(node, InvalidRequest(f"{word} JOIN needs ON or USING."))
+        if kind in ("SEMI", "ANTI"):
+            scope.relations = before
+        if condition is None:
+            return f" CROSS JOIN {text}"
+        return f" {word or 'INNER'} JOIN {text} ON {condition}"
+
+    def _merge(self, using: list[exp.Expr], before: list[Relation], scope: _Scope, word: str, node: exp.Expr) -> str:
+        parts = []
+        joined = scope.relations[-1]
+        for one in using:
+            name = one.name
+            left = scope.merged.get(name.lower()) or next(
+                (found for relation in before if (found := relation.column(name)) is not None), None
+            )
+            right = joined.column(name)
+            if left is None or right is None:
+                raise at(one, InvalidRequest(f"USING ({name}): both sides of the join need that column."))
+            if left.type != right.type:
+                raise unknown(node, "using")
+            parts.append(f"{left.sql} = {right.sql}")
+            chosen = (
+                right.sql if word == "RIGHT" else f"COALESCE({left.sql}, {right.sql})" if word == "FULL" else left.sql
+            )
+            if word not in ("SEMI", "ANTI"):
+                scope.merged[name.lower()] = Typed(chosen, left.type)
+        return " AND ".join(parts)
+
+
+def _inner_joins(node: exp.Expr) -> list[exp.Expr]:
+    return node.args.get("joins") or []
+
+
+def _reads(tree: exp.Expr, name: str) -> bool:
+    return any(one.name.lower() == name.lower() for one in tree.find_all(exp.Table))
+
+
+def _prefixed(with_text: str, inner: Compiled) -> Compiled:
+    return Compiled(with_text + inner.sql, inner.names, inner.types) if with_text else inner
+
+
+def _cast(one: Compiled, kinds: Sequence[SparkType], node: exp.Expr) -> str:
+    """A query with its columns under other types."""
+    if list(one.types) == list(kinds):
+        return one.sql
+    names = [f"c{number}" for number in range(len(kinds))]
+    chosen = ", ".join(
+        f"{implied(Typed(name, given), kind, node)} AS {name}"
+        for name, given, kind in zip(names, one.types, kinds, strict=True)
+    )
+    return f"SELECT {chosen} FROM ({one.sql}) AS __side ({', '.join(names)})"
+
+
+def _refuse_both(node: exp.Expr, scope: _Scope) -> None:
+    """Raise InvalidRequest for a name after the grouping that is a column of a table and of the SELECT, and not the same."""
+    for column in node.find_all(exp.Column):
+        alias = scope.aliases.get(column.name.lower())
+        if column.table or alias is None or column.find_ancestor(exp.Query) is not node.parent:
+            continue
+        held = [one for relation in scope.relations if (one := relation.column(column.name)) is not None]
+        if held and held[0].sql != alias.sql:
+            raise at(
+                column, InvalidRequest(f"{column.name!r} is a column of a table and of the SELECT. Write table.column.")
+            )
+
+
+def _refuse_others(node: exp.Expr, parts: set[str]) -> None:
+    for key, value in node.args.items():
+        if value and key not in parts:
+            raise unknown(node, key)

@@ -1,0 +1,77 @@
+"""What a query reads and gives: names and types of columns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from storage import InvalidRequest
+
+from . import spark_types as st
+from .duckdb_decimals import Typed
+from .place import at
+from .spark_types import NULL, SparkType
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What a FROM reads under a name: columns with their types, in order. Columns that are `hidden` are no part of `*`."""
+
+    alias: str
+    columns: tuple[tuple[str, SparkType], ...]
+    hidden: frozenset[str] = frozenset()
+
+    def column(self, name: str) -> Typed | None:
+        for column, kind in self.columns:
+            if column.lower() == name.lower():
+                return Typed(f"{quoted(self.alias)}.{quoted(column)}", kind)
+        return None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A query in DuckDB's SQL, with the names and types of its columns."""
+
+    sql: str
+    names: tuple[str, ...]
+    types: tuple[SparkType, ...]
+
+    def relation(self, alias: str) -> Relation:
+        return Relation(alias, tuple(zip(self.names, self.types, strict=True)))
+
+
+def relation_of(alias: str, schema: pa.Schema) -> Relation:
+    """The columns of a table, or of rows."""
+    return Relation(alias, tuple((one.name, st.of_arrow(one.type)) for one in schema))
+
+
+def renamed(node: exp.Expr, inner: Compiled, names: Sequence[str]) -> Compiled:
+    """A query under other names for its columns; without any, with none twice. Raises InvalidRequest."""
+    if not names:
+        if len({name.lower() for name in inner.names}) < len(inner.names):
+            unique = tuple(
+                f"{name}_{number}" if name in inner.names[:number] else name for number, name in enumerate(inner.names)
+            )
+            return Compiled(inner.sql, unique, inner.types)
+        return inner
+    if len(names) != len(inner.names):
+        raise at(node, InvalidRequest(f"{len(names)} columns are named, and {len(inner.names)} are there."))
+    return Compiled(inner.sql, tuple(names), inner.types)
+
+
+def quoted(name: str) -> str:
+    """A name as DuckDB takes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def as_results(rows: pa.Table, compiled: Compiled) -> pa.Table:
+    """Rows that DuckDB gave, under the names and types of the query. Raises InvalidRequest for a value that does not fit."""
+    arrays: list[Any] = []
+    for column, kind in zip(rows.columns, compiled.types, strict=True):
+        target = kind.arrow if kind.is_known else column.type
+        if column.type != target:
+            column = pa.chunked_array([pa.nulls(len(column))]) if kind == NULL else column.cast(target)
+        arrays.append(column)
+    return pa.Table.from_arrays(arrays, list(compiled.names))

@@ -1,0 +1,46 @@
+"""The tables of `information_schema`: what a catalog holds, as rows."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from storage import NotFound, Table
+
+from .table_text import type_text
+
+INFORMATION_SCHEMA = "information_schema"
+
+
+def information(name: str, catalog: str, tables: Callable[[], list[Table]], databases: list[str]) -> pa.Table:
+    """The rows of a table of `information_schema`: of what a catalog holds. Raises NotFound that lists them."""
+    text, number = pa.string(), pa.int32()
+    match name:
+        case "schemata":
+            columns = {"catalog_name": text, "schema_name": text}
+            rows: list[tuple[Any, ...]] = [(catalog, one) for one in databases]
+        case "tables":
+            columns = {
+                "table_catalog": text, "table_schema": text, "table_name": text, "table_type": text, "comment": text
+            }  # fmt: skip
+            rows = [
+                (catalog, one.identifier.database, one.identifier.table, "BASE TABLE", one.schema.comment)
+                for one in tables()
+            ]
+        case "columns":
+            columns = {
+                "table_catalog": text, "table_schema": text, "table_name": text, "column_name": text,
+                "ordinal_position": number, "is_nullable": text, "data_type": text, "comment": text,
+            }  # fmt: skip
+            rows = [
+                (
+                    catalog, one.identifier.database, one.identifier.table, field.name, position,
+                    "YES" if field.type.nullable else "NO", type_text(field.type).removesuffix(" NOT NULL"),
+                    field.description,
+                )
+                for one in tables() for position, field in enumerate(one.schema.fields, 1)
+            ]  # fmt: skip
+        case _:
+            raise NotFound(f"There is no {INFORMATION_SCHEMA}.{name}. There are schemata, tables and columns.")
+    arrays = [pa.array([row[place] for row in rows], kind) for place, kind in enumerate(columns.values())]
+    return pa.Table.from_arrays(arrays, list(columns))

@@ -1,0 +1,170 @@
+"""Statements that look: SHOW, DESCRIBE, and the tables of `information_schema`. Each is read whole first: see `unread`."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from storage import Catalog, ComputedColumn, InvalidRequest, NotFound, Table
+from storage.sql.commands import DescribeTable, Show
+
+from ..session import Session
+from .changes import partition_values
+from .information import INFORMATION_SCHEMA
+from .names import Names
+from .place import at
+from .procedures import PROCEDURES
+from .result import Result, rows_result
+from .settings import Settings
+from .table_text import create_statement, type_text
+
+Act = Callable[[], Result]
+_SHOWN = (
+    "CATALOGS", "COLUMNS", "CREATE TABLE", "CURRENT CATALOG", "CURRENT DATABASE", "DATABASES", "PARTITIONS", "PROCEDURES",
+    "TABLES", "TAGS", "BRANCHES", "SNAPSHOTS", "TBLPROPERTIES", "VIEWS",
+)  # fmt: skip
+_SYSTEM = ("PARTITIONS", "TAGS", "BRANCHES", "SNAPSHOTS")
+_INNER = ("paimon", INFORMATION_SCHEMA)
+
+
+class Look:
+    """Reads SHOW and DESCRIBE for a session; what it returns gives the rows."""
+
+    def __init__(self, session: Session, settings: Settings, names: Names) -> None:
+        self._session = session
+        self._settings = settings
+        self._names = names
+
+    def show(self, node: Show) -> Act:
+        what = node.this
+        if what in _SYSTEM or what in ("CREATE TABLE", "TBLPROPERTIES", "COLUMNS"):
+            return self._show_table(node, what)
+        place: Any = node.args.get("place") if what in ("DATABASES", "SCHEMAS", "TABLES", "VIEWS") else None
+        pattern = (
+            node.args.get("pattern") if what not in ("PROCEDURES", "CURRENT CATALOG", "CURRENT DATABASE") else None
+        )
+        matching = _matcher(pattern)
+        match what:
+            case "CATALOGS":
+                return lambda: rows_result(["catalog"], matching(self._session.catalog_names()))
+            case "CURRENT CATALOG":
+                return lambda: rows_result(["catalog"], [(self._settings.catalog,)])
+            case "CURRENT DATABASE":
+                return lambda: rows_result(["database"], [(self._settings.database,)])
+            case "DATABASES" | "SCHEMAS":
+                catalog = self._session.catalog_of(place.name if place else self._settings.catalog)
+                return lambda: rows_result(["database"], matching([*catalog.databases(), *_INNER]))
+            case "TABLES":
+                named = self._database(place)
+                return lambda: rows_result(["table"], matching(self._names.tables_of(*named)))
+            case "VIEWS":
+                # There are none: CREATE VIEW is refused.
+                self._database(place)
+                return lambda: rows_result(["view"], [])
+            case "PROCEDURES":
+                procedures = [(one.name, one.signature, one.meaning) for one in PROCEDURES.values()]
+                return lambda: rows_result(["procedure", "arguments", "meaning"], procedures)
+        functions = " Functions are those of the engine; CALL procedures are shown by SHOW PROCEDURES."
+        raise InvalidRequest(
+            f"SHOW {what} is not known.{functions if what == 'FUNCTIONS' else ''} Known: {', '.join(_SHOWN)}."
+        )
+
+    def _database(self, place: exp.Table | None) -> tuple[Catalog, str]:
+        """The catalog and the database that a statement names. Raises NotFound."""
+        catalog = self._session.catalog_of((place.db if place else "") or self._settings.catalog)
+        database = place.name if place else self._settings.database
+        known = sorted({*catalog.databases(), "default", *_INNER})
+        if database not in known:
+            error = NotFound(f"Database {database!r} does not exist. Databases: {', '.join(known)}.")
+            raise error if place is None else at(place, error)
+        return catalog, database
+
+    def _show_table(self, node: Show, what: str) -> Act:
+        place: Any = node.args.get("place")
+        if place is None:
+            raise InvalidRequest(f"SHOW {what} of which table? SHOW {what} IN t.")
+        table = self._names.table(place)
+        if what == "CREATE TABLE":
+            return lambda: rows_result(["statement"], [(create_statement(table),)])
+        if what == "COLUMNS":
+            columns = [*table.schema.column_names, *(one.name for one in table.computed_columns)]
+            return lambda: rows_result(["col_name"], [(name,) for name in columns])
+        if what == "TBLPROPERTIES":
+            keys = node.args.get("keys")
+            options = sorted(table.schema.options.items())
+            missing = [key for key in keys or () if key not in dict(options)]
+            if missing:
+                raise at(
+                    place, NotFound(f"{table.identifier} has no option {missing[0]!r}. SHOW TBLPROPERTIES lists them.")
+                )
+            return lambda: rows_result(["key", "value"], [one for one in options if keys is None or one[0] in keys])
+        if what != "PARTITIONS":
+            return lambda: Result(rows=table.system_table(what.lower()))
+        where = partition_values(node.args.get("partition"), table)
+        rows = table.system_table("partitions")
+        texts = {f"{name}={value}" for name, value in where.items()}
+        kept = [texts <= set(str(path).split("/")) for path in rows.column("partition").to_pylist()]
+        return lambda: Result(rows=rows.filter(pa.array(kept, pa.bool_())))
+
+    def describe(self, node: DescribeTable) -> Act:
+        place = node.this
+        if self._names.is_system(place):
+            schema = self._names.source(place.copy()).schema
+            return lambda: rows_result(
+                ["name", "type", "null"],
+                [(one.name, str(one.type), "YES" if one.nullable else "NO") for one in schema],
+            )
+        table = self._names.table(place)
+        where = partition_values(node.args.get("partition"), table)
+        if where:
+            missing = [name for name in table.schema.partition_keys if name not in where]
+            if missing:
+                raise at(place, InvalidRequest(f"Give every partition column a value: {', '.join(missing)} has none."))
+            node.args.get("extended")
+            return lambda: _properties(table.describe(where))
+        extended = bool(node.args.get("extended"))
+        return lambda: _described(table, extended)
+
+
+def _matcher(pattern: str | None) -> Callable[[list[str]], list[tuple[str]]]:
+    """Keeps names that match a pattern as Spark has it: `*` is any text, `|` separates patterns, case does not count."""
+    if pattern is not None and "%" in pattern:
+        raise InvalidRequest(
+            f"The pattern {pattern!r} of a SHOW is no LIKE pattern: write * for any text, | between patterns."
+        )
+    parts = [".*".join(map(re.escape, part.strip().split("*"))) for part in (pattern or "*").split("|")]
+    matches = re.compile("|".join(f"(?:{part})" for part in parts), re.IGNORECASE | re.DOTALL)
+    return lambda names: [(name,) for name in names if matches.fullmatch(name)]
+
+
+def _described(table: Table, extended: bool) -> Result:
+    schema = table.schema
+    keys = dict.fromkeys(schema.primary_keys, "PRI")
+    columns = [
+        (
+            one.name, type_text(one.type).removesuffix(" NOT NULL"), "YES" if one.type.nullable else "NO",
+            keys.get(one.name, ""), "yes" if one.name in schema.partition_keys else "", one.description or "",
+        )
+        for one in schema.fields
+    ]  # fmt: skip
+    columns += [(one.name, one.data_type, "YES", "", "", _of_computed(one)) for one in table.computed_columns]
+    if extended:
+        facts = [(name, "" if value is None else str(value)) for name, value in table.describe().items()]
+        rows = [
+            ("column", one[0], f"{one[1]}{' key' if one[3] else ''}{' partition' if one[4] else ''}") for one in columns
+        ]
+        return rows_result(["kind", "name", "value"], [*rows, *[("property", *fact) for fact in facts]])
+    return rows_result(["name", "type", "null", "key", "partition", "comment"], columns)
+
+
+def _of_computed(column: ComputedColumn) -> str:
+    """How a column is computed, and its comment."""
+    return f"AS {column.expression}" + (f" ({column.comment})" if column.comment else "")
+
+
+def _properties(facts: dict[str, Any]) -> Result:
+    return rows_result(
+        ["property", "value"], [(name, "" if value is None else str(value)) for name, value in facts.items()]
+    )

@@ -1,0 +1,57 @@
+"""A table as the statement that makes one like it."""
+
+from typing import Any
+
+from sqlglot import exp
+
+from storage import Table, shown_options
+from storage.sql.dialect import SnaplineSql
+
+
+def create_statement(table: Table) -> str:
+    """A CREATE TABLE that makes a table like this one."""
+    schema = table.schema
+    lines = [_column_line(one) for one in schema.fields]
+    if schema.primary_keys:
+        lines.append(f"PRIMARY KEY ({', '.join(map(_quoted, schema.primary_keys))}) NOT ENFORCED")
+    text = (
+        f"CREATE TABLE {'.'.join(map(_quoted, str(table.identifier).split('.')))} (\n  " + ",\n  ".join(lines) + "\n)"
+    )
+    if schema.comment:
+        text += f"\nCOMMENT {_literal(schema.comment)}"
+    if schema.partition_keys:
+        text += f"\nPARTITIONED BY ({', '.join(map(_quoted, schema.partition_keys))})"
+    if schema.options:
+        pairs = [
+            f"  {_literal(key)} = {_literal(value)}" for key, value in sorted(shown_options(schema.options).items())
+        ]
+        text += "\nWITH (\n" + ",\n".join(pairs) + "\n)"
+    return text
+
+
+def _column_line(one: Any) -> str:
+    comment = f" COMMENT {_literal(one.description)}" if one.description else ""
+    return f"{_quoted(one.name)} {type_text(one.type)}{comment}"
+
+
+def type_text(kind: Any) -> str:
+    """A type of the format as SQL has it."""
+    required = "" if kind.nullable else " NOT NULL"
+    match kind.root:
+        case "ARRAY":
+            return f"ARRAY<{type_text(kind.element).removesuffix(' NOT NULL')}>{required}"
+        case "MAP":
+            inner = f"{type_text(kind.key)}, {type_text(kind.element)}".replace(" NOT NULL", "")
+            return f"MAP<{inner}>{required}"
+        case "ROW":
+            fields = ", ".join(f"{_quoted(one.name)} {type_text(one.type)}" for one in kind.fields)
+            return f"ROW<{fields}>{required}"
+    return str(kind)
+
+
+def _quoted(name: str) -> str:
+    return exp.to_identifier(name, quoted=True).sql(SnaplineSql)
+
+
+def _literal(text: str) -> str:
+    return exp.Literal.string(text).sql(SnaplineSql)

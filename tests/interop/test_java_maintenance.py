@@ -1,0 +1,38 @@
+"""What Java's maintenance leaves of tables that are looked after here too."""
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+
+from storage import Catalog, Table
+from tests.interop.java_paimon import JavaPaimon
+
+SCHEMA = pa.schema([("id", pa.int64()), ("item", pa.string())])
+
+
+@pytest.fixture
+def table(catalog: Catalog) -> Table:
+    table = catalog.create_table(
+        "shop.t", SCHEMA, primary_key=["id"], options={"bucket": "1", "changelog-producer": "input"}
+    )
+    for number in range(5):
+        table.write(pa.table({"id": [number], "item": [f"round {number}"]}))
+    return table
+
+
+def test_a_tag_whose_changelog_java_let_expire_is_sound(java: JavaPaimon, catalog: Catalog, table: Table) -> None:
+    for snapshot_id in (2, 3):
+        table.tags.create(f"t{snapshot_id}", snapshot_id=snapshot_id)
+    java.ask(catalog.warehouse, "shop.t", "expire", retain=1)
+    table = catalog.table("shop.t")
+    assert len(table.store.snapshots.ids()) == 1
+    assert table.check(deep=True) == []
+    assert table.to_arrow(version="t2")["id"].to_pylist() == [0, 1]
+    table.write(pa.table({"id": [9], "item": ["later"]}))
+    table.expire(retain_last=1)
+    table.tags.delete("t2")
+    table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
+    assert table.check(deep=True) == []
+    assert table.to_arrow(version="t3")["id"].to_pylist() == [0, 1, 2]
+    assert java.read(catalog.warehouse, "shop.t", options={"scan.tag-name": "t3"}).num_rows == 3

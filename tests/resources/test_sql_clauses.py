@@ -1,0 +1,223 @@
+"""Every part of a statement's tree that the dialect can make: carried out, or refused by name. Nothing is read and ignored."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlglot import exp
+
+from resources import Session
+from resources.sql.settings import check_setting
+from resources.sql.statements import parse
+from storage import StorageError, TableOptions
+from storage.sql import commands
+
+# A statement of each kind, and the parts of its tree that are carried out: tests of their own show that.
+STATEMENTS: dict[str, set[str]] = {
+    "CREATE TABLE made (a INT, p INT)": {"this", "kind", "expression", "exists", "properties"},
+    "CREATE DATABASE made": {"this", "kind", "exists"},
+    "CREATE CATALOG made WITH ('warehouse' = '{home}/made')": {"this", "exists", "options"},
+    "DROP TABLE t": {"tables", "kind", "exists", "temporary"},
+    "DROP DATABASE other": {"tables", "kind", "exists", "cascade", "restrict"},
+    "DROP CATALOG IF EXISTS nope": {"this", "exists"},
+    "USE other": {"this", "kind"},
+    "USE CATALOG snapline": {"this"},
+    "TRUNCATE TABLE t": {"expressions", "partition"},
+    "INSERT INTO t VALUES (1, 1)": {"this", "expression", "overwrite", "partition", "by_name", "with_"},
+    "DELETE FROM t WHERE a = 1": {"this", "where"},
+    "UPDATE t SET a = 2": {"this", "expressions", "where"},
+    "MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE": {"this", "using", "on", "whens"},
+    "ALTER TABLE t SET ('write-only' = 'true')": {"this", "action", "partition", "exists", "action_exists", "values"},
+    "SHOW TABLES": {"this", "place", "pattern"},
+    "SHOW PARTITIONS t": {"this", "place", "partition"},
+    "SHOW TBLPROPERTIES t": {"this", "place", "keys"},
+    "DESCRIBE t": {"this", "extended", "partition"},
+    "CALL sys.compact('t')": {"this", "expressions"},
+    "EXPLAIN SELECT a FROM t": {"this"},
+    "SET 'pipeline.name' = 'x'": {"this", "value"},
+    "RESET 'pipeline.name'": {"this"},
+}
+# Of the table that a statement names; and of one that it reads.
+OF_A_TABLE = {"this", "db", "catalog"}
+NAMED = {
+    "DROP TABLE t": set(), "TRUNCATE TABLE t": {"partition"}, "INSERT INTO t VALUES (1, 1)": {"partition"},
+    "DELETE FROM t WHERE a = 1": {"alias"}, "UPDATE t SET a = 2": {"alias"}, "DESCRIBE t": set(), "SHOW PARTITIONS t": set(),
+    "MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE": {"alias"}, "ALTER TABLE t SET ('write-only' = 'true')": set(),
+    "CREATE TABLE made (a INT, p INT)": set(),
+}  # fmt: skip
+READ = {"alias", "joins", "version"}
+PROPERTIES = {exp.Property, exp.SchemaCommentProperty, exp.PartitionedByProperty, exp.LikeProperty}
+CONSTRAINTS = {
+    exp.NotNullColumnConstraint, exp.PrimaryKeyColumnConstraint, exp.CommentColumnConstraint, exp.ComputedColumnConstraint,
+    commands.MetadataConstraint, commands.WatermarkConstraint,
+}  # fmt: skip
+SELECT_PARTS = {
+    "with_", "expressions", "from_", "joins", "where", "group", "having", "qualify", "windows", "order", "limit", "offset",
+    "distinct",
+}  # fmt: skip
+
+
+@pytest.fixture
+def held(session: Session) -> Session:
+    session.sql(
+        "CREATE TABLE t (a INT, p INT) PARTITIONED BY (p); CREATE TABLE u (a INT, p INT); CREATE DATABASE other; "
+        "INSERT INTO t VALUES (1, 1)",
+        "duckdb",
+    )
+    return session
+
+
+def files(session: Session) -> list[Path]:
+    return sorted(session.settings.home.rglob("*"))
+
+
+def refused(session: Session, tree: exp.Expr, what: str) -> None:
+    """The tree is refused in one line that names a part, and nothing has been done."""
+    before = files(session)
+    statements = session.statements
+    with pytest.raises(StorageError) as caught:
+        statements._run(tree, statements._engine("duckdb"))
+    assert files(session) == before, what
+    assert "\n" not in str(caught.value) and "<" not in str(caught.value).replace("ARRAY<…>", ""), what
+
+
+def marked(tree: exp.Expr, node: Callable[[exp.Expr], exp.Expr], key: str) -> exp.Expr:
+    """The tree with a part that stands for whatever a parser may put there."""
+    copy = tree.copy()
+    something = exp.var("something")
+    node(copy).set(key, [something] if key.endswith("s") else something)
+    return copy
+
+
+@pytest.mark.parametrize("text", STATEMENTS)
+def test_every_part_of_a_statement_is_carried_out_or_refused(held: Session, text: str) -> None:
+    [tree] = parse(text.replace("{home}", str(held.settings.home)))
+    assert STATEMENTS[text] <= set(tree.arg_types), "a part that is carried out has gone from the tree"
+    for key in sorted(set(tree.arg_types) - STATEMENTS[text]):
+        refused(held, marked(tree, lambda node: node, key), f"{text}: {key}")
+
+
+@pytest.mark.parametrize("text", NAMED)
+def test_nothing_stands_unread_behind_the_name_of_a_table(held: Session, text: str) -> None:
+    [tree] = parse(text)
+    for key in sorted(set(exp.Table.arg_types) - OF_A_TABLE - NAMED[text]):
+        refused(held, marked(tree, lambda node: next(node.find_all(exp.Table)), key), f"{text}: {key}")
+
+
+def test_nothing_stands_unread_behind_a_table_in_a_query_on_duckdb(held: Session) -> None:
+    [tree] = parse("SELECT a FROM t")
+    # What stands in a PIVOT is looked at on the way: a statement of its own is below.
+    for key in sorted(set(exp.Table.arg_types) - OF_A_TABLE - READ - {"pivots"}):
+        refused(held, marked(tree, lambda node: next(node.find_all(exp.Table)), key), key)
+    for key in sorted(set(exp.Select.arg_types) - SELECT_PARTS):
+        refused(held, marked(tree, lambda node: node, key), key)
+
+
+def classes(kind: type[exp.Expr]) -> list[type[exp.Expr]]:
+    found = [one for sub in kind.__subclasses__() for one in (sub, *classes(sub))]
+    return sorted(
+        {one for one in found if one.__module__.startswith(("sqlglot", "storage"))}, key=lambda one: one.__name__
+    )
+
+
+def made(kind: type[exp.Expr]) -> exp.Expr:
+    """A tree of a class with a value for every part that it needs."""
+    return kind(**{key: exp.Literal.string("something") for key, needed in kind.arg_types.items() if needed})
+
+
+def test_every_property_of_a_table_is_carried_out_or_refused(held: Session) -> None:
+    kinds = [one for one in classes(exp.Property) if one not in PROPERTIES]
+    assert len(kinds) > 80
+    for kind in kinds:
+        [tree] = parse("CREATE TABLE made (a INT)")
+        tree.set("properties", exp.Properties(expressions=[made(kind)]))
+        refused(held, tree, kind.__name__)
+
+
+def test_every_constraint_of_a_column_is_carried_out_or_refused(held: Session) -> None:
+    kinds = [one for one in classes(exp.ColumnConstraintKind) if one not in CONSTRAINTS]
+    assert len(kinds) > 20
+    for kind in kinds:
+        for text in ("CREATE TABLE made (a INT)", "ALTER TABLE t ADD COLUMN b INT"):
+            [tree] = parse(text)
+            column = next(tree.find_all(exp.ColumnDef))
+            column.set("constraints", [exp.ColumnConstraint(kind=made(kind))])
+            refused(held, tree, kind.__name__)
+
+
+@pytest.mark.parametrize("one", TableOptions.declared(), ids=lambda one: str(one["key"]))
+def test_every_option_of_a_table_takes_its_default_and_refuses_nonsense(one: dict[str, Any]) -> None:
+    key, kind = one["key"], one["kind"]
+    if one["default"]:
+        check_setting(f"table-storage.{key}", one["default"], "/w")
+    if kind in ("whole number", "true or false", "size", "duration", "values by level") or one["choices"]:
+        with pytest.raises(StorageError, match=key.replace(".", r"\.")):
+            check_setting(f"table-storage.{key}", "nonsense", "/w")
+
+
+REFUSED = {
+    "SET 'pipeline.nmae' = 'x'": "pipeline.name",
+    "SET 'execution.trigger' = 'sometimes'": "available-now",
+    "SET 'execution.runtime-mode' = 'fast'": "batch or streaming",
+    "SET 'table-storage.bukcet' = '1'": "bucket",
+    "SET 'table-storage.file.path' = '/elsewhere'": "CREATE CATALOG",
+    "SET 'spark.sql.session.timeZone' = 'Asia/Tokyo'": "SNAPLINE_SPARK_CONFIG",
+    "SET TIME ZONE 'Asia/Tokyo'": "Times are UTC",
+    "SET VAR x = 6": "no variables",
+    "CREATE TABLE made (a INT) WITH ('log.system' = 'kafka')": "log.system",
+    "CREATE TABLE made (a INT) WITH ('nothing.known' = '1')": "nothing.known",
+    "CREATE TABLE made (a INT) WITH ('bucket' = '1', 'bucket' = '2')": "twice",
+    "CREATE TABLE made (a VARCHAR)": "VARCHAR(20)",
+    "CREATE TABLE made (a DATETIME)": "DATETIME",
+    "CREATE TABLE made (a)": "no type",
+    "CREATE TABLE made (a INT, A INT)": "case alone",
+    "CREATE TABLE made (x INT) LIKE t": "list none",
+    "CREATE TABLE made LIKE t EXCLUDING OPTIONS": "EXCLUDING OPTIONS",
+    "CREATE OR REPLACE TABLE t (a INT)": "OR REPLACE",
+    "CREATE VIEW v AS SELECT 1": "WITH v AS",
+    "ALTER TABLE t SET ('nothing.known' = '1')": "nothing.known",
+    "ALTER TABLE t ADD COLUMN b INT DEFAULT 5": "DEFAULT",
+    "ALTER TABLE t ALTER COLUMN a SET NOT NULL": "NOT NULL",
+    "ALTER TABLE t ALTER COLUMN a SET DEFAULT 5": "default",
+    "ANALYZE TABLE t COMPUTE STATISTICS": "ANALYZE",
+    "SHOW FUNCTIONS": "SHOW FUNCTIONS",
+    "SHOW TABLES LIKE 'a%'": "write *",
+    "EXPLAIN EXTENDED SELECT 1": "MODE",
+    "DROP TABLE t PURGE": "PURGE",
+    "INSERT INTO t /*+ OPTIONS('nothing' = '1') */ VALUES (1, 1)": "nothing",
+    "SELECT * FROM t PIVOT (sum(a) FOR p IN (1, 2))": "PIVOT",
+    "SELECT a FROM t TABLESAMPLE (10 PERCENT)": "SAMPLE",
+    "SELECT a FROM t LATERAL VIEW explode(array(1)) v AS x": "LATERALS",
+    "SELECT /*+ BROADCAST(t) */ a FROM t": "HINT",
+    "SELECT get_json_object('{}', '$.a')": "GET_JSON_OBJECT",
+    "SELECT 1 / 0": "Division by zero",
+    "SELECT * FROM read_parquet('/etc/passwd')": "parquet",
+    "SELECT 'abc": "column 8",
+    "SELECT a FROM t /*+ OPTIONS('nothing' = '1') */": "nothing",
+    "CREATE CATALOG c WITH ('warehouse' = '/w', 'tabel-lineage' = 'true')": "table-lineage",
+    "CREATE CATALOG c WITH ('warehouse' = '/w', 'table-lineage' = 'maybe')": "neither true nor false",
+    "CREATE CATALOG c WITH ('warehouse' = '/w', 'table-storage.bukcet' = '1')": "bucket",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_not_carried_out_is_refused_by_name(held: Session, text: str) -> None:
+    before = files(held)
+    with pytest.raises(StorageError) as caught:
+        held.sql(text, "duckdb")
+    assert REFUSED[text] in str(caught.value) and "\n" not in str(caught.value)
+    assert files(held) == before
+
+
+def test_a_lineage_option_is_fixed_by_the_first_catalog(session: Session) -> None:
+    place = session.settings.home / "fixed"
+    session.sql(f"CREATE CATALOG c WITH ('warehouse' = '{place}'); DROP CATALOG c", "duckdb")
+    with pytest.raises(StorageError, match="table-lineage"):
+        session.sql(f"CREATE CATALOG c WITH ('warehouse' = '{place}', 'table-lineage' = 'true')", "duckdb")
+
+
+def test_an_unknown_variable_of_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SNAPLINE_WAREHUOSE", "/w")
+    with pytest.raises(StorageError, match="SNAPLINE_WAREHOUSE"):
+        Session()
