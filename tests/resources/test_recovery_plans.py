@@ -9,6 +9,7 @@ from resources.recovery.backfill import BackfillFailed
 from resources.recovery.left_to_do import left_to_do
 from resources.recovery.progress import recoveries
 from resources.recovery.publish import publish
+from resources.recovery.report import report_branch
 from storage import InvalidRequest
 from tests.resources import quick_shop
 from tests.resources.quick_shop import CHECKS, KEYS
@@ -99,6 +100,10 @@ def test_twins_of_what_is_right_already_are_not_missing_and_overwrite_no_correct
     event = record.asset_materialization
     assert event is not None and event.tags is not None
     assert event.tags["dagster/data_version"] == "fix@3"
+    # Told again, it is no news.
+    assert (
+        report_branch(session, Recovery.open(session, "fix"), KNOWN, instance, instance.report_runless_asset_event) == 0
+    )
     before = shop.rows("raw.orders$branch_fix")
     refused = shop.make("recovery.raw.orders", partition_key="fix", raise_on_error=False)
     assert not refused.success
