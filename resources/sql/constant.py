@@ -7,6 +7,7 @@ import duckdb
 from sqlglot import exp
 
 from storage import InvalidRequest, moment_of
+from storage.engines.duckdb_connection import sealed_duckdb
 
 from .engine_dialects import DuckDbSql
 
@@ -44,15 +45,12 @@ def _from_seconds(seconds: Decimal) -> dt.datetime:
 
 
 def _computed(node: exp.Expr) -> dt.datetime:
-    connection = duckdb.connect(config={"threads": 1, "enable_external_access": False})
+    text = exp.select(exp.cast(node.copy(), exp.DataType.Type.TIMESTAMPTZ)).sql(DuckDbSql)
     try:
-        connection.execute("SET TimeZone = 'UTC'")
-        text = exp.select(exp.cast(node.copy(), exp.DataType.Type.TIMESTAMPTZ)).sql(DuckDbSql)
-        [(value,)] = connection.sql(f"SELECT epoch_us(moment) FROM ({text}) AS t(moment)").fetchall()
+        with sealed_duckdb(lambda _: None, threads=1, settings=("SET TimeZone = 'UTC'",)) as connection:
+            [(value,)] = connection.sql(f"SELECT epoch_us(moment) FROM ({text}) AS t(moment)").fetchall()
     except duckdb.Error as error:
         raise InvalidRequest(f"TIMESTAMP AS OF {node.sql()}: {str(error).splitlines()[0]}") from None
-    finally:
-        connection.close()
     if value is None:
         raise InvalidRequest(f"TIMESTAMP AS OF {node.sql()} is null.")
     return _from_seconds(Decimal(value) / 1_000_000)
