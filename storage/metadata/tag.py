@@ -11,7 +11,7 @@ from ..errors import AlreadyExists, CorruptData, NotFound, StorageError
 from ..file_io import FileIO
 from ..identifier import RESERVED_TAGS, check_file_name, check_tag_name
 from ..paths import TablePaths
-from .snapshot import Snapshot
+from .snapshot import Snapshot, cannot_be_read
 from .unchanged import unchanged
 from .witness import WitnessOf, no_witness
 
@@ -194,14 +194,8 @@ class TagFiles:
         path = self._paths.tag(check_file_name(name, "tag"))
         if "/" in name:
             return False
-        try:
-            content = self._file_io.read_bytes(path)
-            self.find(name)
-        except NotFound:
-            return False
-        except CorruptData:
-            return self._file_io.delete_if(path, content)
-        return False
+        content = self._file_io.read_bytes_or_none(path)
+        return content is not None and cannot_be_read(content, path) and self._file_io.delete_if(path, content)
 
     def replace_if(self, tag: Tag, snapshot: Snapshot) -> bool:
         """Give a name to another snapshot, if it still stands for what was read; says whether it does."""
