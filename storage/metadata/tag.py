@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import AlreadyExists, CorruptData, NotFound, StorageError
 from ..file_io import FileIO
-from ..identifier import RESERVED_TAGS, check_file_name, check_tag_name
+from ..identifier import PUBLICATION_PREFIX, RESERVED_TAGS, check_file_name, check_tag_name
 from ..paths import TablePaths
 from .snapshot import Snapshot, cannot_be_read
 from .unchanged import unchanged
@@ -71,7 +71,7 @@ class TagFiles:
             text = self._file_io.read_text_or_none(path)
             return None if text is None else Tag(name, Snapshot.from_json(text, path))
         except CorruptData as error:
-            raise CorruptData(f"{str(error).rstrip('.')}. Delete the tag: `delete-tag --name {name}`.") from None
+            raise CorruptData(f"{str(error).rstrip('.')}. {_way_out(name)}") from None
 
     def get(self, name: str) -> Tag:
         """The tag of that name. Raises NotFound that lists which there are."""
@@ -206,6 +206,16 @@ class TagFiles:
         path = self._paths.tag(tag.name)
         content = unchanged(self._file_io, path, Snapshot.from_json, tag.snapshot)
         return content is not None and self._file_io.delete_if(path, content)
+
+
+def _way_out(name: str) -> str:
+    """What to do about a tag that cannot be read."""
+    if not name.startswith(PUBLICATION_PREFIX):
+        return f"Delete the tag: `delete-tag --name {name}`."
+    return (
+        "End its publication by `snapline branch recover`, or by `--undo`, which also deletes the tag; if that has ended: "
+        f"`delete-tag --name {name}`."
+    )
 
 
 def _unmarked(snapshot: Snapshot) -> Snapshot:
