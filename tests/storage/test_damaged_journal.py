@@ -137,7 +137,7 @@ def test_a_publisher_whose_journal_is_damaged_and_discarded_does_nothing_any_mor
         looks = [0]
 
         def pinned(
-            keeper: Any, publication: Publication, refuse: Any, looks: list[int] = looks, at: int = sleeps
+            keeper: Any, own: Journal, publication: Publication, refuse: Any, looks: list[int] = looks, at: int = sleeps
         ) -> Any:
             def look(latest: Any) -> None:
                 refuse(latest)
@@ -146,7 +146,7 @@ def test_a_publisher_whose_journal_is_damaged_and_discarded_does_nothing_any_mor
                     damage(catalog, f"open-{publication.name}")
                     Catalog(catalog.warehouse).discard_damaged()
 
-            return original(keeper, publication, look)
+            return original(keeper, own, publication, look)
 
         with monkeypatch.context() as patch:
             patch.setattr(finishing, "_pinned", pinned)
