@@ -39,21 +39,14 @@ class Mended:
 def mend_newest(store: TableStore) -> Mended | None:
     """Mend the newest snapshot of a branch; None if it can be read. Raises CorruptData if there is none before it."""
     newest = store.snapshots.latest_id()
-    return None if newest is None or not is_damaged(store, newest) else _mend(store, newest)
+    damaged = None if newest is None else store.snapshots.damaged(newest)
+    return None if newest is None or damaged is None else _mend(store, newest, damaged)
 
 
 def mend_snapshots(store: TableStore) -> list[Mended]:
     """Mend all snapshots of a branch that cannot be read, in order. Raises CorruptData if none of them can."""
-    return [_mend(store, number) for number in store.snapshots.ids() if is_damaged(store, number)]
-
-
-def is_damaged(store: TableStore, number: int) -> bool:
-    """Whether there is a snapshot file of that number that cannot be read."""
-    try:
-        store.snapshots.find(number)
-    except CorruptData:
-        return True
-    return False
+    contents = ((number, store.snapshots.damaged(number)) for number in store.snapshots.ids())
+    return [_mend(store, number, damaged) for number, damaged in contents if damaged is not None]
 
 
 def kept_aside(store: TableStore) -> list[str]:
@@ -63,9 +56,9 @@ def kept_aside(store: TableStore) -> list[str]:
     return sorted(f"{directory}/{name}" for name in names if name.startswith(_SET_ASIDE))
 
 
-def _mend(store: TableStore, number: int) -> Mended:
+def _mend(store: TableStore, number: int, damaged: bytes) -> Mended:
+    """Put another snapshot in the place of a file, as long as that holds the very bytes that could not be read."""
     path = store.paths.snapshot(number)
-    damaged = store.file_io.read_bytes(path)
     below, above = _readable(store, number - 1), _readable(store, number + 1)
     snapshot, shows = _copy_of(store, number, below, above), "is restored from a copy"
     if snapshot is None and above is not None:
@@ -130,7 +123,10 @@ def _state_below(store: TableStore, number: int, below: Snapshot | None, above: 
     gone = [one.deleted() for one in before if one.identity not in wanted]
     delta = [*gone, *(one for one in live if one.identity not in known)]
     total = above.total_record_count - above.delta_record_count
-    model = below or above
+    nearest = below or above
+    # The newest that any of the files was written with: columns that came in between are shown.
+    schemas = [nearest.schema_id, *(one.schema_id for one in listed), *(one.file.schema_id for one in live)]
+    model = replace(nearest, schema_id=max(schemas))
     return replace(
         _made(store, model, number, [] if below is None else store.manifests_of(below), delta),
         uuid=above.follows or store.clock.unique_name(), commit_kind=OVERWRITE if delta else COMPACT,
