@@ -32,7 +32,7 @@ from .metadata.history import has_expired, told_of_expiry
 from .metadata.manifest import ADD, ManifestEntry, Place
 from .metadata.schema import TableSchema
 from .metadata.schema_change import SchemaChange, SetOptions, next_schema
-from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, FOLLOWS_PROPERTY, Snapshot
+from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, FOLLOWS_PROPERTY, STAND_IN, Snapshot
 from .metadata.table_store import TableStore
 from .metadata.trouble import COMPACTION, EXPIRY, FILE_DELETION, TAG_CREATION, Trouble, afterwards
 from .read.changes import changes_schema, latest_schema, plan_changes
@@ -588,7 +588,8 @@ class Table:
         if target is None or store.identifier != self.identifier:
             raise InvalidRequest(f"{version!r} is no version of {self.identifier} to roll back to.")
         mended = mend_newest(self._store)
-        if mended is not None and mended.snapshot.properties == {FOLLOWS_PROPERTY: target.identity}:
+        is_stand_in = mended is not None and mended.snapshot.operation == STAND_IN
+        if mended is not None and is_stand_in and mended.snapshot.properties == {FOLLOWS_PROPERTY: target.identity}:
             # It shows that very state.
             return mended.snapshot
         made = rollback_to(self._store, target, guard=beside(self._store), listeners=self._listeners)
