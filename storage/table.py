@@ -328,7 +328,8 @@ class Table:
 
         `row_kind_column` names a text column with the kind of each row: +I -U +U -D; without a primary key, each -U or
         -D takes away one row that equals it. A repeated `commit_id` changes nothing and returns the snapshot it made
-        the first time. `change_tracking=False`: readers of changes do not see this commit.
+        the first time; once that has expired, the earliest that there is, which holds what it committed and is somebody
+        else's: `CommitId.made` tells. `change_tracking=False`: readers of changes do not see this commit.
         """
         return self._commit(data, None, row_kind_column, commit_id, properties, "WRITE", change_tracking)
 

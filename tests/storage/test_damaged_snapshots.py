@@ -198,3 +198,14 @@ def test_a_damaged_newest_snapshot_above_what_a_sleeper_left_is_not_set_aside(ta
     with pytest.raises(CorruptData, match="no snapshot before it can be read"):
         table.mend_snapshots()
     assert path.exists()
+
+
+def test_a_damaged_older_snapshot_stops_no_commit_whose_id_is_new(table: Table) -> None:
+    damage(table, 2)
+    with pytest.raises(CorruptData, match="snapshot-2 "):
+        table.write(rows(6), commit_id=CommitId("other", 7, exact=True))
+    new = CommitId("other", 7, exact=True, is_new=True)
+    made = table.write(rows(6), commit_id=new)
+    assert made is not None and made.id == 6 and new.made(made)
+    # Whoever repeats it says so by an id that is looked for.
+    assert table.write(rows(6), commit_id=CommitId("other", 7, exact=True)) == made
