@@ -29,5 +29,5 @@ def test_a_damaged_older_snapshot_stops_no_statement(session: Session, engine: s
         session.sql(statement, engine)
     rows = session.table("default.t").to_arrow().sort_by("id").to_pylist()
     assert rows == [{"id": 2, "v": "z"}, {"id": 4, "v": "d"}]
-    with pytest.raises(CorruptData, match="snapshot-2 .*`snapline mend-snapshots`"):
+    with pytest.raises(CorruptData, match=r"snapshot-2 .*`snapline mend-snapshots`"):
         session.table("default.t").at(2).to_arrow()

@@ -12,8 +12,7 @@ from storage import NotFound, StorageError, Table
 from storage.branches import Branches
 from storage.consumers import Consumers
 from storage.tags import Tags
-
-from .test_arguments import ROWS, SCHEMA, Ground, use
+from tests.storage.test_arguments import SCHEMA, Ground, use
 
 OTHER = pa.table({"id": [777], "item": ["other"]}, SCHEMA)
 DAY = pa.schema([("day", pa.string()), ("n", pa.int64())])
