@@ -8,9 +8,10 @@ expired, the latest such tag), or a snapshot that somebody holds.
 import datetime as dt
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from ..errors import CorruptData, InvalidRequest, NotFound
+from ..errors import CorruptData, InvalidRequest, MainReplaced, NotFound
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name, whole_number
 from ..metadata.history import stands_at, told_of_expiry
 from ..metadata.main_branch import find_main
@@ -79,6 +80,11 @@ def resolve_version(store: TableStore, version: Version) -> tuple[TableStore, Sn
     Raises NotFound, listing what exists, for versions that do not; and for a table that was dropped, renamed or made anew
     since it was opened.
     """
+    if isinstance(version, Pinned):
+        # Its files have names that are given once: they can be read as long as they are kept, also of a main that was replaced.
+        with suppress(MainReplaced):
+            store.refuse_other_table()
+        return find_version(store, version)
     with store.of_same_table():
         return find_version(store, version)
 

@@ -24,7 +24,7 @@ METHODS = [
     for name, member in vars(kind).items()
     if inspect.isfunction(member) and not name.startswith("_") and name not in UNREAD
 ]
-VERSIONS: list[Any] = [None, 1, "t"]
+VERSIONS: list[Any] = [None, 1, "t", "pinned"]
 
 
 def drop(ground: Ground, name: str) -> None:
@@ -92,7 +92,7 @@ def test_no_public_call_of_a_handle_is_about_another_table(
         if branch != "main":
             table.tags.create("t")
             table.consumers.reset("c", 1)
-        handles[name] = table if version is None else table.at(version)
+        handles[name] = table if version is None else table.pinned() if version == "pinned" else table.at(version)
     calls = {}
     for kind, method in METHODS:
         is_of_days = "partition" in method or method == "contributors"
