@@ -90,7 +90,8 @@ class Tags:
     @outcome(_REPEAT)
     def rename(self, name: str, new_name: str) -> Tag:
         """Give a tag another name. Raises NotFound, or AlreadyExists if that name is taken."""
-        self._refuse_kept(name)
+        _refuse_hold(name)
+        self._refuse_published(name)
         refuse_reserved_tag(new_name)
         self._store.refuse_other_table()
         with beside_history(self._store, f"Tag {name!r}"):
@@ -106,10 +107,12 @@ class Tags:
     def delete(self, name: str) -> list[str]:
         """Forget a name, and delete the files that nobody needs then; returns those. Raises NotFound, listing the tags.
 
-        Of a tag that is damaged nobody knows its files: `remove_orphan_files` deletes them.
+        Of a tag that is damaged nobody knows its files: `remove_orphan_files` deletes them. Raises InvalidRequest for the tag
+        of a publication that is open, damaged or not.
         """
         self._store.refuse_other_table()
         with beside_history(self._store, f"Tag {name!r}"), told_of_expiry(self._store):
+            self._refuse_published(name)
             if self._store.tags.delete_damaged(name):
                 _log.warning(
                     "Tag %r of %s was damaged. It is deleted; which files it kept cannot be told.",
@@ -117,7 +120,7 @@ class Tags:
                     self._store.identifier,
                 )
                 return []
-            self._refuse_kept(name)
+            _refuse_hold(name)
             return delete_tag(self._store, name)
 
     @outcome(_REPEAT)
@@ -126,13 +129,8 @@ class Tags:
         """Whether there is a tag of that name that cannot be read."""
         return is_damaged(lambda: self._store.tags.find(name))
 
-    def _refuse_kept(self, name: str) -> None:
-        """Raise InvalidRequest for a tag that the store keeps for itself, as long as it does."""
-        if name.startswith(HOLD_PREFIX):
-            raise InvalidRequest(
-                f"Tag {name!r} is the store's own: it keeps files while something is made of them. It goes by itself; what a "
-                "crash has left of its kind, `expire-tags` deletes a day after it was made."
-            )
+    def _refuse_published(self, name: str) -> None:
+        """Raise InvalidRequest for the tag of a publication that is open: an undo goes back to it. It may be damaged."""
         if name.startswith(PUBLICATION_PREFIX):
             journal = Journal.of_table(self._store.file_io, self._store.paths.root)
             entries = journal.entries()
@@ -150,10 +148,9 @@ class Tags:
                     )
 
     def delete_reserved(self, name: str) -> None:
-        """Forget a tag that the store itself created; nothing if it is not there."""
-        tag = self._store.tags.find(name)
+        """Forget a tag that the store itself created, whatever it names by now, damaged or not; nothing if it is not there."""
         self._store.refuse_other_table()
-        if tag is not None:
+        while not self._store.tags.delete_damaged(name) and self._store.tags.find(name) is not None:
             with suppress(NotFound):
                 delete_tag(self._store, name)
 
@@ -175,3 +172,12 @@ class Tags:
     def list(self) -> list[Tag]:
         """All tags, by snapshot id."""
         return self._store.tags.all()
+
+
+def _refuse_hold(name: str) -> None:
+    """Raise InvalidRequest for a tag that keeps files while something is made of them."""
+    if name.startswith(HOLD_PREFIX):
+        raise InvalidRequest(
+            f"Tag {name!r} is the store's own: it keeps files while something is made of them. It goes by itself; what a "
+            "crash has left of its kind, `expire-tags` deletes a day after it was made."
+        )

@@ -44,22 +44,15 @@ def mend_newest(store: TableStore) -> Mended | None:
     if beyond:
         return beyond[-1]
     newest = store.snapshots.latest_id()
-    return None if newest is None or not is_damaged(store, newest) else _mend(store, newest)
+    damaged = None if newest is None else store.snapshots.damaged(newest)
+    return None if newest is None or damaged is None else _mend(store, newest, damaged)
 
 
 def mend_snapshots(store: TableStore) -> list[Mended]:
     """Mend all snapshots of a branch that cannot be read, in order. Raises CorruptData if none of them can."""
     beyond = _set_aside_beyond_gap(store)
-    return beyond + [_mend(store, number) for number in store.snapshots.ids() if is_damaged(store, number)]
-
-
-def is_damaged(store: TableStore, number: int) -> bool:
-    """Whether there is a snapshot file of that number that cannot be read."""
-    try:
-        store.snapshots.find(number)
-    except CorruptData:
-        return True
-    return False
+    contents = ((number, store.snapshots.damaged(number)) for number in store.snapshots.ids())
+    return beyond + [_mend(store, number, damaged) for number, damaged in contents if damaged is not None]
 
 
 def kept_aside(store: TableStore) -> list[str]:
@@ -75,23 +68,25 @@ def _set_aside_beyond_gap(store: TableStore) -> list[Mended]:
     """
     snapshots = store.snapshots
     listed = snapshots.listed_ids()
-    beyond: list[int] = []
-    while listed and (not beyond or listed[-1] == beyond[0] - 1):
-        beyond.insert(0, listed.pop())
+    beyond: dict[int, bytes] = {}
+    while listed and (not beyond or listed[-1] + 1 in beyond):
+        damaged = snapshots.damaged(listed[-1])
+        if damaged is None:
+            return []
+        beyond[listed.pop()] = damaged
     newest = _readable(store, listed[-1]) if listed else None
-    if newest is None or not all(is_damaged(store, number) for number in beyond):
+    if newest is None:
         return []
     # What lies below a gap may as well be what somebody left who slept while all the numbers between expired.
     hint = snapshots.latest_hint()
     if hint is None or hint > newest.id:
         return []
     # A listing may miss a file that came while it was made.
-    if any(snapshots.find(number) is not None for number in (newest.id + 1, beyond[0] - 1)):
+    if any(snapshots.find(number) is not None for number in (newest.id + 1, min(beyond) - 1)):
         return []
     mended = []
-    for number in reversed(beyond):
+    for number, damaged in beyond.items():
         path = store.paths.snapshot(number)
-        damaged = store.file_io.read_bytes(path)
         aside = _keep_aside(store, number, damaged)
         if not store.file_io.delete_if(path, damaged):
             raise CommitConflict(f"Somebody else has changed {path} meanwhile. Nothing is done; ask again.")
@@ -107,9 +102,9 @@ def _keep_aside(store: TableStore, number: int, damaged: bytes) -> str:
     return aside
 
 
-def _mend(store: TableStore, number: int) -> Mended:
+def _mend(store: TableStore, number: int, damaged: bytes) -> Mended:
+    """Put another snapshot in the place of a file, as long as that holds the very bytes that could not be read."""
     path = store.paths.snapshot(number)
-    damaged = store.file_io.read_bytes(path)
     below, above = _readable(store, number - 1), _readable(store, number + 1)
     snapshot, shows = _copy_of(store, number, below, above), "is restored from a copy"
     if snapshot is None and above is not None:
@@ -173,7 +168,10 @@ def _state_below(store: TableStore, number: int, below: Snapshot | None, above: 
     gone = [one.deleted() for one in before if one.identity not in wanted]
     delta = [*gone, *(one for one in live if one.identity not in known)]
     total = above.total_record_count - above.delta_record_count
-    model = below or above
+    nearest = below or above
+    # The newest that any of the files was written with: columns that came in between are shown.
+    schemas = [nearest.schema_id, *(one.schema_id for one in listed), *(one.file.schema_id for one in live)]
+    model = replace(nearest, schema_id=max(schemas))
     return replace(
         _made(store, model, number, [] if below is None else store.manifests_of(below), delta),
         uuid=above.follows or store.clock.unique_name(), commit_kind=OVERWRITE if delta else COMPACT,

@@ -3,6 +3,7 @@
 Can be called again after a crash, and by several at once. Follows `docs/protocols.md`, "Publications".
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
@@ -16,6 +17,7 @@ from ..write.commit import CommitId, Guard
 from .clean_up import clean_up
 from .traces import OpenTable, main_of
 
+_log = logging.getLogger(__name__)
 # The properties of the commit that a table gets.
 MadeFrom = Callable[[str], Mapping[str, str]]
 
@@ -38,6 +40,11 @@ def finish(
             outcome = journal.outcome(publication)
             if outcome in (UNDONE, ENDED):
                 raise _ended(outcome, publication) from None
+            if outcome == PUBLISHED:
+                # Somebody else was faster, and every table has it.
+                break
+            if journal.is_closed(publication):
+                raise _ended(ENDED, publication) from None
             raise CommitConflict(
                 f"The publication of branch {publication.branch!r} stays open, for {name} cannot take it over: "
                 f"{str(error).removesuffix(INSIST)}Readers of a consistent view see none of it. Finish it by `snapline branch "
@@ -76,7 +83,7 @@ def _take_over(table: Table, name: str, journal: Journal, publication: Publicati
         if outcome not in (None, REPLACING):
             raise CommitConflict(f"The publication of branch {publication.branch!r} is {outcome}.")
 
-    guard = _pinned(main_of(table), publication, refuse_ended)
+    guard = _pinned(main_of(table), journal, publication, refuse_ended)
     number = int(publication.name)
     if name in publication.adopted:
         properties = publication.properties.get(name) if made_from is None else made_from(name)
@@ -85,7 +92,7 @@ def _take_over(table: Table, name: str, journal: Journal, publication: Publicati
             publication=number,
         )  # fmt: skip
     elif publication.replaces:
-        pinned = _pinned(table.on_branch(publication.branch).store, publication, refuse_ended)
+        pinned = _pinned(table.on_branch(publication.branch).store, journal, publication, refuse_ended)
         branches.replace_main(
             publication.branch, discard_main=publication.discard_main, guard=pinned, publication=number
         )
@@ -96,19 +103,25 @@ def _take_over(table: Table, name: str, journal: Journal, publication: Publicati
         )  # fmt: skip
 
 
-def _pinned(keeper: TableStore, publication: Publication, refuse: Guard) -> Guard:
+def _pinned(keeper: TableStore, journal: Journal, publication: Publication, refuse: Guard) -> Guard:
     """A guard that also keeps, by a tag, the snapshot that the publication is about to be put on: readers are shown it."""
 
     def pin(latest: Snapshot | None) -> None:
         refuse(latest)
         while latest is not None:
+            if keeper.tags.delete_damaged(publication.tag):
+                _log.warning("Tag %r of %s was damaged, and is made anew.", publication.tag, keeper.identifier)
             pinned = keeper.tags.find(publication.tag)
             # Never backwards: whoever does the same may have slept.
             if pinned is not None and pinned.snapshot.id >= latest.id:
                 return
             if pinned is None:
                 with suppress(AlreadyExists):
-                    keeper.tags.create(publication.tag, latest)
+                    created = keeper.tags.create(publication.tag, latest)
+                    if journal.is_closed(publication):
+                        # Who ends it says so, and then deletes its tags: one sees the other.
+                        keeper.tags.delete_if(created)
+                        raise CommitConflict(f"The publication of branch {publication.branch!r} has ended.")
                     # Who ends a publication whose journal is damaged decides, and then looks for tags: one sees the other.
                     refuse(latest)
             else:

@@ -4,9 +4,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from storage import Catalog, CommitConflict, CommitId, CorruptData, KeptAside, Table
+from storage import AddColumn, Catalog, CommitConflict, CommitId, CorruptData, KeptAside, Table
+from storage.file_io import FileIO
 from tests.storage.branched_tables import (
     NAMES,
     SCHEMA,
@@ -209,3 +211,46 @@ def test_a_damaged_older_snapshot_stops_no_commit_whose_id_is_new(table: Table) 
     assert made is not None and made.id == 6 and new.made(made)
     # Whoever repeats it says so by an id that is looked for.
     assert table.write(rows(6), commit_id=CommitId("other", 7, exact=True)) == made
+
+
+@pytest.mark.parametrize("way", ["restored", "mended and written to"])
+def test_a_file_that_can_be_read_again_meanwhile_is_not_replaced(
+    table: Table, catalog: Catalog, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    before = history(table)
+    path = Path(table.store.paths.snapshot(5))
+    sound = path.read_bytes()
+    damage(table, 5)
+    original, pending = FileIO.read_bytes, [True]
+
+    def read_then_mend(self: FileIO, name: str) -> bytes:
+        content = original(self, name)
+        if name == str(path) and pending:
+            pending.clear()
+            other = again(table, catalog)
+            if way == "restored":
+                path.write_bytes(sound)
+            else:
+                assert len(other.mend_snapshots()) == 1
+                other.write(rows(9))
+        return content
+
+    with monkeypatch.context() as patch, pytest.raises(CommitConflict, match="Somebody else has changed"):
+        patch.setattr(FileIO, "read_bytes", read_then_mend)
+        again(table, catalog).mend_snapshots()
+    fresh = again(table, catalog)
+    assert history(fresh)[:4] == before[:4]
+    assert held(fresh) == (before[4] if way == "restored" else sorted([*before[3], ("x", 9, "main")]))
+    assert all(isinstance(one, KeptAside) for one in fresh.check(deep=True))
+
+
+def test_a_stand_in_shows_the_columns_that_came_before_it(table: Table, catalog: Catalog) -> None:
+    wide = table.alter(AddColumn("w", "BIGINT"))
+    wide.write(rows(6).append_column("w", pa.array([7])))
+    wide.write(rows(7).append_column("w", pa.array([8])))
+    before = wide.at(6).to_arrow()
+    damage(wide, 6)
+    wide.mend_snapshots()
+    fresh = again(table, catalog)
+    assert fresh.at(6).to_arrow().sort_by("id").equals(before.sort_by("id"))
+    assert fresh.at(5).to_arrow().column_names == ["day", "id", "v"]
