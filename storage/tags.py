@@ -15,6 +15,7 @@ from .metadata.table_store import TableStore
 from .metadata.tag import Tag, retained_seconds
 from .metadata.trouble import TAG_CREATION
 from .read.version import Version, named_version
+from .same_table import of_same_table
 from .store_errors import outcome
 from .write.close import beside_history
 
@@ -80,6 +81,7 @@ class Tags:
     @outcome(_REPEAT)
     def create_due(self) -> Tag | None:
         """Create the tag of the last period that is over, if the options ask for it and it is not there."""
+        self._store.refuse_other_table()
         with beside_history(self._store, "The tag that is due"):
             tag = create_due_tag(self._store)
         self._store.troubles.clear(TAG_CREATION)
@@ -122,6 +124,7 @@ class Tags:
             return delete_tag(self._store, name)
 
     @outcome(_REPEAT)
+    @of_same_table
     def is_damaged(self, name: str) -> bool:
         """Whether there is a tag of that name that cannot be read."""
         return is_damaged(lambda: self._store.tags.find(name))
@@ -146,6 +149,7 @@ class Tags:
 
     def delete_reserved(self, name: str) -> None:
         """Forget a tag that the store itself created, whatever it names by now, damaged or not; nothing if it is not there."""
+        self._store.refuse_other_table()
         while not self._store.tags.delete_damaged(name) and self._store.tags.find(name) is not None:
             with suppress(NotFound):
                 delete_tag(self._store, name)
@@ -158,11 +162,13 @@ class Tags:
             return expire_tags(self._store)
 
     @outcome(_REPEAT)
+    @of_same_table
     def get(self, name: str) -> Tag:
         with told_of_expiry(self._store):
             return self._store.tags.get(name)
 
     @outcome(_REPEAT)
+    @of_same_table
     def list(self) -> list[Tag]:
         """All tags, by snapshot id."""
         return self._store.tags.all()

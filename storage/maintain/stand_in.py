@@ -26,7 +26,9 @@ _SET_ASIDE = "damaged-"
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """A snapshot that can be read again. `path`: where the damaged file is kept. `shows`: what the number stands for now."""
+    """A snapshot that can be read again, or is the newest again. `path`: where the damaged file is kept. `shows`: what the
+    number stands for now.
+    """
 
     snapshot: Snapshot
     path: str
@@ -38,6 +40,9 @@ class Mended:
 
 def mend_newest(store: TableStore) -> Mended | None:
     """Mend the newest snapshot of a branch; None if it can be read. Raises CorruptData if there is none before it."""
+    beyond = _set_aside_beyond_gap(store)
+    if beyond:
+        return beyond[-1]
     newest = store.snapshots.latest_id()
     damaged = None if newest is None else store.snapshots.damaged(newest)
     return None if newest is None or damaged is None else _mend(store, newest, damaged)
@@ -45,8 +50,9 @@ def mend_newest(store: TableStore) -> Mended | None:
 
 def mend_snapshots(store: TableStore) -> list[Mended]:
     """Mend all snapshots of a branch that cannot be read, in order. Raises CorruptData if none of them can."""
+    beyond = _set_aside_beyond_gap(store)
     contents = ((number, store.snapshots.damaged(number)) for number in store.snapshots.ids())
-    return [_mend(store, number, damaged) for number, damaged in contents if damaged is not None]
+    return beyond + [_mend(store, number, damaged) for number, damaged in contents if damaged is not None]
 
 
 def kept_aside(store: TableStore) -> list[str]:
@@ -54,6 +60,46 @@ def kept_aside(store: TableStore) -> list[str]:
     directory = store.paths.snapshot_directory
     names = (file.name for file in store.file_io.list_files(directory))
     return sorted(f"{directory}/{name}" for name in names if name.startswith(_SET_ASIDE))
+
+
+def _set_aside_beyond_gap(store: TableStore) -> list[Mended]:
+    """Set aside the damaged files whose numbers lie beyond a gap: they were put on top of nothing, and no writer put them
+    there. Nothing, unless it is known that the history ends before the gap.
+    """
+    snapshots = store.snapshots
+    listed = snapshots.listed_ids()
+    beyond: dict[int, bytes] = {}
+    while listed and (not beyond or listed[-1] + 1 in beyond):
+        damaged = snapshots.damaged(listed[-1])
+        if damaged is None:
+            return []
+        beyond[listed.pop()] = damaged
+    newest = _readable(store, listed[-1]) if listed else None
+    if newest is None:
+        return []
+    # What lies below a gap may as well be what somebody left who slept while all the numbers between expired.
+    hint = snapshots.latest_hint()
+    if hint is None or hint > newest.id:
+        return []
+    # A listing may miss a file that came while it was made.
+    if any(snapshots.find(number) is not None for number in (newest.id + 1, min(beyond) - 1)):
+        return []
+    mended = []
+    for number, damaged in beyond.items():
+        path = store.paths.snapshot(number)
+        aside = _keep_aside(store, number, damaged)
+        if not store.file_io.delete_if(path, damaged):
+            raise CommitConflict(f"Somebody else has changed {path} meanwhile. Nothing is done; ask again.")
+        shows = f"is the newest again; {number} lay beyond a gap, on top of nothing"
+        mended.append(Mended(newest, aside, shows))
+    return mended
+
+
+def _keep_aside(store: TableStore, number: int, damaged: bytes) -> str:
+    """Write what a damaged file holds where nobody reads it; returns the path."""
+    aside = posixpath.join(store.paths.snapshot_directory, f"{_SET_ASIDE}snapshot-{number}")
+    store.file_io.create_exclusively(aside, damaged, of=store.read_witness())
+    return aside
 
 
 def _mend(store: TableStore, number: int, damaged: bytes) -> Mended:
@@ -72,8 +118,7 @@ def _mend(store: TableStore, number: int, damaged: bytes) -> Mended:
             _state_again(store, number, below),
             f"shows the state of {below.id}; what it committed is lost",
         )
-    aside = posixpath.join(store.paths.snapshot_directory, f"{_SET_ASIDE}snapshot-{number}")
-    store.file_io.create_exclusively(aside, damaged, of=store.read_witness())
+    aside = _keep_aside(store, number, damaged)
     if not store.file_io.replace_if(path, damaged, snapshot.to_json().encode(), of=store.read_witness()):
         raise CommitConflict(f"Somebody else has changed {path} meanwhile. Nothing is done; ask again.")
     return Mended(snapshot, aside, shows)

@@ -434,5 +434,11 @@ class SnapshotFiles:
                 # Nobody but a defect can have written it: the newest snapshot never goes.
                 self._file_io.replace_if(path, str(held).encode(), str(snapshot_id).encode())
 
+    def latest_hint(self) -> int | None:
+        """The number that LATEST names: locally no snapshot of the history has a higher one once its writer is done. None if
+        there is no such hint.
+        """
+        return self._hint("LATEST")
+
     def _hint(self, name: str) -> int | None:
         return self._file_io.read_number(f"{self._paths.snapshot_directory}/{name}")

@@ -463,3 +463,26 @@ def test_a_repetition_that_comes_while_a_branch_is_adopted_lands_once(
     monkeypatch.setattr(SnapshotFiles, "create", late)
     write(log, 1, CommitId("job", 1, exact=True))
     assert ids(log) == [0, 1]
+
+
+def test_what_a_repetition_returns_after_the_expiry_is_said_to_be_no_snapshot_of_its_own(catalog: Catalog) -> None:
+    told: list[int] = []
+
+    class Listener:
+        def notify_commit_complete(self, identifier: Any, snapshot: Snapshot) -> None:
+            told.append(snapshot.id)
+
+        def notify_table_renamed(self, identifier: Any, new: Any) -> None: ...
+
+    catalog = Catalog(catalog.warehouse, listeners=[Listener()])
+    log = catalog.create_table("a.log", pa.schema([("id", pa.int64())]))
+    commit_id = CommitId("job", 1, exact=True)
+    first = write(log, 1, commit_id)
+    assert first is not None and commit_id.made(first)
+    for number in (2, 3):
+        write(log, number)
+    log.expire(retain_last=2)
+    again = write(log, 1, commit_id)
+    assert again is not None and again.id == 2 and not commit_id.made(again)
+    assert told == [1, 2, 3]
+    assert ids(log) == [1, 2, 3]
