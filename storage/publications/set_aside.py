@@ -25,7 +25,7 @@ from ..journal import (
 )
 from ..maintain.beside_publication import bears_marks, commit_of_number
 from ..table import Table
-from ..write.close import FENCE_PROPERTY, REPLACEMENT, fence, is_closed_for
+from ..write.close import FENCE_PROPERTY, REPLACEMENT, closed_by, closed_for, decision, fence
 from .clean_up import clean_up
 from .traces import OpenTable, is_done, main_of, table_or_none
 from .undo import undo, undo_purpose
@@ -71,6 +71,8 @@ def _end_unknown(
     outcome = _settled(open_table, tables, journal, entry, stub)
     publication = _told_by_tables(open_table, tables, entry, fencing=outcome == UNDONE)
     names = ", ".join(publication.before) or "no table"
+    for name in publication.before if outcome == REPLACING else ():
+        _go_on_replacing(open_table(name), int(entry.name))
     if outcome == UNDONE:
         undo(open_table, journal, publication, discard_main=discard_main)
     else:
@@ -81,8 +83,8 @@ def _end_unknown(
         return f"it is undone on {names}."
     if outcome == REPLACING:
         return (
-            f"mains were being replaced, which cannot be undone: {names} stay as they are. Where main is not the branch, or is "
-            "closed to writers, finish by `snapline replace-main-branch`."
+            f"mains were being replaced, which cannot be undone: those of {names} that were closed for it are replaced. Where "
+            "main is not the branch yet, finish by `snapline replace-main-branch`."
         )
     return f"it had ended, and is cleaned up on {names}."
 
@@ -94,6 +96,14 @@ def _delete_tags(open_table: OpenTable, tables: Sequence[str], entry: DamagedEnt
             with suppress(NotFound):
                 # Unless the branch, or the table, goes meanwhile.
                 open_table(name).on_branch(branch).tags.delete_reserved(entry.tag)
+
+
+def _go_on_replacing(table: Table, number: int) -> None:
+    """Replace a main that was closed for it: the closing names the branch, and all that could be refused was judged."""
+    reason = closed_for(closing := main_of(table).snapshots.latest()) or ""
+    if closed_by(closing) == number:
+        branch = reason.removeprefix(f"{REPLACEMENT} ")
+        table.branches.replace_closed_main(branch, publication=number, guard=lambda latest: None)
 
 
 def _settled(
@@ -166,15 +176,27 @@ def _outcome_by_tables(open_table: OpenTable, publication: Publication) -> Outco
     found = [(name, table_or_none(open_table, name)) for name in publication.before]
     tables = [(name, table) for name, table in found if table is not None]
     if publication.replaces:
-        begun = any(
-            is_done(open_table, publication, name) or is_closed_for(main_of(table).snapshots.latest(), REPLACEMENT)
-            for name, table in tables
-        )
-        return REPLACING if begun else UNDONE
+        return REPLACING if _is_replacing(open_table, publication, tables) else UNDONE
     if any(_is_being_undone(table, publication) for _, table in tables):
         return UNDONE
     is_on_all = all(is_done(open_table, publication, name) or not _lacks(table, publication) for name, table in tables)
     return PUBLISHED if is_on_all else UNDONE
+
+
+def _is_replacing(open_table: OpenTable, publication: Publication, tables: Sequence[tuple[str, Table]]) -> bool:
+    """Whether it may have been decided to replace mains: that is after all were closed for it, and judged."""
+    left = [table for name, table in tables if not is_done(open_table, publication, name)]
+    if len(left) < len(tables):
+        return True
+    for table in left:
+        main = main_of(table)
+        latest = main.snapshots.latest()
+        if latest is None or closed_by(latest) != int(publication.name) or decision(main, latest) == "opened":
+            return False
+        verdict = table.branches.verdict(publication.branch)
+        if verdict.kind == "diverged" and not publication.discard_main:
+            return False
+    return bool(left)
 
 
 def _is_being_undone(table: Table, publication: Publication) -> bool:

@@ -9,6 +9,7 @@ from ..errors import CommitConflict
 from ..identifier import MAIN_BRANCH
 from ..journal import ENDED, PUBLISHED, UNDO_USER, UNDONE, Journal, Publication
 from ..maintain.become import Moved, guard_of
+from ..maintain.prepare_replacement import open_main
 from ..maintain.revert import revert, reverting
 from ..maintain.rollback import effective_history, rollback_to
 from ..table import Table
@@ -70,10 +71,15 @@ def refuse_later(open_table: OpenTable, publication: Publication, name: str) -> 
 
 
 def _take_back(table: Table, publication: Publication, name: str, *, discard_main: bool) -> None:
-    """Take a main back to before a publication's commit. Whoever is about to make that commit finds its number taken."""
+    """Take a main back to before a publication's commit, and open it if it was closed to be replaced. Whoever is about to
+    make that commit, or to close it, finds its number taken.
+    """
     main = main_of(table)
     # First, so that no commit that was judged before the decision comes after the look.
-    fence(main, undo_purpose(publication))
+    if open_main(main, int(publication.name)) is None:
+        fence(main, undo_purpose(publication))
+        # It may have been closed before the fence could be put.
+        open_main(main, int(publication.name))
     own = commit_of(main, publication, name)
     commit_id = CommitId(f"{UNDO_USER}{publication.user(name)}", int(publication.name), exact=True)
     if own is None or table.new_commit(commit_id).find_committed() is not None:
