@@ -12,6 +12,7 @@ from storage import (
     NotFound,
     Snapshot,
     Table,
+    check_branch_name,
 )
 from storage.engines.duckdb_compare import Comparison, compare
 
@@ -61,6 +62,8 @@ class Recovery:
             for one in plan.tables
         }  # fmt: skip
         known = read_record(session.catalog, branch)
+        if known is None:
+            recovery._refuse_taken()
         if known is None or known.tables != tables or known.bad != str(plan.bad):
             create_record(
                 session.catalog,
@@ -106,6 +109,18 @@ class Recovery:
         view = self._catalog.consistent(self._catalog.tables())
         found = {name: table.last_change() for name, table in view.items()}
         return {name: ref.snapshot_id for name, ref in found.items() if ref is not None}
+
+    def _refuse_taken(self) -> None:
+        """Raise AlreadyExists if a table has a branch of this name, which is somebody else's: it would be published, or
+        dropped, as part of the recovery. Raises InvalidRequest for a name that no branch can have.
+        """
+        check_branch_name(self.branch)
+        taken = [name for name in self._catalog.tables() if self.is_branched(name)]
+        if taken:
+            raise AlreadyExists(
+                f"Branch {self.branch!r} exists on {', '.join(taken)} and is no recovery. Choose another name, or delete the "
+                "branch."
+            )
 
     def _create_branches(self) -> None:
         missing = {name: one for name, one in self.record.tables.items() if not self.is_branched(name)}

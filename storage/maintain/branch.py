@@ -13,6 +13,7 @@ from ..file_io import Witness
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
 from ..metadata.branch_origin import BranchOrigin, origin_content, read_origin
 from ..metadata.discard import discard
+from ..metadata.history import identity_at
 from ..metadata.main_branch import find_main
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
@@ -76,6 +77,11 @@ def _make(
     paths = TablePaths(root, name, making=identity) if file_io.moves_at_once else final
     begun_at = snapshot.id if snapshot else None
     origin = BranchOrigin(store.identifier.branch, tag.name if tag else None, begun_at, store.clock.now_ms(), identity)
+    if snapshot is not None:
+        with suppress(CorruptData):
+            # What a tag has kept of another branch was forked off elsewhere.
+            is_own = identity_at(store, snapshot.id) == snapshot.identity
+            origin = origin.begun_at(snapshot, read_origin(file_io, store.paths) if is_own else None)
     own = Witness(paths.metadata_root, paths.origin, origin_content(origin))
     if file_io.moves_at_once:
         file_io.create_exclusively(paths.origin, own.content, of=store.read_witness())
