@@ -68,21 +68,24 @@ def _set_aside_beyond_gap(store: TableStore) -> list[Mended]:
     """
     snapshots = store.snapshots
     listed = snapshots.listed_ids()
-    beyond: dict[int, bytes] = {}
-    while listed and (not beyond or listed[-1] + 1 in beyond):
-        damaged = snapshots.damaged(listed[-1])
-        if damaged is None:
-            return []
-        beyond[listed.pop()] = damaged
+    numbers: list[int] = []
+    while listed and (not numbers or listed[-1] + 1 == numbers[-1]):
+        numbers.append(listed.pop())
     newest = _readable(store, listed[-1]) if listed else None
     if newest is None:
         return []
+    beyond: dict[int, bytes] = {}
+    for number in numbers:
+        damaged = snapshots.damaged(number)
+        if damaged is None:
+            return []
+        beyond[number] = damaged
     # What lies below a gap may as well be what somebody left who slept while all the numbers between expired.
     hint = snapshots.latest_hint()
     if hint is None or hint > newest.id:
         return []
     # A listing may miss a file that came while it was made.
-    if any(snapshots.find(number) is not None for number in (newest.id + 1, min(beyond) - 1)):
+    if any(snapshots.find(number) is not None for number in (newest.id + 1, numbers[-1] - 1)):
         return []
     mended = []
     for number, damaged in beyond.items():
