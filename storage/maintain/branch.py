@@ -7,6 +7,7 @@ exists once its `schema-0` does, and nobody sees half of one; a branch that is d
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from functools import partial
 
 from ..errors import AlreadyExists, CommitConflict, CommitOutcomeUnknown, CorruptData, NotFound
 from ..file_io import Witness
@@ -18,6 +19,7 @@ from ..metadata.main_branch import find_main
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
+from ..metadata.trouble import FILE_DELETION, afterwards
 from ..paths import TablePaths
 from ..read.version import branch_names, on_branch
 from ..write.close import (
@@ -222,7 +224,7 @@ def delete_branches(stores: Sequence[TableStore], name: str, refuse: Callable[[]
         for branch, _ in closed:
             _refuse_becoming_main(branch, name)
         refuse()
-        unneeded: list[tuple[TableStore, Collection[str]]] = []
+        unneeded: list[tuple[TableStore, Collection[str] | CorruptData]] = []
         while closed:
             unneeded += _remove(*closed[0], name)
             closed.pop(0)
@@ -232,8 +234,21 @@ def delete_branches(stores: Sequence[TableStore], name: str, refuse: Callable[[]
                 open_again(branch, closing)
         raise
     for main, candidates in unneeded:
-        delete_unneeded(main, candidates)
+        # The branch has gone, whatever becomes of them.
+        afterwards(main, FILE_DELETION, partial(_delete_files, main, candidates), list[str]())
     return len(unneeded)
+
+
+def _delete_files(main: TableStore, candidates: "Collection[str] | CorruptData") -> list[str]:
+    """Delete those of a branch's files that nobody else needs; returns them. Raises CorruptData if that cannot be told."""
+    try:
+        if isinstance(candidates, CorruptData):
+            raise candidates
+        return delete_unneeded(main, candidates)
+    except CorruptData as error:
+        raise CorruptData(
+            f"{error} The branch is deleted; files that only it needed stay for `snapline remove-orphan-files`."
+        ) from None
 
 
 def _close(store: TableStore, name: str) -> list[tuple[TableStore, Snapshot]]:
@@ -282,19 +297,25 @@ def _refuse_becoming_main(branch: TableStore, name: str) -> None:
         )
 
 
-def _remove(branch: TableStore, closing: Snapshot, name: str) -> list[tuple[TableStore, Collection[str]]]:
-    """Make a closed branch go; returns main, and the files that only the branch may have needed, unless somebody else came
-    first.
+def _remove(branch: TableStore, closing: Snapshot, name: str) -> list[tuple[TableStore, Collection[str] | CorruptData]]:
+    """Make a closed branch go; returns main, and the files that only the branch may have needed, or why they cannot be told,
+    unless somebody else came first.
     """
     if not decide(branch, closing, "done"):
         raise CommitConflict(
             f"Branch {name!r} of {branch.identifier.full_name} has been opened again. Nothing is done."
         )
     main = on_branch(branch, MAIN_BRANCH)
+    candidates: Collection[str] | CorruptData
     try:
-        candidates = last_needed(branch, branch.snapshots.all())
-        for tag in branch.tags.all():
-            candidates |= last_needed(branch, [tag.snapshot])
+        try:
+            needed = last_needed(branch, branch.snapshots.all())
+            for tag in branch.tags.all():
+                needed |= last_needed(branch, [tag.snapshot])
+            candidates = needed
+        except CorruptData as error:
+            # It has been decided that the branch goes.
+            candidates = error
         is_mine = _delete_metadata(branch)
     except NotFound:
         is_mine = False

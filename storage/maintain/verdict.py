@@ -87,9 +87,7 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
         for history, effective in zip(histories, (ours, theirs), strict=True)
     ]
     origin = _origin_of(branch)
-    common = _common(
-        _known(main, histories[0], shown[0]), _known(branch, histories[1], shown[1]), main, origin, shown[0]
-    )
+    common = _common(main, histories[0], shown[0], branch, histories[1], shown[1])
     earliest = [history[0].id if history else 0 for history in histories]
     merged = _merged(ours, origin)
     since, until = common or 0, common or 0
@@ -142,7 +140,9 @@ def _known(store: TableStore, history: Sequence[Snapshot], shown: Mapping[int, S
     origin = _origin_of(store)
     expired = dict(origin.points) if origin is not None else {}
     expired |= {tag.snapshot.id: tag.snapshot.identity for tag in store.tags.all() if tag.is_of_its_branch}
-    if history and history[0].follows is not None:
+    begun = 0 if store.paths.branch == MAIN_BRANCH else None if origin is None else origin.snapshot_id
+    # What a branch's first one was put on top of is none of its own: main may have taken the first one back.
+    if history and history[0].follows is not None and begun is not None and history[0].id > begun:
         expired[history[0].id - 1] = history[0].follows
     # What is in the history and not shown was taken back.
     known = {number: identity for number, identity in expired.items() if not history or number < history[0].id}
@@ -150,20 +150,27 @@ def _known(store: TableStore, history: Sequence[Snapshot], shown: Mapping[int, S
 
 
 def _common(
-    ours: Mapping[int, str],
-    theirs: Mapping[int, str],
     main: TableStore,
-    origin: BranchOrigin | None,
-    shown: Mapping[int, Snapshot],
+    history: Sequence[Snapshot],
+    ours: Mapping[int, Snapshot],
+    branch: TableStore,
+    branch_history: Sequence[Snapshot],
+    theirs: Mapping[int, Snapshot],
 ) -> int | None:
-    """The last snapshot that both sides have, or had."""
-    shared = [number for number in ours.keys() & theirs.keys() if ours[number] == theirs[number]]
-    if origin is not None and not origin.points and origin.snapshot_id is not None:
+    """The last snapshot that both sides' states build on, also if it has expired since. None if main has taken back what the
+    branch began at: what lies below is nothing that the branch could be put on.
+    """
+    here, there = _known(main, history, ours), _known(branch, branch_history, theirs)
+    origin = _origin_of(branch)
+    points = dict(origin.points) if origin is not None else {}
+    if any(one.id not in ours and points.get(one.id) == one.identity for one in history):
+        there = {number: identity for number, identity in there.items() if number in theirs}
+    shared = [number for number in here.keys() & there.keys() if here[number] == there[number]]
+    if origin is not None and not points and origin.snapshot_id is not None and origin.snapshot_id not in there:
         # Made by a version that noted the number alone. A main that never was another branch gives none twice.
-        begun = shown.get(origin.snapshot_id)
+        begun = ours.get(origin.snapshot_id)
         never_replaced = origin.branch == MAIN_BRANCH == main.paths.branch
-        if never_replaced and begun is not None and begun.time_ms <= origin.create_time_ms:
-            shared += [begun.id] if begun.id not in theirs else []
+        shared += [begun.id] if never_replaced and begun is not None and begun.time_ms <= origin.create_time_ms else []
     return max(shared, default=None)
 
 
