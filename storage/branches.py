@@ -10,12 +10,14 @@ from .maintain.adopt import adopt
 from .maintain.beside_publication import beside, journal_of, refuse_open
 from .maintain.branch import create_branch, delete_branches
 from .maintain.merge_branch import copy_tags, fast_forward, merge_branch, restore_earlier
-from .maintain.replace_main import replace_main
+from .maintain.prepare_replacement import close_main, settle
+from .maintain.replace_main import replace_closed, replace_main
 from .maintain.verdict import Verdict, judge
 from .metadata.history import despite_expiry, told_of_expiry
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .read.version import Version, branch_names, named_version, on_branch
+from .same_table import of_same_table
 from .store_errors import outcome
 from .write.commit import CommitId, CommitListener, Guard
 from .write.own_properties import refuse_own_properties
@@ -35,6 +37,7 @@ class Branches:
         self._version = version
 
     @outcome(_REPEAT)
+    @of_same_table
     def names(self) -> list[str]:
         """All branches but main."""
         return branch_names(self._store)
@@ -78,6 +81,7 @@ class Branches:
             raise NotFound(f"Branch {name!r} of {self._store.identifier.full_name} was deleted meanwhile.")
 
     @outcome(_REPEAT)
+    @of_same_table
     def verdict(self, name: str) -> Verdict:
         """Whether main can take a branch over without losing anything."""
         main, branch = self._sides(name)
@@ -172,6 +176,31 @@ class Branches:
         return replace_main(self._store, name, discard_main=discard_main, guard=guard, listeners=self._listeners)
 
     @outcome(_REPEAT)
+    def close_main(self, name: str, *, publication: int, discard_main: bool, guard: Guard) -> None:
+        """The first step of the replacement of main in a publication: main is closed, and waits for the other tables. Raises
+        as `replace_main`: then it is not closed.
+        """
+        guard = self._beside(publication, guard)
+        close_main(self._store, name, publication=publication, discard_main=discard_main, guard=guard)
+
+    @outcome(_REPEAT)
+    def settle_main(self, name: str, *, publication: int, discard_main: bool, guard: Guard, gives: bool) -> None:
+        """The second step, once all mains are closed: judge again; and, if it `gives`, the branch gets what main has
+        done elsewhere. Raises as `replace_main`: main stays closed.
+        """
+        settle(
+            self._store, name, publication=publication, discard_main=discard_main, guard=self._beside(publication, guard),
+            listeners=self._listeners, gives=gives,
+        )  # fmt: skip
+
+    @outcome(_REPEAT)
+    def replace_closed_main(self, name: str, *, publication: int, guard: Guard) -> Verdict:
+        """The last step, once it is decided for all tables: main that was closed for it is replaced."""
+        guard = self._beside(publication, guard)
+        return replace_closed(self._store, name, guard=guard, publication=publication, listeners=self._listeners)
+
+    @outcome(_REPEAT)
+    @of_same_table
     def has_other(self, name: str) -> bool:
         """Whether there is a branch of that name, and it is not the main one. Raises NotFound if there is none."""
         return on_branch(self._store, name).identifier.branch != MAIN_BRANCH

@@ -14,7 +14,7 @@ from ..journal import DISCARD_DAMAGED, PUBLICATION_USER, RECOVERY_USER, DamagedE
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..read.version import all_branches, on_branch
-from ..write.close import fence
+from ..write.close import closed_by, fence
 from ..write.commit import Guard
 from .hold import is_holding
 from .move_table import refuse_renaming
@@ -86,10 +86,13 @@ def refuse_damaged(store: TableStore, damaged: Sequence[DamagedEntry]) -> None:
 
 
 def bears_marks(store: TableStore, entry: DamagedEntry) -> bool:
-    """Whether a publication has come to a table, by the tag that it puts on a branch before its commit, or by the commit."""
+    """Whether a publication has come to a table, by the tag that it puts on a branch before its commit, by the commit, or by
+    main that it has closed.
+    """
     branches = _branches(store)
     is_tagged = any(store.file_io.exists(one.paths.tag(entry.tag)) for one in branches)
-    return is_tagged or commit_of_number(branches[0], int(entry.name)) is not None
+    main, number = branches[0], int(entry.name)
+    return is_tagged or closed_by(main.snapshots.latest()) == number or commit_of_number(main, number) is not None
 
 
 def commit_of_number(main: TableStore, number: int) -> Snapshot | None:

@@ -5,6 +5,7 @@ and reads all of it. A file that is damaged is a line of the result, and not the
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Any, TypeVar
@@ -82,8 +83,9 @@ def check_table(store: TableStore, *, deep: bool = False) -> list[BrokenInvarian
     if found:
         again, failed = _look(store, deep=deep)
         found &= again
-        if found and not store.schemas.ids():
-            store.refuse_other_table()
+    # A damaged schema is in what was found.
+    with suppress(CorruptData):
+        store.refuse_other_table()
     return _once(found) + failed
 
 

@@ -24,7 +24,7 @@ from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 from ..read.version import on_branch
-from ..write.close import REPLACEMENT, close, closed_for, decide, is_closed_for, open_again, refuse_closed
+from ..write.close import REPLACEMENT, close, closed_by, closed_for, decide, is_closed_for, open_again, refuse_closed
 from ..write.commit import CommitListener, Guard
 from ..write.taken_over import ids_of
 from .become import Moved, guard_of
@@ -62,9 +62,12 @@ def replace_main(
     for tries_left in reversed(range(_TRIES)):
         latest = main.snapshots.latest()
         closing = latest if latest is not None and closed_for(latest) == reason else None
+        if guard is not None and closed_by(closing) is not None:
+            # A publication alone opens again what it has closed, as long as it is open.
+            guard(closing)
         try:
             verdict = judge(main, branch)
-            _refuse(main, branch, latest, verdict, discard_main=discard_main)
+            refuse(main, branch, latest, verdict, discard_main=discard_main)
             if guard is not None:
                 guard(latest)
             if closing is None:
@@ -72,7 +75,7 @@ def replace_main(
                 close(main, latest, reason)
                 # Judged again: the branch may have moved, or be about to be deleted, and schemas are not in the history.
                 continue
-            with_schemas = _takes_schemas(verdict, discard_main=discard_main)
+            with_schemas = takes_schemas(verdict, discard_main=discard_main)
             put = _complete(main, branch, verdict, listeners, with_schemas=with_schemas) or put
         except (CommitConflict, NotFound) as error:
             main.refuse_other_table()
@@ -96,7 +99,45 @@ def replace_main(
     raise CommitConflict(f"Writers of {main.identifier.full_name} come first each time. Stop them, then replace main.")
 
 
-def _refuse(
+def replace_closed(
+    store: TableStore, name: str, *, guard: Guard, publication: int, listeners: Sequence[CommitListener] = ()
+) -> Verdict:
+    """Replace a main that a publication has closed for it, once that has decided that mains are replaced: nothing is refused
+    for what it would lose, and main is not opened any more.
+
+    `guard` is asked before each try. Raises CommitConflict if main is not closed by that publication.
+    """
+    put: Snapshot | None = None
+    for tries_left in reversed(range(_TRIES)):
+        branch, main = on_branch(store, name), on_branch(store, MAIN_BRANCH)
+        if main.paths.branch == name:
+            _drop_old(main)
+            return judge(main, main)
+        latest = main.snapshots.latest()
+        guard(latest)
+        if latest is None or closed_by(latest) != publication:
+            raise CommitConflict(f"{main.identifier.full_name} is not closed by publication {publication}.")
+        try:
+            verdict = judge(main, branch)
+            main.refuse_other_table()
+            branch.refuse_other_table()
+            # What it had elsewhere the branch has been given before, unless somebody has rolled the branch back.
+            with_schemas = verdict.kind == "disjoint"
+            put = _complete(main, branch, verdict, listeners, with_schemas=with_schemas) or put
+        except (Moved, NotFound):
+            main.refuse_other_table()
+            # Somebody has written, or snapshots have expired.
+            if not tries_left or not branch.is_same_table():
+                raise
+            continue
+        if decide(main, latest, "done"):
+            _name(main, branch, verdict)
+            _end(branch, put, listeners)
+            return verdict
+    raise CommitConflict(f"What becomes of {store.identifier.full_name} was decided otherwise. Replace its main again.")
+
+
+def refuse(
     main: TableStore, branch: TableStore, latest: Snapshot | None, verdict: Verdict, *, discard_main: bool
 ) -> None:
     """Raise Moved unless a verdict is about the latest snapshot of main, CommitConflict if main must not be replaced."""
@@ -106,11 +147,12 @@ def _refuse(
     refuse_closed(branch, verdict.taken)
     if not discard_main:
         refuse_diverged(main, branch, verdict)
-    if _takes_schemas(verdict, discard_main=discard_main):
+    if takes_schemas(verdict, discard_main=discard_main):
         refuse_other_schemas(main, branch)
 
 
-def _takes_schemas(verdict: Verdict, *, discard_main: bool) -> bool:
+def takes_schemas(verdict: Verdict, *, discard_main: bool) -> bool:
+    """Whether a branch that becomes main is given the schemas that main has and it lacks."""
     return verdict.kind == "disjoint" or not discard_main
 
 
@@ -125,14 +167,7 @@ def _complete(
     """Give a branch what it lacks of a main that is closed; returns the commit that puts main's rows there, None if there are
     none. Can be done again after a crash.
     """
-    put: Snapshot | None = None
-    if with_schemas:
-        copy_schemas(main, branch)
-        newest = branch.schemas.latest()
-        # Under the schema that it has now.
-        branch = branch if newest is None else branch.at_schema(newest)
-    if verdict.kind == "disjoint" and verdict.lost:
-        put = put_on_top(branch, main, verdict, None, None, listeners, snapshots=verdict.lost)
+    put = give_rows(main, branch, verdict, listeners, with_schemas=with_schemas)
     copy_tags(main, branch, up_to=(verdict.common or 0) if verdict.kind == "diverged" else None, common=verdict.common)
     _restore_earlier(main, branch, verdict)
     earliest = branch.snapshots.earliest_id()
@@ -145,6 +180,22 @@ def _complete(
     shared = [one for one in standing(main.snapshots.all()) if one.id <= (verdict.common or 0) and one.id not in here]
     branch.committed.remember([*ids_of(shared), *main.committed.all()])
     return put
+
+
+def give_rows(
+    main: TableStore, branch: TableStore, verdict: Verdict, listeners: Sequence[CommitListener], *, with_schemas: bool
+) -> Snapshot | None:
+    """Give a branch the schemas of a main that is closed and what that did elsewhere: what could be refused. Returns the
+    commit, None if there is none. Can be done again after a crash.
+    """
+    if with_schemas:
+        copy_schemas(main, branch)
+        newest = branch.schemas.latest()
+        # Under the schema that it has now.
+        branch = branch if newest is None else branch.at_schema(newest)
+    if verdict.kind == "disjoint" and verdict.lost:
+        return put_on_top(branch, main, verdict, None, None, listeners, snapshots=verdict.lost)
+    return None
 
 
 def _restore_earlier(main: TableStore, branch: TableStore, verdict: Verdict) -> None:

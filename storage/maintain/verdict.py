@@ -114,7 +114,9 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
 
     # What has expired since cannot be judged.
     all_known = (common is not None or since > 0) and bool(histories[0]) and earliest[0] <= since + 1
-    if not apart or (all_known and not any(snapshot.changes_rows for snapshot in lost)):
+    # Of a main that was empty where the branch began nothing is known only if its first snapshots have expired.
+    is_whole = all_known or (common is None and earliest[0] == 1)
+    if not apart or (is_whole and not any(snapshot.changes_rows for snapshot in lost)):
         return verdict("clean")
     same_schemas = all(
         schema_id in main.schemas.ids() and main.schemas.get(schema_id) == branch.schemas.get(schema_id)

@@ -1,5 +1,8 @@
 """The last step of every publication: say that it has ended, and forget what was kept for it."""
 
+from contextlib import suppress
+
+from ..errors import NotFound
 from ..journal import Journal, Publication
 from .traces import OpenTable, table_or_none
 
@@ -11,4 +14,8 @@ def clean_up(open_table: OpenTable, journal: Journal, publication: Publication) 
         table = table_or_none(open_table, name)
         if table is not None:
             table.tags.delete_reserved(publication.tag)
+            if publication.replaces:
+                # There it was kept for the time when the branch is main.
+                with suppress(NotFound):
+                    table.on_branch(publication.branch).tags.delete_reserved(publication.tag)
     journal.forget(publication)

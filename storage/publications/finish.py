@@ -3,19 +3,24 @@
 Can be called again after a crash, and by several at once. Follows `docs/protocols.md`, "Publications".
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from ..errors import AlreadyExists, CommitConflict, CommitOutcomeUnknown
+from ..errors import AlreadyExists, CommitConflict, CommitOutcomeUnknown, NotFound
 from ..journal import ENDED, PUBLISHED, REPLACING, UNDONE, Journal, Outcome, Publication
+from ..maintain.prepare_replacement import open_main
 from ..maintain.verdict import INSIST
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..table import Table
+from ..write.close import closed_by
 from ..write.commit import CommitId, Guard
 from .clean_up import clean_up
-from .traces import OpenTable, main_of
+from .traces import OpenTable, is_done, main_of
+from .undo import undo
 
+_log = logging.getLogger(__name__)
 # The properties of the commit that a table gets.
 MadeFrom = Callable[[str], Mapping[str, str]]
 
@@ -26,9 +31,11 @@ def finish(
     """Take over what is not taken over yet, and end the publication.
 
     Raises CommitConflict, leaving it open, if a main cannot take its branch over, or if somebody undoes it;
-    CommitOutcomeUnknown if others have ended it, and more since, so that nobody remembers by what.
+    CommitOutcomeUnknown if others have ended it, and more since, so that nobody remembers by what. Where the branch becomes
+    main, it is undone instead, on no table.
     """
     if publication.replaces:
+        _close_all(open_table, journal, publication)
         _refuse(journal.decide(publication, REPLACING), publication)
     for name in publication.before:
         table = open_table(name)
@@ -38,14 +45,67 @@ def finish(
             outcome = journal.outcome(publication)
             if outcome in (UNDONE, ENDED):
                 raise _ended(outcome, publication) from None
+            if outcome == PUBLISHED:
+                # Somebody else was faster, and every table has it.
+                break
+            if journal.is_closed(publication):
+                raise _ended(ENDED, publication) from None
+            if publication.replaces and is_done(open_table, publication, name):
+                # By somebody else, who was first.
+                continue
             raise CommitConflict(
                 f"The publication of branch {publication.branch!r} stays open, for {name} cannot take it over: "
                 f"{str(error).removesuffix(INSIST)}Readers of a consistent view see none of it. Finish it by `snapline branch "
-                "recover --discard-main`, or undo it by `--undo`."
+                f"recover --discard-main`{'.' if publication.replaces else ', or undo it by `--undo`.'}"
             ) from None
     if not publication.replaces:
         _refuse(journal.decide(publication, PUBLISHED), publication)
     clean_up(open_table, journal, publication)
+
+
+def _close_all(open_table: OpenTable, journal: Journal, publication: Publication) -> None:
+    """Close every main for its replacement, so that nobody writes to one while another one is replaced: all, or none.
+
+    Raises CommitConflict or NotFound, once it is undone and all mains are open again, if one of them must not be replaced.
+    """
+    if journal.outcome(publication) == REPLACING:
+        return
+    try:
+        for name in publication.before:
+            _close_main(open_table(name), publication, journal)
+        # All are closed. Nothing is given to a branch before each was judged once more.
+        for gives in (False, True):
+            for name in publication.before:
+                _settle_main(open_table(name), publication, journal, gives=gives)
+    except (CommitConflict, NotFound) as error:
+        outcome = journal.outcome(publication)
+        if outcome == REPLACING:
+            # Somebody else, who goes on with it, has found all of them closed and judged.
+            return
+        if outcome is not None:
+            undo(open_table, journal, publication)
+            raise _ended(UNDONE if outcome == UNDONE else ENDED, publication) from None
+        if journal.decide(publication, UNDONE) == REPLACING:
+            return
+        undo(open_table, journal, publication)
+        kind = NotFound if isinstance(error, NotFound) else CommitConflict
+        raise kind(
+            f"Branch {publication.branch!r} becomes main of no table, and its publication is undone: {error}"
+        ) from None
+
+
+def _close_main(table: Table, publication: Publication, journal: Journal) -> None:
+    table.branches.close_main(
+        publication.branch, publication=int(publication.name), discard_main=publication.discard_main,
+        guard=_pinned_on_branch(table, publication, journal),
+    )  # fmt: skip
+
+
+def _settle_main(table: Table, publication: Publication, journal: Journal, *, gives: bool) -> None:
+    table.branches.settle_main(
+        publication.branch, publication=int(publication.name), discard_main=publication.discard_main,
+        guard=_pinned_on_branch(table, publication, journal), gives=gives,
+    )  # fmt: skip
 
 
 def _refuse(outcome: Outcome, publication: Publication) -> None:
@@ -70,13 +130,7 @@ def _take_over(table: Table, name: str, journal: Journal, publication: Publicati
     # Whoever takes up the publication after a crash, or beside another, commits under the same number.
     commit_id = CommitId(publication.user(name), int(publication.name), exact=True)
 
-    def refuse_ended(latest: Snapshot | None) -> None:
-        """Asked with the newest snapshot of each try: who undoes decides first, and then puts a commit on top."""
-        outcome = journal.outcome(publication)
-        if outcome not in (None, REPLACING):
-            raise CommitConflict(f"The publication of branch {publication.branch!r} is {outcome}.")
-
-    guard = _pinned(main_of(table), publication, refuse_ended)
+    guard = _pinned(main_of(table), journal, publication, _while_open(journal, publication))
     number = int(publication.name)
     if name in publication.adopted:
         properties = publication.properties.get(name) if made_from is None else made_from(name)
@@ -85,9 +139,16 @@ def _take_over(table: Table, name: str, journal: Journal, publication: Publicati
             publication=number,
         )  # fmt: skip
     elif publication.replaces:
-        pinned = _pinned(table.on_branch(publication.branch).store, publication, refuse_ended)
-        branches.replace_main(
-            publication.branch, discard_main=publication.discard_main, guard=pinned, publication=number
+        if branches.has_other(publication.branch) and closed_by(main_of(table).snapshots.latest()) != number:
+            # Decided by a version of this store that closed each main as it came to it.
+            _close_main(table, publication, journal)
+            try:
+                _settle_main(table, publication, journal, gives=True)
+            except CommitConflict:
+                open_main(main_of(table), number)
+                raise
+        branches.replace_closed_main(
+            publication.branch, publication=number, guard=_pinned_on_branch(table, publication, journal)
         )
     elif table.new_commit(commit_id).find_committed() is None:
         branches.merge(
@@ -96,19 +157,43 @@ def _take_over(table: Table, name: str, journal: Journal, publication: Publicati
         )  # fmt: skip
 
 
-def _pinned(keeper: TableStore, publication: Publication, refuse: Guard) -> Guard:
+def _while_open(journal: Journal, publication: Publication) -> Guard:
+    """A guard that refuses once a publication has ended, or is being undone."""
+
+    def refuse_ended(latest: Snapshot | None) -> None:
+        """Asked with the newest snapshot of each try: who undoes decides first, and then puts a commit on top."""
+        outcome = journal.outcome(publication)
+        if outcome not in (None, REPLACING):
+            raise CommitConflict(f"The publication of branch {publication.branch!r} is {outcome}.")
+
+    return refuse_ended
+
+
+def _pinned_on_branch(table: Table, publication: Publication, journal: Journal) -> Guard:
+    """The guard of a replacement: what main was is kept where it is found once the branch is main."""
+    branch = table.on_branch(publication.branch).store
+    return _pinned(branch, journal, publication, _while_open(journal, publication))
+
+
+def _pinned(keeper: TableStore, journal: Journal, publication: Publication, refuse: Guard) -> Guard:
     """A guard that also keeps, by a tag, the snapshot that the publication is about to be put on: readers are shown it."""
 
     def pin(latest: Snapshot | None) -> None:
         refuse(latest)
         while latest is not None:
+            if keeper.tags.delete_damaged(publication.tag):
+                _log.warning("Tag %r of %s was damaged, and is made anew.", publication.tag, keeper.identifier)
             pinned = keeper.tags.find(publication.tag)
             # Never backwards: whoever does the same may have slept.
             if pinned is not None and pinned.snapshot.id >= latest.id:
                 return
             if pinned is None:
                 with suppress(AlreadyExists):
-                    keeper.tags.create(publication.tag, latest)
+                    created = keeper.tags.create(publication.tag, latest)
+                    if journal.is_closed(publication):
+                        # Who ends it says so, and then deletes its tags: one sees the other.
+                        keeper.tags.delete_if(created)
+                        raise CommitConflict(f"The publication of branch {publication.branch!r} has ended.")
                     # Who ends a publication whose journal is damaged decides, and then looks for tags: one sees the other.
                     refuse(latest)
             else:

@@ -17,6 +17,8 @@ from .commit_time import SAFE_MS, commit_time
 from .landing import create_on_top
 
 CLOSED_PROPERTY = "snapline.closed"
+# The publication, by its number, that closed a branch as a part of it, and alone opens it again.
+CLOSED_BY_PROPERTY = "snapline.closed-by-publication"
 _DECISION = ".closed-"
 # What a snapshot that changes nothing was put on top for.
 FENCE_PROPERTY = "snapline.fence"
@@ -38,19 +40,32 @@ def is_closed_for(snapshot: Snapshot | None, *reasons: str) -> bool:
     return (closed_for(snapshot) or "").startswith(reasons)
 
 
+def closed_by(snapshot: Snapshot | None) -> int | None:
+    """The number of the publication as a part of which a branch is closed, if its latest snapshot closes it so."""
+    number = None if snapshot is None else (snapshot.properties or {}).get(CLOSED_BY_PROPERTY)
+    return int(number) if number is not None and closed_for(snapshot) is not None and number.isdecimal() else None
+
+
 def refuse_closed(store: TableStore, latest: Snapshot | None) -> None:
     """Raise CommitConflict if a branch is closed."""
-    reason = closed_for(latest)
+    reason, publication = closed_for(latest), closed_by(latest)
     if reason is not None:
+        again = "do it again" if publication is None else "go on by `snapline branch recover`"
+        by = "" if publication is None else f", by publication {publication},"
         raise CommitConflict(
-            f"{store.identifier} is closed to writers: {reason} has begun and is not done. Wait for it; if whoever did it "
-            "has died, do it again."
+            f"{store.identifier} is closed to writers: {reason}{by} has begun and is not done. Wait for it; if whoever did it "
+            f"has died, {again}."
         )
 
 
-def close(store: TableStore, latest: Snapshot | None, reason: str) -> Snapshot | None:
-    """Put on top of the latest snapshot one that closes the branch; None if a writer came first."""
-    return put_on_top(store, latest, latest, "CLOSE", {CLOSED_PROPERTY: reason})
+def close(
+    store: TableStore, latest: Snapshot | None, reason: str, *, publication: int | None = None
+) -> Snapshot | None:
+    """Put on top of the latest snapshot one that closes the branch; None if a writer came first. `publication`: the number of
+    the one that this is a part of.
+    """
+    by = {} if publication is None else {CLOSED_BY_PROPERTY: str(publication)}
+    return put_on_top(store, latest, latest, "CLOSE", {CLOSED_PROPERTY: reason, **by})
 
 
 @contextmanager
