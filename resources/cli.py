@@ -131,16 +131,36 @@ def sql(session: Session, statement: str | None, script: str | None, engine: str
 @click.argument("database", required=False)
 @click.pass_obj
 def tables(session: Session, database: str | None) -> None:
-    """List tables, with their latest snapshot."""
-    found = []
+    """List tables, with their latest snapshot. One that is damaged is marked, with why below; exit code 1 then."""
+    found: list[tuple[object, ...]] = []
+    damaged: dict[str, CorruptData] = {}
     for name in session.catalog.tables(database):
-        table = session.table(name)
-        snapshot = table.snapshot()
+        try:
+            table = session.table(name)
+            snapshot = table.snapshot()
+        except CorruptData as error:
+            damaged[name] = error
+            found.append((name, "damaged", None, None, "", ""))
+            continue
         key, by = ", ".join(table.schema.primary_keys), ", ".join(table.schema.partition_keys)
         found.append(
             (name, snapshot and snapshot.id, snapshot and snapshot.total_record_count, _time(snapshot), key, by)
         )
     _print(["table", "snapshot", "records", "committed", "primary key", "partitioned by"], found)
+    for name, why in damaged.items():
+        click.echo(f"{name}: {why}")
+    if damaged:
+        sys.exit(1)
+
+
+@cli.command("drop-table")
+@table_argument
+@click.option("--discard-damaged", is_flag=True, help="A table whose schema cannot be read, with all that it holds.")
+@click.pass_obj
+def drop_table(session: Session, table: str, discard_damaged: bool) -> None:
+    """Delete a table with all its snapshots, tags, branches and files."""
+    session.catalog.drop_table(table, discard_damaged=discard_damaged)
+    click.echo(f"{table} is dropped.")
 
 
 @cli.command()

@@ -28,6 +28,7 @@ from .lock import CatalogLock
 from .lsm.merge_engines import merge_engine_of
 from .maintain.beside_publication import refuse_open
 from .maintain.check import BrokenInvariant
+from .maintain.drop_damaged import drop_damaged, refuse_damaged
 from .maintain.move_table import move_table, refuse_claimed, refuse_renaming
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.discard import discard
@@ -163,6 +164,10 @@ class Catalog:
             raise InvalidRequest(
                 f"Database {name!r} has tables ({', '.join(held)}). Drop them first, or drop with CASCADE."
             )
+        for table in held:
+            # Before the first goes.
+            one = Identifier.parse(table)
+            refuse_damaged(self._file_io, self._path(one), one, self._clock)
         for table in held:
             self.drop_table(table, if_exists=True)
         if not self._delete_if_empty(f"{self._root}/{name}.db"):
@@ -481,8 +486,10 @@ class Catalog:
         """The names that a table had before, oldest first."""
         return former_names(self._file_io, self._path(Identifier.parse(name)))
 
-    def drop_table(self, name: str, *, if_exists: bool = False) -> None:
-        """Delete a table with all its snapshots, tags, branches and files. Raises InvalidRequest for the name of a branch."""
+    def drop_table(self, name: str, *, if_exists: bool = False, discard_damaged: bool = False) -> None:
+        """Delete a table with all its snapshots, tags, branches and files. `discard_damaged`: one that cannot be opened, and no
+        other. Raises InvalidRequest for the name of a branch.
+        """
         identifier = _whole_table(name)
         if not self.exists(identifier.full_name):
             self._clear(self._path(identifier))
@@ -490,6 +497,10 @@ class Catalog:
                 return
             raise NotFound(self._missing(identifier))
         root = self._path(identifier)
+        if discard_damaged:
+            drop_damaged(self._file_io, root, identifier, self._clock, self._journal, self._discarded())
+            return
+        refuse_damaged(self._file_io, root, identifier, self._clock)
         try:
             store = TableStore(self._file_io, root, replace(identifier, branch=MAIN_BRANCH), clock=self._clock)
             refuse = partial(refuse_open, self._journal, [store])

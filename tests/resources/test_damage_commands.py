@@ -114,3 +114,22 @@ def test_a_branch_goes_beside_a_damaged_snapshot_and_says_what_stays(run: Run, s
         code == 1
         and "The branch is deleted; files that only it needed stay for `snapline remove-orphan-files`" in shown
     )
+
+
+def test_a_damaged_table_is_marked_in_the_list_and_can_be_dropped(run: Run, shop: Session) -> None:
+    root = Path(shop.catalog.warehouse) / "shop.db"
+    (root / "orders/schema/schema-0").write_text("{")
+    code, shown, _ = run("tables")
+    assert code == 1 and "shop.totals" in shown
+    assert "shop.orders" in shown and "damaged" in shown and "schema-0" in shown
+    assert "orders" in run("sql", "--engine", "duckdb", "SHOW TABLES IN shop")[1]
+    code, _, error = run("sql", "--engine", "duckdb", "DROP DATABASE shop CASCADE")
+    assert code == 2 and "Nothing is dropped" in error
+    assert "`snapline drop-table shop.orders --discard-damaged`" in error
+    assert shop.catalog.tables("shop") == ["shop.orders", "shop.totals"]
+    code, _, error = run("drop-table", "shop.totals", "--discard-damaged")
+    assert code == 2 and "can be opened" in error
+    assert "--discard-damaged`" in run("drop-table", "shop.orders")[2]
+    assert run("drop-table", "shop.orders", "--discard-damaged")[0] == 0
+    assert not (root / "orders").exists()
+    assert run("tables")[0] == 0
