@@ -2,6 +2,8 @@
 
 The answer is a graph of snapshots. A snapshot leads to the barriers that produced it, those to the snapshots they
 consumed, and so on; each hop asks every catalog's store once for all snapshots of that hop.
+
+A branch begins with a snapshot of main: what was made from it there, or read it, is told of main's snapshot, by its own name.
 """
 
 from collections.abc import Iterable, Mapping
@@ -57,23 +59,50 @@ def trace(
     far: Side = "source" if direction == "up" else "sink"
     edges: set[Edge] = set()
     seen = {ref}
+    # The names of one snapshot on branches that began with it, by the name that is told.
+    told: dict[SnapshotRef, SnapshotRef] = {}
     frontier = [ref]
     while frontier and (hops is None or hops > 0):
         hops = None if hops is None else hops - 1
         found: set[SnapshotRef] = set()
         barriers: dict[tuple[str, int], list[SnapshotRef]] = {}
-        for row, one in _rows_of(stores, near, frontier):
-            barriers.setdefault((row.job, row.barrier_id), []).append(one)
-        for catalog, store in stores.items():
-            for row in _rows_at(store, far, barriers):
-                other = row.ref(catalog)
-                for one in barriers[row.job, row.barrier_id]:
-                    source, sink = (other, one) if direction == "up" else (one, other)
+        if direction == "down":
+            told.update(_named_by_main(stores, frontier))
+        asked = {*frontier, *(one for one, name in told.items() if name in frontier)}
+        for row, one in _rows_of(stores, near, sorted(asked)):
+            barriers.setdefault((row.job, row.barrier_id), []).append(told.get(one, one))
+        met = [(row, row.ref(catalog)) for catalog, store in stores.items() for row in _rows_at(store, far, barriers)]
+        told.update(_named_by_main(stores, {one for _, one in met if "~" not in one.branch and one.branch != "main"}))
+        for row, one in met:
+            other = told.get(one, one) if one != ref else one
+            for near_one in barriers[row.job, row.barrier_id]:
+                if other != near_one:
+                    source, sink = (other, near_one) if direction == "up" else (near_one, other)
                     edges.add(Edge(source, sink, row.job, row.barrier_id))
-                found.add(other)
+            found.add(other)
         frontier = sorted(found - seen)
         seen |= found
     return LineageGraph(ref, direction, tuple(sorted(edges)))
+
+
+def _named_by_main(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRef]) -> dict[SnapshotRef, SnapshotRef]:
+    """For snapshots of main, and those that branches began with, the names on branches with main's: the same barrier made them,
+    under the same number, at the same time.
+    """
+    barriers: dict[tuple[str, int], list[SnapshotRef]] = {}
+    for row, one in _rows_of(stores, "sink", refs):
+        barriers.setdefault((row.job, row.barrier_id), []).append(one)
+    found: dict[SnapshotRef, SnapshotRef] = {}
+    for catalog, store in stores.items():
+        same: dict[tuple[object, ...], list[SnapshotRef]] = {}
+        for row in _rows_at(store, "sink", barriers):
+            key = (row.job, row.barrier_id, row.database, row.table, row.snapshot_id, row.create_time)
+            same.setdefault(key, []).append(row.ref(catalog))
+        for names in same.values():
+            main = next((one for one in names if one.branch == "main"), None)
+            if main is not None:
+                found.update({one: main for one in names if one != main and "~" not in one.branch})
+    return found
 
 
 def _rows_of(

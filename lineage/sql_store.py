@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, Table, create_engine, delete, event, select, text, update
@@ -254,6 +255,10 @@ def _failure(url: URL, error: Exception, unreadable: Sequence[int] = _UNREADABLE
     said = f"The lineage database {url.render_as_string()} cannot be opened: {' '.join(str(cause).split())}."
     if url.get_backend_name() != "sqlite":
         return UnreachableStore(f"{said} Check 'jdbc.url', and that the server runs.")
+    if (file := Path(_file(url))).is_dir():
+        return UnreachableStore(
+            f"The lineage database {url.render_as_string()} is a directory: move {file} away, or delete it."
+        )
     # The lowest byte is the kind of the error.
     if getattr(cause, "sqlite_errorcode", 0) & 0xFF in unreadable:
         return UnreadableStore(said, _file(url))

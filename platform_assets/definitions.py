@@ -21,6 +21,6 @@ defs = dg.Definitions.merge(
         # One process for a run, and so one Spark session for all of its assets.
         executor=dg.in_process_executor,
     ),
-    # For each asset a twin on branches, and the jobs that begin and end a recovery: docs/recovery.md.
-    recovery_definitions(_assets),
+    # For each asset a twin on branches with its checks, and the jobs that begin and end a recovery: docs/recovery.md.
+    recovery_definitions(_assets, checks),
 )

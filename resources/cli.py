@@ -482,11 +482,15 @@ def recover(
             (one.number, one.branch, one.how, ", ".join(one.tables), ", ".join(one.done), one.outcome or "", one.advice())
             for one in session.catalog.publications()
         ]  # fmt: skip
+        rows_ += [
+            (number, "", "damaged", "", "", "", why) for number, why in session.catalog.damaged_publications().items()
+        ]
         _print(["publication", "branch", "how", "tables", "done", "decided", "what to do"], rows_)
         return
     if dry_run:
         foreseen = session.catalog.foresee_recovery(undo=undo, discard_main=discard_main)
         told = [(number, name, what) for number, tables in foreseen.items() for name, what in tables.items()]
+        told += [(number, "", f"damaged: {why}") for number, why in session.catalog.damaged_publications().items()]
         _print(["publication", "table", "what would become of it"], told)
         return
     # What somebody has begun to undo is undone, whatever is asked for.
@@ -612,7 +616,8 @@ def remove_orphan_files(session: Session, table: str, older_than: timedelta, no_
 @click.pass_obj
 def check(session: Session, table: str, deep: bool) -> None:
     """Walk all snapshots, tags and branches of a table, and the journals of the warehouse, and report whatever is broken,
-    what has failed after commits, and publications that are open. Exit code 1 if anything is broken or has failed.
+    what has failed after commits, publications that are open, and damaged files that are kept aside. Exit code 1 if anything
+    is broken or has failed.
     """
     try:
         unfinished: list[OpenPublication] = []
@@ -633,8 +638,12 @@ def check(session: Session, table: str, deep: bool) -> None:
         click.echo(f"{len(broken) - failed - aside} invariants of {table} are broken.")
     else:
         work = f"; {failed} kinds of work on it have failed" if failed else ""
-        click.echo(f"{table} is sound{work}{f'; {aside} damaged files are kept aside' if aside else ''}.")
-    sys.exit(1 if broken else 0)
+        click.echo(f"{table} is sound{work}{f'; {_aside(aside)}' if aside else ''}.")
+    sys.exit(1 if len(broken) > aside else 0)
+
+
+def _aside(count: int) -> str:
+    return "1 damaged file is kept aside" if count == 1 else f"{count} damaged files are kept aside"
 
 
 @cli.command("why-kept")

@@ -45,14 +45,18 @@ def external_table(name: str, *, description: str | None = None, **spec_argument
 
 
 def external_table_sensor(
-    name: str, tables: Sequence[str], *, target: Any, minimum_interval_seconds: int = 30
-) -> dg.SensorDefinition:
+    name: str, tables: Sequence[str], *, target: Any, minimum_interval_seconds: int = 30,
+    default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
+) -> dg.SensorDefinition:  # fmt: skip
     """A sensor that starts a run of `target` (a job, or a selection of assets) when one of the tables has a new snapshot
-    that changes rows, and reports the observation. Compactions start nothing.
+    that changes rows, and reports the observation. Compactions start nothing. `default_status`: whether it runs before
+    anybody has switched it on.
     """
     names = tuple(tables)
 
-    @dg.sensor(name=name, target=target, minimum_interval_seconds=minimum_interval_seconds)
+    @dg.sensor(
+        name=name, target=target, minimum_interval_seconds=minimum_interval_seconds, default_status=default_status
+    )
     def look(context: dg.SensorEvaluationContext, tables: TablesResource) -> dg.SensorResult | dg.SkipReason:
         found = {}
         for one in names:

@@ -37,6 +37,7 @@ from storage import (
     SnapshotRef,
     StorageError,
     Table,
+    refers_to_environment,
     whole_number,
 )
 
@@ -436,7 +437,13 @@ class _Stores(Mapping[str, LineageStore]):
     def guarded(self, name: str) -> GuardedStore:
         if name not in self._known:
             if name == CATALOG_NAME:
-                options = {**self._session._plain_catalog.options, "jdbc.url": self._session.settings.lineage_url}
+                # A warehouse cannot ask for the environment of those who open it.
+                kept = {
+                    key: value
+                    for key, value in self._session._plain_catalog.options.items()
+                    if not refers_to_environment(value)
+                }
+                options = {**kept, "jdbc.url": self._session.settings.lineage_url}
             elif name in self._session.registry.all():
                 options = self._session.registry.lineage_options(name)
             else:

@@ -1,8 +1,11 @@
 """Asset checks written as SQL: a SELECT of the rows that should not be there, run on DuckDB."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 
 from storage import Identifier
 
@@ -11,14 +14,29 @@ from .tables import TablesResource
 _SHOWN_ROWS = 10
 
 
+@dataclass(frozen=True)
+class SqlCheck:
+    """What is checked of `table`: that `violations`, a SELECT, gives no row."""
+
+    table: str
+    name: str
+    violations: str
+    description: str | None
+    blocking: bool
+
+
+_declared: dict[int, tuple[dg.OpDefinition, SqlCheck]] = {}
+
+
 def sql_check(
     table: str, name: str, violations: str, *, description: str | None = None, blocking: bool = False
 ) -> dg.AssetChecksDefinition:
     """A check of the asset of `table` that passes if `violations`, a SELECT, gives no row.
 
-    Tables are read at the snapshots of the run; the first rows found are shown in the UI.
+    Tables are read at the snapshots of the run; the first rows found, and the snapshot of `table`, are shown in the UI.
     """
     identifier = Identifier.parse(table)
+    declared = SqlCheck(f"{identifier.database}.{identifier.table}", name, violations, description, blocking)
 
     @dg.asset_check(
         asset=dg.AssetKey([identifier.database, identifier.table]),
@@ -27,14 +45,30 @@ def sql_check(
         blocking=blocking,
     )
     def check(context: dg.AssetCheckExecutionContext, tables: TablesResource) -> dg.AssetCheckResult:
-        found = tables.query(context, violations)
-        metadata: dict[str, Any] = {
-            "violations": found.num_rows,
-            "query": dg.MetadataValue.md(f"```sql\n{violations}\n```"),
-        }
-        if found.num_rows:
-            rows = [{key: str(value) for key, value in row.items()} for row in found.slice(0, _SHOWN_ROWS).to_pylist()]
-            metadata["first_rows"] = dg.MetadataValue.table([dg.TableRecord(row) for row in rows])
-        return dg.AssetCheckResult(passed=found.num_rows == 0, metadata=metadata)
+        rows = tables.query(context, violations)
+        metadata = check_metadata(declared, rows) | {"read_at": str(tables.pin(context, table))}
+        return dg.AssetCheckResult(passed=rows.num_rows == 0, metadata=metadata)
 
+    _declared[id(check.node_def)] = (check.op, declared)
     return check
+
+
+def sql_checks(checks: Sequence[Any]) -> list[SqlCheck]:
+    """Those of some checks that are a SELECT."""
+    return [
+        _declared[id(one.node_def)][1]
+        for one in checks
+        if isinstance(one, dg.AssetChecksDefinition) and id(one.node_def) in _declared
+    ]
+
+
+def check_metadata(check: SqlCheck, rows: pa.Table) -> dict[str, Any]:
+    """What the UI shows of the rows that a check has met: their number, the query, and the first of them."""
+    metadata: dict[str, Any] = {
+        "violations": rows.num_rows,
+        "query": dg.MetadataValue.md(f"```sql\n{check.violations}\n```"),
+    }
+    if rows.num_rows:
+        shown = [{key: str(value) for key, value in row.items()} for row in rows.slice(0, _SHOWN_ROWS).to_pylist()]
+        metadata["first_rows"] = dg.MetadataValue.table([dg.TableRecord(row) for row in shown])
+    return metadata

@@ -20,7 +20,7 @@ from .errors import (
     StoreUnavailable,
     Unsupported,
 )
-from .identifier import MAIN_BRANCH, Identifier, SnapshotRef, whole_number
+from .identifier import MAIN_BRANCH, Identifier, SnapshotRef, check_branch_name, whole_number
 from .lock import CatalogLock, FileLock
 from .maintain.check import FailedWork, KeptAside
 from .maintain.verdict import Verdict
@@ -45,7 +45,16 @@ from .read.scan import Scan
 from .read.split import Split
 from .read.version import BRANCH_OPTIONS, VERSION_OPTIONS, Version, moment_of, version_of_options
 from .redaction import hidden, is_secret_name, remember, secrets_in
-from .secret import Secret, guarded_options, guarded_storage, resolved, revealed, shown_options, written_options
+from .secret import (
+    Secret,
+    guarded_options,
+    guarded_storage,
+    refers_to_environment,
+    resolved,
+    revealed,
+    shown_options,
+    written_options,
+)
 from .table import CommitSummary, Table
 from .write.commit import CommitId, CommitListener, Overwrite
 from .write.operation import operation_of
@@ -103,6 +112,7 @@ __all__ = [
     "Verdict",
     "Version",
     "Watermark",
+    "check_branch_name",
     "check_table_options",
     "guarded_options",
     "guarded_storage",
@@ -112,6 +122,7 @@ __all__ = [
     "operation_of",
     "parse_duration_ms",
     "parse_type",
+    "refers_to_environment",
     "remember",
     "resolved",
     "revealed",

@@ -17,6 +17,7 @@ from .metadata.history import despite_expiry, told_of_expiry
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .read.version import Version, branch_names, named_version, on_branch
+from .same_table import of_same_table
 from .store_errors import outcome
 from .write.commit import CommitId, CommitListener, Guard
 from .write.own_properties import refuse_own_properties
@@ -36,6 +37,7 @@ class Branches:
         self._version = version
 
     @outcome(_REPEAT)
+    @of_same_table
     def names(self) -> list[str]:
         """All branches but main."""
         return branch_names(self._store)
@@ -79,6 +81,7 @@ class Branches:
             raise NotFound(f"Branch {name!r} of {self._store.identifier.full_name} was deleted meanwhile.")
 
     @outcome(_REPEAT)
+    @of_same_table
     def verdict(self, name: str) -> Verdict:
         """Whether main can take a branch over without losing anything."""
         main, branch = self._sides(name)
@@ -197,6 +200,7 @@ class Branches:
         return replace_closed(self._store, name, guard=guard, publication=publication, listeners=self._listeners)
 
     @outcome(_REPEAT)
+    @of_same_table
     def has_other(self, name: str) -> bool:
         """Whether there is a branch of that name, and it is not the main one. Raises NotFound if there is none."""
         return on_branch(self._store, name).identifier.branch != MAIN_BRANCH

@@ -347,6 +347,14 @@ class Catalog:
         """For each table the snapshot by which its main has a publication; None if there is none."""
         return made_by(self.table, publication)
 
+    def damaged_publications(self) -> dict[int, str]:
+        """The publications whose files in the journal cannot be read, by number, each with why and with what ends it."""
+        entries = self._journal.entries()
+        return {
+            int(one.name): f"{one.why} `{DISCARD_DAMAGED}` ends it."
+            for one in (*entries.damaged, *entries.damaged_left)
+        }
+
     def foresee_recovery(
         self, *, discard_main: bool = False, undo: bool = False, branch: str | None = None
     ) -> dict[int, dict[str, str]]:

@@ -15,6 +15,7 @@ from .errors import CommitConflict, CommitOutcomeUnknown, CorruptData, InvalidRe
 from .metadata.consumer import Consumer, ConsumerFiles
 from .metadata.history import identity_at, refuse_other_history
 from .metadata.table_store import TableStore
+from .same_table import of_same_table
 from .store_errors import outcome
 from .write.close import RENAMING, REPLACEMENT, is_closed_for, refuse_closed
 
@@ -29,11 +30,13 @@ class Consumers:
         self._store = store
 
     @outcome(_REPEAT)
+    @of_same_table
     def list(self) -> list[Consumer]:
         """All consumers, by name."""
         return self._store.consumers.all()
 
     @outcome(_REPEAT)
+    @of_same_table
     def get(self, name: str) -> Consumer:
         """The consumer of that name. Raises NotFound that lists which there are."""
         found = self._store.consumers.find(name)
@@ -42,7 +45,7 @@ class Consumers:
         return found
 
     def _missing(self, name: str) -> NotFound:
-        names = ", ".join(one.name for one in self.list()) or "none"
+        names = ", ".join(one.name for one in self._store.consumers.all()) or "none"
         return NotFound(f"Consumer {name!r} of {self._store.identifier} does not exist. Consumers: {names}.")
 
     @outcome(_REPEAT)
@@ -94,6 +97,7 @@ class Consumers:
         _look_back(store, name)
 
     @outcome(_REPEAT)
+    @of_same_table
     def is_damaged(self, name: str) -> bool:
         """Whether there is a consumer of that name that cannot be read."""
         return is_damaged(lambda: self._store.consumers.find(name))

@@ -194,6 +194,10 @@ class Journal:
         """Say that a publication has ended as was decided."""
         self._file_io.create_exclusively(self._path(_CLOSED, publication.name), b"{}")
 
+    def is_closed(self, publication: Publication) -> bool:
+        """Whether a publication has ended, whatever its other files say: who cleans up after it says so first."""
+        return self._is_there(_CLOSED, publication.name) or not self._is_there(_OPEN, publication.name)
+
     def forget(self, publication: Publication) -> None:
         """Nothing of a publication that is closed is left to be done. Of those that have ended the highest number stays.
 

@@ -132,7 +132,7 @@ def commit_counted(
     Files that hold such rows are written anew, those of this commit among them; another commit that takes away the same
     files makes it start again. Raises InvalidRequest if a row to be taken away is not there; nothing is written then.
     """
-    earlier = commit.find_committed()
+    earlier = commit.find_earlier()
     own_paths = [path for message in messages for path in message.paths]
     if earlier is not None:
         store.file_io.delete_quietly(own_paths)

@@ -76,6 +76,11 @@ def resolved(text: str, environment: Mapping[str, str] | None = None) -> str:
     return _REFERENCE.sub(value, text)
 
 
+def refers_to_environment(text: str) -> bool:
+    """Whether a text has a reference that `resolved` follows."""
+    return _REFERENCE.search(text) is not None
+
+
 def guarded_value(name: str, value: Any) -> Any:
     """The value of an option, as a Secret if it is one; within mappings and lists as well."""
     if isinstance(value, Mapping):

@@ -32,7 +32,7 @@ from .metadata.history import has_expired, told_of_expiry
 from .metadata.manifest import ADD, ManifestEntry, Place
 from .metadata.schema import TableSchema
 from .metadata.schema_change import SchemaChange, SetOptions, next_schema
-from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, FOLLOWS_PROPERTY, Snapshot
+from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, FOLLOWS_PROPERTY, STAND_IN, Snapshot
 from .metadata.table_store import TableStore
 from .metadata.trouble import COMPACTION, EXPIRY, FILE_DELETION, TAG_CREATION, Trouble, afterwards
 from .read.changes import changes_schema, latest_schema, plan_changes
@@ -40,8 +40,9 @@ from .read.contributors import contributors
 from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split_read import ReadRequest
-from .read.version import Pinned, Version, on_branch, resolve_version, version_in_history
+from .read.version import Pinned, Version, find_version, on_branch, resolve_version, version_in_history
 from .row_changes import Change, assignments, commit_counted, refuse_sinking, rewrite_files, sinking, with_values
+from .same_table import of_same_table
 from .store_errors import outcome
 from .system_tables import read_system_table
 from .tags import Tags
@@ -129,9 +130,9 @@ class Table:
         return Table(store, self._catalog_name, self._listeners, Pinned(snapshot, store.schema))
 
     @outcome(_NOTHING_CHANGED)
+    @of_same_table
     def on_branch(self, branch: str) -> "Table":
         """The same table on another branch. Raises NotFound that lists the branches."""
-        self._store.refuse_other_table()
         return Table(on_branch(self._store, branch), self._catalog_name, self._listeners)
 
     @outcome(_NOTHING_CHANGED)
@@ -150,6 +151,7 @@ class Table:
         return SnapshotRef(self._catalog_name, one.database, one.table, one.branch, snapshot.id, snapshot.time_ms)
 
     @outcome(_NOTHING_CHANGED)
+    @of_same_table
     def changes_of(self, snapshot: Snapshot) -> "CommitSummary":
         """What a snapshot added and took away, from its manifests alone."""
         with told_of_expiry(self._store, snapshot):
@@ -165,9 +167,10 @@ class Table:
         )
 
     @outcome(_NOTHING_CHANGED)
+    @of_same_table
     def last_change(self, version: Version = None) -> SnapshotRef | None:
         """The snapshot that made the rows of a version: compactions came after it and changed none."""
-        store, snapshot = resolve_version(self._store, self._version if version is None else version)
+        store, snapshot = find_version(self._store, self._version if version is None else version)
         while snapshot is not None and not snapshot.changes_rows:
             earlier = store.snapshots.before(snapshot)
             if earlier is None:
@@ -176,12 +179,14 @@ class Table:
         return None if snapshot is None else self._ref(store, snapshot)
 
     @outcome(_NOTHING_CHANGED)
+    @of_same_table
     def is_taken_back(self, snapshot_id: int) -> bool:
         """Whether a rollback, or a branch that main was discarded for, has taken a snapshot back that can still be read."""
         history = list(self._store.snapshots.all())
         known = {snapshot.id for snapshot in history if snapshot.operation != ROLLBACK}
         return snapshot_id in known - {snapshot.id for snapshot in effective_history(history)}
 
+    @of_same_table
     def changed_partitions(self, after: Version = None, until: Version = None) -> list[dict[str, Any]]:
         """The partitions in which snapshots after one version and up to another changed rows, by column, in order.
 
@@ -203,12 +208,13 @@ class Table:
         return None if after is None else version_in_history(self._store, after), last
 
     @outcome(_NOTHING_CHANGED)
+    @of_same_table
     def contributors(self, partition: Mapping[str, Any], version: Version = None) -> list[SnapshotRef]:
         """The snapshots that the rows of a partition come from at a version, newest first, as far as history goes back.
 
         A compaction only moves rows: those whose rows it moved are told.
         """
-        store, snapshot = resolve_version(self._store, self._version if version is None else version)
+        store, snapshot = find_version(self._store, self._version if version is None else version)
         if snapshot is None:
             return []
         wanted = self.partition_values(partition)
@@ -278,6 +284,7 @@ class Table:
         return self.scan(where=where, version=version).count()
 
     @outcome(_NOTHING_CHANGED)
+    @of_same_table
     def changes(
         self,
         after: Version = None,
@@ -301,6 +308,7 @@ class Table:
         return pa.Table.from_batches([batch for one in splits for batch in one.read()], changes_schema(store, names))
 
     @outcome(_NOTHING_CHANGED)
+    @of_same_table
     def system_table(self, name: str) -> pa.Table:
         """A system table, such as `snapshots`, `files` or `tags`."""
         return read_system_table(self._store, name)
@@ -320,7 +328,8 @@ class Table:
 
         `row_kind_column` names a text column with the kind of each row: +I -U +U -D; without a primary key, each -U or
         -D takes away one row that equals it. A repeated `commit_id` changes nothing and returns the snapshot it made
-        the first time. `change_tracking=False`: readers of changes do not see this commit.
+        the first time; once that has expired, the earliest that there is, which holds what it committed and is somebody
+        else's: `CommitId.made` tells. `change_tracking=False`: readers of changes do not see this commit.
         """
         return self._commit(data, None, row_kind_column, commit_id, properties, "WRITE", change_tracking)
 
@@ -560,6 +569,7 @@ class Table:
         return rescaled
 
     @outcome(_NOTHING_CHANGED)
+    @of_same_table
     def describe(self, partition: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """What there is to say of the table, or of a partition: property by name."""
         if partition is None:
@@ -579,7 +589,8 @@ class Table:
         if target is None or store.identifier != self.identifier:
             raise InvalidRequest(f"{version!r} is no version of {self.identifier} to roll back to.")
         mended = mend_newest(self._store)
-        if mended is not None and mended.snapshot.properties == {FOLLOWS_PROPERTY: target.identity}:
+        is_stand_in = mended is not None and mended.snapshot.operation == STAND_IN
+        if mended is not None and is_stand_in and mended.snapshot.properties == {FOLLOWS_PROPERTY: target.identity}:
             # It shows that very state.
             return mended.snapshot
         made = rollback_to(self._store, target, guard=beside(self._store), listeners=self._listeners)
@@ -670,6 +681,7 @@ class Table:
         return check_table(self._store, deep=deep)
 
     @outcome(_NOTHING_CHANGED)
+    @of_same_table
     def troubles(self) -> list[Trouble]:
         """The kinds of work that follow commits to this branch and have failed since they last succeeded. Raises CorruptData
         that names a file which should tell of one and cannot be read.
@@ -677,13 +689,14 @@ class Table:
         return self._store.troubles.all()
 
     @outcome(_NOTHING_CHANGED)
+    @of_same_table
     def why_kept(self, what: int | str) -> list[str]:
         """Who needs a snapshot's files, or a file (by its path or name): snapshots and tags of all branches.
 
         The snapshot may have expired, if a tag has kept it.
         """
         if isinstance(what, int):
-            store, snapshot = resolve_version(self._store, what)
+            store, snapshot = find_version(self._store, what)
             with told_of_expiry(store, snapshot):
                 paths = set() if snapshot is None else files_of(store, snapshot)
         else:

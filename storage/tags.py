@@ -15,6 +15,7 @@ from .metadata.table_store import TableStore
 from .metadata.tag import Tag, retained_seconds
 from .metadata.trouble import TAG_CREATION
 from .read.version import Version, named_version
+from .same_table import of_same_table
 from .store_errors import outcome
 from .write.close import beside_history
 
@@ -80,6 +81,7 @@ class Tags:
     @outcome(_REPEAT)
     def create_due(self) -> Tag | None:
         """Create the tag of the last period that is over, if the options ask for it and it is not there."""
+        self._store.refuse_other_table()
         with beside_history(self._store, "The tag that is due"):
             tag = create_due_tag(self._store)
         self._store.troubles.clear(TAG_CREATION)
@@ -88,7 +90,8 @@ class Tags:
     @outcome(_REPEAT)
     def rename(self, name: str, new_name: str) -> Tag:
         """Give a tag another name. Raises NotFound, or AlreadyExists if that name is taken."""
-        self._refuse_kept(name)
+        _refuse_hold(name)
+        self._refuse_published(name)
         refuse_reserved_tag(new_name)
         self._store.refuse_other_table()
         with beside_history(self._store, f"Tag {name!r}"):
@@ -104,10 +107,12 @@ class Tags:
     def delete(self, name: str) -> list[str]:
         """Forget a name, and delete the files that nobody needs then; returns those. Raises NotFound, listing the tags.
 
-        Of a tag that is damaged nobody knows its files: `remove_orphan_files` deletes them.
+        Of a tag that is damaged nobody knows its files: `remove_orphan_files` deletes them. Raises InvalidRequest for the tag
+        of a publication that is open, damaged or not.
         """
         self._store.refuse_other_table()
         with beside_history(self._store, f"Tag {name!r}"), told_of_expiry(self._store):
+            self._refuse_published(name)
             if self._store.tags.delete_damaged(name):
                 _log.warning(
                     "Tag %r of %s was damaged. It is deleted; which files it kept cannot be told.",
@@ -115,21 +120,17 @@ class Tags:
                     self._store.identifier,
                 )
                 return []
-            self._refuse_kept(name)
+            _refuse_hold(name)
             return delete_tag(self._store, name)
 
     @outcome(_REPEAT)
+    @of_same_table
     def is_damaged(self, name: str) -> bool:
         """Whether there is a tag of that name that cannot be read."""
         return is_damaged(lambda: self._store.tags.find(name))
 
-    def _refuse_kept(self, name: str) -> None:
-        """Raise InvalidRequest for a tag that the store keeps for itself, as long as it does."""
-        if name.startswith(HOLD_PREFIX):
-            raise InvalidRequest(
-                f"Tag {name!r} is the store's own: it keeps files while something is made of them. It goes by itself; what a "
-                "crash has left of its kind, `expire-tags` deletes a day after it was made."
-            )
+    def _refuse_published(self, name: str) -> None:
+        """Raise InvalidRequest for the tag of a publication that is open: an undo goes back to it. It may be damaged."""
         if name.startswith(PUBLICATION_PREFIX):
             journal = Journal.of_table(self._store.file_io, self._store.paths.root)
             entries = journal.entries()
@@ -147,8 +148,9 @@ class Tags:
                     )
 
     def delete_reserved(self, name: str) -> None:
-        """Forget a tag that the store itself created; nothing if it is not there."""
-        if self._store.tags.find(name) is not None:
+        """Forget a tag that the store itself created, whatever it names by now, damaged or not; nothing if it is not there."""
+        self._store.refuse_other_table()
+        while not self._store.tags.delete_damaged(name) and self._store.tags.find(name) is not None:
             with suppress(NotFound):
                 delete_tag(self._store, name)
 
@@ -160,11 +162,22 @@ class Tags:
             return expire_tags(self._store)
 
     @outcome(_REPEAT)
+    @of_same_table
     def get(self, name: str) -> Tag:
         with told_of_expiry(self._store):
             return self._store.tags.get(name)
 
     @outcome(_REPEAT)
+    @of_same_table
     def list(self) -> list[Tag]:
         """All tags, by snapshot id."""
         return self._store.tags.all()
+
+
+def _refuse_hold(name: str) -> None:
+    """Raise InvalidRequest for a tag that keeps files while something is made of them."""
+    if name.startswith(HOLD_PREFIX):
+        raise InvalidRequest(
+            f"Tag {name!r} is the store's own: it keeps files while something is made of them. It goes by itself; what a "
+            "crash has left of its kind, `expire-tags` deletes a day after it was made."
+        )

@@ -12,7 +12,7 @@ from storage import StorageError
 from ..table_assets import TableAsset
 from .left_to_do import left_to_do, wanted_keys
 from .stages import Recovery
-from .twins import BRANCHES, event_partition, has_own_partitions, twin_key
+from .twins import BRANCHES, RECOVERY_TAG, event_partition, has_own_partitions, twin_key
 
 
 class BackfillFailed(StorageError):
@@ -33,10 +33,13 @@ def backfill(
     instance.add_dynamic_partitions(str(BRANCHES.name), [recovery.branch])
     count = 0
     for name in left_to_do(recovery, assets):
+        if name not in assets:
+            told(f"{name}: no asset makes it. Write to its branch by SQL, as in a correction.")
+            continue
         asset = assets[name]
         for tags, what in _runs(asset, recovery.branch, recovery.tables[name].partitions):
             told(f"{name}{what}")
-            _run(definitions, asset, instance, tags)
+            _run(definitions, asset, instance, {**tags, RECOVERY_TAG: recovery.branch})
             count += 1
     return count
 
@@ -74,6 +77,16 @@ def _run(definitions: dg.Definitions, asset: TableAsset, instance: dg.DagsterIns
             raise_on_error=False, run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
         )  # fmt: skip
     if not result.success:
-        failures = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
-        told = "; ".join(" ".join(error.to_string().split())[-500:] for error in failures if error is not None)
+        failures = [event.step_failure_data for event in result.all_events if event.is_step_failure]
+        told = "; ".join(dict.fromkeys(map(_said, failures)))
         raise BackfillFailed(f"Run {result.run_id} of {asset.name} failed: {told}")
+
+
+def _said(failure: Any) -> str:
+    """What a step has failed with, in one line: what the asset said, or else the message of the first cause."""
+    if failure.user_failure_data is not None and failure.user_failure_data.description:
+        return " ".join(failure.user_failure_data.description.split())
+    error = failure.error
+    while error is not None and error.cause is not None:
+        error = error.cause
+    return "no reason is known" if error is None else " ".join(error.message.split())

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from storage import CorruptData
-
 from ..code_location import platform_definitions, platform_table_assets
 from ..parameters import OrderedGroup, Timestamp, partition_values
 from ..rendering import console, print_rows, rendered_table
@@ -31,10 +29,7 @@ def recovery() -> None:
 def _opened(session: Session, branch: str) -> "Recovery":
     from .stages import Recovery
 
-    found = Recovery(session, branch)
-    # Raises NotFound that lists the recoveries.
-    _ = found.record
-    return found
+    return Recovery.open(session, branch)
 
 
 def which_bad(command: Callable[..., None]) -> Callable[..., None]:
@@ -77,12 +72,14 @@ def start(
     session: Session, branch: str, bad: str, mode: Any, since: datetime | None, partition: tuple[str, ...]
 ) -> None:
     """Branch every table that is spoilt. No data is copied; main and its readers notice nothing."""
+    from .report import report_branch
     from .stages import Recovery
 
     planned = _plan(session, bad, mode, since, partition)
-    Recovery.start(session, branch, planned)
+    begun = Recovery.start(session, branch, planned)
     with _instance(session) as instance:
         instance.add_dynamic_partitions("branch", [branch])
+        report_branch(session, begun, platform_table_assets(), instance, instance.report_runless_asset_event)
     _print_plan(planned.rows())
     click.echo(f"Branch {branch} is there, on {len(planned.tables)} tables.")
 
@@ -90,21 +87,16 @@ def start(
 @recovery.command("list")
 @click.pass_obj
 def list_(session: Session) -> None:
-    """List the recoveries."""
-    from .record import get_record, names
+    """List the recoveries, with what is left to do of each."""
+    from .progress import recoveries
 
-    rows = []
-    damaged = []
-    for name in names(session.catalog):
-        try:
-            one = get_record(session.catalog, name)
-            rows.append((one.branch, one.bad, one.mode, one.status, ", ".join(one.tables)))
-        except CorruptData as error:
-            rows.append((name, "", "", "damaged", ""))
-            damaged.append(str(error))
-    console().print(rendered_table(["recovery", "bad", "mode", "status", "tables"], rows))
-    for line in damaged:
-        click.echo(line)
+    listed = recoveries(session, platform_table_assets())
+    rows = [(one.branch, one.bad, one.mode, one.state, ", ".join(one.left), ", ".join(one.tables)) for one in listed]
+    console().print(rendered_table(["recovery", "bad", "mode", "state", "left to do", "tables"], rows))
+    for one in listed:
+        for line in [*one.overrides, one.trouble]:
+            if line:
+                click.echo(line if line == one.trouble else f"{one.branch}: {line}.")
 
 
 @recovery.command()
@@ -115,12 +107,17 @@ def list_(session: Session) -> None:
 @click.pass_obj
 def correct(session: Session, branch: str, sql: str | None, engine: str | None, undo_bad: bool) -> None:
     """Correct the source on the branch."""
+    from .report import report_branch
+
     if (sql is None) != undo_bad:
         raise click.UsageError("Say how: --sql or --undo-bad, one of them.")
     if undo_bad and engine is not None:
         raise click.UsageError("--engine runs what --sql says: leave it out beside --undo-bad.")
     found = _opened(session, branch)
-    for line in [found.undo_bad()] if sql is None else found.correct(sql, engine or "duckdb"):
+    said = [found.undo_bad()] if sql is None else found.correct(sql, engine or "duckdb")
+    with _instance(session) as instance:
+        report_branch(session, found, platform_table_assets(), instance, instance.report_runless_asset_event)
+    for line in said:
         click.echo(line)
 
 
@@ -167,10 +164,19 @@ def compare(session: Session, branch: str, tables: tuple[str, ...]) -> None:
 @branch_argument
 @click.option("--replay", is_flag=True, help="First bring to the branch what main got since the recovery began.")
 @click.option("--discard-main", is_flag=True, help="Give up what main got since the recovery began.")
+@click.option("--allow-incomplete", is_flag=True, help="Publish though tables are left to compute; this is recorded.")
+@click.option("--allow-failed-checks", is_flag=True, help="Publish though blocking checks fail; this is recorded.")
 @click.pass_obj
-def publish(session: Session, branch: str, replay: bool, discard_main: bool) -> None:
-    """Make the branch main's, on all tables or none, and tell Dagster. Can be repeated after a crash."""
+def publish(
+    session: Session, branch: str, replay: bool, discard_main: bool, allow_incomplete: bool, allow_failed_checks: bool
+) -> None:
+    """Make the branch main's, on all tables or none, and tell Dagster. Refused while something is left to compute. Can be
+    repeated after a crash.
+    """
+    from .branch_checks import published_checks
+    from .publish import publish as make_mains
     from .report import report
+    from .words import COMMAND_LINE
 
     if replay and discard_main:
         raise click.UsageError("What main got is either brought along (--replay) or given up (--discard-main).")
@@ -178,11 +184,20 @@ def publish(session: Session, branch: str, replay: bool, discard_main: bool) -> 
     if replay:
         found.replay()
         _backfill(session, found)
-    done = found.publish(discard_main=discard_main)
+    assets = platform_table_assets()
+    checks = list(platform_definitions().asset_checks or [])
+    done = make_mains(
+        session, found, assets, checks=checks, discard_main=discard_main, allow_incomplete=allow_incomplete,
+        allow_failed_checks=allow_failed_checks, words=COMMAND_LINE,
+    )  # fmt: skip
     with _instance(session) as instance:
-        count = report(session, found, done, platform_table_assets(), instance, instance.report_runless_asset_event)
+        count = report(session, found, done, assets, instance, instance.report_runless_asset_event)
+        for evaluation in published_checks(session, [one.name for one in done], checks):
+            instance.report_runless_asset_event(evaluation)
     rows = [(one.name, one.ref.snapshot_id, one.verdict) for one in done]
     console().print(rendered_table(["table", "main is snapshot", "verdict"], rows))
+    for one in found.record.overrides:
+        click.echo(f"Recorded: {one}.")
     click.echo(f"Published {branch}; Dagster was told of {count} materializations.")
 
 

@@ -1,107 +1,156 @@
 """The stages of a recovery as Dagster jobs, to be launched from the UI; and the whole as definitions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Literal
 
 import dagster as dg
+from pydantic import Field
+
+from storage import InvalidRequest, StorageError
 
 from ..session import Session
-from ..table_assets import table_assets
+from ..table_assets import TableAsset, table_assets
 from ..tables import TablesResource
+from .backfill import backfill
+from .branch_checks import published_checks
 from .left_to_do import left_to_do
 from .plan import RecoveryPlan, bad_snapshot, plan_recovery
-from .report import report
+from .progress import recoveries
+from .publish import publish
+from .report import report, report_branch
 from .stages import Recovery
-from .twins import BRANCHES, checks, comparison_metadata, twins
+from .twins import BRANCHES, RECOVERY_TAG, checks_of_twins, comparison_metadata, twins
+from .words import JOBS
 
 
 class PlanConfig(dg.Config):
-    """`bad`: the bad snapshot, as `raw.flights@2` or `raw.flights@tag`; or a table, with `since` (a local time, for its first
-    change from then on) or `partition` (values by column, for the newest snapshot that its rows come from).
-    """
+    """What is bad."""
 
-    bad: str
-    since: str = ""
-    partition: dict[str, str] = {}  # noqa: RUF012
-    mode: Literal["full", "incremental"] = "full"
+    bad: str = Field(
+        description="The first bad snapshot: `raw.flights@2` or `raw.flights@tag`; or a table, with `since` or `partition`."
+    )
+    since: str = Field("", description="A local time, 2024-06-01T08:00: bad is the table's first change from then on.")
+    partition: dict[str, str] = Field(
+        {}, description="Values by column: bad is the newest snapshot that the rows of this partition come from."
+    )
+    mode: Literal["full", "incremental"] = Field(
+        "full",
+        description="full: all that was made from it is computed anew. incremental: what came after the last good snapshot.",
+    )
 
     def plan(self, session: Session) -> RecoveryPlan:
-        since = datetime.fromisoformat(self.since) if self.since else None
+        try:
+            since = datetime.fromisoformat(self.since) if self.since else None
+        except ValueError:
+            raise InvalidRequest(
+                f"since: {self.since!r} is no date and time. Write it as 2024-06-01 or 2024-06-01T08:00."
+            ) from None
         return plan_recovery(session, bad_snapshot(session, self.bad, since=since, partition=self.partition), self.mode)
 
 
 class StartConfig(PlanConfig):
-    branch: str
+    """What is bad, and what the recovery is to be called."""
+
+    branch: str = Field(description="The name of the recovery, which is that of its branch: a new one.")
 
 
 class BranchConfig(dg.Config):
-    branch: str
+    """Which recovery."""
+
+    branch: str = Field(description="The name of a recovery: recovery_list shows them.")
 
 
-class CorrectConfig(dg.Config):
-    """`sql`: statements in which tables mean their branches. `undo_bad`: take the corrected table back to before instead."""
+class CorrectConfig(BranchConfig):
+    """How the source is corrected: by `sql` or `undo_bad`."""
 
-    branch: str
-    sql: str = ""
-    undo_bad: bool = False
-
-
-class PublishConfig(dg.Config):
-    """`replay`: bring to the branch what main got meanwhile. `discard_main`: give it up."""
-
-    branch: str
-    replay: bool = False
-    discard_main: bool = False
+    sql: str = Field("", description="Statements to run; the names of tables mean their branches.")
+    undo_bad: bool = Field(False, description="Or: take the corrected table back to before the bad snapshot.")
 
 
-def recovery_definitions(assets: Sequence[Any]) -> dg.Definitions:
-    """The recovery graph of some assets, with a check for each twin, and the jobs that begin and end a recovery."""
+class PublishConfig(BranchConfig):
+    """What is to be done with what main got meanwhile, and with what is left."""
+
+    replay: bool = Field(False, description="First bring to the branch what main got since the recovery began.")
+    discard_main: bool = Field(False, description="Give up what main got since the recovery began.")
+    allow_incomplete: bool = Field(False, description="Publish though tables are left to compute; this is recorded.")
+    allow_failed_checks: bool = Field(
+        False, description="Publish though blocking checks fail on the branch; this is recorded."
+    )
+
+
+@contextmanager
+def _refusals(context: dg.OpExecutionContext, branch: str = "") -> Iterator[None]:
+    """Tag the run with its recovery; what is refused ends the run with one line, in the words of its configuration."""
+    if branch:
+        context.instance.add_run_tags(context.run_id, {RECOVERY_TAG: branch})
+    try:
+        yield
+    except StorageError as error:
+        said = " ".join(str(error).split())
+        metadata = {"refused": said} | ({"recovery": branch} if branch else {})
+        raise dg.Failure(said, metadata=metadata, allow_retries=False) from None
+
+
+def recovery_definitions(assets: Sequence[Any], checks: Sequence[Any] = ()) -> dg.Definitions:
+    """The recovery graph of some assets, with a check for each twin, and the jobs that begin and end a recovery.
+
+    Those of `checks` that are `sql_check`s run on the twins too, and the blocking ones gate the publication.
+    """
+    graph = dg.Definitions(assets=twins(assets), asset_checks=checks_of_twins(assets, checks))
     known = table_assets(assets)
+    return dg.Definitions.merge(
+        graph,
+        dg.Definitions(jobs=[*_first_jobs(known), _backfill_job(known, graph), *_last_jobs(known, checks)]),
+    )
+
+
+def _first_jobs(known: dict[str, TableAsset]) -> list[dg.JobDefinition]:
+    """Those that come before anything is computed anew."""
+
+    @dg.op
+    def list_the_recoveries(context: dg.OpExecutionContext, tables: TablesResource) -> None:
+        with _refusals(context):
+            rows = [
+                dg.TableRecord(
+                    {
+                        "recovery": one.branch, "state": one.state, "left": ", ".join(one.left), "bad": one.bad,
+                        "mode": one.mode, "tables": ", ".join(one.tables),
+                        "in spite of": "; ".join(one.overrides) or one.trouble,
+                    }
+                )
+                for one in recoveries(tables.session, known)
+            ]  # fmt: skip
+            context.add_output_metadata({"recoveries": dg.MetadataValue.table(rows) if rows else "none"})
 
     @dg.op
     def plan_the_recovery(context: dg.OpExecutionContext, config: PlanConfig, tables: TablesResource) -> None:
-        context.add_output_metadata(_plan_metadata(config.plan(tables.session)))
+        with _refusals(context):
+            context.add_output_metadata(_plan_metadata(config.plan(tables.session)))
 
     @dg.op
     def start_the_recovery(context: dg.OpExecutionContext, config: StartConfig, tables: TablesResource) -> None:
-        plan = config.plan(tables.session)
-        Recovery.start(tables.session, config.branch, plan)
-        context.instance.add_dynamic_partitions(str(BRANCHES.name), [config.branch])
-        context.add_output_metadata(_plan_metadata(plan))
+        with _refusals(context, config.branch):
+            plan = config.plan(tables.session)
+            recovery = Recovery.start(tables.session, config.branch, plan)
+            context.instance.add_dynamic_partitions(str(BRANCHES.name), [config.branch])
+            report_branch(tables.session, recovery, known, context.instance, context.log_event)
+            context.add_output_metadata(_plan_metadata(plan))
 
     @dg.op
     def correct_the_source(context: dg.OpExecutionContext, config: CorrectConfig, tables: TablesResource) -> None:
-        recovery = Recovery.open(tables.session, config.branch)
-        said = [recovery.undo_bad()] if config.undo_bad else recovery.correct(config.sql)
-        context.add_output_metadata({"done": dg.MetadataValue.md("\n".join(f"- {one}" for one in said))})
+        with _refusals(context, config.branch):
+            if bool(config.sql.strip()) == config.undo_bad:
+                raise InvalidRequest("Say in what way it is corrected: by sql or by undo_bad: true, one of them.")
+            recovery = Recovery.open(tables.session, config.branch)
+            said = [recovery.undo_bad()] if config.undo_bad else recovery.correct(config.sql)
+            report_branch(tables.session, recovery, known, context.instance, context.log_event)
+            context.add_output_metadata({"done": dg.MetadataValue.md("\n".join(f"- {one}" for one in said))})
 
-    @dg.op
-    def publish_the_branch(context: dg.OpExecutionContext, config: PublishConfig, tables: TablesResource) -> None:
-        recovery = Recovery(tables.session, config.branch)
-        if config.replay:
-            anew = recovery.replay()
-            left = left_to_do(recovery, known)
-            if left:
-                raise dg.Failure(
-                    f"Main's changes are on the branch now ({', '.join(anew) or 'sources alone'}). Materialize on it again: "
-                    f"{', '.join(left)}; then publish."
-                )
-        done = recovery.publish(discard_main=config.discard_main)
-        count = report(tables.session, recovery, done, known, context.instance, context.log_event)
-        rows = [dg.TableRecord({"table": one.name, "main is": str(one.ref), "verdict": one.verdict}) for one in done]
-        context.add_output_metadata({"tables": dg.MetadataValue.table(rows), "events": count})
-
-    @dg.op
-    def compare_the_branch(context: dg.OpExecutionContext, config: BranchConfig, tables: TablesResource) -> None:
-        recovery = Recovery(tables.session, config.branch)
-        found = {name: recovery.compare(name) for name in recovery.changed()}
-        context.add_output_metadata(comparison_metadata(found))
-
-    @dg.op
-    def drop_the_branch(context: dg.OpExecutionContext, config: BranchConfig, tables: TablesResource) -> None:
-        Recovery(tables.session, config.branch).drop()
-        context.instance.delete_dynamic_partition(str(BRANCHES.name), config.branch)
+    @dg.job(description="List the recoveries, with what is left to do of each.")
+    def recovery_list() -> None:
+        list_the_recoveries()
 
     @dg.job(description="Show what a bad snapshot has spoilt. Nothing is changed.")
     def recovery_plan() -> None:
@@ -115,6 +164,84 @@ def recovery_definitions(assets: Sequence[Any]) -> dg.Definitions:
     def recovery_correct() -> None:
         correct_the_source()
 
+    return [recovery_list, recovery_plan, recovery_start, recovery_correct]
+
+
+def _backfill_job(known: dict[str, TableAsset], graph: dg.Definitions) -> dg.JobDefinition:
+    @dg.op
+    def compute_what_is_left(context: dg.OpExecutionContext, config: BranchConfig, tables: TablesResource) -> None:
+        with _refusals(context, config.branch):
+            recovery = Recovery.open(tables.session, config.branch)
+            runnable = dg.Definitions.merge(
+                graph,
+                dg.Definitions(
+                    resources={"tables": tables, "spark": tables.spark}, executor=dg.in_process_executor
+                ),
+            )  # fmt: skip
+            said: list[str] = []
+
+            def tell(what: str) -> None:
+                said.append(what)
+                context.log.info(what)
+
+            count = backfill(recovery, runnable, known, context.instance, tell)
+            left = left_to_do(recovery, known)
+            context.add_output_metadata(
+                {"runs": count, "computed": dg.MetadataValue.md("\n".join(f"- {one}" for one in said) or "nothing"),
+                 "left": ", ".join(left) or "nothing"}
+            )  # fmt: skip
+
+    @dg.job(description="Compute anew on the branch what is left, as runs of the twins. Goes on where it stopped.")
+    def recovery_backfill() -> None:
+        compute_what_is_left()
+
+    return recovery_backfill
+
+
+def _last_jobs(known: dict[str, TableAsset], checks: Sequence[Any]) -> list[dg.JobDefinition]:
+    """Those that show and end a recovery."""
+
+    @dg.op
+    def publish_the_branch(context: dg.OpExecutionContext, config: PublishConfig, tables: TablesResource) -> None:
+        with _refusals(context, config.branch):
+            if config.replay and config.discard_main:
+                raise InvalidRequest(
+                    "What main got is either brought along (replay: true) or given up (discard_main: true)."
+                )
+            recovery = Recovery.open(tables.session, config.branch)
+            if config.replay:
+                recovery.replay()
+            done = publish(
+                tables.session, recovery, known, checks=checks, discard_main=config.discard_main,
+                allow_incomplete=config.allow_incomplete, allow_failed_checks=config.allow_failed_checks, words=JOBS,
+            )  # fmt: skip
+            count = report(tables.session, recovery, done, known, context.instance, context.log_event)
+            for evaluation in published_checks(tables.session, [one.name for one in done], checks):
+                context.instance.report_runless_asset_event(evaluation)
+            rows = [
+                dg.TableRecord({"table": one.name, "main is": str(one.ref), "verdict": one.verdict}) for one in done
+            ]
+            context.add_output_metadata(
+                {"tables": dg.MetadataValue.table(rows), "events": count,
+                 "in spite of": "; ".join(recovery.record.overrides) or "nothing"}
+            )  # fmt: skip
+
+    @dg.op
+    def compare_the_branch(context: dg.OpExecutionContext, config: BranchConfig, tables: TablesResource) -> None:
+        with _refusals(context, config.branch):
+            recovery = Recovery.open(tables.session, config.branch)
+            context.add_output_metadata(
+                comparison_metadata({name: recovery.compare(name) for name in recovery.changed()})
+            )
+
+    @dg.op
+    def drop_the_branch(context: dg.OpExecutionContext, config: BranchConfig, tables: TablesResource) -> None:
+        with _refusals(context, config.branch):
+            dropped = Recovery.open(tables.session, config.branch).drop()
+            if config.branch in context.instance.get_dynamic_partitions(str(BRANCHES.name)):
+                context.instance.delete_dynamic_partition(str(BRANCHES.name), config.branch)
+            context.add_output_metadata({"dropped": ", ".join(dropped) or "no table"})
+
     @dg.job(description="Show how the branch of each table differs from main.")
     def recovery_compare() -> None:
         compare_the_branch()
@@ -127,11 +254,7 @@ def recovery_definitions(assets: Sequence[Any]) -> dg.Definitions:
     def recovery_drop() -> None:
         drop_the_branch()
 
-    return dg.Definitions(
-        assets=twins(assets),
-        asset_checks=checks(assets),
-        jobs=[recovery_plan, recovery_start, recovery_correct, recovery_compare, recovery_publish, recovery_drop],
-    )
+    return [recovery_compare, recovery_publish, recovery_drop]
 
 
 def _plan_metadata(plan: RecoveryPlan) -> dict[str, Any]:

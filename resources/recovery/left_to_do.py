@@ -1,56 +1,89 @@
 """What a recovery has left to compute anew, told from the snapshots on its branches."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from lineage import sources_of
+from storage import NotFound, Snapshot, SnapshotRef
 
 from ..properties import PARTITIONS_PROPERTY
 from ..table_assets import TableAsset
 from .record import TableRecord
 from .stages import Recovery
 
+WHOLE = "*"
+
 
 def left_to_do(recovery: Recovery, assets: Mapping[str, TableAsset]) -> list[str]:
-    """The tables that have not been computed anew since one of their inputs changed, each after its inputs."""
+    """The tables that have not been computed anew since one of their inputs changed, each after its inputs.
+
+    One of the plan that no asset makes is left until something has been written to its branch; those come last.
+    """
     found: list[str] = []
     tables = recovery.tables
     for name in table_order(assets):
-        one = tables.get(name)
-        if one is None or one.corrected:
+        record = tables.get(name)
+        if record is None or record.corrected:
             continue
         asset = assets[name]
-        if any(other in found for other in asset.inputs.values()) or not _is_current(recovery, asset, one):
+        if any(other in found for other in asset.inputs.values()) or not _is_current(recovery, asset, record):
             found.append(name)
+    by_hand = [name for name, one in recovery.record.tables.items() if name not in assets and not one.corrected]
+    return [*found, *(name for name in by_hand if not has_changed(recovery, name, tables[name]))]
+
+
+def has_changed(recovery: Recovery, name: str, record: TableRecord) -> bool:
+    """Whether the branch of a table was written to by other than a replay of main."""
+    return any(one.changes_rows or one.operation == "ROLLBACK" for one in _own_snapshots(recovery, name, record))
+
+
+def _own_snapshots(recovery: Recovery, name: str, record: TableRecord) -> Iterator[Snapshot]:
+    """What was committed to the branch since it began, newest first; no replays of main, and no compactions."""
+    if not recovery.is_branched(name):
+        return
+    for snapshot in recovery.branched(name).store.snapshots.backwards():
+        if snapshot.id <= (record.branch_at or 0):
+            return
+        if snapshot.commit_kind != "COMPACT" and snapshot.commit_user != recovery.replay_user:
+            yield snapshot
+
+
+def makings(recovery: Recovery, name: str, record: TableRecord) -> dict[str, Snapshot]:
+    """The newest snapshot by which the branch made each partition anew, by Dagster's key; `*`: the whole table."""
+    found: dict[str, Snapshot] = {}
+    for snapshot in _own_snapshots(recovery, name, record):
+        if snapshot.commit_user.startswith("recovery/"):
+            keys = (snapshot.properties or {}).get(PARTITIONS_PROPERTY)
+            for key in keys.split(",") if keys else [WHOLE]:
+                found.setdefault(key, snapshot)
     return found
 
 
 def _is_current(recovery: Recovery, asset: TableAsset, record: TableRecord) -> bool:
-    """Whether all partitions to be computed anew were, from the newest snapshots of what the branch has of the inputs."""
-    made: set[str] = set()
-    read: dict[tuple[str, str], int] = {}
-    for snapshot in recovery.branched(asset.name).store.snapshots.backwards():
-        if snapshot.id <= (record.branch_at or 0):
-            break
-        if not snapshot.commit_user.startswith("recovery/"):
-            continue
-        keys = (snapshot.properties or {}).get(PARTITIONS_PROPERTY)
-        made.update(keys.split(",") if keys else ["*"])
-        for source in sources_of(snapshot):
-            place = (source.database, source.table)
-            read[place] = min(read.get(place, source.snapshot_id), source.snapshot_id)
-    if not _wanted(asset, record) <= made:
+    """Whether all partitions to be computed anew were, from what the recovery has of the inputs now."""
+    made = makings(recovery, asset.name, record)
+    wanted = _wanted(asset, record)
+    if not wanted <= set(made):
         return False
-    for other in asset.inputs.values():
-        head = recovery.table(other).last_change()
-        if recovery.is_branched(other) and head and read.get((head.database, head.table), 0) < head.snapshot_id:
+    needed = [ref for ref in (_as_read(recovery, other) for other in asset.inputs.values()) if ref is not None]
+    for snapshot in {made[key].id: made[key] for key in wanted}.values():
+        read = {(one.database, one.table, one.branch): one.snapshot_id for one in sources_of(snapshot)}
+        if any(read.get((one.database, one.table, one.branch), 0) < one.snapshot_id for one in needed):
             return False
     return True
 
 
+def _as_read(recovery: Recovery, name: str) -> SnapshotRef | None:
+    """The snapshot at which a run on the branch would read a table now; None if there was none when the recovery began."""
+    try:
+        return recovery.table(name).last_change()
+    except NotFound:
+        return None
+
+
 def _wanted(asset: TableAsset, record: TableRecord) -> set[str]:
-    """Dagster's keys of the partitions to be computed anew; `*` where a run makes the whole table."""
+    """Dagster's keys of the partitions to be computed anew; `*` (WHOLE) where a run makes the whole table."""
     if asset.partitions_def is None or asset.partition_column is None:
-        return {"*"}
+        return {WHOLE}
     return wanted_keys(asset, record.partitions)
 
 

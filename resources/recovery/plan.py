@@ -1,4 +1,6 @@
-"""What a bad snapshot has spoilt, and where each table would be branched to put it right: printable before anything happens."""
+"""What a bad snapshot has spoilt that is spoilt now, and where each table would be branched to put it right: printable before
+anything happens.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +10,7 @@ from typing import Any, Literal
 from storage import InvalidRequest, NotFound, SnapshotRef, Table
 
 from ..session import CATALOG_NAME, Session
+from .spoilt import Spoilt
 
 # full: everything downstream is computed anew. incremental: downstream tables start at their last good snapshot, and only
 # what came after it is computed anew.
@@ -42,19 +45,41 @@ class PlannedTable:
 
 
 @dataclass(frozen=True)
+class GoodTable:
+    """A table that the bad snapshot had spoilt from `bad` on, and that is good again at its newest change, `head`.
+    `repaired_by`: the recovery that put it right; empty if production has made it anew, or taken it back, since.
+    """
+
+    name: str
+    bad: int
+    head: int
+    repaired_by: str
+
+    def describe(self) -> str:
+        """Why nothing happens to it, in a sentence."""
+        if self.repaired_by:
+            return f"stays: repaired by recovery {self.repaired_by}"
+        return "stays: production has made it good since"
+
+
+@dataclass(frozen=True)
 class RecoveryPlan:
-    """The tables in the order in which they were made from each other, the corrected one first."""
+    """The tables in the order in which they were made from each other, the corrected one first; `good`: those that were spoilt
+    and are not any more.
+    """
 
     bad: SnapshotRef
     mode: Mode
     tables: tuple[PlannedTable, ...]
+    good: tuple[GoodTable, ...] = ()
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Table, first bad snapshot, newest, where the branch begins, what happens."""
-        return [
+        spoilt: list[tuple[Any, ...]] = [
             (one.name, one.bad, one.head, "empty" if one.branch_at is None else one.branch_at, one.describe())
             for one in self.tables
         ]
+        return spoilt + [(one.name, one.bad, one.head, "", one.describe()) for one in self.good]
 
 
 def bad_snapshot(
@@ -85,19 +110,45 @@ def bad_snapshot(
 
 
 def plan_recovery(session: Session, bad: SnapshotRef, mode: Mode = "full") -> RecoveryPlan:
-    """What lineage says that a bad snapshot has spoilt. Nothing is changed.
+    """What a bad snapshot has spoilt, as lineage says, and which of that is spoilt now. Nothing is changed.
 
     Raises InvalidRequest for a snapshot off the main branch, or of another catalog.
     """
     if bad.catalog != CATALOG_NAME or bad.branch != "main":
         raise InvalidRequest(f"A recovery begins with a snapshot of a main branch of this warehouse, not with {bad}.")
-    spoilt = {
+    reached = {
         ref.table_name: ref
         for ref in session.impact(bad)
         if ref.catalog == CATALOG_NAME and ref.branch == "main" and session.catalog.exists(ref.table_name)
     }
-    tables = [_planned(session.table(name), ref, mode, corrected=ref == bad) for name, ref in spoilt.items()]
-    return RecoveryPlan(bad, mode, tuple(_in_order(session, tables)))
+    spoilt = Spoilt(session, bad)
+    tables, good = [], []
+    for name, ref in reached.items():
+        table = session.table(name)
+        head = table.last_change()
+        assert head is not None
+        if not spoilt.is_spoilt(head):
+            good.append(GoodTable(name, ref.snapshot_id, head.snapshot_id, spoilt.repaired_by(head)))
+        elif ref == bad:
+            tables.append(_planned(table, ref, mode, corrected=True))
+        else:
+            tables.append(_planned(table, _first_spoilt(table, spoilt, ref), mode, corrected=False))
+    return RecoveryPlan(bad, mode, tuple(_in_order(session, tables)), tuple(good))
+
+
+def _first_spoilt(table: Table, spoilt: Spoilt, reached: SnapshotRef) -> SnapshotRef:
+    """From when on a table has been spoilt without a break; `reached`: the first snapshot ever that was."""
+    first = table.last_change()
+    assert first is not None
+    for snapshot in table.store.snapshots.backwards():
+        if snapshot.id < reached.snapshot_id:
+            return reached
+        ref = table.ref(snapshot.id)
+        if snapshot.changes_rows and ref is not None:
+            if not spoilt.is_spoilt(ref):
+                return first
+            first = ref
+    return reached
 
 
 def _planned(table: Table, ref: SnapshotRef, mode: Mode, *, corrected: bool) -> PlannedTable:
@@ -109,7 +160,7 @@ def _planned(table: Table, ref: SnapshotRef, mode: Mode, *, corrected: bool) -> 
         since = None if mode == "full" or before is None else before
         is_known = table.store.snapshots.find(ref.snapshot_id) is not None
         # Once the first spoilt snapshot has expired, nobody can say which partitions it, and those after it, changed.
-        partitions = tuple(table.changed_partitions(after=since) if is_known else _partitions(table))
+        partitions = tuple(table.changed_partitions(after=since) if is_known else partitions_of(table))
     # What is corrected holds what came after the bad snapshot as well; what is computed anew partition by partition keeps
     # the others.
     keeps = corrected or mode == "full"
@@ -118,9 +169,9 @@ def _planned(table: Table, ref: SnapshotRef, mode: Mode, *, corrected: bool) -> 
     )
 
 
-def _partitions(table: Table) -> list[dict[str, Any]]:
-    """All partitions of a table, by column, in order."""
-    found = {entry.partition: None for entry in table.scan().entries}
+def partitions_of(table: Table, version: int | None = None) -> list[dict[str, Any]]:
+    """All partitions that a table has at a snapshot, by column, in order."""
+    found = {entry.partition: None for entry in table.scan(columns=[], version=version).entries}
     return sorted(map(table.store.partition_values, found), key=lambda one: str(list(one.values())))
 
 

@@ -25,7 +25,7 @@ class TableRecord:
 @dataclass(frozen=True)
 class RecoveryRecord:
     """`base`: the snapshot of every table of the warehouse when the branch was made: tables that are not branched are read
-    there. `tables`: those that are, or are to be, branched.
+    there. `tables`: those that are, or are to be, branched. `overrides`: what was published in spite of what, in sentences.
     """
 
     branch: str
@@ -35,6 +35,7 @@ class RecoveryRecord:
     mode: str = "full"
     bad: str = ""
     status: str = OPEN
+    overrides: list[str] = field(default_factory=list)
 
     def with_table(self, name: str, table: TableRecord) -> "RecoveryRecord":
         return replace(self, tables={**self.tables, name: table})
@@ -62,7 +63,9 @@ def get_record(catalog: Catalog, branch: str) -> RecoveryRecord:
     """Raises NotFound that lists the recoveries."""
     found = read_record(catalog, branch)
     if found is None:
-        raise NotFound(f"There is no recovery {branch!r}. Recoveries: {', '.join(names(catalog)) or 'none'}.")
+        known = names(catalog)
+        listed = f"There are: {', '.join(known)}." if known else "There is none: start one from a bad snapshot."
+        raise NotFound(f"There is no recovery {branch!r}. {listed}")
     return found
 
 

@@ -6,16 +6,19 @@ from typing import Any
 import dagster as dg
 
 from lineage import sources_of
-from storage import SnapshotRef, Table
+from storage import NotFound, SnapshotRef, Table
 
 from ..properties import PARTITIONS_PROPERTY
 from ..session import Session
 from ..table_assets import TableAsset
 from ..tables import provenance_tags, tag_name
 from ..ui_metadata import partition_metadata, table_metadata
-from .left_to_do import table_order, wanted_keys
+from .left_to_do import has_changed, partition_key_of, table_order, wanted_keys
+from .plan import partitions_of
+from .publish import Published
 from .record import TableRecord
-from .stages import Published, Recovery
+from .stages import Recovery
+from .twins import event_partition, has_own_partitions, twin_key
 
 Log = Callable[[dg.AssetMaterialization], None]
 
@@ -52,6 +55,77 @@ def report(
                     table.tags.create(tag_name(key), snapshot_id=snapshot.id, replace=True)
             log(dg.AssetMaterialization(asset.key, partition=key, metadata=metadata | own, tags=tags))
             count += 1
+    return count
+
+
+def report_branch(
+    session: Session, recovery: Recovery, assets: Mapping[str, TableAsset], instance: dg.DagsterInstance, log: Log
+) -> int:
+    """Tell Dagster what is right on the branch already, so that no twin looks missing that nothing is to be made for: what was
+    corrected, the partitions that are not to be computed anew, and the inputs that are read as main had them. Returns the
+    number of events; telling again what Dagster knows does nothing.
+    """
+    tables = recovery.tables
+    read = {other for name in tables if name in assets for other in assets[name].inputs.values()}
+    count = 0
+    for name in [one for one in table_order(assets) if one in tables or one in read]:
+        asset, record = assets[name], tables.get(name)
+        for ref, keys in _right_already(session, recovery, asset, record):
+            count += _report_twin(session, recovery, asset, ref, keys, instance, log)
+    return count
+
+
+def _right_already(
+    session: Session, recovery: Recovery, asset: TableAsset, record: TableRecord | None
+) -> Iterator[tuple[SnapshotRef, list[str | None]]]:
+    """The snapshots that hold what is right, as the branch or main has them, with the twin's own partitions."""
+    every: list[str | None] = [None]
+    if has_own_partitions(asset) and asset.partitions_def is not None:
+        every = list(asset.partitions_def.get_partition_keys())
+    if record is None:
+        try:
+            ref = recovery.table(asset.name).last_change()
+        except NotFound:
+            return
+    elif record.corrected:
+        ref = recovery.branched(asset.name).last_change() if has_changed(recovery, asset.name, record) else None
+    elif record.partitions is None or record.branch_at is None or every == [None]:
+        return
+    else:
+        ref = session.table(asset.name).ref(record.branch_at)
+        every = [one for one in every if one not in wanted_keys(asset, record.partitions)]
+    if ref is not None:
+        table = session.table(ref.table_name) if ref.branch == "main" else recovery.branched(asset.name)
+        held = (
+            {partition_key_of(asset, one) for one in partitions_of(table, ref.snapshot_id)}
+            if every != [None]
+            else set()
+        )
+        yield ref, [one for one in every if one is None or one in held]
+
+
+def _report_twin(
+    session: Session, recovery: Recovery, asset: TableAsset, ref: SnapshotRef, keys: list[str | None],
+    instance: dg.DagsterInstance, log: Log,
+) -> int:  # fmt: skip
+    key, count = twin_key(asset.name), 0
+    metadata: dict[str, Any] = {"snapshot": ref.snapshot_id, "branch": ref.branch, "recovery": recovery.branch}
+    metadata["what"] = "as main has it" if ref.branch == "main" else "corrected on the branch"
+    tags = {"dagster/data_version": ref.data_version, "dagster/data_version_is_user_provided": "true"}
+    for one in keys:
+        partition = event_partition(asset, recovery.branch, one)
+        known = instance.fetch_materializations(
+            dg.AssetRecordsFilter(key, asset_partitions=[partition]), limit=1
+        ).records
+        event = known[0].asset_materialization if known else None
+        if event is not None and all(
+            event.metadata.get(name) == dg.MetadataValue.int(value) if isinstance(value, int)
+            else event.metadata.get(name) == dg.MetadataValue.text(value)
+            for name, value in (("snapshot", ref.snapshot_id), ("branch", ref.branch))
+        ):  # fmt: skip
+            continue
+        log(dg.AssetMaterialization(key, partition=partition, metadata=metadata, tags=tags))
+        count += 1
     return count
 
 

@@ -1,29 +1,24 @@
 """The stages of a recovery. Each asks first what is done already, so that one that broke off is called again."""
 
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from lineage import sources_of, sources_property
 from storage import (
     AlreadyExists,
     Clock,
-    CommitConflict,
     CommitId,
     CorruptData,
     InvalidRequest,
     NotFound,
     Snapshot,
-    SnapshotRef,
     Table,
-    Verdict,
+    check_branch_name,
 )
 from storage.engines.duckdb_compare import Comparison, compare
 
 from ..session import Session
 from .plan import RecoveryPlan
 from .record import (
-    PUBLISHED,
     RecoveryRecord,
     TableRecord,
     create_record,
@@ -33,15 +28,6 @@ from .record import (
     replace_record,
     set_record_aside,
 )
-
-
-@dataclass(frozen=True)
-class Published:
-    """What a table's main branch became: its newest change, and the verdict that it was taken over with."""
-
-    name: str
-    ref: SnapshotRef
-    verdict: str
 
 
 class Recovery:
@@ -58,9 +44,16 @@ class Recovery:
     def start(cls, session: Session, branch: str, plan: RecoveryPlan) -> "Recovery":
         """Branch all tables of a plan, at the snapshots that it names. Can be called again after a crash.
 
-        Raises AlreadyExists if there is another recovery, or another branch, of that name.
+        Raises AlreadyExists if there is another recovery, or another branch, of that name; InvalidRequest for a plan of which
+        nothing is spoilt now.
         """
         recovery = cls(session, branch)
+        if not plan.tables:
+            said = "; ".join(f"{one.name} {one.describe()} (snapshot {one.head})" for one in plan.good)
+            raise InvalidRequest(
+                f"Nothing comes from {plan.bad} now: there is nothing to recover. {said}. If a repair is wrong itself, "
+                "name its snapshot."
+            )
         tables = {
             one.name: TableRecord(
                 one.head, one.branch_at, None if one.partitions is None else [dict(part) for part in one.partitions],
@@ -69,6 +62,8 @@ class Recovery:
             for one in plan.tables
         }  # fmt: skip
         known = read_record(session.catalog, branch)
+        if known is None:
+            recovery._refuse_taken()
         if known is None or known.tables != tables or known.bad != str(plan.bad):
             create_record(
                 session.catalog,
@@ -79,10 +74,18 @@ class Recovery:
 
     @classmethod
     def open(cls, session: Session, branch: str) -> "Recovery":
-        """A recovery that was begun; one that was not begins now, with no table branched yet."""
+        """A recovery that was begun. Raises NotFound that lists the recoveries."""
+        get_record(session.catalog, branch)
+        return cls(session, branch)
+
+    @classmethod
+    def begin(cls, session: Session, branch: str) -> "Recovery":
+        """A recovery without a plan, with no table branched yet; or the one of that name, if it was begun before."""
         recovery = cls(session, branch)
         if read_record(session.catalog, branch) is None:
-            create_record(session.catalog, RecoveryRecord(branch, Clock().now_ms(), recovery._heads()))
+            # Another run may begin it at the same moment.
+            with suppress(AlreadyExists):
+                create_record(session.catalog, RecoveryRecord(branch, Clock().now_ms(), recovery._heads()))
         return recovery
 
     @property
@@ -107,6 +110,18 @@ class Recovery:
         found = {name: table.last_change() for name, table in view.items()}
         return {name: ref.snapshot_id for name, ref in found.items() if ref is not None}
 
+    def _refuse_taken(self) -> None:
+        """Raise AlreadyExists if a table has a branch of this name, which is somebody else's: it would be published, or
+        dropped, as part of the recovery. Raises InvalidRequest for a name that no branch can have.
+        """
+        check_branch_name(self.branch)
+        taken = [name for name in self._catalog.tables() if self.is_branched(name)]
+        if taken:
+            raise AlreadyExists(
+                f"Branch {self.branch!r} exists on {', '.join(taken)} and is no recovery. Choose another name, or delete the "
+                "branch."
+            )
+
     def _create_branches(self) -> None:
         missing = {name: one for name, one in self.record.tables.items() if not self.is_branched(name)}
         for name, one in missing.items():
@@ -124,17 +139,22 @@ class Recovery:
 
     def table(self, name: str) -> Table:
         """A table as the recovery sees it: its branch, or what it was when the recovery began. Raises NotFound."""
+        record = self.record
         if self.is_branched(name):
             return self._session.table(name).on_branch(self.branch)
-        base = self.record.base.get(name)
+        base = record.base.get(name)
         if base is None:
             raise NotFound(f"{name} had no snapshot when recovery {self.branch!r} began, and has no branch of it.")
         return self._session.table(name).pinned(base)
 
     def branched(self, name: str) -> Table:
-        """The branch of a table, made if it is not there: at the snapshot that the table had when the recovery began."""
+        """The branch of a table, made if it is not there: at the snapshot that the table had when the recovery began.
+
+        Raises NotFound if there is no such recovery.
+        """
+        record = self.record
         if not self.is_branched(name):
-            base = self.record.base.get(name)
+            base = record.base.get(name)
             branches = self._catalog.table(name).branches
             # Another run may make it at the same moment.
             with suppress(AlreadyExists):
@@ -150,6 +170,8 @@ class Recovery:
         """Run statements in which the names of tables mean their branches; returns what each of them says."""
         from ..sql import Statements
 
+        # No recovery is begun by correcting one that is misspelt.
+        _ = self.record
         statements = Statements(self._session, None, self.table, branched=self.branched)
         statements.settings.options["pipeline.name"] = f"recovery/{self.branch}"
         return [result.message or f"{result.to_arrow().num_rows} rows" for result in statements.run(sql, engine)]
@@ -179,29 +201,36 @@ class Recovery:
         """The tables that have a branch of this recovery, in the order of the plan."""
         return [name for name in self.tables if self.is_branched(name)]
 
-    # --- publish or drop
+    # --- replay or drop
+
+    @property
+    def replay_user(self) -> str:
+        """Who brings main's changes to the branch."""
+        return f"recovery/{self.branch}/replay"
 
     def moved(self) -> dict[str, list[str]]:
         """What main got since the recovery began: for each table the commits, by job and number."""
         found: dict[str, list[str]] = {}
         for name, one in self.tables.items():
             for snapshot in self._catalog.table(name).store.snapshots.all():
-                if snapshot.id > (one.main or 0) and self._is_productions(snapshot):
+                if snapshot.id > (one.main or 0) and self.is_productions(snapshot):
                     found.setdefault(name, []).append(f"{snapshot.id} by {snapshot.commit_user}")
         return found
 
-    def _is_productions(self, snapshot: Snapshot) -> bool:
+    def is_productions(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot of main changes rows, and was not published by this recovery itself."""
         own = snapshot.commit_user.startswith(f"recovery/{self.branch}/")
         return snapshot.changes_rows and not own
 
     def replay(self) -> list[str]:
-        """Bring what main got since the recovery began to the branch; returns the tables that are to be computed anew.
+        """Bring what main got since the recovery began to the branch; returns the tables that main has changed and that are
+        to be computed anew.
 
         The changes of the corrected table are applied to its branch. Of the others the partitions that main has changed
-        since are computed anew.
+        since are computed anew. Tables without a branch are read as main has them now, so that what was computed from older
+        ones is left to do.
         """
-        record = self.record
+        record = self._rebased()
         anew: list[str] = []
         tables = self.tables
         for name in self.moved():
@@ -223,81 +252,21 @@ class Recovery:
             replace_record(self._catalog, record)
         return anew
 
+    def _rebased(self) -> RecoveryRecord:
+        """Move the tables that are read outside of the branch to main's present state."""
+        record, tables = self.record, self.tables
+        record = replace(
+            record, base={**self._heads(), **{name: record.base[name] for name in tables if name in record.base}}
+        )
+        replace_record(self._catalog, record)
+        return record
+
     def _apply(self, main: Table, after: int, until: int) -> None:
         """Commit the changes of main to its branch, once."""
         rows = main.changes(after=after or None, until=until)
         branch = self.branched(str(main.identifier))
-        identifier = CommitId(f"recovery/{self.branch}/replay", until, exact=True)
+        identifier = CommitId(self.replay_user, until, exact=True)
         branch.write(rows.drop_columns(["snapshot_id"]), row_kind_column="rowkind", commit_id=identifier)
-
-    def publish(self, *, discard_main: bool = False) -> list[Published]:
-        """Make every branch main's, all or none. Can be called again after a crash.
-
-        What main had when the recovery began is replaced. What production has written since stays, if it lies in other
-        partitions or buckets and the branch began at main's head; else CommitConflict names it, and nothing is done, unless
-        `discard_main`.
-        """
-        tables = self.changed()
-        if not tables:
-            raise InvalidRequest(f"Recovery {self.branch!r} has changed no table: there is nothing to publish.")
-        self._finish_open()
-        record = self.record
-        branches = self._catalog.branch_set(self.branch, tables)
-        verdicts = branches.verdicts()
-        until: dict[str, int] = {}
-        refused: list[str] = []
-        known = self.tables
-        for name, verdict in verdicts.items():
-            one = known[name]
-            lost = [snapshot for snapshot in verdict.lost if snapshot.id > (one.main or 0)]
-            later = [f"{snapshot.id} by {snapshot.commit_user}" for snapshot in lost if self._is_productions(snapshot)]
-            if not later or discard_main:
-                until[name] = max([one.main or 0, *(snapshot.id for snapshot in lost)])
-            elif verdict.kind != "disjoint" or one.branch_at != one.main:
-                refused.append(f"{name} has {', '.join(later)}")
-        if refused:
-            raise CommitConflict(
-                f"Recovery {self.branch!r} is not published, on no table: main has moved on since it began. "
-                f"{'; '.join(refused)}. Replay what main got (--replay), or give it up (--discard-main)."
-            )
-        branches.adopt(until, {name: self._made_from_branch(name) for name in until}, self._made_from)
-        replace_record(self._catalog, replace(record, status=PUBLISHED))
-        return self.published({name: _described(verdict, name in until) for name, verdict in verdicts.items()})
-
-    def _made_from_branch(self, name: str) -> dict[str, str]:
-        ref = self.branched(name).last_change()
-        return sources_property([] if ref is None else [ref])
-
-    def _made_from(self, name: str) -> dict[str, str]:
-        """The sources of main's new snapshot: the branch, and what the branch's rows were made from, each as main has it
-        now, if it was published before.
-        """
-        branch = self.branched(name)
-        own = branch.last_change()
-        found: dict[str, SnapshotRef] = {}
-        for snapshot in branch.store.snapshots.all():
-            if snapshot.id > (self.tables[name].branch_at or 0):
-                for source in sources_of(snapshot):
-                    if source.table != branch.identifier.table or source.database != branch.identifier.database:
-                        found[f"{source.database}.{source.table}"] = source
-        listed = [] if own is None else [own]
-        for plain, source in found.items():
-            published = self._session.table(plain).last_change() if source.branch == self.branch else None
-            listed.append(published or source)
-        return sources_property(listed)
-
-    def published(self, verdicts: Mapping[str, str] | None = None) -> list[Published]:
-        """What the main branches are now."""
-        found = []
-        for name in self.changed():
-            ref = self._session.table(name).last_change()
-            if ref is not None:
-                found.append(Published(name, ref, (verdicts or {}).get(name, "")))
-        return found
-
-    def _finish_open(self) -> None:
-        """A publication of this branch that a crash left open is finished first."""
-        self._catalog.recover(branch=self.branch, made_from=self._made_from)
 
     def drop(self) -> list[str]:
         """Delete the branches of the recovery, and what is remembered of it; returns the tables."""
@@ -322,10 +291,3 @@ def drop_damaged(session: Session, branch: str) -> tuple[list[str], str]:
     if tables:
         session.catalog.branch_set(branch, tables).delete()
     return tables, set_record_aside(session.catalog, branch)
-
-
-def _described(verdict: Verdict, adopted: bool) -> str:
-    """How main took a branch over."""
-    if adopted and verdict.lost:
-        return f"replaced what main did since snapshot {verdict.common or 0}, by one commit on top"
-    return verdict.describe()

@@ -2,8 +2,8 @@
 
 A twin is partitioned by branch, and by the asset's own partitions where it has some of one dimension. To add a branch in the
 UI ("+ Add a partition") and materialize twins on it is to begin a recovery: tables that are written are branched, at what they
-were when the recovery began, and all others are read as they were then. Main's partitions, versions and automation know
-nothing of it until it is published.
+were when the recovery began, and all others are read as they were then. A branch that nobody has added begins nothing. Main's
+partitions, versions and automation know nothing of it until it is published.
 """
 
 import warnings
@@ -11,17 +11,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
-from storage import SnapshotRef, Table
+from storage import InvalidRequest, NotFound, SnapshotRef, StorageError, Table
 from storage.engines.duckdb_compare import Comparison
 from storage.engines.spark_writer import APPEND, OVERWRITE_TABLE
 
 from ..partition_context import PartitionContext
 from ..table_assets import TableAsset, table_assets
 from ..tables import TablesResource
+from .branch_checks import twin_checks
+from .left_to_do import has_changed
+from .record import names, read_record
 from .stages import Recovery
 
-GROUP = "recovery"
+PREFIX = "recovery"
+# On each run of a recovery: its name, by which runs can be filtered.
+RECOVERY_TAG = "snapline/recovery"
 BRANCHES = dg.DynamicPartitionsDefinition(name="branch")
 _BRANCH, _PARTITION = "branch", "partition"
 CHECK = "compared_with_main"
@@ -29,7 +35,7 @@ CHECK = "compared_with_main"
 
 def twin_key(name: str) -> dg.AssetKey:
     """The key of the twin of a table's asset."""
-    return dg.AssetKey([GROUP, *name.split(".")])
+    return dg.AssetKey([PREFIX, *name.split(".")])
 
 
 def twins(assets: Sequence[Any]) -> list[dg.AssetsDefinition]:
@@ -38,9 +44,18 @@ def twins(assets: Sequence[Any]) -> list[dg.AssetsDefinition]:
     return [_twin(one, known) for one in known.values()]
 
 
-def checks(assets: Sequence[Any]) -> list[dg.AssetChecksDefinition]:
-    """For each twin a check that shows how its branch differs from main."""
-    return [_check(one) for one in table_assets(assets).values()]
+def checks_of_twins(assets: Sequence[Any], checks: Sequence[Any]) -> list[dg.AssetChecksDefinition]:
+    """For each twin a check that shows how its branch differs from main, and those of `checks` that can be asked of it."""
+    known = table_assets(assets)
+    return [*map(_check, known.values()), *twin_checks(checks, known, twin_key, _branches_of)]
+
+
+class TwinConfig(dg.Config):
+    """What a run may do on the branch."""
+
+    overwrite_correction: bool = Field(
+        False, description="Make the table anew though it has been corrected on the branch: the correction is given up."
+    )
 
 
 def event_partition(asset: TableAsset, branch: str, partition: str | None) -> str:
@@ -68,13 +83,23 @@ def _twin(asset: TableAsset, known: Mapping[str, TableAsset]) -> dg.AssetsDefini
             backfill_policy=dg.BackfillPolicy.single_run(),
             description=f"{asset.name} on the branch of a recovery.",
             code_version=asset.code_version,
-            group_name=GROUP,
+            # The nodes of a group show the last part of their keys alone.
+            group_name=f"{PREFIX}_{asset.key.path[0]}",
             kinds={"paimon"},
         )
-        def twin(context: dg.AssetExecutionContext, tables: TablesResource) -> dg.MaterializeResult[Any]:
+        def twin(
+            context: dg.AssetExecutionContext, config: TwinConfig, tables: TablesResource
+        ) -> dg.MaterializeResult[Any]:
+            wanted = _by_branch(asset, context.partition_keys)
+            context.instance.add_run_tags(context.run.run_id, {RECOVERY_TAG: ",".join(wanted)})
+            try:
+                recoveries = {branch: _opened(context, tables, branch) for branch in wanted}
+                for recovery in recoveries.values():
+                    _refuse_corrected(recovery, asset.name, config)
+            except StorageError as error:
+                raise dg.Failure(" ".join(str(error).split()), allow_retries=False) from None
             results = [
-                _materialize(context, tables, asset, branch, keys)
-                for branch, keys in _by_branch(asset, context.partition_keys).items()
+                _materialize(context, tables, asset, recoveries[branch], keys) for branch, keys in wanted.items()
             ]
             versions = ",".join(one.data_version.value for one in results if one.data_version)
             return results[-1]._replace(data_version=dg.DataVersion(versions))
@@ -82,11 +107,39 @@ def _twin(asset: TableAsset, known: Mapping[str, TableAsset]) -> dg.AssetsDefini
     return twin
 
 
+def _opened(context: dg.AssetExecutionContext, tables: TablesResource, branch: str) -> Recovery:
+    """The recovery of a branch; begun, if it was not, on a branch that was added in the UI. Raises NotFound."""
+    added = context.instance.get_dynamic_partitions(str(BRANCHES.name))
+    if read_record(tables.session.catalog, branch) is None and branch not in added:
+        known = ", ".join(dict.fromkeys([*names(tables.session.catalog), *added]))
+        raise NotFound(f"There is no recovery {branch!r}. {f'There are: {known}.' if known else 'There is none.'}")
+    return Recovery.begin(tables.session, branch)
+
+
+def _refuse_corrected(recovery: Recovery, name: str, config: TwinConfig) -> None:
+    """Raise InvalidRequest if a correction would be overwritten and nobody has asked for it."""
+    record = recovery.tables.get(name)
+    if (
+        record is not None
+        and record.corrected
+        and has_changed(recovery, name, record)
+        and not config.overwrite_correction
+    ):
+        raise InvalidRequest(
+            f"{name} has been corrected on branch {recovery.branch!r}, and making it anew gives that up. Nothing is to be "
+            "computed for it; if it is to be loaded again all the same, say overwrite_correction: true in the run's config."
+        )
+
+
 def _materialize(
-    context: dg.AssetExecutionContext, tables: TablesResource, asset: TableAsset, branch: str, keys: Sequence[str]
+    context: dg.AssetExecutionContext,
+    tables: TablesResource,
+    asset: TableAsset,
+    recovery: Recovery,
+    keys: Sequence[str],
 ) -> dg.MaterializeResult[Any]:
     """Make the table of an asset on a branch, or some of its partitions."""
-    recovery = Recovery.open(tables.session, branch)
+    branch = recovery.branch
     refs = {name: _read_at(context, tables, recovery, name) for name in asset.inputs.values()}
 
     def read(name: str, in_arrow: bool) -> Any:

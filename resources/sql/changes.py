@@ -37,7 +37,7 @@ class Job:
         """Commit id and properties of a change that was made from snapshots."""
         now_ms = Clock().now_ms()
         identifier = (now_ms << _CHANCE_BITS) | random.getrandbits(_CHANCE_BITS)
-        commit_id = CommitId(self.name, identifier, exact=True, not_before_ms=now_ms)
+        commit_id = CommitId(self.name, identifier, exact=True, not_before_ms=now_ms, is_new=True)
         return {"commit_id": commit_id, "properties": {**sources_property(sources), **properties}}
 
 

@@ -75,7 +75,10 @@ def commit_id_of(options: Mapping[str, str]) -> CommitId | None:
     exact = options.get("commit-exact", "true").lower() != "false"
     try:
         identifier = int(options.get("commit-identifier", "1"))
-        return CommitId(options["commit-user"], identifier, exact, int(not_before) if not_before else None)
+        return CommitId(
+            options["commit-user"], identifier, exact, int(not_before) if not_before else None,
+            is_new=options.get("commit-new") == "true",
+        )  # fmt: skip
     except ValueError as error:
         raise InvalidRequest(f"Option 'commit-identifier' must be a whole number: {error}") from None
 

@@ -47,14 +47,15 @@ def write_frame(
     `mode`: append (an upsert with a primary key), overwrite (the table), overwrite-partitions (those that occur in the
     rows, or exactly those that `partitions` lists). `replaced`: names of data files of a snapshot that go when the rows
     come. `basis`: the snapshot that a change of rows was computed from; raises RowsChanged if others have changed the same
-    rows since. A repeated `commit_id` changes nothing. Raises the error of the store that a task or the commit raised.
+    rows since. A repeated `commit_id` changes nothing; what is returned then, see `Table.write`. Raises the error of the
+    store that a task or the commit raised.
     """
     refuse_own_properties(properties)
     if mode not in WRITE_MODES:
         raise InvalidRequest(f"Write mode {mode!r} is unknown. Use one of: {', '.join(WRITE_MODES)}.")
     if mode == OVERWRITE_PARTITIONS and not table.schema.partition_keys:
         raise InvalidRequest(f"{table.identifier} is not partitioned: overwrite the table, or append to it.")
-    commit_id = commit_id or CommitId(table.store.clock.unique_name(), 1, exact=True)
+    commit_id = commit_id or CommitId(table.store.clock.unique_name(), 1, exact=True, is_new=True)
     before = table.snapshot()
     options = {
         "warehouse": warehouse,
@@ -80,6 +81,8 @@ def write_frame(
         options["basis"] = json.dumps([basis.snapshot_id, basis.delta_manifest_list])
     if not change_tracking:
         options["change-tracking"] = "false"
+    if commit_id.is_new:
+        options["commit-new"] = "true"
     if commit_id.not_before_ms is not None:
         options["commit-not-before-ms"] = str(commit_id.not_before_ms)
     if mode != APPEND:
@@ -91,11 +94,27 @@ def write_frame(
         writer.mode("append" if mode == APPEND else "overwrite").save(table.identifier.full_name)
     except PySparkException as error:
         raise own_error(error) or error from None
-    bound = CommitId(commit_id.user, commit_id.identifier, True, commit_id.not_before_ms or _time(before))
-    snapshot = table.new_commit(bound).find_committed()
-    if snapshot is not None and (before is None or snapshot.id > before.id):
+    snapshot, is_certain = _made_since(table, commit_id, before)
+    if snapshot is not None:
         table.notify(snapshot)
-    return snapshot
+        return snapshot
+    if commit_id.is_new and is_certain:
+        return None
+    bound = CommitId(commit_id.user, commit_id.identifier, True, commit_id.not_before_ms or _time(before))
+    return table.new_commit(bound).find_committed()
+
+
+def _made_since(table: Table, commit_id: CommitId, before: Snapshot | None) -> tuple[Snapshot | None, bool]:
+    """The snapshot that an id has made since one was the newest; and whether nothing that came since has expired."""
+    first_id = 1 if before is None else before.id + 1
+    earliest_id = None
+    for snapshot in table.store.snapshots.backwards():
+        if snapshot.id < first_id:
+            return None, True
+        if commit_id.made(snapshot):
+            return snapshot, True
+        earliest_id = snapshot.id
+    return None, earliest_id in (None, first_id)
 
 
 def _time(snapshot: Snapshot | None) -> int | None:

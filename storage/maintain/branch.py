@@ -7,16 +7,19 @@ exists once its `schema-0` does, and nobody sees half of one; a branch that is d
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from functools import partial
 
 from ..errors import AlreadyExists, CommitConflict, CommitOutcomeUnknown, CorruptData, NotFound
 from ..file_io import Witness
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
 from ..metadata.branch_origin import BranchOrigin, origin_content, read_origin
 from ..metadata.discard import discard
+from ..metadata.history import identity_at
 from ..metadata.main_branch import find_main
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
+from ..metadata.trouble import FILE_DELETION, afterwards
 from ..paths import TablePaths
 from ..read.version import branch_names, on_branch
 from ..write.close import (
@@ -76,6 +79,11 @@ def _make(
     paths = TablePaths(root, name, making=identity) if file_io.moves_at_once else final
     begun_at = snapshot.id if snapshot else None
     origin = BranchOrigin(store.identifier.branch, tag.name if tag else None, begun_at, store.clock.now_ms(), identity)
+    if snapshot is not None:
+        with suppress(CorruptData):
+            # What a tag has kept of another branch was forked off elsewhere.
+            is_own = identity_at(store, snapshot.id) == snapshot.identity
+            origin = origin.begun_at(snapshot, read_origin(file_io, store.paths) if is_own else None)
     own = Witness(paths.metadata_root, paths.origin, origin_content(origin))
     if file_io.moves_at_once:
         file_io.create_exclusively(paths.origin, own.content, of=store.read_witness())
@@ -216,7 +224,7 @@ def delete_branches(stores: Sequence[TableStore], name: str, refuse: Callable[[]
         for branch, _ in closed:
             _refuse_becoming_main(branch, name)
         refuse()
-        unneeded: list[tuple[TableStore, Collection[str]]] = []
+        unneeded: list[tuple[TableStore, Collection[str] | CorruptData]] = []
         while closed:
             unneeded += _remove(*closed[0], name)
             closed.pop(0)
@@ -226,8 +234,21 @@ def delete_branches(stores: Sequence[TableStore], name: str, refuse: Callable[[]
                 open_again(branch, closing)
         raise
     for main, candidates in unneeded:
-        delete_unneeded(main, candidates)
+        # The branch has gone, whatever becomes of them.
+        afterwards(main, FILE_DELETION, partial(_delete_files, main, candidates), list[str]())
     return len(unneeded)
+
+
+def _delete_files(main: TableStore, candidates: "Collection[str] | CorruptData") -> list[str]:
+    """Delete those of a branch's files that nobody else needs; returns them. Raises CorruptData if that cannot be told."""
+    try:
+        if isinstance(candidates, CorruptData):
+            raise candidates
+        return delete_unneeded(main, candidates)
+    except CorruptData as error:
+        raise CorruptData(
+            f"{error} The branch is deleted; files that only it needed stay for `snapline remove-orphan-files`."
+        ) from None
 
 
 def _close(store: TableStore, name: str) -> list[tuple[TableStore, Snapshot]]:
@@ -276,19 +297,25 @@ def _refuse_becoming_main(branch: TableStore, name: str) -> None:
         )
 
 
-def _remove(branch: TableStore, closing: Snapshot, name: str) -> list[tuple[TableStore, Collection[str]]]:
-    """Make a closed branch go; returns main, and the files that only the branch may have needed, unless somebody else came
-    first.
+def _remove(branch: TableStore, closing: Snapshot, name: str) -> list[tuple[TableStore, Collection[str] | CorruptData]]:
+    """Make a closed branch go; returns main, and the files that only the branch may have needed, or why they cannot be told,
+    unless somebody else came first.
     """
     if not decide(branch, closing, "done"):
         raise CommitConflict(
             f"Branch {name!r} of {branch.identifier.full_name} has been opened again. Nothing is done."
         )
     main = on_branch(branch, MAIN_BRANCH)
+    candidates: Collection[str] | CorruptData
     try:
-        candidates = last_needed(branch, branch.snapshots.all())
-        for tag in branch.tags.all():
-            candidates |= last_needed(branch, [tag.snapshot])
+        try:
+            needed = last_needed(branch, branch.snapshots.all())
+            for tag in branch.tags.all():
+                needed |= last_needed(branch, [tag.snapshot])
+            candidates = needed
+        except CorruptData as error:
+            # It has been decided that the branch goes.
+            candidates = error
         is_mine = _delete_metadata(branch)
     except NotFound:
         is_mine = False

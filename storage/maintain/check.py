@@ -5,6 +5,7 @@ and reads all of it. A file that is damaged is a line of the result, and not the
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Any, TypeVar
@@ -36,10 +37,12 @@ from ..read.version import branch_names
 from ..values import from_arrow
 from ..write.close import decided, decisions
 from .stand_in import kept_aside
+from .tagging import ahead_by_name, is_ahead
 
 _POSTPONED_BUCKET = -2
 # Of those that share what is broken.
 _MOST_NAMED = 10
+_LONGEST_HINT = 30
 _T = TypeVar("_T")
 
 
@@ -80,8 +83,9 @@ def check_table(store: TableStore, *, deep: bool = False) -> list[BrokenInvarian
     if found:
         again, failed = _look(store, deep=deep)
         found &= again
-        if found and not store.schemas.ids():
-            store.refuse_other_table()
+    # A damaged schema is in what was found.
+    with suppress(CorruptData):
+        store.refuse_other_table()
     return _once(found) + failed
 
 
@@ -166,6 +170,7 @@ class _BranchCheck:
         self._sizes: dict[str, dict[str, int]] = {}
         self._seen_files = seen
         self._read: dict[str, tuple[Any, ...] | None] = {}
+        self._ahead_by_name: frozenset[str] = frozenset()
 
     def run(self) -> None:
         store, attempt = self._store, self._report.attempt
@@ -180,11 +185,12 @@ class _BranchCheck:
         for name in attempt("commit ids", store.committed.names) or ():
             attempt(f"commit ids {name}", lambda: store.committed.read(name))  # noqa: B023
         attempt("snapshots", self._snapshots)
+        self._ahead_by_name = frozenset(attempt("tags", lambda: ahead_by_name(store)) or ())
         for name in attempt("tags", store.tags.names) or ():
             tag = attempt(f"tag {name}", lambda: store.tags.get(name))  # noqa: B023
             if tag is not None:
                 where = f"tag {name}"
-                attempt(where, lambda: (tag.create_time, tag.time_retained_seconds))  # noqa: B023
+                attempt(where, lambda: self._tag_time(where, tag))  # noqa: B023
                 attempt(where, lambda: self._snapshot(where, self._tagged(tag), None))  # noqa: B023
         for number in attempt("changelogs", store.changelogs.ids) or ():
             where = f"changelog {number}"
@@ -196,6 +202,12 @@ class _BranchCheck:
         text = self._store.file_io.read_text_or_none(path)
         if text is not None and not (text.strip().isascii() and text.strip().isdigit()):
             raise CorruptData(f"File {path} is damaged: it holds no number. It is not believed, and written anew.")
+        newest = self._store.snapshots.latest_id() or 0
+        if text is not None and path != self._store.paths.expiring and int(text.strip()[:_LONGEST_HINT]) > newest:
+            raise CorruptData(
+                f"File {path} is damaged: it says {text.strip()[:_LONGEST_HINT]}, and the newest snapshot is {newest}. It is not "
+                "believed; delete it."
+            )
 
     def _expiring(self) -> None:
         store = self._store
@@ -242,6 +254,16 @@ class _BranchCheck:
 
     def _broken(self, where: str, what: str) -> None:
         self._report.add(where, what)
+
+    def _tag_time(self, where: str, tag: Tag) -> None:
+        created, retained = tag.create_time, tag.time_retained_seconds
+        ahead = is_ahead(self._store, created) or tag.name in self._ahead_by_name
+        if ahead and (retained is not None or tag.name in self._ahead_by_name):
+            self._broken(
+                where,
+                "a clock that was ahead has made it: its age counts from when its file was written, and it goes before others "
+                "if there are more than tag.num-retained-max",
+            )
 
     def _tagged(self, tag: Tag) -> Snapshot:
         """The snapshot of a tag, without a changelog that Paimon has let expire with the snapshot."""

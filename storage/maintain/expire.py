@@ -180,7 +180,8 @@ def _removal(ids: tuple[int, ...], candidates: dict[str, int], gone: Iterable[st
 
 
 def _published_from(store: TableStore) -> int | None:
-    """The first number that the commit of an open publication may have: as long as it may be undone, it is there to be seen.
+    """The first number that what was before the commit of an open publication may have: as long as that may be undone, both
+    are there to be seen, whatever becomes of the tag.
 
     Looked for once the history is read: an entry is made before the commits.
     """
@@ -188,9 +189,9 @@ def _published_from(store: TableStore) -> int | None:
         return None
     name = store.identifier.full_name
     entries = Journal.of_table(store.file_io, store.paths.root).entries()
-    begun = [(one.before[name] or 0) + 1 for one in entries.open if name in one.before]
+    begun = [one.before[name] or 1 for one in entries.open if name in one.before]
     # The tag names what the commit was put on, at the earliest.
-    marked = [tag.snapshot.id + 1 for one in entries.damaged if (tag := store.tags.find(one.tag)) is not None]
+    marked = [tag.snapshot.id for one in entries.damaged if (tag := store.tags.find(one.tag)) is not None]
     return min([*begun, *marked], default=None)
 
 

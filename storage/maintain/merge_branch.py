@@ -107,14 +107,14 @@ def _take_over(
             target = main if newest is None else main.at_schema(newest)
             made: Snapshot | None = None
             if discards or _must_become(verdict):
-                back = _back_to(main, verdict.common) if verdict.lost else {}
+                back = _back_to(main, verdict.since or verdict.common) if verdict.lost else {}
                 made = become(
                     target,
                     live_entries(branch, taken),
                     verdict.judged,
                     operation="MERGE",
                     commit_id=commit_id or _new_id(main),
-                    properties={**taken_over_properties(branch, verdict.new), **back},
+                    properties={**taken_over_properties(branch, verdict.new, taken, whole=True), **back},
                     listeners=listeners,
                     guard=guard,
                 )
@@ -209,7 +209,9 @@ def put_on_top(
         deleted=[entry for entry in delta if entry.kind != ADD],
         kind=kind,
         operation=last.operation if len(taken) == 1 else "MERGE",
-        own_properties=taken_over_properties(other, taken),
+        own_properties=taken_over_properties(
+            other, taken, verdict.taken if snapshots is None else verdict.judged, whole=verdict.kind == "clean"
+        ),
         watermark=max((one.watermark for one in taken if one.watermark is not None), default=None),
         guard=refuse,
         adds_again=True,
@@ -226,7 +228,12 @@ def judge_again(store: TableStore, other: TableStore, verdict: Verdict, *, swapp
         if (latest.identity if latest else None) == (before.identity if before else None):
             return
         again = judge(other, store) if swapped else judge(store, other)
-        if (again.kind, again.new, again.common) != (verdict.kind, verdict.new, verdict.common):
+        if (again.kind, again.new, again.common, again.since) != (
+            verdict.kind,
+            verdict.new,
+            verdict.common,
+            verdict.since,
+        ):
             raise Moved("The verdict has changed: a writer came in between. Ask for it again.")
         if again.kind == "clean" and again.lost:
             raise Moved("Main was compacted in between. Ask for the verdict again.")

@@ -7,13 +7,13 @@ opened again in the new place, and the old table is dropped. Each step can be re
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ..document import read_document, sealed, text
 from ..errors import AlreadyExists, CommitConflict, CorruptData, NotFound
-from ..file_io import FileIO, Witness
+from ..file_io import FileIO
 from ..identifier import MAIN_BRANCH, Identifier
 from ..metadata.discard import all_files, discard, is_named_again
 from ..metadata.main_branch import find_main
@@ -35,6 +35,8 @@ class _Move:
     closed: Sequence[tuple[TableStore, Snapshot]]
     target: Identifier
     target_root: str
+    # Main's first schema: no other table has the same.
+    schema: bytes
 
     @property
     def closing(self) -> Snapshot:
@@ -61,11 +63,7 @@ class _Move:
 
     def has_arrived(self) -> bool:
         """Whether the table in the new place is this one."""
-        try:
-            closing = self.moved().snapshots.find(self.closing.id)
-        except NotFound:
-            return False
-        return closing is not None and closing.identity == self.closing.identity
+        return self.main.file_io.read_bytes_or_none(self.paths.schema(0)) == self.schema
 
 
 def move_table(store: TableStore, target: Identifier, target_root: str, refuse: Callable[[], None]) -> None:
@@ -76,7 +74,8 @@ def move_table(store: TableStore, target: Identifier, target_root: str, refuse: 
     time; the table is open again then. Whatever else fails leaves it closed, until the call is repeated.
     """
     main = on_branch(store, MAIN_BRANCH)
-    move = _Move(main, list(_close_all(main, f"{RENAMING} {target.full_name}")), target, target_root)
+    closed = _close_all(main, f"{RENAMING} {target.full_name}")
+    move = _Move(main, closed, target, target_root, main.file_io.read_bytes(main.paths.schema(0)))
     if not move.has_arrived():
         try:
             refuse()
@@ -136,8 +135,8 @@ def _claim_path(root: str) -> str:
     return f"{TablePaths(root).schema_directory}/{_CLAIM}"
 
 
-def _close_all(main: TableStore, reason: str) -> Iterator[tuple[TableStore, Snapshot]]:
-    """Close main, then every branch; opens them again if one cannot be closed."""
+def _close_all(main: TableStore, reason: str) -> list[tuple[TableStore, Snapshot]]:
+    """Close main, then every branch; opens them again if one cannot be closed, unless somebody else goes on."""
     closed: dict[str, tuple[TableStore, Snapshot]] = {}
     try:
         while missing := [name for name in (MAIN_BRANCH, *branch_names(main)) if name not in closed]:
@@ -145,10 +144,10 @@ def _close_all(main: TableStore, reason: str) -> Iterator[tuple[TableStore, Snap
                 with _unless_deleted(main, name):
                     closed[name] = _close(main, name, reason)
     except (CommitConflict, NotFound):
-        if main.is_same_table():
+        if closed and main.is_same_table() and decide(main, closed[MAIN_BRANCH][1], "opened"):
             _open_all(list(closed.values()))
         raise
-    yield from closed.values()
+    return list(closed.values())
 
 
 @contextmanager
@@ -214,23 +213,37 @@ def _refuse_taken(move: _Move) -> None:
 def _copy(move: _Move) -> None:
     """Copy all files but main's first schema: those that others name before those that name them."""
     file_io, root = move.main.file_io, move.main.paths.root
-    own = move.main.paths.schema(0)
-    decided = decision_file(move.main, move.closing)
     plain = [path for path in all_files(file_io, root) if not is_named_again(path, root)]
     file_io.copy_files({path: _moved(move, path) for path in plain})
-    # Listed anew: what is needed by a tag that has come meanwhile has been there before.
-    named = [path for path in all_files(file_io, root) if is_named_again(path, root) and path not in (own, decided)]
-    for path in sorted(named):
+    copied: dict[str, bytes] | None = None
+    # What is needed by a tag that has come meanwhile has been there before. Expiries, and who changes what is beside the
+    # history, come to an end: they look whether the table is closed.
+    while (there := _named(move)) != copied:
+        for path, content in sorted(there.items()):
+            if copied is None or copied.get(path) != content:
+                _put(move, _moved(move, path), content)
+        _take_away_others(move, {_moved(move, path) for path in there})
+        copied = there
+
+
+def _named(move: _Move) -> dict[str, bytes]:
+    """The files that others may change, with what they hold, but for those of the move itself."""
+    file_io, root = move.main.file_io, move.main.paths.root
+    own = (move.main.paths.schema(0), decision_file(move.main, move.closing), _claim_path(root))
+    named = [path for path in all_files(file_io, root) if is_named_again(path, root) and path not in own]
+    contents = ((path, file_io.read_bytes_or_none(path)) for path in named)
+    return {path: content for path, content in contents if content is not None}
+
+
+def _take_away_others(move: _Move, copied: Collection[str]) -> None:
+    """Delete what was copied and has gone since. The highest number first, since numbers expire from below."""
+    file_io, root = move.main.file_io, move.target_root
+    kept = {*copied, _claim_path(root)}
+    others = [path for path in all_files(file_io, root) if is_named_again(path, root) and path not in kept]
+    for path in sorted(others, key=_number, reverse=True):
         content = file_io.read_bytes_or_none(path)
-        if content is not None:
-            _put(move, _moved(move, path), content)
-    # What was deleted while it was copied. The highest number first, since numbers expire from below.
-    for path in sorted(named, key=_number, reverse=True):
-        if file_io.exists(path):
-            continue
-        content = file_io.read_bytes_or_none(_moved(move, path))
-        if content is not None and move.has_claim():
-            file_io.delete_if(_moved(move, path), content)
+        if content is not None and move.has_claim() and not _is_taken(move):
+            file_io.delete_if(path, content)
 
 
 def _number(path: str) -> int:
@@ -240,13 +253,15 @@ def _number(path: str) -> int:
 
 
 def _put(move: _Move, path: str, content: bytes) -> None:
-    """Create a small file in the new place, or replace what an attempt that died has left there."""
+    """Create a small file in the new place, or replace what was there when it was seen that this move may go on."""
+    file_io = move.main.file_io
+    held = file_io.read_bytes_or_none(path)
     if not move.has_claim():
         raise CommitConflict(
             f"{move.main.identifier.full_name} is moved by somebody else, or was. Open the table again."
         )
-    if not move.main.file_io.create_exclusively(path, content):
-        move.main.file_io.overwrite(path, content)
+    if held != content and not file_io.replace_if(path, held, content) and file_io.read_bytes_or_none(path) != content:
+        raise CommitConflict(f"{path} is written by somebody else. Rename the table again.")
 
 
 def _moved(move: _Move, path: str) -> str:
@@ -267,13 +282,11 @@ def _stay(move: _Move) -> None:
         _open_all(move.closed)
     if not move.has_claim():
         return
-    if not _is_taken(move):
-        discard(
-            file_io,
-            move.target_root,
-            lambda: not move.has_claim() or _is_taken(move),
-            last=_claim_path(move.target_root),
-        )
+    # What was copied, and nothing of a table that may have come to that place.
+    for path, content in _named(move).items():
+        file_io.delete_if(_moved(move, path), content)
+    root = move.main.paths.root
+    file_io.delete_quietly([_moved(move, path) for path in all_files(file_io, root) if not is_named_again(path, root)])
     file_io.delete_if(_claim_path(move.target_root), move.claim)
 
 
@@ -285,11 +298,12 @@ def _drop_old(move: _Move) -> bool:
     first = main.paths.schema(0)
     content = main.file_io.read_bytes_or_none(first)
     latest = main.snapshots.latest()
-    if content is None or latest is None or latest.identity != move.closing.identity:
+    if content != move.schema or latest is None or latest.identity != move.closing.identity or not move.has_arrived():
         return False
-    of = Witness(main.paths.root, first, content)
     paths = TablePaths(main.paths.root)
+    # Renamed back, the table has the same files again: as long as the claim is there, nobody has done that.
     return discard(
-        main.file_io, paths.root, lambda: main.file_io.read_bytes_or_none(first) not in (None, of.content),
-        first=(paths.schema_directory, paths.main_branch_file),
+        main.file_io, paths.root,
+        lambda: main.file_io.read_bytes_or_none(first) not in (None, content) or not move.has_claim(),
+        first=(paths.schema_directory, paths.main_branch_file), ask_always=True,
     )  # fmt: skip

@@ -26,7 +26,9 @@ _SET_ASIDE = "damaged-"
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """A snapshot that can be read again. `path`: where the damaged file is kept. `shows`: what the number stands for now."""
+    """A snapshot that can be read again, or is the newest again. `path`: where the damaged file is kept. `shows`: what the
+    number stands for now.
+    """
 
     snapshot: Snapshot
     path: str
@@ -38,22 +40,19 @@ class Mended:
 
 def mend_newest(store: TableStore) -> Mended | None:
     """Mend the newest snapshot of a branch; None if it can be read. Raises CorruptData if there is none before it."""
+    beyond = _set_aside_beyond_gap(store)
+    if beyond:
+        return beyond[-1]
     newest = store.snapshots.latest_id()
-    return None if newest is None or not is_damaged(store, newest) else _mend(store, newest)
+    damaged = None if newest is None else store.snapshots.damaged(newest)
+    return None if newest is None or damaged is None else _mend(store, newest, damaged)
 
 
 def mend_snapshots(store: TableStore) -> list[Mended]:
     """Mend all snapshots of a branch that cannot be read, in order. Raises CorruptData if none of them can."""
-    return [_mend(store, number) for number in store.snapshots.ids() if is_damaged(store, number)]
-
-
-def is_damaged(store: TableStore, number: int) -> bool:
-    """Whether there is a snapshot file of that number that cannot be read."""
-    try:
-        store.snapshots.find(number)
-    except CorruptData:
-        return True
-    return False
+    beyond = _set_aside_beyond_gap(store)
+    contents = ((number, store.snapshots.damaged(number)) for number in store.snapshots.ids())
+    return beyond + [_mend(store, number, damaged) for number, damaged in contents if damaged is not None]
 
 
 def kept_aside(store: TableStore) -> list[str]:
@@ -63,9 +62,52 @@ def kept_aside(store: TableStore) -> list[str]:
     return sorted(f"{directory}/{name}" for name in names if name.startswith(_SET_ASIDE))
 
 
-def _mend(store: TableStore, number: int) -> Mended:
+def _set_aside_beyond_gap(store: TableStore) -> list[Mended]:
+    """Set aside the damaged files whose numbers lie beyond a gap: they were put on top of nothing, and no writer put them
+    there. Nothing, unless it is known that the history ends before the gap.
+    """
+    snapshots = store.snapshots
+    listed = snapshots.listed_ids()
+    numbers: list[int] = []
+    while listed and (not numbers or listed[-1] + 1 == numbers[-1]):
+        numbers.append(listed.pop())
+    newest = _readable(store, listed[-1]) if listed else None
+    if newest is None:
+        return []
+    beyond: dict[int, bytes] = {}
+    for number in numbers:
+        damaged = snapshots.damaged(number)
+        if damaged is None:
+            return []
+        beyond[number] = damaged
+    # What lies below a gap may as well be what somebody left who slept while all the numbers between expired.
+    hint = snapshots.latest_hint()
+    if hint is None or hint > newest.id:
+        return []
+    # A listing may miss a file that came while it was made.
+    if any(snapshots.find(number) is not None for number in (newest.id + 1, numbers[-1] - 1)):
+        return []
+    mended = []
+    for number, damaged in beyond.items():
+        path = store.paths.snapshot(number)
+        aside = _keep_aside(store, number, damaged)
+        if not store.file_io.delete_if(path, damaged):
+            raise CommitConflict(f"Somebody else has changed {path} meanwhile. Nothing is done; ask again.")
+        shows = f"is the newest again; {number} lay beyond a gap, on top of nothing"
+        mended.append(Mended(newest, aside, shows))
+    return mended
+
+
+def _keep_aside(store: TableStore, number: int, damaged: bytes) -> str:
+    """Write what a damaged file holds where nobody reads it; returns the path."""
+    aside = posixpath.join(store.paths.snapshot_directory, f"{_SET_ASIDE}snapshot-{number}")
+    store.file_io.create_exclusively(aside, damaged, of=store.read_witness())
+    return aside
+
+
+def _mend(store: TableStore, number: int, damaged: bytes) -> Mended:
+    """Put another snapshot in the place of a file, as long as that holds the very bytes that could not be read."""
     path = store.paths.snapshot(number)
-    damaged = store.file_io.read_bytes(path)
     below, above = _readable(store, number - 1), _readable(store, number + 1)
     snapshot, shows = _copy_of(store, number, below, above), "is restored from a copy"
     if snapshot is None and above is not None:
@@ -79,8 +121,7 @@ def _mend(store: TableStore, number: int) -> Mended:
             _state_again(store, number, below),
             f"shows the state of {below.id}; what it committed is lost",
         )
-    aside = posixpath.join(store.paths.snapshot_directory, f"{_SET_ASIDE}snapshot-{number}")
-    store.file_io.create_exclusively(aside, damaged, of=store.read_witness())
+    aside = _keep_aside(store, number, damaged)
     if not store.file_io.replace_if(path, damaged, snapshot.to_json().encode(), of=store.read_witness()):
         raise CommitConflict(f"Somebody else has changed {path} meanwhile. Nothing is done; ask again.")
     return Mended(snapshot, aside, shows)
@@ -130,7 +171,10 @@ def _state_below(store: TableStore, number: int, below: Snapshot | None, above: 
     gone = [one.deleted() for one in before if one.identity not in wanted]
     delta = [*gone, *(one for one in live if one.identity not in known)]
     total = above.total_record_count - above.delta_record_count
-    model = below or above
+    nearest = below or above
+    # The newest that any of the files was written with: columns that came in between are shown.
+    schemas = [nearest.schema_id, *(one.schema_id for one in listed), *(one.file.schema_id for one in live)]
+    model = replace(nearest, schema_id=max(schemas))
     return replace(
         _made(store, model, number, [] if below is None else store.manifests_of(below), delta),
         uuid=above.follows or store.clock.unique_name(), commit_kind=OVERWRITE if delta else COMPACT,

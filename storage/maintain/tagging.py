@@ -7,6 +7,7 @@ is made: by the next commit, or by a schedule. Source: the tag document, and `do
 import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from operator import itemgetter
 
 from ..errors import AlreadyExists, InvalidRequest, NotFound
@@ -16,6 +17,7 @@ from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
 from ..metadata.trouble import TAG_DELETION, afterwards
 from ..options import TableOptions
+from ..write.commit_time import HOUR_MS
 from .hold import delete_files_of, delete_those_unneeded, held, is_kept, only_tagged
 
 _HOURS = {"hourly": 1, "two-hours": 2, "daily": 24}
@@ -123,11 +125,46 @@ def create_tag(
 
 
 def _delete_oldest(store: TableStore, most: int, until: dt.datetime) -> list[str]:
-    """Delete the oldest tags of periods beyond a number; returns their names. Those of periods after `until`, which a
-    clock that was ahead has made, do not count: they would displace others.
+    """Delete the oldest tags of periods beyond a number; returns their names. Those that a clock that was ahead has made go
+    first; what is after `until` and not that far ahead does not count: it would displace others.
     """
-    dated = sorted(((begin, tag.name, tag) for tag, begin in _automatic(store) if begin <= until), key=itemgetter(0, 1))
+    dated = sorted(
+        (
+            (dt.datetime.min if is_ahead(store, begin) else begin, tag.name, tag)
+            for tag, begin in _automatic(store)
+            if begin <= until or is_ahead(store, begin)
+        ),
+        key=itemgetter(0, 1),
+    )
     return [name for _, name, tag in dated[:-most] if _delete(store, tag) is not None]
+
+
+def is_ahead(store: TableStore, time: dt.datetime | None) -> bool:
+    """Whether a local time is of a clock that is not believed: it is ahead of the own one by more than an hour."""
+    return time is not None and time > _now(store) + dt.timedelta(milliseconds=HOUR_MS)
+
+
+def ahead_by_name(store: TableStore) -> list[str]:
+    """The tags of periods that a clock which was ahead has made, by the periods that their names tell."""
+    if store.options.tag_create_interval_ms is None and store.options.tag_automatic_creation == "none":
+        return []
+    return [tag.name for tag, begin in _automatic(store) if is_ahead(store, begin)]
+
+
+def _now(store: TableStore) -> dt.datetime:
+    return dt.datetime.fromtimestamp(store.clock.now_ms() / 1000)
+
+
+def _believable(store: TableStore, tag: Tag, now: dt.datetime) -> dt.datetime:
+    """When a tag was made whose own time is not believed: when its file was written; if that is ahead as well, at the first
+    snapshot since its own that is not; now if there is none.
+    """
+    path = store.paths.tag(tag.name)
+    files = store.file_io.list_files(store.paths.tag_directory)
+    times = [file.modified_ms for file in files if file.modified_ms and path.endswith(f"/{file.name}")]
+    later = (store.snapshots.find(number) for number in store.snapshots.ids() if number > tag.snapshot.id)
+    known = chain(times, (one.time_ms for one in later if one is not None))
+    return next((time for one in known if (time := dt.datetime.fromtimestamp(one / 1000)) <= now), now)
 
 
 def _automatic(store: TableStore) -> Iterator[tuple[Tag, dt.datetime]]:
@@ -162,7 +199,7 @@ def _delete(store: TableStore, tag: Tag) -> list[str] | None:
 
 def expire_tags(store: TableStore) -> list[str]:
     """Delete the tags whose retention is over, but for holds, which orphan cleaning ends; returns their names."""
-    now = dt.datetime.fromtimestamp(store.clock.now_ms() / 1000)
+    now = _now(store)
     gone = []
     for tag in store.tags.all():
         created, retained = tag.create_time, tag.time_retained_seconds
@@ -172,6 +209,8 @@ def expire_tags(store: TableStore) -> list[str]:
         snapshot_time = dt.datetime.fromtimestamp(tag.snapshot.time_ms / 1000)
         if snapshot_time <= now:
             created = max(created, snapshot_time)
+        if is_ahead(store, created):
+            created = _believable(store, tag, now)
         is_over = (now - created).total_seconds() > retained
         if is_over and _delete(store, tag) is not None:
             gone.append(tag.name)

@@ -4,15 +4,19 @@ Each merge, replacement and fast-forward asks first, and refuses to lose anythin
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from ..errors import CommitConflict
+from ..errors import CommitConflict, CorruptData
+from ..identifier import MAIN_BRANCH
+from ..metadata.branch_origin import BranchOrigin, read_origin
 from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.snapshot import COMPACT, Snapshot
 from ..metadata.table_store import TableStore
 from ..write.close import closed_for
 from ..write.operation import operation_of
+from ..write.taken_from import Reach, reach_of
 from ..write.taken_over import mark, marks_of
 from .rollback import effective_history, standing_rollbacks
 
@@ -27,7 +31,9 @@ class Verdict:
     buckets than the branch, so that both survive. diverged: in the same; `lost` are main's snapshots that would go. `new`
     are the branch's snapshots that main does not have yet; `common` is the last snapshot that both have, None if there is
     none. `judged` and `taken` are the newest snapshots of main and of the branch that this was judged by; `made` is the one
-    by which main has taken the branch over, once it has.
+    by which main has taken the branch over, once it has. `since`: main's snapshot after which its work is judged, if that is
+    not `common` but a later one, by which main had become what the branch was. `expired_below`: the branch's earliest
+    snapshot, if what it did before has expired and is not on main: it can become main, but not be put on top of it.
     """
 
     kind: Literal["clean", "disjoint", "diverged"]
@@ -37,10 +43,12 @@ class Verdict:
     judged: Snapshot | None = None
     taken: Snapshot | None = None
     made: Snapshot | None = None
+    since: int | None = None
+    expired_below: int | None = None
 
     def describe(self) -> str:
         """The verdict in a sentence, with the jobs whose work would be lost."""
-        since = f"since snapshot {self.common or 0}"
+        since = f"since snapshot {self.since or self.common or 0}"
         if self.kind == "clean":
             return f"clean: main has {_at_rest(self.lost)} {since}; {len(self.new)} snapshots to take over"
         if self.kind == "disjoint":
@@ -49,7 +57,12 @@ class Verdict:
                 f"{len(self.lost)}"
             )
         lost = ", ".join(f"{one.id} ({operation_of(one) or one.commit_kind} by {one.commit_user})" for one in self.lost)
-        return f"diverged: main has moved {since}. Its snapshots that would be lost: {lost}"
+        expired = (
+            f"; what the branch did before its snapshot {self.expired_below} has expired, and cannot be put on top of them"
+            if self.expired_below is not None
+            else ""
+        )
+        return f"diverged: main has moved {since}. Its snapshots that would be lost: {lost}{expired}"
 
 
 def _at_rest(snapshots: Sequence[Snapshot]) -> str:
@@ -73,37 +86,99 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
         {**{one.id: one for one in standing_rollbacks(history)}, **effective}
         for history, effective in zip(histories, (ours, theirs), strict=True)
     ]
-    common = _common(main, shown[0], branch, shown[1])
-    apart = [snapshot for number, snapshot in ours.items() if number > (common or 0)]
-    later = [snapshot for number, snapshot in theirs.items() if number > (common or 0)]
+    origin = _origin_of(branch)
+    common = _common(main, histories[0], shown[0], branch, histories[1], shown[1])
+    earliest = [history[0].id if history else 0 for history in histories]
+    merged = _merged(ours, origin)
+    since, until = common or 0, common or 0
+    if earliest[0] > since + 1 or earliest[1] > until + 1:
+        # What they parted by can be told no more, or not what came then: main was what the branch was once more, later.
+        for number, reach in merged.items():
+            if reach.whole and number > since:
+                since, until = number, max(until, reach.until)
+    apart = [snapshot for number, snapshot in ours.items() if number > since]
+    later = [snapshot for number, snapshot in theirs.items() if number > until]
     # What was put on top of the other side before is on both, under another number.
     lost, new = _only_here(main, apart, branch, later), _only_here(branch, later, main, apart)
+    gone_there = {number for number, reach in merged.items() if reach.until < earliest[1]}
+    lost = tuple(snapshot for snapshot in lost if snapshot.id not in gone_there)
+    covered = max([until, *(reach.until for reach in merged.values())])
+    expired_below = earliest[1] if earliest[1] > covered + 1 else None
 
     def verdict(kind: Literal["clean", "disjoint", "diverged"]) -> Verdict:
-        return Verdict(kind, common, new, lost, judged, taken)
+        return Verdict(
+            kind, common, new, lost, judged, taken,
+            since=since if since > (common or 0) else None,
+            expired_below=expired_below if kind == "diverged" else None,
+        )  # fmt: skip
 
     # What has expired since cannot be judged.
-    all_known = common is not None and bool(histories[0]) and histories[0][0].id <= common + 1
-    if not apart or (all_known and not any(snapshot.changes_rows for snapshot in lost)):
+    all_known = (common is not None or since > 0) and bool(histories[0]) and earliest[0] <= since + 1
+    # Of a main that was empty where the branch began nothing is known only if its first snapshots have expired.
+    is_whole = all_known or (common is None and earliest[0] == 1)
+    if not apart or (is_whole and not any(snapshot.changes_rows for snapshot in lost)):
         return verdict("clean")
     same_schemas = all(
         schema_id in main.schemas.ids() and main.schemas.get(schema_id) == branch.schemas.get(schema_id)
         for schema_id in branch.schemas.ids()
     )
-    untouched = all_known and same_schemas and not _meet(main, lost, branch, new)
+    untouched = all_known and expired_below is None and same_schemas and not _meet(main, lost, branch, new)
     return verdict("disjoint" if untouched else "diverged")
 
 
+def _origin_of(store: TableStore) -> BranchOrigin | None:
+    """What a branch was made from, as far as that can be read: without it, less is in common."""
+    with suppress(CorruptData):
+        return read_origin(store.file_io, store.paths)
+    return None
+
+
+def _known(store: TableStore, history: Sequence[Snapshot], shown: Mapping[int, Snapshot]) -> dict[int, str]:
+    """The identities, by number, of the snapshots that a side's state builds on: of those that have expired, what it began
+    at, what its tags keep, and what its earliest one was put on top of.
+    """
+    origin = _origin_of(store)
+    expired = dict(origin.points) if origin is not None else {}
+    expired |= {tag.snapshot.id: tag.snapshot.identity for tag in store.tags.all() if tag.is_of_its_branch}
+    begun = 0 if store.paths.branch == MAIN_BRANCH else None if origin is None else origin.snapshot_id
+    # What a branch's first one was put on top of is none of its own: main may have taken the first one back.
+    if history and history[0].follows is not None and begun is not None and history[0].id > begun:
+        expired[history[0].id - 1] = history[0].follows
+    # What is in the history and not shown was taken back.
+    known = {number: identity for number, identity in expired.items() if not history or number < history[0].id}
+    return known | {number: snapshot.identity for number, snapshot in shown.items()}
+
+
 def _common(
-    main: TableStore, ours: Mapping[int, Snapshot], branch: TableStore, theirs: Mapping[int, Snapshot]
+    main: TableStore,
+    history: Sequence[Snapshot],
+    ours: Mapping[int, Snapshot],
+    branch: TableStore,
+    branch_history: Sequence[Snapshot],
+    theirs: Mapping[int, Snapshot],
 ) -> int | None:
-    """The last snapshot that both sides have, or remember by a tag."""
-    known = [
-        {**{tag.snapshot.id: tag.snapshot for tag in store.tags.all() if tag.is_of_its_branch}, **snapshots}
-        for store, snapshots in ((main, ours), (branch, theirs))
-    ]
-    shared = [one for one in known[0].keys() & known[1].keys() if same_snapshot(known[0][one], known[1][one])]
+    """The last snapshot that both sides' states build on, also if it has expired since. None if main has taken back what the
+    branch began at: what lies below is nothing that the branch could be put on.
+    """
+    here, there = _known(main, history, ours), _known(branch, branch_history, theirs)
+    origin = _origin_of(branch)
+    points = dict(origin.points) if origin is not None else {}
+    if any(one.id not in ours and points.get(one.id) == one.identity for one in history):
+        there = {number: identity for number, identity in there.items() if number in theirs}
+    shared = [number for number in here.keys() & there.keys() if here[number] == there[number]]
+    if origin is not None and not points and origin.snapshot_id is not None and origin.snapshot_id not in there:
+        # Made by a version that noted the number alone. A main that never was another branch gives none twice.
+        begun = ours.get(origin.snapshot_id)
+        never_replaced = origin.branch == MAIN_BRANCH == main.paths.branch
+        shared += [begun.id] if never_replaced and begun is not None and begun.time_ms <= origin.create_time_ms else []
     return max(shared, default=None)
+
+
+def _merged(ours: Mapping[int, Snapshot], origin: BranchOrigin | None) -> dict[int, Reach]:
+    """The snapshots of main by which it has taken the branch over, with how far."""
+    uuid = None if origin is None else origin.uuid
+    reaches = {number: reach_of(snapshot, uuid) for number, snapshot in ours.items()}
+    return {number: reach for number, reach in reaches.items() if reach is not None}
 
 
 def _only_here(
@@ -116,15 +191,6 @@ def _only_here(
         snapshot
         for snapshot in snapshots
         if not marks_of(snapshot) & made_there and mark(store, snapshot) not in got_there
-    )
-
-
-def same_snapshot(one: Snapshot, other: Snapshot) -> bool:
-    """Whether two snapshots of two branches are the same commit."""
-    return (one.uuid, one.delta_manifest_list, one.commit_user) == (
-        other.uuid,
-        other.delta_manifest_list,
-        other.commit_user,
     )
 
 

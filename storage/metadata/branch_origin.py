@@ -1,12 +1,15 @@
 """What a branch was made from: the snapshot and the tag, remembered in a file that other readers of the format ignore."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from .. import document
 from ..document import read_document, sealed
+from ..errors import CorruptData
 from ..file_io import FileIO
 from ..paths import TablePaths
+from .snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,14 @@ class BranchOrigin:
     create_time_ms: int
     # Tells the branch from another one that was made of the same snapshot and had the same name.
     uuid: str | None = None
+    # The identities, by number, of the snapshots that it shares with those it was forked off: the one that it began at, and
+    # those that the branch began at which it was forked off. So what both have is known once it has expired.
+    points: tuple[tuple[int, str], ...] = ()
+
+    def begun_at(self, snapshot: Snapshot, of: "BranchOrigin | None") -> "BranchOrigin":
+        """The origin of a branch that begins at a snapshot of a branch which has an origin itself, or none."""
+        earlier = () if of is None else tuple(point for point in of.points if point[0] < snapshot.id)
+        return replace(self, points=(*earlier, (snapshot.id, snapshot.identity)))
 
 
 def origin_content(origin: BranchOrigin) -> bytes:
@@ -38,4 +49,16 @@ def read_origin(file_io: FileIO, paths: TablePaths) -> BranchOrigin | None:
         None if tag is None else document.file_name(tag, paths.origin, "tag"),
         None if snapshot_id is None else document.integer(snapshot_id, paths.origin, "snapshot_id"),
         document.integer(value.get("create_time_ms"), paths.origin, "create_time_ms"),
+        None if value.get("uuid") is None else document.text(value["uuid"], paths.origin, "uuid"),
+        _points(value.get("points"), paths.origin),
+    )
+
+
+def _points(value: Any, path: str) -> tuple[tuple[int, str], ...]:
+    # Those of versions before have none.
+    if not isinstance(value, list | None) or not all(isinstance(one, list) and len(one) == 2 for one in value or ()):
+        raise CorruptData(f"File {path} is damaged: points is not a list of numbers with identities.")
+    return tuple(
+        (document.integer(number, path, "points"), document.text(identity, path, "points"))
+        for number, identity in value or ()
     )

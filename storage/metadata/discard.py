@@ -23,10 +23,17 @@ METADATA_DIRECTORIES = (
 
 
 def discard(
-    file_io: FileIO, root: str, is_gone: Callable[[], bool], *, first: Sequence[str] = (), last: str = ""
+    file_io: FileIO,
+    root: str,
+    is_gone: Callable[[], bool],
+    *,
+    first: Sequence[str] = (),
+    last: str = "",
+    ask_always: bool = False,
 ) -> bool:
     """Delete what is in a directory, files or directories `first` before all others, and `last` after them; nothing more
-    once it stands for something else, which `is_gone` says. Returns whether it was this call that deleted the first file.
+    once it stands for something else, which `is_gone` says; with `ask_always` it is asked before files, too, whose names are
+    given once. Returns whether it was this call that deleted the first file.
     """
     listed = sorted(all_files(file_io, root), key=lambda path: (path == last, _rank(path, first), path))
     contents = {path: file_io.read_bytes_or_none(path) for path in listed if is_named_again(path, root)}
@@ -35,11 +42,11 @@ def discard(
         return False
     deleted: list[bool] = []
     for path in listed:
+        if (path in contents or ask_always) and is_gone():
+            return any(deleted[:1])
         if path not in contents:
             file_io.delete(path)
             continue
-        if is_gone():
-            return any(deleted[:1])
         content = contents[path]
         deleted.append(content is not None and file_io.delete_if(path, content))
     _prune(file_io, root)

@@ -131,6 +131,15 @@ class Snapshot:
         return replace(self, others={})
 
 
+def cannot_be_read(content: bytes, source: str) -> bool:
+    """Whether the content of a snapshot or tag file is damaged."""
+    try:
+        Snapshot.from_json(content.decode(), source)
+    except (CorruptData, UnicodeDecodeError):
+        return True
+    return False
+
+
 def _read(text: str, source: str) -> dict[str, Any]:
     try:
         number = json.loads(text)["id"]
@@ -200,6 +209,12 @@ class SnapshotFiles:
             raise CorruptData(
                 f"{str(error).rstrip('.')}. `snapline mend-snapshots` keeps it aside and makes up for it."
             ) from None
+
+    def damaged(self, snapshot_id: int) -> bytes | None:
+        """What the file of that number holds, if it cannot be read; None if it can, or is not there."""
+        path = self._paths.snapshot(snapshot_id)
+        content = self._file_io.read_bytes_or_none(path)
+        return content if content is not None and cannot_be_read(content, path) else None
 
     def is_in_history(self, snapshot: Snapshot, following: Snapshot | None = None) -> bool:
         """Whether a snapshot that was found is part of the history, as far as can be told: the next one, which may be given,
@@ -418,6 +433,12 @@ class SnapshotFiles:
             if held > snapshot_id and held > max(self.listed_ids(), default=held):
                 # Nobody but a defect can have written it: the newest snapshot never goes.
                 self._file_io.replace_if(path, str(held).encode(), str(snapshot_id).encode())
+
+    def latest_hint(self) -> int | None:
+        """The number that LATEST names: locally no snapshot of the history has a higher one once its writer is done. None if
+        there is no such hint.
+        """
+        return self._hint("LATEST")
 
     def _hint(self, name: str) -> int | None:
         return self._file_io.read_number(f"{self._paths.snapshot_directory}/{name}")

@@ -1,14 +1,15 @@
 """One branch of one table: its files, paths, schema, options and clock. What the rooms of the store work on."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from ..clock import Clock
 from ..data_types import DataType
 from ..document import read_document
-from ..errors import CommitOutcomeUnknown, MainReplaced, NotFound
+from ..errors import CommitOutcomeUnknown, CorruptData, InvalidRequest, MainReplaced, NotFound
 from ..file_io import FileIO, Witness
 from ..format.binary_row import decoder
 from ..identifier import MAIN_BRANCH, Identifier
@@ -55,12 +56,15 @@ class TableStore:
         if latest is None:
             raise NotFound(f"Table {identifier} does not exist at {self.paths.metadata_root}.")
         self.schema = latest
+        # By what it is told whether the table is still the one that was opened, whichever schema it is read with.
+        self._opened = latest
         self._origin = None
         if schema is None and self.paths.branch != MAIN_BRANCH:
             self._origin = file_io.read_text_or_none(self.paths.origin)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return TableStore, (self.file_io, self.paths.root, self.identifier, self.schema, None, self.paths)
+        arguments = (self.file_io, self.paths.root, self.identifier, self.schema, None, self.paths)
+        return TableStore, arguments, {"_opened": self._opened, "_origin": self._origin}
 
     @lazy_property
     def options(self) -> TableOptions:
@@ -139,13 +143,13 @@ class TableStore:
     def at_schema(self, schema: TableSchema) -> "TableStore":
         """The same branch under another version of its schema."""
         store = TableStore(self.file_io, self.paths.root, self.identifier, schema, self.clock, self.paths)
-        store._origin = self._origin
+        store._opened, store._origin = self._opened, self._origin
         return store
 
     def is_same_table(self) -> bool:
         """Whether this is still the table, and the branch, that was opened: neither dropped, nor renamed, nor made anew."""
         same_branch = self._origin is None or self.file_io.read_text_or_none(self.paths.origin) == self._origin
-        return same_branch and self.schemas.is_still(self.schema)
+        return same_branch and self.schemas.is_still(self._opened)
 
     def refuse_moved(self, what: str) -> None:
         """Raise CommitOutcomeUnknown if the table has gone while something of it was created: that has gone along."""
@@ -179,11 +183,11 @@ class TableStore:
         """By what this table or branch is told from a later one of the same name. Raises NotFound if it is no more."""
         if self._origin is not None:
             return Witness(self.paths.root, self.paths.origin, self._origin.encode())
-        content = self.schemas.content_of(self.schema)
+        content = self.schemas.content_of(self._opened)
         if content is None:
             self.refuse_other_table()
-            raise NotFound(f"Schema {self.schema.id} of {self.identifier} does not exist (any more). Nothing is done.")
-        return Witness(self.paths.root, self.paths.schema(self.schema.id), content)
+            raise NotFound(f"Schema {self._opened.id} of {self.identifier} does not exist (any more). Nothing is done.")
+        return Witness(self.paths.root, self.paths.schema(self._opened.id), content)
 
     def refuse_other_table(self) -> None:
         """Raise NotFound unless this is still the table that was opened."""
@@ -196,6 +200,18 @@ class TableStore:
                 f"{self.identifier} is not the table any more that was opened: it was dropped, renamed or made anew since. "
                 "Nothing is done; open the table again."
             )
+
+    @contextmanager
+    def of_same_table(self) -> Iterator[None]:
+        """Read by names that a later table has as well. Raises NotFound if this is another table once that has been read, also
+        instead of an error that tells of what was read there.
+        """
+        try:
+            yield
+        except (NotFound, CorruptData, InvalidRequest):
+            self.refuse_other_table()
+            raise
+        self.refuse_other_table()
 
     def delta_of(self, snapshot: Snapshot) -> list[ManifestEntry]:
         """What a snapshot added and took away; nothing if it was taken back because its files are not there."""

@@ -9,9 +9,9 @@ from typing import Any
 
 from ..errors import AlreadyExists, CorruptData, NotFound, StorageError
 from ..file_io import FileIO
-from ..identifier import RESERVED_TAGS, check_file_name, check_tag_name
+from ..identifier import PUBLICATION_PREFIX, RESERVED_TAGS, check_file_name, check_tag_name
 from ..paths import TablePaths
-from .snapshot import Snapshot
+from .snapshot import Snapshot, cannot_be_read
 from .unchanged import unchanged
 from .witness import WitnessOf, no_witness
 
@@ -71,7 +71,7 @@ class TagFiles:
             text = self._file_io.read_text_or_none(path)
             return None if text is None else Tag(name, Snapshot.from_json(text, path))
         except CorruptData as error:
-            raise CorruptData(f"{str(error).rstrip('.')}. Delete the tag: `delete-tag --name {name}`.") from None
+            raise CorruptData(f"{str(error).rstrip('.')}. {_way_out(name)}") from None
 
     def get(self, name: str) -> Tag:
         """The tag of that name. Raises NotFound that lists which there are."""
@@ -194,14 +194,8 @@ class TagFiles:
         path = self._paths.tag(check_file_name(name, "tag"))
         if "/" in name:
             return False
-        try:
-            content = self._file_io.read_bytes(path)
-            self.find(name)
-        except NotFound:
-            return False
-        except CorruptData:
-            return self._file_io.delete_if(path, content)
-        return False
+        content = self._file_io.read_bytes_or_none(path)
+        return content is not None and cannot_be_read(content, path) and self._file_io.delete_if(path, content)
 
     def replace_if(self, tag: Tag, snapshot: Snapshot) -> bool:
         """Give a name to another snapshot, if it still stands for what was read; says whether it does."""
@@ -212,6 +206,16 @@ class TagFiles:
         path = self._paths.tag(tag.name)
         content = unchanged(self._file_io, path, Snapshot.from_json, tag.snapshot)
         return content is not None and self._file_io.delete_if(path, content)
+
+
+def _way_out(name: str) -> str:
+    """What to do about a tag that cannot be read."""
+    if not name.startswith(PUBLICATION_PREFIX):
+        return f"Delete the tag: `delete-tag --name {name}`."
+    return (
+        "End its publication by `snapline branch recover`, or by `--undo`, which also deletes the tag; if that has ended: "
+        f"`delete-tag --name {name}`."
+    )
 
 
 def _unmarked(snapshot: Snapshot) -> Snapshot:

@@ -3,6 +3,7 @@
 Can be called again after a crash, and by several at once. Follows `docs/protocols.md`, "Publications".
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
@@ -19,6 +20,7 @@ from .clean_up import clean_up
 from .traces import OpenTable, is_done, main_of
 from .undo import undo
 
+_log = logging.getLogger(__name__)
 # The properties of the commit that a table gets.
 MadeFrom = Callable[[str], Mapping[str, str]]
 
@@ -43,6 +45,11 @@ def finish(
             outcome = journal.outcome(publication)
             if outcome in (UNDONE, ENDED):
                 raise _ended(outcome, publication) from None
+            if outcome == PUBLISHED:
+                # Somebody else was faster, and every table has it.
+                break
+            if journal.is_closed(publication):
+                raise _ended(ENDED, publication) from None
             if publication.replaces and is_done(open_table, publication, name):
                 # By somebody else, who was first.
                 continue
@@ -123,7 +130,7 @@ def _take_over(table: Table, name: str, journal: Journal, publication: Publicati
     # Whoever takes up the publication after a crash, or beside another, commits under the same number.
     commit_id = CommitId(publication.user(name), int(publication.name), exact=True)
 
-    guard = _pinned(main_of(table), publication, _while_open(journal, publication))
+    guard = _pinned(main_of(table), journal, publication, _while_open(journal, publication))
     number = int(publication.name)
     if name in publication.adopted:
         properties = publication.properties.get(name) if made_from is None else made_from(name)
@@ -165,22 +172,28 @@ def _while_open(journal: Journal, publication: Publication) -> Guard:
 def _pinned_on_branch(table: Table, publication: Publication, journal: Journal) -> Guard:
     """The guard of a replacement: what main was is kept where it is found once the branch is main."""
     branch = table.on_branch(publication.branch).store
-    return _pinned(branch, publication, _while_open(journal, publication))
+    return _pinned(branch, journal, publication, _while_open(journal, publication))
 
 
-def _pinned(keeper: TableStore, publication: Publication, refuse: Guard) -> Guard:
+def _pinned(keeper: TableStore, journal: Journal, publication: Publication, refuse: Guard) -> Guard:
     """A guard that also keeps, by a tag, the snapshot that the publication is about to be put on: readers are shown it."""
 
     def pin(latest: Snapshot | None) -> None:
         refuse(latest)
         while latest is not None:
+            if keeper.tags.delete_damaged(publication.tag):
+                _log.warning("Tag %r of %s was damaged, and is made anew.", publication.tag, keeper.identifier)
             pinned = keeper.tags.find(publication.tag)
             # Never backwards: whoever does the same may have slept.
             if pinned is not None and pinned.snapshot.id >= latest.id:
                 return
             if pinned is None:
                 with suppress(AlreadyExists):
-                    keeper.tags.create(publication.tag, latest)
+                    created = keeper.tags.create(publication.tag, latest)
+                    if journal.is_closed(publication):
+                        # Who ends it says so, and then deletes its tags: one sees the other.
+                        keeper.tags.delete_if(created)
+                        raise CommitConflict(f"The publication of branch {publication.branch!r} has ended.")
                     # Who ends a publication whose journal is damaged decides, and then looks for tags: one sees the other.
                     refuse(latest)
             else:

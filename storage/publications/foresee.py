@@ -2,7 +2,7 @@
 
 from ..errors import CommitConflict, NotFound
 from ..journal import REPLACING, UNDONE, Journal, Publication
-from .traces import OpenTable, is_done, main_of, table_or_none
+from .traces import OpenTable, before_commit, commit_of, is_done, main_of, table_or_none
 from .undo import refuse_later
 
 
@@ -28,8 +28,11 @@ def _foreseen(open_table: OpenTable, publication: Publication, name: str, *, und
                 return "stays as it is"
             if not discard_main:
                 refuse_later(open_table, publication, name)
-            tag = main_of(table).tags.find(publication.tag)
-            return "becomes empty again" if tag is None else f"goes back to snapshot {tag.snapshot.id}"
+            own = commit_of(main_of(table), publication, name)
+            if own is None:
+                return "stays as it is"
+            before, _ = before_commit(main_of(table), publication, own)
+            return "becomes empty again" if before is None else f"goes back to snapshot {before.id}"
         if has_it:
             return "has it already"
         if table is None:

@@ -25,7 +25,7 @@ from ..journal import (
 )
 from ..maintain.beside_publication import bears_marks, commit_of_number
 from ..table import Table
-from ..write.close import FENCE_PROPERTY, REPLACEMENT, closed_by, closed_for, decision
+from ..write.close import FENCE_PROPERTY, REPLACEMENT, closed_by, closed_for, decision, fence
 from .clean_up import clean_up
 from .traces import OpenTable, is_done, main_of, table_or_none
 from .undo import undo, undo_purpose
@@ -68,26 +68,34 @@ def _end_unknown(
     """End a publication of which it cannot be read what was begun; returns what became of it."""
     stub = Publication(entry.name, _UNKNOWN, {}, False)
     # Decided before the tables are looked at: who is at it looks for the decision after each tag that it puts on a table.
-    outcome = _settled(journal, entry, stub)
-    publication = _told_by_tables(open_table, tables, entry)
+    outcome = _settled(open_table, tables, journal, entry, stub)
+    publication = _told_by_tables(open_table, tables, entry, fencing=outcome == UNDONE)
     names = ", ".join(publication.before) or "no table"
-    for name in publication.before:
-        table = open_table(name)
-        if outcome == REPLACING:
-            _go_on_replacing(table, int(entry.name))
-            table = open_table(name)
-        for branch in table.branches.names():
-            table.on_branch(branch).tags.delete_reserved(entry.tag)
+    for name in publication.before if outcome == REPLACING else ():
+        _go_on_replacing(open_table(name), int(entry.name))
     if outcome == UNDONE:
         undo(open_table, journal, publication, discard_main=discard_main)
+    else:
+        clean_up(open_table, journal, publication)
+    # Also where one has come since the tables were looked at: who makes one later sees that this has ended.
+    _delete_tags(open_table, tables, entry)
+    if outcome == UNDONE:
         return f"it is undone on {names}."
-    clean_up(open_table, journal, publication)
     if outcome == REPLACING:
         return (
             f"mains were being replaced, which cannot be undone: those of {names} that were closed for it are replaced. Where "
             "main is not the branch yet, finish by `snapline replace-main-branch`."
         )
     return f"it had ended, and is cleaned up on {names}."
+
+
+def _delete_tags(open_table: OpenTable, tables: Sequence[str], entry: DamagedEntry) -> None:
+    for name in tables:
+        table = table_or_none(open_table, name)
+        for branch in [] if table is None else [MAIN_BRANCH, *table.branches.names()]:
+            with suppress(NotFound):
+                # Unless the branch, or the table, goes meanwhile.
+                open_table(name).on_branch(branch).tags.delete_reserved(entry.tag)
 
 
 def _go_on_replacing(table: Table, number: int) -> None:
@@ -98,22 +106,42 @@ def _go_on_replacing(table: Table, number: int) -> None:
         table.branches.replace_closed_main(branch, publication=number, guard=lambda latest: None)
 
 
-def _settled(journal: Journal, entry: DamagedEntry, stub: Publication) -> Outcome:
+def _settled(
+    open_table: OpenTable, tables: Sequence[str], journal: Journal, entry: DamagedEntry, stub: Publication
+) -> Outcome:
+    """How a publication ends of which it cannot be read what was begun: it is undone, unless it has ended or that is decided."""
+    is_closed = journal.is_closed(stub)
     try:
-        return journal.decide(stub, UNDONE)
+        outcome = journal.outcome(stub) if is_closed else journal.decide(stub, UNDONE)
     except CorruptData as error:
         # Neither what was begun nor how it ends can be read.
         damaged = DamagedEntry(entry.name, journal.outcome_path(stub), str(error))
         journal.keep_aside(damaged)
-        journal.decide_anew(damaged, UNDONE)
-        return journal.decide(stub, UNDONE)
+        was_undone = not is_closed or _was_undone(open_table, tables, stub)
+        journal.decide_anew(damaged, UNDONE if was_undone else PUBLISHED)
+        outcome = journal.decide(stub, UNDONE)
+    # Of what has ended no table is changed any more.
+    return ENDED if is_closed or outcome is None else outcome
 
 
-def _told_by_tables(open_table: OpenTable, tables: Sequence[str], entry: DamagedEntry) -> Publication:
-    """A publication by the marks that it has left."""
+def _was_undone(open_table: OpenTable, tables: Sequence[str], publication: Publication) -> bool:
+    opened = (table_or_none(open_table, name) for name in tables)
+    return any(_is_being_undone(table, publication) for table in opened if table is not None)
+
+
+def _told_by_tables(
+    open_table: OpenTable, tables: Sequence[str], entry: DamagedEntry, *, fencing: bool = False
+) -> Publication:
+    """A publication by the marks that it has left. `fencing`: on a main without snapshots, which gets no tag before the
+    commit, one is put first, so that who is about to make that commit finds its number taken.
+    """
     publication = Publication(entry.name, _UNKNOWN, {}, False)
     for name in tables:
         table = table_or_none(open_table, name)
+        if table is not None and fencing and main_of(table).snapshots.latest_id() is None:
+            with suppress(NotFound):
+                # Unless the table goes meanwhile.
+                fence(main_of(table), undo_purpose(publication))
         if table is None or not bears_marks(table.store, entry):
             continue
         publication = replace(publication, before={**publication.before, name: None})

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from contextlib import suppress
 
-from ..errors import NotFound
+from ..errors import CommitConflict, CorruptData, NotFound
 from ..identifier import MAIN_BRANCH
 from ..journal import Publication
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.tag import Tag
 from ..table import Table
 
 OpenTable = Callable[[str], Table]
@@ -31,6 +32,26 @@ def commit_of(main: TableStore, publication: Publication, name: str, newest: Sna
     own = (publication.user(name), int(publication.name))
     history = since(main, newest, publication.before[name] or 0)
     return next((one for one in history if (one.commit_user, one.commit_identifier) == own), None)
+
+
+def before_commit(main: TableStore, publication: Publication, own: Snapshot) -> tuple[Snapshot | None, Tag | None]:
+    """What a main was before a publication's commit, and the tag that keeps that, if it can be read; None: it was empty.
+
+    Without the tag it is the snapshot right below. Raises CommitConflict if that has expired.
+    """
+    tag = None
+    with suppress(CorruptData):
+        tag = main.tags.find(publication.tag)
+    if tag is not None:
+        return tag.snapshot, tag
+    below = main.snapshots.before(own)
+    if below is None and own.id > 1:
+        raise CommitConflict(
+            f"The publication of branch {publication.branch!r} cannot be undone on {main.identifier.full_name}: tag "
+            f"{publication.tag!r} is gone or damaged, and snapshot {own.id - 1}, which was before its commit, has expired. "
+            "Restore the file of the tag, or finish the publication by `snapline branch recover` if nobody has begun to undo it."
+        )
+    return below, None
 
 
 def since(main: TableStore, newest: Snapshot | None, after_id: int) -> list[Snapshot]:

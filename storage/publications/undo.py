@@ -3,9 +3,12 @@
 Follows `docs/protocols.md`, "Publications".
 """
 
+from contextlib import suppress
+
 from ..errors import CommitConflict
 from ..identifier import MAIN_BRANCH
 from ..journal import ENDED, PUBLISHED, UNDO_USER, UNDONE, Journal, Publication
+from ..maintain.become import Moved, guard_of
 from ..maintain.prepare_replacement import open_main
 from ..maintain.revert import revert, reverting
 from ..maintain.rollback import effective_history, rollback_to
@@ -13,18 +16,25 @@ from ..table import Table
 from ..write.close import fence
 from ..write.commit import CommitId, Overwrite
 from .clean_up import clean_up
-from .traces import OpenTable, commit_of, main_of, since, table_or_none
+from .traces import OpenTable, before_commit, commit_of, main_of, since, table_or_none
 
 
 def undo(open_table: OpenTable, journal: Journal, publication: Publication, *, discard_main: bool = False) -> None:
     """Take every table back to what it was before the publication's commit on it, and end the publication.
 
     Needs neither the branch nor tables that are gone. Raises CommitConflict, doing nothing, if somebody has written to a
-    table since, unless `discard_main`; or if mains are being replaced, or it is published.
+    table since, unless `discard_main`; if nothing keeps what a table was before; or if mains are being replaced, or it is
+    published.
     """
-    if not discard_main and journal.outcome(publication) is None:
+    if journal.outcome(publication) is None:
         for name in publication.before:
-            refuse_later(open_table, publication, name)
+            if not discard_main:
+                refuse_later(open_table, publication, name)
+            table = table_or_none(open_table, name)
+            own = None if table is None else commit_of(main_of(table), publication, name)
+            if table is not None and own is not None:
+                # Asked before it is decided: as long as it is not, it can be finished.
+                before_commit(main_of(table), publication, own)
     outcome = journal.decide(publication, UNDONE)
     if outcome == ENDED:
         # By somebody else, who has cleaned up.
@@ -77,14 +87,20 @@ def _take_back(table: Table, publication: Publication, name: str, *, discard_mai
     if all(snapshot.id != own.id for snapshot in effective_history(list(main.snapshots.all()))):
         # Somebody has rolled it back already.
         return
-    tag = main.tags.find(publication.tag)
-    later = [one for one in since(main, None, own.id) if one.changes_rows]
-    if later and not discard_main:
-        # Somebody wrote after it was decided: that stays.
-        revert(main, own, commit_id)
-    elif tag is None:
-        commit = table.on_branch(MAIN_BRANCH).new_commit(commit_id)
-        commit.commit([], overwrite=Overwrite(), operation="TRUNCATE", own_properties=reverting(own))
-    else:
-        judged = None if discard_main else own
-        rollback_to(main, tag.snapshot, kept_by=tag, judged=judged, commit_id=commit_id)
+    while True:
+        latest = main.snapshots.latest()
+        later = [one for one in since(main, latest, own.id) if one.changes_rows]
+        if later and not discard_main:
+            # Somebody wrote after it was decided: that stays.
+            revert(main, own, commit_id)
+            return
+        before, tag = before_commit(main, publication, own)
+        if before is not None:
+            rollback_to(main, before, kept_by=tag, judged=None if discard_main else own, commit_id=commit_id)
+            return
+        with suppress(Moved):
+            # On top of what was looked at: what somebody writes meanwhile is looked at as well.
+            table.on_branch(MAIN_BRANCH).new_commit(commit_id).commit(
+                [], overwrite=Overwrite(), operation="TRUNCATE", own_properties=reverting(own), guard=guard_of(latest)
+            )
+            return

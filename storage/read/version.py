@@ -8,9 +8,10 @@ expired, the latest such tag), or a snapshot that somebody holds.
 import datetime as dt
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from ..errors import CorruptData, InvalidRequest, NotFound
+from ..errors import CorruptData, InvalidRequest, MainReplaced, NotFound
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name, whole_number
 from ..metadata.history import stands_at, told_of_expiry
 from ..metadata.main_branch import find_main
@@ -76,10 +77,24 @@ def resolve_version(store: TableStore, version: Version) -> tuple[TableStore, Sn
     """The branch that is meant, under the schema to read it with, and the snapshot; None if nothing was ever written.
 
     The latest state is read with the latest schema; an older one with its own, under the latest options.
-    Raises NotFound, listing what exists, for versions that do not.
+    Raises NotFound, listing what exists, for versions that do not; and for a table that was dropped, renamed or made anew
+    since it was opened.
+    """
+    if isinstance(version, Pinned):
+        # Its files have names that are given once: they can be read as long as they are kept, also of a main that was replaced.
+        with suppress(MainReplaced):
+            store.refuse_other_table()
+        return find_version(store, version)
+    with store.of_same_table():
+        return find_version(store, version)
+
+
+def find_version(store: TableStore, version: Version) -> tuple[TableStore, Snapshot | None]:
+    """As `resolve_version`, for callers that read more of the table and look then whether it is still the same
+    (`TableStore.of_same_table`).
     """
     if version is None:
-        return store, _latest(store)
+        return store, store.snapshots.latest()
     if isinstance(version, Pinned):
         return store.at_schema(version.schema), version.snapshot
     if isinstance(version, Snapshot):
@@ -91,7 +106,7 @@ def resolve_version(store: TableStore, version: Version) -> tuple[TableStore, Sn
         if isinstance(version, str):
             store, version = _split_branch(store, version)
             if version is None:
-                return store, _latest(store)
+                return store, store.snapshots.latest()
         snapshot = _find(store, version)
         return store.at_schema(_schema_of(store, snapshot)), snapshot
 
@@ -101,7 +116,12 @@ def named_version(store: TableStore, version: Version) -> tuple[Snapshot | None,
 
     Raises NotFound, and InvalidRequest for a version of another branch.
     """
-    resolved, snapshot = resolve_version(store, version)
+    with store.of_same_table():
+        return _named(store, version)
+
+
+def _named(store: TableStore, version: Version) -> tuple[Snapshot | None, Tag | None]:
+    resolved, snapshot = find_version(store, version)
     if resolved.identifier != store.identifier:
         raise InvalidRequest(
             f"{version!r} is a version of branch {resolved.identifier.branch!r}, not of {store.identifier}: open that branch."
@@ -113,10 +133,11 @@ def named_version(store: TableStore, version: Version) -> tuple[Snapshot | None,
 def version_in_history(store: TableStore, version: Version) -> Snapshot | None:
     """The snapshot of a version, if its number stands for it in the branch's history: what came before and after it is told
     by numbers. Raises InvalidRequest for one of another branch, also if a tag of this one names it.
+
+    The caller looks afterwards whether the table is still the same (`TableStore.of_same_table`).
     """
-    snapshot, _ = named_version(store, version)
+    snapshot, _ = _named(store, version)
     if snapshot is not None and not stands_at(store, snapshot.id, snapshot.identity):
-        store.refuse_other_table()
         origin = snapshot.others.get(TAG_BRANCH_KEY)
         of = "" if origin is None else f", but of branch {origin!r}"
         raise InvalidRequest(
@@ -124,13 +145,6 @@ def version_in_history(store: TableStore, version: Version) -> Snapshot | None:
             f"cannot be told. {store.snapshots.describe_existing()} Ask between two of these, or compare the rows of both."
         )
     return snapshot
-
-
-def _latest(store: TableStore) -> Snapshot | None:
-    """The newest snapshot. Raises NotFound for a table that was dropped, renamed or made anew since it was opened."""
-    latest = store.snapshots.latest()
-    store.refuse_other_table()
-    return latest
 
 
 def _split_branch(store: TableStore, version: str) -> tuple[TableStore, int | str | None]:

@@ -79,13 +79,15 @@ class CommitId:
     """Who commits, and the number of the commit. A repeated commit of the same id changes nothing.
 
     `exact`: identifiers of the user need not rise, so the same number is looked for; else the newest snapshot of the
-    user tells (every identifier up to its own is in). `not_before_ms` bounds the search into the past.
+    user tells (every identifier up to its own is in). `not_before_ms` bounds the search into the past. `is_new`: it was made
+    for this one call and never used before, so that nothing is looked for before the commit.
     """
 
     user: str
     identifier: int = BATCH_COMMIT_IDENTIFIER
     exact: bool = False
     not_before_ms: int | None = None
+    is_new: bool = False
 
     def __post_init__(self) -> None:
         is_number = isinstance(self.identifier, int) and not isinstance(self.identifier, bool)
@@ -96,7 +98,7 @@ class CommitId:
             )
 
     def made(self, snapshot: Snapshot) -> bool:
-        """Whether a snapshot is the one that this id made."""
+        """Whether a snapshot is the one that this id made: not a later one, which holds what it committed."""
         return (snapshot.commit_user, snapshot.commit_identifier) == (self.user, self.identifier)
 
 
@@ -221,10 +223,14 @@ class TableCommit:
                 )
 
     def find_committed(self, latest: Snapshot | None = None) -> Snapshot | None:
-        """The snapshot that this user and identifier made, if they did, up to `latest` or by now. If it has expired: the
-        earliest that there is.
+        """The snapshot that this user and identifier made, if they did, up to `latest` or by now. If it has expired, the
+        earliest that there is, which holds what they committed and is somebody else's: `CommitId.made` tells.
         """
         return find_commit(self._store, self._id, latest)
+
+    def find_earlier(self, latest: Snapshot | None = None) -> Snapshot | None:
+        """As `find_committed`, before committing: an id that is new has made none, and the history is not looked at."""
+        return None if self._id.is_new else self.find_committed(latest)
 
     def _forget(self, paths: Sequence[str], earlier: Snapshot) -> None:
         """Delete the files of a repeated commit, unless they are the very files that were committed."""
@@ -258,7 +264,7 @@ class TableCommit:
             latest = self._store.snapshots.latest()
             self._store.refuse_other_table()
             # Only now: another process may commit under the same id until the newest snapshot is known.
-            earlier = self.find_committed(latest)
+            earlier = self.find_earlier(latest)
             if earlier is not None:
                 return earlier, False
             refuse_closed(self._store, latest)

@@ -36,23 +36,38 @@ def find_commit(store: TableStore, commit_id: "CommitId", latest: Snapshot | Non
     if commit_id.identifier == BATCH_COMMIT_IDENTIFIER:
         return None
     latest = latest or store.snapshots.latest()
-    snapshot, oldest = _in_history(store, commit_id, search_bound(commit_id, store.clock.now_ms()), latest)
-    if snapshot is not None or oldest is None:
+    doubts: list[CommitConflict] = []
+    snapshot, oldest = _in_history(store, commit_id, search_bound(commit_id, store.clock.now_ms()), latest, doubts)
+    if snapshot is not None or (oldest is None and not doubts):
         return snapshot
     remembered = store.committed.find(commit_id.user)
-    if remembered is None or not _is_among(remembered, commit_id, store):
+    has_landed = remembered is not None and (
+        remembered.holds(commit_id.identifier) or (oldest is not None and _is_among(remembered, commit_id, store))
+    )
+    if not has_landed:
+        if doubts:
+            raise doubts[0]
         return None
     _log.info(
         "%s: commit %s of %s landed long ago, its snapshot has expired. Nothing is committed again.",
         store.identifier, commit_id.identifier, commit_id.user,
     )  # fmt: skip
-    return store.snapshots.get(store.snapshots.earliest_id() or oldest.id)
+    earliest = store.snapshots.earliest_id()
+    return latest if earliest is None else store.snapshots.get(earliest)
 
 
 def _in_history(
-    store: TableStore, commit_id: "CommitId", bound_ms: int | None, latest: Snapshot | None
+    store: TableStore,
+    commit_id: "CommitId",
+    bound_ms: int | None,
+    latest: Snapshot | None,
+    doubts: list[CommitConflict],
 ) -> tuple[Snapshot | None, Snapshot | None]:
-    """The snapshot of a commit id; and the last that was looked at, if those before have expired and might be it."""
+    """The snapshot of a commit id; and the last that was looked at, if those before have expired and might be it.
+
+    `doubts` gets what is to be raised if neither the history nor what is remembered has the id: another branch, whose
+    commits were taken over, may have had it.
+    """
     newest_of_user: Snapshot | None = None
     oldest: Snapshot | None = None
     # With a bound, times before the first of these are not to be looked at until the numbers are below it.
@@ -68,10 +83,13 @@ def _in_history(
                 return None, None
             continue
         taken = ids_taken_over(snapshot).get(commit_id.user)
-        if taken is not None and (
-            taken.holds(commit_id.identifier) or (newest_of_user is None and _is_among(taken, commit_id, store))
-        ):
+        if taken is not None and taken.holds(commit_id.identifier):
             return snapshot, None
+        try:
+            if taken is not None and newest_of_user is None and _is_among(taken, commit_id, store):
+                return snapshot, None
+        except CommitConflict as doubt:
+            doubts.append(doubt)
         # A commit that nobody repeats says nothing of the others of its user.
         if snapshot.commit_user == commit_id.user and snapshot.commit_identifier != BATCH_COMMIT_IDENTIFIER:
             if snapshot.commit_identifier == commit_id.identifier:

@@ -14,6 +14,7 @@ from ..metadata.history import REVERTED_PROPERTY, ROLLED_BACK_IDENTITY_PROPERTY,
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, FOLLOWS_PROPERTY, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import TAG_BRANCH_KEY
+from .taken_from import TAKEN_FROM_PROPERTY, taken_from_property
 
 # A JSON list with, for each commit taken over, its mark, commit user and commit identifier.
 TAKEN_OVER_PROPERTY = "snapline.taken-over"
@@ -29,13 +30,24 @@ def mark(store: TableStore, snapshot: Snapshot) -> str:
     return f"{store.identifier.branch}@{snapshot.id} {snapshot.delta_manifest_list}"
 
 
-def taken_over_properties(store: TableStore, snapshots: Sequence[Snapshot]) -> dict[str, str]:
-    """The properties of one commit that holds what some snapshots of a branch did, and what has expired there before them."""
+def taken_over_properties(
+    store: TableStore, snapshots: Sequence[Snapshot], until: Snapshot | None, *, whole: bool
+) -> dict[str, str]:
+    """The properties of one commit that holds what some snapshots of a branch did, and what has expired there before them.
+
+    `until`: the branch's newest snapshot then. `whole`: the commit's rows are the branch's, and nothing else.
+    """
     properties: dict[str, str] = {}
     for snapshot in snapshots:
         properties |= snapshot.properties or {}
     # What the branch went back to are numbers of its own.
-    for key in (FOLLOWS_PROPERTY, ROLLED_BACK_PROPERTY, ROLLED_BACK_IDENTITY_PROPERTY, REVERTED_PROPERTY):
+    for key in (
+        FOLLOWS_PROPERTY,
+        ROLLED_BACK_PROPERTY,
+        ROLLED_BACK_IDENTITY_PROPERTY,
+        REVERTED_PROPERTY,
+        TAKEN_FROM_PROPERTY,
+    ):
         properties.pop(key, None)
     sources = _united(snapshots, SOURCES_PROPERTY)
     if sources:
@@ -52,7 +64,8 @@ def taken_over_properties(store: TableStore, snapshots: Sequence[Snapshot]) -> d
     remembered = [*store.committed.all(), *(one for snapshot in snapshots for one in _taken_expired(snapshot))]
     properties.pop(TAKEN_OVER_EXPIRED_PROPERTY, None)
     return {
-        **properties, **ids_property(_as_taken_over(remembered)), TAKEN_OVER_PROPERTY: json.dumps(taken, ensure_ascii=False)
+        **properties, **ids_property(_as_taken_over(remembered)),
+        **taken_from_property(store, snapshots, until, whole=whole), TAKEN_OVER_PROPERTY: json.dumps(taken, ensure_ascii=False)
     }  # fmt: skip
 
 

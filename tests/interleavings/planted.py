@@ -159,7 +159,7 @@ def _bound_by_any_clock(commit_id: commit.CommitId, now_ms: int) -> int | None:
     return None if bound is None else bound - find_commit.CLOCK_SKEW_MS
 
 
-def _pin_nothing(keeper: object, publication: object, refuse: Any) -> Any:
+def _pin_nothing(keeper: object, journal: object, publication: object, refuse: Any) -> Any:
     return refuse
 
 

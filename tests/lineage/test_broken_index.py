@@ -624,3 +624,12 @@ def test_the_command_line_names_a_catalog_that_an_answer_leaves_out(opened: Open
     assert code == 2
     assert "'dead'" in error
     assert "Traceback" not in error
+
+
+def test_a_directory_in_the_place_of_the_database_is_named_with_what_to_remove(opened: Open, home: Path) -> None:
+    (home / "lineage.db").mkdir()
+    with pytest.raises(LineageUnavailable, match=r"lineage\.db is a directory: move .*lineage\.db away, or delete it"):
+        opened().rebuild_lineage()
+    (home / "lineage.db").rmdir()
+    chain(opened())
+    assert opened().rebuild_lineage()[1] == []

@@ -53,9 +53,9 @@ def test_a_damaged_recovery_stops_no_other_and_is_given_up(
     assert f"kept as {kept}" in shown and kept.read_bytes() == damaged
     assert shop.table("shop.orders").branches.names() == ["other"]
     code, shown, _ = run("check", "shop.orders")
-    assert code == 1
+    assert code == 0
     assert f"{kept}: was damaged and is kept aside" in shown
-    assert "shop.orders is sound; 1 damaged files are kept aside." in shown
+    assert "shop.orders is sound; 1 damaged file is kept aside." in shown
     code, _, error = run("recovery", "drop", "other", "--discard-damaged")
     assert code == 2 and "can be read" in error
 
@@ -64,6 +64,10 @@ def test_a_damaged_journal_is_named_and_discarded(run: Run, left_open: Session) 
     (Path(left_open.catalog.warehouse) / ".journal/open-00000001").write_text("{")
     code, shown, _ = run("check", "shop.totals")
     assert code == 1 and "open-00000001 is damaged" in shown and "`snapline branch recover --discard-damaged`" in shown
+    for how in ("--list", "--dry-run"):
+        code, shown, _ = run("branch", "recover", how)
+        assert code == 0 and "open-00000001 is damaged" in shown
+        assert "`snapline branch recover --discard-damaged` ends it" in shown
     code, _, error = run("branch", "recover")
     assert code == 2 and "`snapline branch recover --discard-damaged` ends it" in error
     assert "cannot be combined" in run("branch", "recover", "--discard-damaged", "--undo")[2]
@@ -72,7 +76,7 @@ def test_a_damaged_journal_is_named_and_discarded(run: Run, left_open: Session) 
     assert run("branch", "recover", "--discard-damaged")[1] == "No journal of a publication is damaged.\n"
     assert run("branch", "recover")[1] == "No publication is open.\n"
     code, shown, _ = run("check", "shop.totals")
-    assert code == 1 and "1 damaged files are kept aside" in shown
+    assert code == 0 and "1 damaged file is kept aside" in shown
 
 
 def test_a_damaged_snapshot_is_named_and_mended(run: Run, shop: Session) -> None:
@@ -89,4 +93,24 @@ def test_a_damaged_snapshot_is_named_and_mended(run: Run, shop: Session) -> None
     assert "Snapshot 2 shows the state of 1; what it committed is lost." in shown
     assert "STAND IN" in run("snapshots", "shop.orders")[1]
     assert run("mend-snapshots", "shop.orders")[1] == "Every snapshot of shop.orders can be read.\n"
-    assert "1 damaged files are kept aside" in run("check", "shop.orders")[1]
+    assert "1 damaged file is kept aside" in run("check", "shop.orders")[1]
+
+
+@pytest.mark.parametrize("where", ["branch/branch-fix/", ""])
+def test_a_branch_goes_beside_a_damaged_snapshot_and_says_what_stays(run: Run, shop: Session, where: str) -> None:
+    orders = shop.table("shop.orders")
+    orders.branches.create("fix")
+    write = orders.on_branch("fix").write if where else orders.write
+    for _ in range(2):
+        write(orders.to_arrow())
+    root = Path(orders.store.paths.root.removeprefix("file://"))
+    number = (orders.on_branch("fix") if where else orders).store.snapshots.ids()[-2]
+    (root / f"{where}snapshot/snapshot-{number}").write_text("{")
+    code, shown, error = run("delete-branch", "shop.orders", "--name", "fix")
+    assert code == 0, error
+    assert shop.table("shop.orders").branches.names() == []
+    code, shown, _ = run("check", "shop.orders")
+    assert (
+        code == 1
+        and "The branch is deleted; files that only it needed stay for `snapline remove-orphan-files`" in shown
+    )

@@ -13,6 +13,7 @@ from resources import Session, SparkResource, TablesResource, recovery_definitio
 from resources.recovery import Recovery, bad_snapshot, plan_recovery
 from resources.recovery.backfill import backfill
 from resources.recovery.left_to_do import left_to_do
+from resources.recovery.publish import publish
 from resources.table_assets import table_assets
 from storage import AlreadyExists, CommitConflict, InvalidRequest, NotFound
 from tests.resources import shop
@@ -200,8 +201,8 @@ def test_a_run_over_several_branches_makes_each_on_its_own(
     bad_day: Run, session: Session, instance: dg.DagsterInstance
 ) -> None:
     instance.add_dynamic_partitions("branch", ["one", "two"])
-    Recovery.open(session, "one").correct("DELETE FROM core.days WHERE id = 1")
-    Recovery.open(session, "two").correct("DELETE FROM core.days WHERE id = 4")
+    Recovery.begin(session, "one").correct("DELETE FROM core.days WHERE id = 1")
+    Recovery.begin(session, "two").correct("DELETE FROM core.days WHERE id = 4")
     assert bad_day("recovery.mart.totals", tags=range_tags("one", "two")).success
     days = {name: [row[0] for row in rows(session.table(f"mart.totals$branch_{name}"))] for name in ("one", "two")}
     assert days == {"one": KEYS[1:4], "two": KEYS[:3]}
@@ -220,14 +221,14 @@ def test_what_production_writes_meanwhile_is_refused_or_replayed_never_lost(bad_
     main = {name: rows(session.table(name)) for name in CHANGED}
     recovery = Recovery(session, "fix")
     with pytest.raises(
-        CommitConflict, match=r"on no table: main has moved on .*raw.orders has 4 by raw/orders.*--replay"
+        CommitConflict, match=r"on no table: main has moved on .*raw.orders has 4 by raw/orders.*replay\(\)"
     ):
-        recovery.publish()
+        publish(session, recovery, table_assets(ASSETS))
     assert {name: rows(session.table(name)) for name in CHANGED} == main
     assert sorted(recovery.replay()) == ["core.days", "mart.totals"]
     assert recovery.replay() == []
     recompute(bad_day, session, "fix")
-    recovery.publish()
+    publish(session, recovery, table_assets(ASSETS))
     assert rows(session.table("core.days")) == [*RIGHT, (KEYS[4], 5, 10.0)]
     assert rows(session.table("mart.totals")) == [*from_scratch(session), (KEYS[4], 10.0, 1)]
     assert [row[0] for row in rows(session.table("raw.orders"))] == [1, 2, 3, 4, 5]
@@ -252,7 +253,7 @@ def test_stages_can_be_repeated_and_wrong_ones_are_explained(bad_day: Run, sessi
     other = plan_recovery(session, session.ref("raw.orders@3"))
     with pytest.raises(AlreadyExists, match="Recovery 'fix' exists"):
         Recovery.start(session, "fix", other)
-    with pytest.raises(NotFound, match="Recoveries: fix"):
+    with pytest.raises(NotFound, match="There are: fix"):
         Recovery(session, "none").drop()
     assert session.table("raw.orders").to_arrow().num_rows == 4
     session.table("raw.orders").write(pa.table({"id": [7], "day": [KEYS[0]], "price": [1.0]}))

@@ -75,7 +75,13 @@ def test_an_external_table_is_observed_at_its_snapshot(
 
 
 def test_new_snapshots_of_an_external_table_start_runs(foreign: Session, instance: dg.DagsterInstance) -> None:
-    sensor = external_table_sensor("orders_came", ["ext.orders"], target=dg.AssetSelection.assets(copy))
+    sensor = external_table_sensor(
+        "orders_came",
+        ["ext.orders"],
+        target=dg.AssetSelection.assets(copy),
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
     cursor: str | None = None
 
     def tick() -> Any:

@@ -1,20 +1,25 @@
 """What is done by hand to a table of a publication that is open is refused by name, whenever the publication begins."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from storage import Catalog, CommitConflict, Table
+from storage import Catalog, CommitConflict, CorruptData, InvalidRequest, Table
 from storage import catalog as catalogs
 from storage.maintain import beside_publication
+from storage.metadata.tag import Tag, TagFiles
+from storage.publications import undo as undoing
 from storage.write.close import REPLACEMENT, close
 from tests.storage.branched_tables import (
     FIXED,
     NAMES,
     OLD,
+    SCHEMA,
     all_held,
     all_seen,
+    dying_before,
     fork_tables,
     half_publish,
     held,
@@ -186,3 +191,103 @@ def test_a_main_that_somebody_closed_is_published_to_on_no_table(
     forked[2].branches.replace_main("other")
     branches.publish(discard_main=True)
     assert [held(catalog.table(name)) for name in NAMES[:2]] == [FIXED] * 2
+
+
+TAG = "snapline-publication-00000001"
+
+
+def fork_empty(catalog: Catalog, *names: str) -> None:
+    """Tables without snapshots, with a branch `fix` that has rows."""
+    for name in names:
+        catalog.create_table(name, SCHEMA, primary_key=["day", "id"], options={"bucket": 1})
+    catalog.branch_set("fix", names).create()
+    for name in names:
+        catalog.table(f"{name}$branch_fix").write(rows(1))
+
+
+@pytest.mark.parametrize("discard_main", [False, True])
+def test_what_is_written_while_an_empty_main_is_emptied_again_stays(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, discard_main: bool
+) -> None:
+    fork_empty(catalog, "a.one", "a.two")
+    with dying_before("a.two"):
+        catalog.branch_set("fix", ["a.one", "a.two"]).publish()
+    original, pending = undoing.since, [True]
+
+    def then_write(main: Any, *arguments: Any) -> Any:
+        history = original(main, *arguments)
+        if main.identifier.table == "one" and pending:
+            pending.clear()
+            Catalog(catalog.warehouse).table("a.one").write(rows(77))
+        return history
+
+    with monkeypatch.context() as patch:
+        patch.setattr(undoing, "since", then_write)
+        catalog.recover(undo=True, discard_main=discard_main)
+    assert not pending
+    assert held(catalog.table("a.one")) == ([] if discard_main else [("x", 77, "main")])
+    assert held(catalog.table("a.two")) == []
+
+
+@pytest.mark.parametrize("way", ["finish", "undo"])
+@pytest.mark.parametrize("loss", ["damaged", "gone"])
+def test_an_open_publication_whose_tag_is_lost_ends_on_what_was_before_it(
+    catalog: Catalog, forked: list[Table], way: str, loss: str
+) -> None:
+    half_publish(catalog)
+    one = forked[0]
+    one.expire(retain_last=1)
+    path = Path(one.store.paths.tag(TAG))
+    if loss == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(b"garbage")
+        with pytest.raises(CorruptData, match=r"`snapline branch recover`.*`--undo`"):
+            catalog.consistent(["a.one"])
+        with pytest.raises(InvalidRequest, match=r"before publication 1 of branch 'fix'.*`snapline branch recover`"):
+            one.tags.delete(TAG)
+    assert catalog.foresee_recovery(undo=True)[1]["a.one"] == "goes back to snapshot 2"
+    catalog.recover(undo=way == "undo")
+    assert all_held(catalog) == all_seen(catalog) == [FIXED if way == "finish" else OLD] * 3
+    assert not any(tag.name == TAG for name in NAMES for tag in catalog.table(name).tags.list())
+    assert [catalog.table(name).check(deep=True) for name in NAMES] == [[]] * 3
+
+
+def test_an_undo_is_refused_before_it_is_decided_if_nothing_tells_what_was_before(
+    catalog: Catalog, forked: list[Table]
+) -> None:
+    half_publish(catalog)
+    store = forked[0].store
+    Path(store.paths.tag(TAG)).write_bytes(b"garbage")
+    for number in (1, 2):
+        Path(store.paths.snapshot(number)).unlink()
+    assert catalog.foresee_recovery(undo=True)[1]["a.one"].startswith("refused: ")
+    for discard_main in (False, True):
+        with pytest.raises(CommitConflict, match=r"cannot be undone on a\.one: .*snapshot 2, .* has expired"):
+            catalog.recover(undo=True, discard_main=discard_main)
+    catalog.recover()
+    assert all_held(catalog) == [FIXED] * 3
+
+
+@pytest.mark.parametrize("way", ["finish", "undo"])
+def test_whoever_slept_before_making_the_tag_of_a_publication_leaves_none_once_it_has_ended(
+    catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    original, pending = TagFiles.create, [True]
+
+    def end_then_create(self: TagFiles, name: str, *arguments: Any, **named: Any) -> Tag:
+        if name == TAG and pending:
+            pending.clear()
+            Catalog(catalog.warehouse).recover(undo=way == "undo")
+        return original(self, name, *arguments, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TagFiles, "create", end_then_create)
+        if way == "undo":
+            with pytest.raises(CommitConflict, match="on no table"):
+                catalog.branch_set("fix", NAMES).publish()
+        else:
+            catalog.branch_set("fix", NAMES).publish()
+    assert all_held(catalog) == [FIXED if way == "finish" else OLD] * 3
+    assert [tag.name for name in NAMES for tag in catalog.table(name).tags.list()] == ["first"] * 3
+    assert catalog.publications() == []

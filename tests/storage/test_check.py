@@ -180,3 +180,15 @@ def test_what_says_how_far_expiry_goes_and_what_became_of_closings_is_looked_at(
         found = [str(one) for one in orders.check()]
         assert len(found) == len(expected)
         assert all(part in one for part, one in zip(expected, found, strict=True)), found
+
+
+def test_hints_beyond_the_newest_snapshot_are_lines(orders: Table) -> None:
+    orders.write(pa.table({"id": [1], "item": ["a"]}))
+    for hint, number in {"LATEST": 77, "EARLIEST": 55}.items():
+        path = Path(orders.store.paths.snapshot_directory.removeprefix("file://")) / hint
+        before = path.read_text()
+        path.write_text(str(number))
+        [line] = orders.check()
+        assert f"{hint} is damaged: it says {number}, and the newest snapshot is 1" in str(line)
+        path.write_text(before)
+    assert orders.check() == []

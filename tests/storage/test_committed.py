@@ -139,6 +139,29 @@ def test_an_identifier_that_is_not_remembered_is_refused_if_it_might_have_landed
     assert ids(log) == [0, 1, 3, 4]
 
 
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_commit_is_known_after_a_rollback_to_a_tag_of_a_branch_on_which_its_user_went_on(
+    log: Table, expired: bool
+) -> None:
+    write(log, 1, CommitId("job", 1))
+    write(log, 2)
+    log.branches.create("fix")
+    branch = log.on_branch("fix")
+    write(branch, 3, CommitId("job", 5))
+    write(branch, 4)
+    branch.tags.create("theirs")
+    log.branches.merge("fix")
+    write(log, 9)
+    log.rollback_to("theirs")
+    if expired:
+        log.expire(retain_last=1)
+    write(log, 1, CommitId("job", 1))
+    assert ids(log) == [1, 2, 3, 4]
+    # That one nobody has.
+    with pytest.raises(CommitConflict, match="has taken over commit 5 of 'job' from another branch, but not 3"):
+        write(log, 5, CommitId("job", 3))
+
+
 def test_identifiers_of_a_stream_take_no_room() -> None:
     remembered = Committed("stream", 0, 1).with_commits((number, number) for number in range(100_000))
     assert remembered.ranges == ((0, 99_999, 99_999),)
@@ -440,3 +463,26 @@ def test_a_repetition_that_comes_while_a_branch_is_adopted_lands_once(
     monkeypatch.setattr(SnapshotFiles, "create", late)
     write(log, 1, CommitId("job", 1, exact=True))
     assert ids(log) == [0, 1]
+
+
+def test_what_a_repetition_returns_after_the_expiry_is_said_to_be_no_snapshot_of_its_own(catalog: Catalog) -> None:
+    told: list[int] = []
+
+    class Listener:
+        def notify_commit_complete(self, identifier: Any, snapshot: Snapshot) -> None:
+            told.append(snapshot.id)
+
+        def notify_table_renamed(self, identifier: Any, new: Any) -> None: ...
+
+    catalog = Catalog(catalog.warehouse, listeners=[Listener()])
+    log = catalog.create_table("a.log", pa.schema([("id", pa.int64())]))
+    commit_id = CommitId("job", 1, exact=True)
+    first = write(log, 1, commit_id)
+    assert first is not None and commit_id.made(first)
+    for number in (2, 3):
+        write(log, number)
+    log.expire(retain_last=2)
+    again = write(log, 1, commit_id)
+    assert again is not None and again.id == 2 and not commit_id.made(again)
+    assert told == [1, 2, 3]
+    assert ids(log) == [1, 2, 3]

@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from storage import Catalog, CommitConflict, CommitOutcomeUnknown, CorruptData, InvalidRequest, KeptAside, Table
-from storage.journal import REPLACING, Publication
+from storage.journal import REPLACING, Journal, Publication
 from storage.publications import finish as finishing
 from storage.publications import undo as undoing_publication
+from storage.write import commit
 from tests.storage.branched_tables import (
     FIXED,
     NAMES,
     OLD,
+    SCHEMA,
     Died,
     all_held,
     all_seen,
@@ -141,7 +143,7 @@ def test_a_publisher_whose_journal_is_damaged_and_discarded_does_nothing_any_mor
         looks = [0]
 
         def pinned(
-            keeper: Any, publication: Publication, refuse: Any, looks: list[int] = looks, at: int = sleeps
+            keeper: Any, own: Journal, publication: Publication, refuse: Any, looks: list[int] = looks, at: int = sleeps
         ) -> Any:
             def look(latest: Any) -> None:
                 refuse(latest)
@@ -150,7 +152,7 @@ def test_a_publisher_whose_journal_is_damaged_and_discarded_does_nothing_any_mor
                     damage(catalog, f"open-{publication.name}")
                     Catalog(catalog.warehouse).discard_damaged()
 
-            return original(keeper, publication, look)
+            return original(keeper, own, publication, look)
 
         with monkeypatch.context() as patch:
             patch.setattr(finishing, "_pinned", pinned)
@@ -221,6 +223,78 @@ def test_neither_file_of_a_publication_can_be_read(catalog: Catalog, forked: lis
     assert all_seen(catalog) == all_held(catalog) == [OLD] * 3
     kept = sorted(path.name for path in journal(catalog).glob("damaged-*"))
     assert kept == ["damaged-open-00000001", "damaged-outcome-00000001"]
+
+
+@pytest.mark.parametrize("undoing", [False, True])
+def test_neither_file_of_a_publication_that_has_ended_can_be_read(
+    catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch, undoing: bool
+) -> None:
+    """It stays as it ended, and so do rows that have come since."""
+
+    def die(*_: object) -> None:
+        raise Died
+
+    if undoing:
+        half_publish(catalog)
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        patch.setattr(Journal, "forget", die)
+        if undoing:
+            catalog.recover(undo=True)
+        else:
+            catalog.branch_set("fix", NAMES).publish()
+    catalog.table("a.one").write(rows(9, day="y"))
+    before = all_held(catalog)
+    for name in ("open-00000001", "outcome-00000001"):
+        damage(catalog, name)
+    assert "had ended" in str(catalog.discard_damaged()[0])
+    assert all_held(catalog) == all_seen(catalog) == before
+    assert before[1:] == [OLD if undoing else FIXED] * 2
+    assert (journal(catalog) / "outcome-00000001").read_text() == ("undone" if undoing else "published")
+    assert all(isinstance(one, KeptAside) for one in catalog.check())
+
+
+@pytest.mark.parametrize("name", ["a.one", "a.two"])
+def test_a_publisher_does_not_come_to_a_main_without_snapshots_after_its_journal_was_discarded(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Such a main bears no tag: it sleeps with its commit made ready, while the operator ends the publication."""
+    names = ["a.one", "a.two"]
+    for one in names:
+        catalog.create_table(one, SCHEMA, primary_key=["day", "id"], options={"bucket": 1})
+    catalog.branch_set("fix", names).create()
+    for one in names:
+        catalog.table(f"{one}$branch_fix").write(rows(1))
+    original, pending = commit._Attempt.prepare, [True]
+
+    def prepare(self: Any) -> Any:
+        snapshot = original(self)
+        if pending and self._id.user == f"publication/fix/{name.replace('.', '/')}":
+            pending.clear()
+            damage(catalog)
+            Catalog(catalog.warehouse).discard_damaged()
+        return snapshot
+
+    with monkeypatch.context() as patch, pytest.raises(CommitConflict, match="on no table"):
+        patch.setattr(commit._Attempt, "prepare", prepare)
+        catalog.branch_set("fix", names).publish()
+    assert [held(catalog.table(one)) for one in names] == [[], []]
+    assert [tag.name for one in names for tag in catalog.table(one).tags.list()] == []
+    # What one of them had, and has not any more, counts as something that main did.
+    catalog.branch_set("fix", names).publish(discard_main=name == "a.two")
+    assert [held(catalog.table(one)) for one in names] == [[("x", 1, "main")]] * 2
+
+
+def test_the_tag_of_a_publication_whose_journal_is_damaged_is_damaged_too(
+    catalog: Catalog, forked: list[Table]
+) -> None:
+    half_publish(catalog)
+    damage(catalog)
+    Path(forked[0].store.paths.tag("snapline-publication-00000001")).write_bytes(b"garbage")
+    with pytest.raises(InvalidRequest, match=WAY_OUT):
+        forked[0].tags.delete("snapline-publication-00000001")
+    catalog.discard_damaged()
+    assert all_held(catalog) == all_seen(catalog) == [OLD] * 3
+    assert forked[0].tags.list() == []
 
 
 def test_the_tag_of_a_damaged_publication_is_not_deleted_by_hand(catalog: Catalog, forked: list[Table]) -> None:

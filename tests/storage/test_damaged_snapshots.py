@@ -4,9 +4,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from storage import Catalog, CommitConflict, CommitId, CorruptData, KeptAside, Table
+from storage import AddColumn, Catalog, CommitConflict, CommitId, CorruptData, KeptAside, Table
+from storage.file_io import FileIO
 from tests.storage.branched_tables import (
     NAMES,
     SCHEMA,
@@ -161,3 +163,94 @@ def test_a_damaged_newest_snapshot_beside_an_open_publication_does_not_keep_it_o
     catalog.recover(undo=way == "undo")
     assert all_held(catalog) == all_seen(catalog)
     assert len({str(one) for one in all_held(catalog)}) == 1
+
+
+@pytest.mark.parametrize("numbers", [[99], [98, 99]])
+def test_a_damaged_file_beyond_a_gap_is_set_aside(table: Table, catalog: Catalog, numbers: list[int]) -> None:
+    before = history(table)
+    for number in numbers:
+        damage(table, number)
+    with pytest.raises(CorruptData, match=r"snapshot-9\d .*`snapline mend-snapshots`"):
+        table.expire(retain_last=1)
+    mended = table.mend_snapshots()
+    assert [one.snapshot.id for one in mended] == [5] * len(numbers)
+    assert "99 lay beyond a gap" in str(mended[0])
+    fresh = again(table, catalog)
+    assert history(fresh) == before
+    kept = fresh.check(deep=True)
+    assert [type(one) for one in kept] == [KeptAside] * len(numbers)
+    fresh.write(rows(6))
+    assert fresh.store.snapshots.ids() == [1, 2, 3, 4, 5, 6]
+    fresh.expire(retain_last=1)
+
+
+def test_a_rollback_sets_a_damaged_file_beyond_a_gap_aside(table: Table, catalog: Catalog) -> None:
+    before = history(table)
+    damage(table, 99)
+    back = table.rollback_to(4)
+    assert back is not None and back.id == 6
+    assert history(again(table, catalog)) == [*before, before[3]]
+
+
+def test_a_damaged_newest_snapshot_above_what_a_sleeper_left_is_not_set_aside(table: Table) -> None:
+    stale = Path(table.store.paths.snapshot(2)).read_bytes()
+    table.expire(retain_last=1)
+    Path(table.store.paths.snapshot(2)).write_bytes(stale)
+    path = damage(table, 5)
+    with pytest.raises(CorruptData, match="no snapshot before it can be read"):
+        table.mend_snapshots()
+    assert path.exists()
+
+
+def test_a_damaged_older_snapshot_stops_no_commit_whose_id_is_new(table: Table) -> None:
+    damage(table, 2)
+    with pytest.raises(CorruptData, match="snapshot-2 "):
+        table.write(rows(6), commit_id=CommitId("other", 7, exact=True))
+    new = CommitId("other", 7, exact=True, is_new=True)
+    made = table.write(rows(6), commit_id=new)
+    assert made is not None and made.id == 6 and new.made(made)
+    # Whoever repeats it says so by an id that is looked for.
+    assert table.write(rows(6), commit_id=CommitId("other", 7, exact=True)) == made
+
+
+@pytest.mark.parametrize("way", ["restored", "mended and written to"])
+def test_a_file_that_can_be_read_again_meanwhile_is_not_replaced(
+    table: Table, catalog: Catalog, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    before = history(table)
+    path = Path(table.store.paths.snapshot(5))
+    sound = path.read_bytes()
+    damage(table, 5)
+    original, pending = FileIO.read_bytes, [True]
+
+    def read_then_mend(self: FileIO, name: str) -> bytes:
+        content = original(self, name)
+        if name == str(path) and pending:
+            pending.clear()
+            other = again(table, catalog)
+            if way == "restored":
+                path.write_bytes(sound)
+            else:
+                assert len(other.mend_snapshots()) == 1
+                other.write(rows(9))
+        return content
+
+    with monkeypatch.context() as patch, pytest.raises(CommitConflict, match="Somebody else has changed"):
+        patch.setattr(FileIO, "read_bytes", read_then_mend)
+        again(table, catalog).mend_snapshots()
+    fresh = again(table, catalog)
+    assert history(fresh)[:4] == before[:4]
+    assert held(fresh) == (before[4] if way == "restored" else sorted([*before[3], ("x", 9, "main")]))
+    assert all(isinstance(one, KeptAside) for one in fresh.check(deep=True))
+
+
+def test_a_stand_in_shows_the_columns_that_came_before_it(table: Table, catalog: Catalog) -> None:
+    wide = table.alter(AddColumn("w", "BIGINT"))
+    wide.write(rows(6).append_column("w", pa.array([7])))
+    wide.write(rows(7).append_column("w", pa.array([8])))
+    before = wide.at(6).to_arrow()
+    damage(wide, 6)
+    wide.mend_snapshots()
+    fresh = again(table, catalog)
+    assert fresh.at(6).to_arrow().sort_by("id").equals(before.sort_by("id"))
+    assert fresh.at(5).to_arrow().column_names == ["day", "id", "v"]

@@ -1,0 +1,54 @@
+"""How far a recovery has come, in a word: told from its record and the snapshots on its branches."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from storage import Catalog, CorruptData
+
+from ..session import Session
+from ..table_assets import TableAsset
+from .left_to_do import left_to_do
+from .publish import uncorrected
+from .record import PUBLISHED, get_record, names
+from .stages import Recovery
+
+
+@dataclass(frozen=True)
+class Progress:
+    """`state`: what is done. `left`: the tables that are still to be corrected or computed anew. `trouble`: why nothing can be
+    said of a damaged one.
+    """
+
+    branch: str
+    bad: str
+    mode: str
+    state: str
+    tables: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    trouble: str = ""
+
+
+def recoveries(session: Session, assets: Mapping[str, TableAsset]) -> list[Progress]:
+    """Every recovery that there is, by name."""
+    return [_progress(session, session.catalog, name, assets) for name in names(session.catalog)]
+
+
+def _progress(session: Session, catalog: Catalog, name: str, assets: Mapping[str, TableAsset]) -> Progress:
+    try:
+        record = get_record(catalog, name)
+    except CorruptData as error:
+        return Progress(name, "", "", "damaged", trouble=str(error))
+    recovery = Recovery(session, name)
+    wrong, left = uncorrected(recovery), left_to_do(recovery, assets)
+    tables = recovery.tables
+    to_make = [one for one, table in tables.items() if not table.corrected]
+    if record.status == PUBLISHED:
+        state = "published in spite of something" if record.overrides else "published"
+    elif wrong:
+        state = "to be corrected"
+    else:
+        state = f"{len(to_make) - len(left)} of {len(to_make)} computed anew" if left else "to be published"
+    return Progress(
+        name, record.bad, record.mode, state, tuple(tables), (*wrong, *left), tuple(record.overrides)
+    )  # fmt: skip

@@ -1,0 +1,234 @@
+"""Make the branch of a recovery main's, on all tables or none, once nothing of it is left to do.
+
+What always holds: no table of main goes behind what production, or another recovery, has put on it, unless that is given up
+by name; and what is published in spite of something stands in the recovery's record.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lineage import sources_of, sources_property
+from storage import CommitConflict, InvalidRequest, NotFound, SnapshotRef, Table, Verdict
+
+from ..session import Session
+from ..table_assets import TableAsset
+from .branch_checks import judged_by_checks
+from .left_to_do import WHOLE, has_changed, left_to_do, makings, partition_key_of
+from .record import PUBLISHED, TableRecord, replace_record
+from .spoilt import repairs_property
+from .stages import Recovery
+from .words import PYTHON, Words
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a table's main branch became: its newest change, and the verdict that it was taken over with."""
+
+    name: str
+    ref: SnapshotRef
+    verdict: str
+
+
+def publish(
+    session: Session, recovery: Recovery, assets: Mapping[str, TableAsset], *, checks: Sequence[Any] = (),
+    discard_main: bool = False, allow_incomplete: bool = False, allow_failed_checks: bool = False, words: Words = PYTHON,
+) -> list[Published]:  # fmt: skip
+    """Make every branch main's, all or none. Can be called again after a crash.
+
+    What main had when the recovery began is replaced. What production has written since stays, if it lies in other partitions
+    or buckets and the branch began at main's head; else CommitConflict names it, and nothing is done, unless `discard_main`,
+    which goes for tables that would go behind what main has too. Raises InvalidRequest, having done nothing, that names what
+    is left to do, unless `allow_incomplete`, and the blocking ones of `checks` that fail on the branch, unless
+    `allow_failed_checks`; both are recorded.
+    """
+    tables = recovery.changed()
+    if not tables:
+        raise InvalidRequest(f"Recovery {recovery.branch!r} has changed no table: there is nothing to publish.")
+    session.catalog.recover(branch=recovery.branch, made_from=_MadeFrom(session, recovery, assets))
+    overrides = _judged_complete(recovery, assets, allow_incomplete, words)
+    overrides += judged_by_checks(session, recovery, checks, allow_failed_checks, words)
+    if not discard_main:
+        _refuse_going_behind(session, recovery, assets, words)
+    verdicts: dict[str, Verdict] = {}
+    until: dict[str, int] = {}
+    pending = [name for name in tables if not _is_published(session, recovery, name)]
+    if pending:
+        branches = session.catalog.branch_set(recovery.branch, pending)
+        verdicts = branches.verdicts()
+        until = _until(recovery, verdicts, discard_main, words)
+        made_from = _MadeFrom(session, recovery, assets)
+        branches.adopt(until, {name: made_from(name) for name in until}, made_from)
+    record = recovery.record
+    known = [one for one in overrides if one not in record.overrides]
+    replace_record(session.catalog, replace(record, status=PUBLISHED, overrides=[*record.overrides, *known]))
+    return published(session, recovery, {name: _described(one, name in until) for name, one in verdicts.items()})
+
+
+def published(session: Session, recovery: Recovery, verdicts: Mapping[str, str]) -> list[Published]:
+    """What the main branches are now."""
+    found = []
+    for name in recovery.changed():
+        ref = session.table(name).last_change()
+        if ref is not None:
+            found.append(Published(name, ref, verdicts.get(name, "published already")))
+    return found
+
+
+def _is_published(session: Session, recovery: Recovery, name: str) -> bool:
+    """Whether main's newest change is the publication of what the branch has now."""
+    main, own = session.catalog.table(name), recovery.branched(name).last_change()
+    newest = main.last_change()
+    snapshot = None if newest is None else main.snapshot(newest.snapshot_id)
+    if snapshot is None or own is None or recovery.is_productions(snapshot):
+        return False
+    place = (own.database, own.table, own.branch, own.snapshot_id)
+    return any((one.database, one.table, one.branch, one.snapshot_id) == place for one in sources_of(snapshot))
+
+
+def uncorrected(recovery: Recovery) -> list[str]:
+    """The tables that the recovery is to correct, and that nothing on the branch has corrected yet."""
+    tables = recovery.record.tables
+    return [name for name, one in tables.items() if one.corrected and not has_changed(recovery, name, one)]
+
+
+def _judged_complete(
+    recovery: Recovery, assets: Mapping[str, TableAsset], allow_incomplete: bool, words: Words
+) -> list[str]:
+    """What is published in spite of being incomplete. Raises InvalidRequest unless that is allowed."""
+    left, wrong = left_to_do(recovery, assets), uncorrected(recovery)
+    said = [f"not corrected: {', '.join(wrong)}"] if wrong else []
+    said += [f"not computed anew: {', '.join(left)}"] if left else []
+    if said and not allow_incomplete:
+        by_hand = [name for name in left if name not in assets]
+        raise InvalidRequest(
+            f"Recovery {recovery.branch!r} is not published, on no table: {'; '.join(said)}. "
+            + ("Correct it first. " if wrong else "")
+            + (f"Compute what is left by {words.backfill.format(branch=recovery.branch)}. " if len(by_hand) < len(left) else "")
+            + (f"No asset makes {', '.join(by_hand)}: write to the branch by SQL, as in a correction. " if by_hand else "")
+            + f"Or publish what is there ({words.allow_incomplete}), which is recorded."
+        )  # fmt: skip
+    return [f"published though {one}" for one in said]
+
+
+def _refuse_going_behind(session: Session, recovery: Recovery, assets: Mapping[str, TableAsset], words: Words) -> None:
+    """Raise CommitConflict that names the tables of which main would lose what it got after the branch's first snapshot, and
+    which the branch has not made anew.
+    """
+    refused = []
+    for name, record in recovery.tables.items():
+        main = session.catalog.table(name)
+        if record.main is None or record.branch_at == record.main or not recovery.is_branched(name):
+            continue
+        later = [
+            one for one in main.store.snapshots.all()
+            if (record.branch_at or 0) < one.id <= record.main and recovery.is_productions(one)
+        ]  # fmt: skip
+        kept = _not_made_anew(main, recovery, assets.get(name), record)
+        if later and kept:
+            where = ", ".join(sorted(str(value) for one in kept for value in one.values()))
+            what = ", ".join(f"{one.id} by {one.commit_user}" for one in later)
+            refused.append(
+                f"{name}{f' ({where})' if where else ''} would go back to snapshot {record.branch_at or 0}, behind {what}"
+            )
+    if refused:
+        raise CommitConflict(
+            f"Recovery {recovery.branch!r} is not published, on no table: {'; '.join(refused)}. Compute them anew by "
+            f"{words.backfill.format(branch=recovery.branch)}, or give up what main has ({words.discard_main})."
+        )
+
+
+def _not_made_anew(
+    main: Table, recovery: Recovery, asset: TableAsset | None, record: TableRecord
+) -> list[Mapping[str, object]]:
+    """The partitions that main has changed after the branch's first snapshot, and the branch has not made since."""
+    made = makings(recovery, str(main.identifier), record)
+    if WHOLE in made and (asset is None or asset.partitions_def is None or asset.partition_column is None):
+        return []
+    branch = recovery.branched(str(main.identifier))
+    ours = branch.changed_partitions(after=record.branch_at)
+    try:
+        theirs = main.changed_partitions(after=record.branch_at, until=record.main)
+    except NotFound:
+        # What came first has expired: any partition may have been changed since.
+        theirs = main.changed_partitions(until=record.main)
+    keyed = asset is not None and asset.partition_column is not None
+    return [
+        one for one in theirs
+        if one not in ours and not (keyed and asset is not None and partition_key_of(asset, one) in made)
+    ]  # fmt: skip
+
+
+def _until(recovery: Recovery, verdicts: Mapping[str, Verdict], discard_main: bool, words: Words) -> dict[str, int]:
+    """Up to which snapshot each main is replaced; tables without one are merged. Raises CommitConflict."""
+    until: dict[str, int] = {}
+    refused: list[str] = []
+    known = recovery.tables
+    for name, verdict in verdicts.items():
+        record = known[name]
+        lost = [snapshot for snapshot in verdict.lost if snapshot.id > (record.main or 0)]
+        later = [f"{snapshot.id} by {snapshot.commit_user}" for snapshot in lost if recovery.is_productions(snapshot)]
+        if not later or discard_main:
+            until[name] = max([record.main or 0, *(snapshot.id for snapshot in lost)])
+        elif verdict.kind != "disjoint" or record.branch_at != record.main:
+            refused.append(f"{name} has {', '.join(later)}")
+    if refused:
+        raise CommitConflict(
+            f"Recovery {recovery.branch!r} is not published, on no table: main has moved on since it began. "
+            f"{'; '.join(refused)}. Replay what main got ({words.replay}), or give it up ({words.discard_main})."
+        )
+    return until
+
+
+class _MadeFrom:
+    """The sources of main's new snapshot of a table: the branch, what the branch began with where it keeps rows of it, and
+    what its rows were made from, each as main has it now if it was published before.
+    """
+
+    def __init__(self, session: Session, recovery: Recovery, assets: Mapping[str, TableAsset]) -> None:
+        self._session, self._recovery = session, recovery
+        self._left = {*uncorrected(recovery), *left_to_do(recovery, assets)}
+
+    def __call__(self, name: str) -> dict[str, str]:
+        branch, record = self._recovery.branched(name), self._recovery.tables[name]
+        own = branch.last_change()
+        read: dict[str, SnapshotRef] = {}
+        for snapshot in branch.store.snapshots.all():
+            if snapshot.id > (record.branch_at or 0):
+                for source in sources_of(snapshot):
+                    if source.table != branch.identifier.table or source.database != branch.identifier.database:
+                        read[f"{source.database}.{source.table}"] = source
+        begun = None if record.branch_at is None else self._session.table(name).ref(record.branch_at)
+        if begun is not None and own is not None and own.snapshot_id <= begun.snapshot_id:
+            # Nothing was written to the branch: its snapshot is main's.
+            listed = [begun]
+        else:
+            listed = [] if own is None else [own]
+            if begun is not None and not record.corrected and WHOLE not in makings(self._recovery, name, record):
+                listed.append(begun)
+        for plain, source in read.items():
+            newest = self._session.table(plain).last_change() if source.branch == self._recovery.branch else None
+            listed.append(newest or source)
+        return {**sources_property(listed), **self._repairs(name)}
+
+    def _repairs(self, name: str) -> dict[str, str]:
+        """What the commit says that it puts right; nothing if something that it is made of is left to do."""
+        record = self._recovery.record
+        table, _, _ = record.bad.rpartition("@")
+        corrected = record.tables.get(table)
+        if name not in record.tables or name in self._left or table in self._left:
+            return {}
+        if corrected is not None:
+            newest = corrected.main
+        else:
+            # Main had been put right when the recovery began.
+            ref = self._session.table(table).last_change()
+            newest = None if ref is None else ref.snapshot_id
+        return {} if newest is None else repairs_property(record.branch, record.bad, newest)
+
+
+def _described(verdict: Verdict, adopted: bool) -> str:
+    """How main took a branch over."""
+    if adopted and verdict.lost:
+        return f"replaced what main did since snapshot {verdict.common or 0}, by one commit on top"
+    return verdict.describe()

@@ -1,0 +1,106 @@
+"""Whether the rows that a table has now still come from a bad snapshot: what was repaired, taken back or made anew does not.
+
+Everything from the bad snapshot of a table on is bad, until main is rolled back behind it, or a recovery that corrected it is
+published: such a commit says so itself (`REPAIRS_PROPERTY`), so that it is known when the recovery is long dropped. A table
+made from others is spoilt if a snapshot that some of its rows come from read one that was.
+"""
+
+import json
+from collections.abc import Mapping
+
+from lineage import LineageStore, sources_of, trace
+from storage import InvalidRequest, NotFound, Snapshot, SnapshotRef, whole_number
+
+from ..session import Session
+
+# JSON: the recovery, the bad snapshot (`db.t@2`), and until which snapshot of that table main's rows are corrected.
+REPAIRS_PROPERTY = "snapline.repairs"
+_ROLLED_BACK = "snapline.rolled-back-to"
+
+
+def repairs_property(recovery: str, bad: str, until: int) -> dict[str, str]:
+    """The property of a commit that puts right what a bad snapshot has spoilt."""
+    return {REPAIRS_PROPERTY: json.dumps({"recovery": recovery, "bad": bad, "until": until})}
+
+
+class Spoilt:
+    """Answers about one bad snapshot of main."""
+
+    def __init__(self, session: Session, bad: SnapshotRef) -> None:
+        self._session, self._bad = session, bad
+        self._stores: Mapping[str, LineageStore] = session.stores_to_ask(bad.catalog)
+        self._known: dict[tuple[str, str, int], bool] = {}
+
+    def is_spoilt(self, ref: SnapshotRef) -> bool:
+        """Whether rows of a table at a snapshot come from the bad one, over any number of hops."""
+        key = (ref.catalog, ref.table_name, ref.snapshot_id)
+        if key not in self._known:
+            # Nothing is made from itself: should lineage say so, it adds nothing.
+            self._known[key] = False
+            self._known[key] = self._is_bad(ref) if self._is_of_bad(ref) else self._comes_from_bad(ref)
+        return self._known[key]
+
+    def repaired_by(self, ref: SnapshotRef) -> str:
+        """The recovery that put right the rows that a table of main has at a snapshot; empty if none did."""
+        main = self._session.catalog.table(ref.table_name)
+        for snapshot in main.store.snapshots.backwards():
+            if snapshot.id <= ref.snapshot_id and (name := self._repair(snapshot)):
+                return name
+        return ""
+
+    def _is_of_bad(self, ref: SnapshotRef) -> bool:
+        bad = self._bad
+        return (ref.catalog, ref.database, ref.table, ref.branch) == (bad.catalog, bad.database, bad.table, bad.branch)
+
+    def _is_bad(self, ref: SnapshotRef) -> bool:
+        """Whether the bad table was still bad at one of its own snapshots."""
+        if ref.snapshot_id < self._bad.snapshot_id:
+            return False
+        number = ref.snapshot_id
+        for snapshot in self._session.catalog.table(ref.table_name).store.snapshots.backwards():
+            if snapshot.id > number:
+                continue
+            if snapshot.id <= self._bad.snapshot_id:
+                return number >= self._bad.snapshot_id
+            if self._repair(snapshot):
+                return False
+            target = whole_number((snapshot.properties or {}).get(_ROLLED_BACK, ""))
+            if target is not None:
+                if target < self._bad.snapshot_id:
+                    return False
+                # Its rows are those of the snapshot that it went back to.
+                number = target
+        return True
+
+    def _comes_from_bad(self, ref: SnapshotRef) -> bool:
+        if ref.branch == "main" and ref.catalog == self._bad.catalog:
+            try:
+                table = self._session.catalog.table(ref.table_name)
+                makers = table.contributors({}, ref.snapshot_id)
+                snapshots = [table.store.snapshots.get(one.snapshot_id) for one in makers]
+            except (NotFound, InvalidRequest):
+                # It was dropped, or has expired: what lineage knows is all there is.
+                return self._was_made_from_bad(ref)
+            return any(
+                self.is_spoilt(source)
+                for one in snapshots if not self._repair(one)
+                for source in sources_of(one)
+            )  # fmt: skip
+        return self._was_made_from_bad(ref)
+
+    def _was_made_from_bad(self, ref: SnapshotRef) -> bool:
+        return any(self.is_spoilt(source) for source in trace(self._stores, ref, "up", 1).snapshots)
+
+    def _repair(self, snapshot: Snapshot) -> str:
+        """The recovery that a commit published, if it corrected the bad snapshot."""
+        text = (snapshot.properties or {}).get(REPAIRS_PROPERTY)
+        if text is None:
+            return ""
+        try:
+            said = json.loads(text)
+            name, _, first = str(said["bad"]).rpartition("@")
+            covers = name == self._bad.table_name and int(first) <= self._bad.snapshot_id <= int(said["until"])
+            return str(said["recovery"]) if covers else ""
+        except (ValueError, LookupError, TypeError):
+            # Written by somebody else: it proves nothing.
+            return ""

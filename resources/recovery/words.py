@@ -1,0 +1,27 @@
+"""What the choices of a recovery are called where it is worked on: an error names what its reader can type."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Words:
+    """How to compute what is left (`{branch}` is filled in), and how each choice of a publication is said."""
+
+    backfill: str
+    replay: str
+    discard_main: str
+    allow_incomplete: str
+    allow_failed_checks: str
+
+
+COMMAND_LINE = Words(
+    "`snapline recovery backfill {branch}`", "--replay", "--discard-main", "--allow-incomplete", "--allow-failed-checks"
+)
+JOBS = Words(
+    "the job recovery_backfill", "replay: true", "discard_main: true", "allow_incomplete: true",
+    "allow_failed_checks: true",
+)  # fmt: skip
+PYTHON = Words(
+    "backfill(Recovery.open(session, {branch!r}), …)", "Recovery.replay()", "discard_main=True", "allow_incomplete=True",
+    "allow_failed_checks=True",
+)  # fmt: skip

@@ -1,0 +1,182 @@
+"""A recovery cannot make things worse: what is refused, what is asked for anew, and what is said of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from resources import Session
+from resources.recovery import Recovery, plan_recovery
+from resources.recovery.backfill import backfill
+from resources.recovery.left_to_do import left_to_do
+from resources.recovery.publish import publish
+from resources.table_assets import table_assets
+from storage import CommitConflict, InvalidRequest, NotFound
+from tests.resources import quick_shop
+from tests.resources.quick_shop import ASSETS, KEYS
+from tests.resources.shop import rows
+from tests.resources.test_table_asset import range_tags
+
+pytestmark = pytest.mark.dagster
+KNOWN = table_assets(ASSETS)
+BAD = "UPDATE raw.orders SET price = price * 100 WHERE id >= 3"
+MENDED = "UPDATE raw.orders SET price = price / 100 WHERE price >= 100"
+
+
+class Shop:
+    """The small platform: runs its assets and jobs, and its SQL."""
+
+    def __init__(self, session: Session, instance: dg.DagsterInstance) -> None:
+        self.session, self.instance = session, instance
+        self._job = quick_shop.defs.resolve_implicit_global_asset_job_def()
+
+    def make(self, name: str, **how: Any) -> dg.ExecuteInProcessResult:
+        return self._job.execute_in_process(
+            instance=self.instance, asset_selection=[dg.AssetKey(name.split("."))], **how
+        )
+
+    def job(self, name: str, **config: Any) -> dg.ExecuteInProcessResult:
+        job = quick_shop.defs.resolve_job_def(name)
+        (op,) = job.graph.node_dict
+        return job.execute_in_process(
+            instance=self.instance, run_config={"ops": {op: {"config": config}}} if config else {}, raise_on_error=False
+        )
+
+    def refusal(self, name: str, **config: Any) -> str:
+        """What a job that fails says, in one line, and no trace of Python with it."""
+        done = self.job(name, **config)
+        assert not done.success
+        (failure,) = [event.step_failure_data for event in done.all_events if event.is_step_failure]
+        assert failure.user_failure_data is not None
+        said = failure.user_failure_data.description
+        assert said is not None and "\n" not in said
+        return said
+
+    def produce(self, first: str = KEYS[0], last: str = KEYS[-1]) -> None:
+        assert self.make("core.days", tags=range_tags(first, last)).success
+        for name in ("mart.rainy", "mart.totals"):
+            assert self.make(name).success
+
+    def backfill(self, branch: str) -> int:
+        recovery = Recovery.open(self.session, branch)
+        return backfill(recovery, quick_shop.defs, KNOWN, self.instance, lambda _: None)
+
+    def rows(self, name: str) -> list[tuple[object, ...]]:
+        return rows(self.session.table(name))
+
+    def start(self, branch: str, bad: str, mode: Any = "incremental") -> Recovery:
+        return Recovery.start(self.session, branch, plan_recovery(self.session, self.session.ref(bad), mode))
+
+
+@pytest.fixture
+def shop(session: Session, instance: dg.DagsterInstance) -> Shop:
+    """Four good days, then prices in the wrong currency from the third day on."""
+    shop = Shop(session, instance)
+    for name in ("raw.orders", "raw.weather"):
+        assert shop.make(name).success
+    shop.produce()
+    session.sql(BAD, "duckdb")
+    shop.produce(KEYS[2])
+    return shop
+
+
+GOOD = [(KEYS[0], 1.0), (KEYS[1], 2.0), (KEYS[2], 3.0), (KEYS[3], 4.0)]
+SPOILT = [(KEYS[0], 1.0), (KEYS[1], 2.0), (KEYS[2], 300.0), (KEYS[3], 400.0)]
+
+JOBS: dict[str, dict[str, Any]] = {
+    "recovery_correct": {"sql": MENDED}, "recovery_backfill": {}, "recovery_compare": {}, "recovery_publish": {},
+    "recovery_drop": {},
+}  # fmt: skip
+
+
+def test_a_misspelt_branch_is_refused_everywhere_and_begins_nothing(shop: Shop, session: Session) -> None:
+    assert shop.job("recovery_start", bad="raw.orders@2", mode="incremental", branch="fix-hours").success
+    said = "There is no recovery 'fix-hour'. There are: fix-hours."
+    for name, config in JOBS.items():
+        assert said in shop.refusal(name, branch="fix-hour", **config)
+    assert said in shop.refusal("recovery_correct", branch="fix-hour", undo_bad=True)
+    steps: list[Callable[[], object]] = [
+        lambda: Recovery.open(session, "fix-hour"),
+        lambda: Recovery(session, "fix-hour").correct(MENDED),
+        lambda: Recovery(session, "fix-hour").undo_bad(),
+        lambda: Recovery(session, "fix-hour").table("raw.weather"),
+        lambda: Recovery(session, "fix-hour").branched("raw.weather"),
+        lambda: Recovery(session, "fix-hour").compare("raw.orders"),
+        lambda: Recovery(session, "fix-hour").replay(),
+        lambda: Recovery(session, "fix-hour").drop(),
+        lambda: publish(session, Recovery(session, "fix-hour"), KNOWN),
+    ]
+    for step in steps:
+        with pytest.raises(NotFound, match=said):
+            step()
+    # Nor does a twin begin one that nobody has added, whoever launches it.
+    done = shop.make("recovery.mart.totals", tags={"dagster/partition": "fix-hour"}, raise_on_error=False)
+    assert not done.success
+    assert session.table("raw.orders").branches.names() == ["fix-hours"]
+    assert session.table("raw.weather").branches.names() == []
+
+
+def test_nothing_is_published_that_is_left_to_compute_unless_that_is_recorded(shop: Shop, session: Session) -> None:
+    recovery = shop.start("fix", "raw.orders@2")
+    before = {name: session.ref(name) for name in KNOWN}
+    with pytest.raises(
+        InvalidRequest, match=r"on no table: not corrected: raw.orders; not computed anew: core.days, mart"
+    ):
+        publish(session, recovery, KNOWN)
+    recovery.correct(MENDED)
+    said = shop.refusal("recovery_publish", branch="fix")
+    assert "not computed anew: core.days, mart.rainy, mart.totals" in said
+    assert "the job recovery_backfill" in said and "allow_incomplete: true" in said and "--" not in said
+    # What has main's newer partitions in its plan, and made none of them, would take main back behind them.
+    with pytest.raises(
+        CommitConflict, match=r"core.days \(2024-03, 2024-04\) would go back to snapshot 1, behind 2 by"
+    ):
+        publish(session, recovery, KNOWN, allow_incomplete=True)
+    assert {name: session.ref(name) for name in KNOWN} == before
+    assert shop.backfill("fix") == 3
+    assert recovery.record.overrides == []
+    publish(session, recovery, KNOWN)
+    assert shop.rows("mart.totals") == GOOD
+    heads = {name: session.ref(name) for name in KNOWN}
+    publish(session, recovery, KNOWN)
+    assert {name: session.ref(name) for name in KNOWN} == heads
+
+
+def test_an_override_is_recorded_and_shown(shop: Shop, session: Session) -> None:
+    recovery = shop.start("fix", "raw.orders@2", "full")
+    recovery.correct(MENDED)
+    done = shop.job("recovery_publish", branch="fix", allow_incomplete=True)
+    assert done.success
+    said = ["published though not computed anew: core.days, mart.rainy, mart.totals"]
+    assert recovery.record.overrides == said
+    assert shop.rows("mart.totals") == SPOILT and shop.rows("raw.orders")[3][2] == 4.0
+
+
+def test_inputs_outside_of_the_branch_are_moved_by_a_replay_and_what_read_them_is_computed_anew(
+    shop: Shop, session: Session
+) -> None:
+    recovery = shop.start("fix", "raw.orders@2")
+    recovery.correct(MENDED)
+    shop.backfill("fix")
+    session.sql("UPDATE raw.weather SET rain = 9.0", "duckdb")
+    assert shop.make("mart.rainy").success
+    assert left_to_do(recovery, KNOWN) == []
+    assert "mart.rainy has 3 by mart/rainy" in shop.refusal("recovery_publish", branch="fix")
+    said = shop.refusal("recovery_publish", branch="fix", replay=True)
+    assert "not computed anew: mart.rainy" in said and "mart.totals" not in said
+    assert left_to_do(recovery, KNOWN) == ["mart.rainy"]
+    assert shop.backfill("fix") == 1
+    assert shop.job("recovery_publish", branch="fix").success
+    # Production's newer weather, and the right prices.
+    assert shop.rows("mart.rainy") == [(day, price, 9.0) for day, price in GOOD]
+
+
+def test_what_is_corrected_twice_is_computed_twice(shop: Shop, session: Session) -> None:
+    recovery = shop.start("fix", "raw.orders@2")
+    recovery.correct(MENDED)
+    shop.backfill("fix")
+    recovery.correct("UPDATE raw.orders SET price = price + 1 WHERE id = 4")
+    assert left_to_do(recovery, KNOWN) == ["core.days", "mart.rainy", "mart.totals"]
+    assert shop.backfill("fix") == 3
+    assert left_to_do(recovery, KNOWN) == []
