@@ -118,7 +118,11 @@ class BranchSet:
         )
 
     def replace_main(self, *, discard_main: bool = False) -> dict[str, Verdict]:
-        """Make the branch the main of every table, all or none; else as `publish`. Cannot be undone once it has begun."""
+        """Make the branch the main of every table, all or none: all mains are closed to writers before the first is replaced.
+
+        Raises CommitConflict, on no table, if a main has diverged, unless `discard_main`, also by a writer who comes in
+        between. Once every main is closed and judged it cannot be undone, and `recover` goes on with it.
+        """
         return self._publish(Publication("", self.branch, {}, discard_main, replaces=True))
 
     def _publish(self, wanted: Publication, made_from: MadeFrom | None = None) -> dict[str, Verdict]:

@@ -62,7 +62,7 @@ def fork_tables(catalog: Catalog, tables: list[Table]) -> list[Table]:
 def dying_before(name: str) -> Iterator[None]:
     """Whoever is about to merge a branch into the main of that table, or to replace it, dies."""
     with pytest.MonkeyPatch.context() as patch:
-        for method in ("merge", "replace_main", "adopt"):
+        for method in ("merge", "replace_closed_main", "adopt"):
             patch.setattr(Branches, method, _dying(getattr(Branches, method), name))
         with suppress(Died):
             yield

@@ -211,7 +211,7 @@ def test_what_undoing_would_do_to_tables_that_are_gone_or_being_replaced_is_told
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Branches, "replace_main", dying)
+        patch.setattr(Branches, "replace_closed_main", dying)
         branches.replace_main()
     [left] = catalog.publications()
     assert (left.how, left.outcome) == ("replaces main", "replacing")
