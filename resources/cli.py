@@ -498,7 +498,7 @@ def recover(
         return
     if only_list:
         _refuse_beside("--list", {"--undo": undo, "--discard-main": discard_main, "--dry-run": dry_run})
-        rows_ = [
+        rows_: list[tuple[object, ...]] = [
             (one.number, one.branch, one.how, ", ".join(one.tables), ", ".join(one.done), one.outcome or "", one.advice())
             for one in session.catalog.publications()
         ]  # fmt: skip
