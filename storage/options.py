@@ -410,6 +410,8 @@ _REFUSED_FOR_READING = (
     "scan.fallback-branch", "data-file.path-directory", "partial-update.remove-record-on-sequence-group",
 )  # fmt: skip
 _REFUSED_FOR_WRITING = (*_REFUSED_FOR_READING, "data-file.external-paths")
+# Those of single merge engines.
+_OF_ENGINES = ("aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete")
 # Keys that name a column, or a computed one.
 _KEYS_OF_COLUMNS = re.compile(
     r"fields\.(default-aggregate-function|.+\.(aggregate-function|ignore-retract|list-agg-delimiter|distinct|sequence-group))"
@@ -483,16 +485,10 @@ def _check_values(read: TableOptions, keys: AbstractSet[str]) -> None:
 
 
 def _check_keys(keys: AbstractSet[str]) -> None:
-    known = [str(declared["key"]) for declared in TableOptions.declared()]
+    declared = [str(declared["key"]) for declared in TableOptions.declared()]
+    known = {*declared, *_UNDERSTOOD_FOR_READING, *_UNDERSTOOD_FOR_WRITING, *_REFUSED_FOR_WRITING, *_OF_ENGINES}
     for key in sorted(keys):
-        if (
-            key in known
-            or key in _UNDERSTOOD_FOR_READING
-            or key in _UNDERSTOOD_FOR_WRITING
-            or key in _REFUSED_FOR_WRITING
-        ):
-            continue
-        if _KEYS_OF_COLUMNS.fullmatch(key):
+        if key in known or _KEYS_OF_COLUMNS.fullmatch(key):
             continue
         if key.startswith("log."):
             raise Unsupported(f"Option {key!r}: tables have no log store, only files. Leave the option out.")

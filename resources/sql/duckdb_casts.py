@@ -9,6 +9,7 @@ from .spark_types import BOOLEAN, DATE, NULL, STRING, TIMESTAMP, TIMESTAMP_NTZ, 
 
 _WHOLE = "[ ]*[+-]?[0-9]+[ ]*"
 _REAL = "[ ]*[+-]?([0-9]+(\\.[0-9]*)?|\\.[0-9]+)([eE][+-]?[0-9]+)?[ ]*"
+_NO_NUMBER = r"\s*(?i:[+-]?inf(inity)?|nan)\s*"
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _MOMENT = _DAY + "([ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,6})?)?"
 
@@ -55,7 +56,9 @@ def _text_of_decimal(sql: str, kind: SparkType) -> str:
 def _from_text(sql: str, to: SparkType) -> str:
     if to.is_integer:
         return _matching(sql, _WHOLE, to)
-    if to.is_float or to.is_decimal:
+    if to.is_float:
+        return _matching(sql, f"{_REAL}|{_NO_NUMBER}", to)
+    if to.is_decimal:
         return _matching(sql, _REAL, to)
     if to == DATE:
         return _matching(sql, _DAY, to)

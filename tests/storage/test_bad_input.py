@@ -172,6 +172,7 @@ def test_a_broken_file_is_named(table: Table, kind: str, harm: str) -> None:
 
 
 @pytest.mark.pypaimon_differs("it looks for a snapshot that the hint tells of: one is missing here on purpose")
+@pytest.mark.java_differs("it looks for a snapshot that the hint tells of: one is missing here on purpose")
 @pytest.mark.parametrize("kind", FILES)
 def test_a_missing_file_is_named(table: Table, kind: str) -> None:
     path = FILES[kind](table)

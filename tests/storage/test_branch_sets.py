@@ -182,8 +182,8 @@ def test_the_commits_of_a_publication_that_is_open_do_not_expire(
     half_publish(catalog)
     one = catalog.table("a.one")
     one.write(rows(7, day="y"))
-    # What main was before has expired, and is kept by the publication's tag alone.
-    assert one.expire(retain_last=1).snapshot_ids == (1, 2)
+    # What main was before stays along with the commit: an undo may find no tag.
+    assert one.expire(retain_last=1).snapshot_ids == (1,)
     assert [held(table) for table in catalog.consistent(NAMES).values()] == [OLD] * 3
     if way == "undo":
         with pytest.raises(CommitConflict, match="has written snapshot"):

@@ -18,6 +18,8 @@ OTHER = pa.table({"id": [777], "item": ["other"]}, SCHEMA)
 DAY = pa.schema([("day", pa.string()), ("n", pa.int64())])
 # These read nothing of the table: what they make, or are told of, is looked at when it is used.
 UNREAD = {"new_commit", "new_commit_id", "new_write", "notify", "overwrite_by_default", "partition_values", "repeated"}
+# Steps of a publication, which need those before them.
+UNREAD |= {"close_main", "settle_main", "replace_closed_main"}
 METHODS = [
     (kind, name)
     for kind in (Table, Tags, Consumers, Branches)
