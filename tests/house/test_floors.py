@@ -25,7 +25,7 @@ FLOORS = [
     {"read", "write"},
     {"maintain"},
     {"sql"},
-    {"basis", "derived"},
+    {"basis", "derived", "same_table"},
     {"system_tables", "row_changes", "tags", "branches", "consumers", "description"},
     {"table"},
     {"publications"},
