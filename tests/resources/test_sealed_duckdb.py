@@ -80,6 +80,11 @@ def test_directories_that_are_allowed_are_read_and_no_others(
 ) -> None:
     session = open_session([str(tmp_path / "files")])
     for way, run in ways(session).items():
+        if way != "query":
+            # Statements are Spark's, which has no such function.
+            with pytest.raises(InvalidRequest):
+                run(f"SELECT a FROM read_csv('{tmp_path}/files/mine.csv')")
+            continue
         rows = run(f"SELECT a FROM read_csv('{tmp_path}/files/mine.csv')")
         assert rows.to_pylist() == [{"a": MARK}], way
         for path in ("other.csv", "files/../other.csv", "files/link.csv", "files/../*.csv"):
@@ -109,7 +114,7 @@ def test_conditions_of_python_callers_read_no_file_either(open_session: Callable
     with pytest.raises(duckdb.PermissionException):
         compare(table, table, where=condition)
     source = pa.table({"id": pa.array([1], pa.int64()), "v": ["c"]})
-    with pytest.raises(InvalidRequest, match="cannot be computed"):
+    with pytest.raises(InvalidRequest, match="cannot compute"):
         merge_rows(table, source, "id", [MergeClause("matched", "update", condition.replace("v =", "target.v ="))])
 
 
