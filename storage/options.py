@@ -440,8 +440,9 @@ def check_table_options(options: Mapping[str, str], table: str, *, before: Mappi
     cannot be written. What other writers of the format follow may stay as it was `before`.
     """
     changed = {key for key in options if options[key] != (before or {}).get(key)}
-    _check_keys(changed)
+    # First: whoever hands a secret over is told so, whatever the key is.
     _refuse_secrets({key: options[key] for key in changed})
+    _check_keys(changed)
     _check_values(TableOptions.read(options), changed)
     refuse_unsupported(options, table, for_writing=True)
 

@@ -176,11 +176,11 @@ def test_a_warehouse_keeps_no_secret(tmp_path: Path) -> None:
     assert_unmarked(path.read_text(), "catalog-options.json")
     for name, value in OPTIONS.items():
         if not name.startswith("storage.key"):
-            with pytest.raises(InvalidRequest, match=r"holds a secret|Unknown option") as failed:
+            with pytest.raises(InvalidRequest, match="holds a secret") as failed:
                 catalog.create_table("a.t", SCHEMA, options={name: value})
             assert_unmarked(str(failed.value), name)
     table = catalog.create_table("a.t", SCHEMA)
-    with pytest.raises(InvalidRequest, match=r"holds a secret|Unknown option"):
+    with pytest.raises(InvalidRequest, match="holds a secret"):
         table.alter(SetOptions({"x.password": MARK}))
     # Of somebody else's table, such as one of Flink's connectors, they are not shown.
     schema = tmp_path / "a.db/t/schema/schema-0"
