@@ -237,7 +237,7 @@ def statements(tmp_path: Path) -> list[str]:
         f"CREATE CATALOG away WITH ('warehouse' = '{tmp_path}/away', 'jdbc.url' = '{url}')",
         f"CREATE CATALOG wrong WITH ('warehouse' = '{tmp_path}/far', 'type' = 'x', {listed})",
         f"CREATE CATALOG wrong WITH ({listed})",
-        f"CREATE CATALOG wrong WITH ('jdbc.url' = 'jdbc:x://a:{MARK}@b/c', 'warehouse'='w')",
+        f"CREATE CATALOG wrong WITH ('jdbc.url' = 'jdbc:x://a:{MARK}@b/c', 'warehouse' = '{tmp_path}/w')",
         f"CREATE CATALOG wrong WITH ('jdbc.password' = '{MARK}' oops", f"CREATE CATALOG wrong WITH ('jdbc.password' '{MARK}')",
         f"SET 'jdbc.password' = '{MARK}'", "SET", "SET 'jdbc.password'", f"SET 'some.url' = 'http://me:{MARK}@host'", "SET",
         f"CREATE TABLE d.wrong (id INT) WITH ('s3.secret-key' = '{MARK}')", "CREATE TABLE d.t (id INT)",
