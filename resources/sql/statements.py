@@ -357,13 +357,15 @@ class Statements:
             return define
         prepared = self.prepare(take(query))
         insert = exp.Insert(this=exp.maybe_copy(node), expression=prepared.tree)
+        # What is made again is the rows, in a table that is there.
+        said = self._said(exp.Insert(this=plain(node), expression=written.expression))
 
         def fill() -> Result:
             if if_not_exists and self._definitions.exists(tree):
                 return Result("The table exists; nothing was written.")
             rows = engine.rows(prepared)
             create(engine.columns(rows))
-            return self._write(self._said(written), changes.target_of(insert, self._names), prepared, rows, engine)
+            return self._write(said, changes.target_of(insert, self._names), prepared, rows, engine)
 
         return fill
 

@@ -59,11 +59,16 @@ def create_branch(
     )
     if name in branch_names(store) or name == find_main(store.file_io, store.paths.root).branch:
         raise exists
-    if snapshot is None:
-        made = _make(store, name, None, None, latest_schema=latest_schema)
-    else:
-        with held(store, snapshot, lambda hold: is_kept(store, snapshot, hold)):
-            made = _make(store, name, snapshot, tag, latest_schema=latest_schema)
+    try:
+        if snapshot is None:
+            made = _make(store, name, None, None, latest_schema=latest_schema)
+        else:
+            with held(store, snapshot, lambda hold: is_kept(store, snapshot, hold)):
+                made = _make(store, name, snapshot, tag, latest_schema=latest_schema)
+    except NotFound:
+        # What it is made from has gone along with what the table was.
+        store.refuse_other_table()
+        raise
     if made is None:
         raise exists
     return made
@@ -101,9 +106,17 @@ def _make(
     schema_ids = store.schemas.ids()
     if snapshot is not None and not latest_schema:
         schema_ids = [schema_id for schema_id in schema_ids if schema_id <= max(snapshot.schema_id, 0)]
-    for schema_id in reversed(schema_ids):
+    try:
+        schemas = {schema_id: file_io.read_bytes(store.paths.schema(schema_id)) for schema_id in reversed(schema_ids)}
+    except NotFound:
+        # Main has been replaced, and what it was is dropped.
+        if paths != final:
+            file_io.delete_directory(paths.metadata_root)
+        else:
+            _take_away(store, final, own)
+        raise
+    for schema_id, content in schemas.items():
         # With the last of them, the branch is there.
-        content = file_io.read_bytes(store.paths.schema(schema_id))
         file_io.create_exclusively(paths.schema(schema_id), content, of=own)
     if paths != final and not _name(store, paths, final):
         return None

@@ -198,8 +198,7 @@ BUGS = [
     Bug("A16: a commit id that is in the history lands again",
         _instead(commit.TableCommit, "find_committed", lambda self, latest=None: None), "write", "writes and expiry",
         Place(PLAIN, is_local=True)),
-    Bug("a tag of a main that is closed", _instead(tags, "beside_history", _without_hold), "replace main", "create tag",
-        HALF_LOCAL),
+    Bug("a tag of a main that is closed", _instead(tags, "beside_history", _without_hold), "replace main", "create tag"),
     Bug("two read as one consumer", _instead(Consumption, "record", _record_whatever_is_there), "stream read", "stream read"),
     Bug("a consumer that is changed while main is replaced", _both(
         _instead(consumers, "_look_back", lambda *_: None), _instead(consumers, "_begin", _begin_at_once),
