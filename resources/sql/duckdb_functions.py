@@ -115,11 +115,11 @@ def _cut(word: str) -> Callable[[Expressions, Any], Typed]:
 
 # Letters that Spark and DuckDB do not write alike in the other case: several letters become of one, or one of them knows the
 # letter and the other does not; the Greek sigma goes by what stands beside it. Found by trying every letter of Unicode.
-_UPPER_DIFFERS = (
+UPPER_DIFFERS = (
     r"\x{149}\x{19b}\x{1f0}\x{264}\x{390}\x{3b0}\x{587}\x{1c8a}\x{1e96}-\x{1e9a}\x{1f50}-\x{1f56}\x{1f80}-\x{1fff}"
     r"\x{a7cd}-\x{a7db}\x{fb00}-\x{fb17}\x{10d70}-\x{10d85}\x{16ebb}-\x{16ed3}"
 )
-_LOWER_DIFFERS = r"\x{130}\x{3a3}\x{1c89}\x{a7cb}-\x{a7dc}\x{10d50}-\x{10d65}\x{16ea0}-\x{16eb8}"
+LOWER_DIFFERS = r"\x{130}\x{3a3}\x{1c89}\x{a7cb}-\x{a7dc}\x{10d50}-\x{10d65}\x{16ea0}-\x{16eb8}"
 
 
 def _in_case(word: str, differs: str) -> Callable[[Expressions, Any], Typed]:
@@ -196,8 +196,8 @@ RULES: dict[type[exp.Expr], Rule] = {
             INT,
         ),
     ),
-    exp.Upper: ({"this"}, _in_case("upper", _UPPER_DIFFERS)),
-    exp.Lower: ({"this"}, _in_case("lower", _LOWER_DIFFERS)),
+    exp.Upper: ({"this"}, _in_case("upper", UPPER_DIFFERS)),
+    exp.Lower: ({"this"}, _in_case("lower", LOWER_DIFFERS)),
     exp.Replace: ({*_BOTH, "replacement"}, _call("replace", STRING, STRING, STRING, STRING)),
     exp.StartsWith: (_BOTH, _call("starts_with", BOOLEAN, STRING, STRING)),
     exp.EndsWith: (_BOTH, _call("ends_with", BOOLEAN, STRING, STRING)),

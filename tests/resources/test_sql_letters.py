@@ -1,0 +1,27 @@
+"""Texts in upper and lower case: every letter of Unicode is written as in Spark, or refused."""
+
+import re
+
+import pyarrow as pa
+import pytest
+
+from resources import Session
+from resources.sql.duckdb_functions import LOWER_DIFFERS, UPPER_DIFFERS
+from storage import InvalidRequest
+
+pytestmark = pytest.mark.spark
+LETTERS = [chr(code) for code in range(1, 0x20000) if not 0xD800 <= code < 0xE000]
+
+
+@pytest.mark.parametrize(("word", "differs"), [("upper", UPPER_DIFFERS), ("lower", LOWER_DIFFERS)])
+def test_case(session: Session, word: str, differs: str) -> None:
+    other = re.compile("[" + re.sub(r"\\x\{([0-9a-f]+)\}", lambda found: rf"\U{int(found[1], 16):08x}", differs) + "]")
+    alike = [one for one in LETTERS if not other.search(one)]
+    assert len(LETTERS) - len(alike) < 400
+    session.catalog.create_table("default.t", pa.schema([("letter", pa.string())])).write(pa.table({"letter": alike}))
+    statement = f"SELECT letter, {word}(letter) AS changed FROM t ORDER BY 1"
+    spark, duckdb = (session.sql(statement, engine).to_arrow() for engine in ("spark", "duckdb"))
+    assert duckdb.equals(spark.cast(duckdb.schema))
+    [letter] = [one for one in ("ΐ", "Σ") if other.search(one)]
+    with pytest.raises(InvalidRequest, match="is not the same on DuckDB as in Spark"):
+        session.sql(f"SELECT {word}('a{letter}')", "duckdb").to_arrow()
