@@ -11,6 +11,7 @@ from typing import Literal
 from ..errors import CommitConflict, CorruptData
 from ..identifier import MAIN_BRANCH
 from ..metadata.branch_origin import BranchOrigin, read_origin
+from ..metadata.history import ROLLED_BACK_IDENTITY_PROPERTY
 from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.snapshot import COMPACT, Snapshot
 from ..metadata.table_store import TableStore
@@ -89,9 +90,9 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
     origin = _origin_of(branch)
     common = _common(main, histories[0], shown[0], branch, histories[1], shown[1])
     earliest = [history[0].id if history else 0 for history in histories]
-    merged = _merged(ours, origin)
+    merged = _merged(ours, origin) | _gone_back_to(ours, theirs)
     since, until = common or 0, common or 0
-    if earliest[0] > since + 1 or earliest[1] > until + 1:
+    if common is None or earliest[0] > since + 1 or earliest[1] > until + 1:
         # What they parted by can be told no more, or not what came then: main was what the branch was once more, later.
         for number, reach in merged.items():
             if reach.whole and number > since:
@@ -179,6 +180,16 @@ def _merged(ours: Mapping[int, Snapshot], origin: BranchOrigin | None) -> dict[i
     uuid = None if origin is None else origin.uuid
     reaches = {number: reach_of(snapshot, uuid) for number, snapshot in ours.items()}
     return {number: reach for number, reach in reaches.items() if reach is not None}
+
+
+def _gone_back_to(ours: Mapping[int, Snapshot], theirs: Mapping[int, Snapshot]) -> dict[int, Reach]:
+    """The rollbacks of main to a snapshot of the branch, which a tag has kept: main was what the branch was."""
+    by_identity = {snapshot.identity: number for number, snapshot in theirs.items()}
+    targets = {
+        number: by_identity.get((snapshot.properties or {}).get(ROLLED_BACK_IDENTITY_PROPERTY, ""))
+        for number, snapshot in ours.items()
+    }
+    return {number: Reach(target, whole=True) for number, target in targets.items() if target is not None}
 
 
 def _only_here(
