@@ -92,7 +92,7 @@ class Reproducer:
         _refuse_other_statements(
             properties[STATEMENT_PROPERTY], f"snapshot {snapshot.id} of {scratch.identifier.full_name}"
         )
-        statements = Statements(self._session, self._spark, open_table, opened=catalog, target=scratch, readable=False)
+        statements = Statements(self._session, self._spark, open_table, opened=catalog, target=scratch)
         statements.settings.catalog, statements.settings.database = catalog, database
         statements.settings.options["pipeline.name"] = scratch.identifier.branch
         statements.run(properties[STATEMENT_PROPERTY], engine)

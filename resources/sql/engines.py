@@ -121,10 +121,6 @@ class DuckDbEngine(Engine):
             ]
         )
 
-    def __init__(self, readable: Sequence[str] = ()) -> None:
-        """`readable`: directories whose files a query may read."""
-        self._readable = readable
-
     def rows(self, query: Query) -> pa.Table:
         from storage.engines.duckdb_connection import sealed_duckdb
         from storage.engines.duckdb_views import add_views
@@ -132,7 +128,7 @@ class DuckDbEngine(Engine):
         compiled = compile_query(query.tree, _schemas(query.inputs))
         add = partial(add_views, "main", self.views(query.inputs))
         try:
-            with sealed_duckdb(add, readable=self._readable, settings=("SET TimeZone = 'UTC'",)) as connection:
+            with sealed_duckdb(add, settings=("SET TimeZone = 'UTC'",)) as connection:
                 return as_results(connection.sql(compiled.sql).to_arrow_table(), compiled)
         except duckdb.Error as error:
             raise InvalidRequest(f"DuckDB cannot run the query: {failure(error)}") from None

@@ -82,12 +82,10 @@ class Statements:
         opened: str = CATALOG_NAME,
         target: Table | None = None,
         branched: Callable[[str], Table] | None = None,
-        readable: bool = True,
     ) -> None:
         """`open_table` decides at which version a table of the catalog `opened` is read; by default the latest.
 
         `target`: what is changed instead of the table that a statement names; `branched` gives it by the table's name.
-        `readable`: whether statements may read the files that the settings allow.
         """
         self._session = session
         self.settings = Settings()
@@ -96,7 +94,7 @@ class Statements:
         self._definitions = Definitions(session, self.settings, self._names)
         self._look = Look(session, self.settings, self._names)
         self._engines: dict[str, Engine] = {
-            "duckdb": DuckDbEngine(session.settings.readable_directories if readable else ()),
+            "duckdb": DuckDbEngine(),
             "spark": SparkEngine(start_spark or self._start_spark)
         }  # fmt: skip
         self._spark: SparkSession | None = None
