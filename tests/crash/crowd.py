@@ -65,6 +65,16 @@ class Stage:
         code, _ = forked(prepare)
         assert code == 0, "the tables could not be made"
         members = [_Member(part) for part in parts]
+        try:
+            disturbances, wrong = self._disturb(members, chance)
+        finally:
+            # One that sleeps would hold what this process is heard by.
+            for member in members:
+                member.kill()
+        return {"disturbances": disturbances, "wrong": wrong + forked(_judge, verdict)[1]}
+
+    def _disturb(self, members: "list[_Member]", chance: random.Random) -> tuple[int, list[str]]:
+        """Until all have ended; those that have not by the deadline are left in `members`."""
         wrong: list[str] = []
         disturbances = 0
         stopped: dict[int, float] = {}
@@ -95,6 +105,8 @@ class Stage:
                 if status is None:
                     continue
                 members.remove(member)
+                # It had ended before it was stopped.
+                stopped.pop(member.process, None)
                 if status == -signal.SIGKILL:
                     members.append(_Member(member.part))
                 elif said := member.said():
@@ -103,9 +115,7 @@ class Stage:
                         # What it would have done is missed anyhow.
                         self._done.touch()
             time.sleep(chance.uniform(0, 2 * PAUSE_S))
-        for member in members:
-            member.kill()
-        return {"disturbances": disturbances, "wrong": wrong + forked(_judge, verdict)[1]}
+        return disturbances, wrong
 
 
 class _Member:
