@@ -127,10 +127,12 @@ class BranchSet:
 
     def _publish(self, wanted: Publication, made_from: MadeFrom | None = None) -> dict[str, Verdict]:
         refuse_open(self._journal, self._mains())
-        self._refuse(wanted, self.verdicts())
+        judged = self.verdicts()
+        self._refuse(wanted, judged)
         before = {name: _id(self._table(name).snapshot()) for name in self.tables}
+        common = {name: verdict.common or 0 for name, verdict in judged.items()}
         # Looked and judged again once it is open: of several that begin at once, one goes on.
-        publication = self._journal.open(replace(wanted, before=before))
+        publication = self._journal.open(replace(wanted, before=before, common=common))
         try:
             mains = self._mains()
             for main in mains:

@@ -40,6 +40,7 @@ class Publication:
 
     `replaces`: the branch becomes main itself, instead of being merged into it. `adopted`: tables whose main gets the
     branch's rows by one commit on top, in the place of what it did up to a snapshot; `properties` are those of the commits.
+    `common`: the last snapshot that each main and its branch had in common (0: none).
     """
 
     name: str
@@ -49,6 +50,12 @@ class Publication:
     replaces: bool = False
     adopted: Mapping[str, int] = field(default_factory=dict)
     properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    common: Mapping[str, int] = field(default_factory=dict)
+
+    def first_judged(self, name: str) -> int:
+        """The first snapshot of a table's main, and of its branch, by which it is told whether main can take the branch over."""
+        # Those of versions before say what was before, and nothing of this.
+        return min(self.common.get(name, self.before[name] or 0) + 1, self.before[name] or 1)
 
     @property
     def tag(self) -> str:
@@ -63,7 +70,7 @@ class Publication:
     def to_json(self) -> str:
         value = {
             "branch": self.branch, "before": dict(self.before), "discardMain": self.discard_main,
-            "replaces": self.replaces, "adopted": dict(self.adopted),
+            "replaces": self.replaces, "adopted": dict(self.adopted), "common": dict(self.common),
             "properties": {name: dict(properties) for name, properties in self.properties.items()},
         }  # fmt: skip
         return json.dumps(sealed(value, self.name), indent=2)
@@ -72,15 +79,14 @@ class Publication:
     def from_json(cls, name: str, content: str, source: str) -> "Publication":
         """Read a journal file. Raises CorruptData that names `source`."""
         value = read_document(content, source, name)
-        before, adopted, properties = (value.get(key, {}) for key in ("before", "adopted", "properties"))
-        if not all(isinstance(part, dict) for part in (before, adopted, properties)) or not name.isdecimal():
+        parts = [value.get(key, {}) for key in ("before", "adopted", "properties", "common")]
+        before, adopted, properties, common = parts
+        if not all(isinstance(part, dict) for part in parts) or not name.isdecimal():
             raise CorruptData(f"File {source} is damaged: it describes no publication.")
         branch = text(value.get("branch"), source, "branch")
         try:
             check_branch_name(branch)
-            tables = {
-                table: Identifier.parse(table).full_name for part in (before, adopted, properties) for table in part
-            }
+            tables = {table: Identifier.parse(table).full_name for part in parts for table in part}
         except InvalidRequest as error:
             raise CorruptData(f"File {source} is damaged: {error}") from None
         if any(table != plain for table, plain in tables.items()):
@@ -91,6 +97,7 @@ class Publication:
             value.get("discardMain") is True, value.get("replaces") is True,
             {key: integer(part, source, "adopted") for key, part in adopted.items()},
             {key: texts(part, source, "properties") for key, part in properties.items()},
+            {key: integer(part, source, "common") for key, part in common.items()},
         )  # fmt: skip
 
 

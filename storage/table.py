@@ -15,7 +15,7 @@ from .consumers import Consumers
 from .derived import check_given, checked_columns
 from .description import describe_partition, describe_table
 from .errors import CommitConflict, InvalidRequest, NotFound, RowsChanged, Unsupported
-from .identifier import Identifier, SnapshotRef
+from .identifier import Identifier, SnapshotRef, whole_number
 from .lsm.merge_engines import merge_engine_of
 from .maintain.beside_publication import beside
 from .maintain.check import BrokenInvariant, check_table
@@ -195,17 +195,25 @@ class Table:
         first, last = self._between(after, until)
         found: dict[bytes, None] = {}
         for snapshot in self._store.snapshots.backwards():
-            if snapshot.id <= (first.id if first else 0):
+            if snapshot.id <= first:
                 break
             if last is not None and snapshot.id <= last.id and snapshot.changes_rows:
                 with told_of_expiry(self._store, snapshot):
                     found.update((entry.partition, None) for entry in self._store.delta_of(snapshot))
         return sorted((self._store.partition_values(one) for one in found), key=lambda one: str(list(one.values())))
 
-    def _between(self, after: Version, until: Version) -> tuple[Snapshot | None, Snapshot | None]:
-        """The snapshots of two versions of the branch's history; None for its beginning, and where there is none."""
+    def _between(self, after: Version, until: Version) -> tuple[int, Snapshot | None]:
+        """The numbers of two versions of the branch's history, the second with its snapshot; 0 for the beginning of the
+        history, None where there is none. What comes after a snapshot can be told as long as the next one is there.
+        """
         last = version_in_history(self._store, self._version if until is None else until)
-        return None if after is None else version_in_history(self._store, after), last
+        number = whole_number(after) if isinstance(after, str) else after
+        if isinstance(number, int) and number > 0 and last is not None and number < last.id:
+            following = self._store.snapshots.find(number + 1)
+            if following is not None and self._store.snapshots.is_in_history(following):
+                return number, last
+        first = None if after is None else version_in_history(self._store, after)
+        return first.id if first else 0, last
 
     @outcome(_NOTHING_CHANGED)
     @of_same_table
@@ -304,7 +312,7 @@ class Table:
         store.schema.fields_named(names)
         predicate = None if where is None else _predicate(where).bind(store.schema)
         request = ReadRequest(store, tuple(names), predicate)
-        splits = () if last is None else plan_changes(request, first.id if first else 0, last.id)
+        splits = () if last is None else plan_changes(request, first, last.id)
         return pa.Table.from_batches([batch for one in splits for batch in one.read()], changes_schema(store, names))
 
     @outcome(_NOTHING_CHANGED)

@@ -103,6 +103,8 @@ def compact(
         raise
     results = [result for result in results if result.deleted]
     if not results:
+        # Nothing to do in this table, and not in one that has gone.
+        store.refuse_other_table()
         return None
     commit_id = CommitId(store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER)
     return TableCommit(store, commit_id, listeners).commit(

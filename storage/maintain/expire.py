@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ..errors import InvalidRequest, NotFound
+from ..errors import CommitConflict, InvalidRequest, NotFound
 from ..identifier import MAIN_BRANCH
 from ..journal import Journal
 from ..metadata.snapshot import Snapshot, standing
@@ -110,7 +110,9 @@ def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool =
         # Asked once all is read, so that it is the history of one table.
         store.refuse_other_table()
         try:
-            return _expire(store, retention, history, dry_run=dry_run)
+            removal = _expire(store, retention, history, dry_run=dry_run)
+            if removal is not None:
+                return removal
         except NotFound:
             # Somebody else lets the same snapshots expire.
             if not tries_left or list(store.snapshots.all())[:1] == history[:1]:
@@ -119,10 +121,13 @@ def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool =
             # The directory has gone with the table.
             store.refuse_other_table()
             raise
-    raise AssertionError("the last try raises")
+    raise CommitConflict(
+        f"Publications of {store.identifier} begin too fast to tell which snapshots may expire. Try again."
+    )
 
 
-def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot], *, dry_run: bool) -> Removal:
+def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot], *, dry_run: bool) -> Removal | None:
+    """Once; None, nothing having been deleted, if a publication of the table was begun meanwhile."""
     now_ms = store.clock.now_ms()
     expired = retention.expired(history, now_ms)
     if expired and not dry_run:
@@ -158,6 +163,8 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         store.snapshots.raise_hint("LATEST", history[-1].id)
         store.snapshots.raise_hint("EARLIEST", ids[-1] + 1)
         store.committed.remember(ids_of(with_files))
+        if _published_from(store) not in (None, published):
+            return None
     for snapshot in expired:
         # In ascending order, and only what was judged: `docs/protocols.md`.
         store.snapshots.delete_if(snapshot)
@@ -165,7 +172,9 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         old = changelogs.expired([*store.changelogs.all(), *store.snapshots.all()], now_ms)
         kept_ids = set(store.changelogs.ids())
         old = [one for one in old if one.id in kept_ids and (unread is None or one.id < unread)]
-        candidates = {**last_needed(store, old, reader), **candidates}
+        # Of a changelog that was kept nothing else is there any more.
+        told = {path: snapshot.id for snapshot in old for path in reader.changelog_files_of(store, snapshot)}
+        candidates = {**told, **candidates}
         for snapshot in old:
             store.changelogs.delete_if(snapshot)
         store.changelogs.write_hints()
@@ -180,16 +189,19 @@ def _removal(ids: tuple[int, ...], candidates: dict[str, int], gone: Iterable[st
 
 
 def _published_from(store: TableStore) -> int | None:
-    """The first number that what was before the commit of an open publication may have: as long as that may be undone, both
-    are there to be seen, whatever becomes of the tag.
+    """The first snapshot that an open publication needs: what main was before its commit, since that may be undone, whatever
+    becomes of the tag; and, on main and on the branch, what they did since they parted, by which it is judged.
 
     Looked for once the history is read: an entry is made before the commits.
     """
-    if store.identifier.branch != MAIN_BRANCH:
-        return None
-    name = store.identifier.full_name
+    name, branch = store.identifier.full_name, store.identifier.branch
     entries = Journal.of_table(store.file_io, store.paths.root).entries()
-    begun = [one.before[name] or 1 for one in entries.open if name in one.before]
+    parted = [
+        one.first_judged(name) for one in entries.open if name in one.before and branch in (MAIN_BRANCH, one.branch)
+    ]
+    if branch != MAIN_BRANCH:
+        return min(parted, default=None)
+    begun = [*parted, *(one.before[name] or 1 for one in entries.open if name in one.before)]
     # The tag names what the commit was put on, at the earliest.
     marked = [tag.snapshot.id for one in entries.damaged if (tag := store.tags.find(one.tag)) is not None]
     return min([*begun, *marked], default=None)

@@ -75,7 +75,7 @@ def settle(
             refuse(main, branch, latest, verdict, discard_main=discard_main)
             if not gives:
                 return
-            with_schemas = takes_schemas(verdict, discard_main=discard_main)
+            with_schemas = takes_schemas(verdict)
             put = give_rows(main, branch, verdict, listeners, with_schemas=with_schemas)
         except (Moved, NotFound):
             _refuse_gone(main, name)

@@ -75,7 +75,7 @@ def replace_main(
                 close(main, latest, reason)
                 # Judged again: the branch may have moved, or be about to be deleted, and schemas are not in the history.
                 continue
-            with_schemas = takes_schemas(verdict, discard_main=discard_main)
+            with_schemas = takes_schemas(verdict)
             put = _complete(main, branch, verdict, listeners, with_schemas=with_schemas) or put
         except (CommitConflict, NotFound) as error:
             main.refuse_other_table()
@@ -147,13 +147,15 @@ def refuse(
     refuse_closed(branch, verdict.taken)
     if not discard_main:
         refuse_diverged(main, branch, verdict)
-    if takes_schemas(verdict, discard_main=discard_main):
+    if takes_schemas(verdict):
         refuse_other_schemas(main, branch)
 
 
-def takes_schemas(verdict: Verdict, *, discard_main: bool) -> bool:
-    """Whether a branch that becomes main is given the schemas that main has and it lacks."""
-    return verdict.kind == "disjoint" or not discard_main
+def takes_schemas(verdict: Verdict) -> bool:
+    """Whether a branch that becomes main is given the schemas that main has and it lacks: with the snapshots and tags that are
+    written with them. Of a main that has diverged it takes those alone that it has parted from.
+    """
+    return verdict.kind != "diverged"
 
 
 def _complete(
@@ -176,9 +178,10 @@ def _complete(
             branch.changelogs.keep(changelog)
     # What is in the branch since it was made, and was not given back to it. Read before what main remembers, since what
     # expires meanwhile goes there first.
-    here = set(branch.snapshots.ids())
-    shared = [one for one in standing(main.snapshots.all()) if one.id <= (verdict.common or 0) and one.id not in here]
-    branch.committed.remember([*ids_of(shared), *main.committed.all()])
+    here = {snapshot.identity for snapshot in branch.snapshots.all()}
+    others = [one for one in standing(main.snapshots.all()) if one.identity not in here]
+    # Those whose rows go with main as well: who repeats one of them must not bring them back.
+    branch.committed.remember([*ids_of(others), *main.committed.all()])
     return put
 
 

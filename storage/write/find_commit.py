@@ -38,11 +38,13 @@ def find_commit(store: TableStore, commit_id: "CommitId", latest: Snapshot | Non
     latest = latest or store.snapshots.latest()
     doubts: list[CommitConflict] = []
     snapshot, oldest = _in_history(store, commit_id, search_bound(commit_id, store.clock.now_ms()), latest, doubts)
-    if snapshot is not None or (oldest is None and not doubts):
+    # A branch that became main remembers commits of a main whose work was given up: they are in no history.
+    is_whole = oldest is None and store.paths.branch == store.identifier.branch
+    if snapshot is not None or (is_whole and not doubts):
         return snapshot
     remembered = store.committed.find(commit_id.user)
     has_landed = remembered is not None and (
-        remembered.holds(commit_id.identifier) or (oldest is not None and _is_among(remembered, commit_id, store))
+        remembered.holds(commit_id.identifier) or (not is_whole and _is_among(remembered, commit_id, store))
     )
     if not has_landed:
         if doubts:

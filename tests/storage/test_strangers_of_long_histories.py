@@ -1,0 +1,157 @@
+"""What people found who had not written it, about expiry, branches that become main, and what they remember."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from storage import AddColumn, Catalog, CommitConflict, CommitId, NotFound, Table
+from storage.branches import Branches
+from storage.metadata import manifest
+
+SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("n", pa.int64())])
+
+
+def batch(id: int, n: int = 0, day: str = "x") -> pa.Table:
+    return pa.table({"day": [day], "id": [id], "n": [n]}, SCHEMA)
+
+
+def rows(table: Table) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in table.to_arrow().to_pylist())
+
+
+HISTORIES: dict[str, Callable[[Table, int], Any]] = {
+    "writes": lambda table, turn: table.write(batch(1, turn)),
+    "overwrites": lambda table, turn: table.overwrite(batch(turn)),
+    "rollbacks": lambda table, turn: table.write(batch(1, turn)) if turn % 3 else table.rollback_to(table.snapshot().id - 1),  # type: ignore[union-attr]
+    "truncations": lambda table, turn: table.write(batch(1, turn)) if turn % 2 else table.truncate(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("producer", ["none", "input", "lookup", "full-compaction"])
+@pytest.mark.parametrize("history", HISTORIES)
+def test_kept_changelogs_expire_in_processes_that_have_read_nothing(
+    catalog: Catalog, history: str, producer: str
+) -> None:
+    options = {
+        "bucket": 1, "changelog-producer": producer, "snapshot.num-retained.min": 1, "snapshot.num-retained.max": 3,
+        "changelog.num-retained.min": 2, "changelog.num-retained.max": 5,
+    }  # fmt: skip
+    table = catalog.create_table("shop.t", SCHEMA, primary_key=["id"], options=options)
+    for turn in range(1, 10):
+        # Each process begins with an empty cache.
+        manifest.forget()
+        HISTORIES[history](table, turn)
+        manifest.forget()
+        assert table.check(deep=True) == []
+    manifest.forget()
+    table.expire(retain_last=1)
+    assert len(table.store.changelogs.ids()) <= 5
+    assert table.check(deep=True) == []
+
+
+@pytest.fixture
+def keyed(catalog: Catalog) -> Table:
+    table = catalog.create_table("shop.t", SCHEMA, primary_key=["id"], options={"bucket": 1})
+    table.write(batch(1))
+    table.branches.create("b")
+    return table
+
+
+@pytest.mark.parametrize("discard", [True, False])
+@pytest.mark.parametrize("taken", ["merge", "fast_forward"])
+def test_a_tag_of_columns_that_the_branch_lacks_is_read_once_the_branch_is_main(
+    catalog: Catalog, keyed: Table, taken: str, discard: bool
+) -> None:
+    keyed.alter(AddColumn("x", "INT"))
+    main = catalog.table("shop.t")
+    main.on_branch("b").write(batch(1, 5))
+    main.write(batch(2).append_column("x", pa.array([7], pa.int32())))
+    main.tags.create("keep")
+    before = rows(main.at("keep"))
+    getattr(main.branches, taken)("b", discard_main=True)
+    main.branches.replace_main("b", discard_main=discard)
+    replaced = catalog.table("shop.t")
+    assert rows(replaced.at("keep")) == before
+    assert replaced.check(deep=True) == []
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("empty", [True, False])
+@pytest.mark.parametrize("expired", [True, False])
+def test_a_commit_that_was_given_up_with_main_is_not_repeated(
+    catalog: Catalog, keyed: Table, expired: bool, empty: bool, exact: bool
+) -> None:
+    if empty:
+        keyed.branches.delete("b")
+        keyed.branches.create("b", empty=True)
+    keyed.write(batch(2), commit_id=CommitId("job", 4, exact))
+    keyed.on_branch("b").write(batch(3), commit_id=CommitId("job", 3, exact))
+    if expired:
+        keyed.write(batch(4))
+        keyed.expire(retain_last=1)
+    keyed.branches.replace_main("b", discard_main=True)
+    main = catalog.table("shop.t")
+    kept = rows(main)
+    main.write(batch(2), commit_id=CommitId("job", 4, exact))
+    assert rows(main) == kept
+    main.write(batch(5), commit_id=CommitId("job", 5, exact))
+    assert len(rows(main)) == len(kept) + 1
+
+
+def test_a_table_that_has_gone_is_not_compacted_in_vain(catalog: Catalog, keyed: Table) -> None:
+    keyed.compact()
+    catalog.drop_table("shop.t")
+    with pytest.raises(NotFound, match="not the table any more"):
+        keyed.compact()
+
+
+def test_changes_after_a_snapshot_that_has_expired_are_those_of_the_next(keyed: Table) -> None:
+    keyed.write(batch(2))
+    keyed.write(batch(3))
+    keyed.expire(retain_last=1)
+    assert [row["id"] for row in keyed.changes(after=2).to_pylist()] == [3]
+    assert keyed.changed_partitions(after=2) == [{}]
+    for after in (1, 0, 4):
+        with pytest.raises(NotFound):
+            keyed.changes(after=after)
+
+
+@pytest.mark.parametrize("side", ["main", "branch"])
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_an_expiry_leaves_what_an_open_publication_is_judged_by(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, producer: str, side: str
+) -> None:
+    for name in ("shop.first", "shop.second"):
+        table = catalog.create_table(
+            name, SCHEMA, primary_key=["day", "id"], partition_by=["day"],
+            options={"bucket": 1, "changelog-producer": producer},
+        )  # fmt: skip
+        table.write(batch(1, day="kept"))
+        table.write(batch(2, day="kept"))
+    branches = catalog.branch_set("b", ["shop.first", "shop.second"])
+    branches.create()
+    for name in branches.tables:
+        table = catalog.table(name)
+        for n in range(2):
+            table.on_branch("b").write(batch(1, n, day="fixed"))
+            table.write(batch(3 + n, day="kept"))
+
+    def dying(self: Branches, *arguments: Any, **named: Any) -> Any:
+        if "second" in str(self._store.identifier):
+            raise KeyboardInterrupt
+        return merge(self, *arguments, **named)
+
+    merge = Branches.merge
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Branches, "merge", dying)
+        branches.publish()
+    # It cannot be undone any more.
+    catalog.table("shop.first").write(batch(9, day="kept"))
+    second = catalog.table("shop.second")
+    (second if side == "main" else second.on_branch("b")).expire(retain_last=1)
+    with pytest.raises(CommitConflict):
+        catalog.recover(undo=True)
+    catalog.recover()
+    assert rows(catalog.table("shop.second")) == [("fixed", 1, 1), *(("kept", id, 0) for id in (1, 2, 3, 4))]
