@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.model.protocol import age_model as a
 from tests.model.protocol import commit_model as c
 from tests.model.protocol import holder_model as h
 from tests.model.protocol import publication_model as p
@@ -21,7 +22,7 @@ OLD_TAG = {"tags": (("t", 1),)}
 COMMITS: dict[str, dict[str, Any]] = {
     "two writers, somebody quick, expiry": {"writers": (A, ("b",)), "quick": REST[:1], "expirers": (1,)},
     "the same on a store": {"writers": (A, ("b",)), "quick": REST[:1], "expirers": (1,), "local": False},
-    "a slow writer, a reader, expiry": {"writers": (A,), "quick": REST[:3], "expirers": (1,), "readers": 1},
+    "a slow writer, a reader, expiry": {"writers": (A,), "quick": REST[:2], "expirers": (1,), "readers": 1},
     "two expirers on a store": {"writers": (A,), "quick": REST[:2], "expirers": (1, 1), "local": False},
     "an empty table": {"writers": (A,), "quick": REST[:3], "expirers": (1,), "begun_with": 0},
     "a rollback": {"writers": (A,), "quick": REST[:1], "expirers": (1,), "rollbacks": ((1, 2),), "begun_with": 2},
@@ -29,6 +30,9 @@ COMMITS: dict[str, dict[str, Any]] = {
 }
 LONG_COMMITS: dict[str, dict[str, Any]] = {
     "two writers, three commits": {"writers": (A, ("b", "c")), "expirers": (1,)},
+    "a slow writer, a reader, expiry, three quick commits": {
+        "writers": (A,), "quick": REST[:3], "expirers": (1,), "readers": 1,
+    },
     "two expirers": {"writers": (A,), "quick": REST[:2], "expirers": (1, 1)},
     "a reader on a store": {"writers": (A,), "quick": REST[:3], "expirers": (1,), "readers": 1, "local": False},
     "two rollbacks": {
@@ -39,10 +43,10 @@ LONG_COMMITS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 COMMIT_READER = COMMITS["a slow writer, a reader, expiry"]
-SLOW = {**COMMIT_READER, "readers": 0}
-FEW = {**SLOW, "quick": REST[:2]}
+FEW = {**COMMIT_READER, "readers": 0}
+SLOW = {**FEW, "quick": REST[:3]}
 ON_STORE = {**SLOW, "local": False}
-STORE_READER = {**COMMIT_READER, "local": False}
+STORE_READER = {**COMMIT_READER, "quick": REST[:3], "local": False}
 TWO_EXPIRERS = COMMITS["two expirers on a store"]
 TWO_CALLS = COMMITS["two calls of one commit id"]
 ROLLBACK = COMMITS["a rollback"]
@@ -50,10 +54,13 @@ COMMITS_PLANTED = [
     (c.LOOK_AGAIN, FEW), (c.LISTING, FEW), (c.OTHER_BASE, {**FEW, "writers": (A, ("b",)), "begun_with": 2, "local": False}),
     (c.GONE_IS_STALE, ON_STORE), (c.GONE_HAS_LANDED, TWO_EXPIRERS), (c.EARLY_LOOK, ON_STORE),
     (c.HINT_RISES, COMMIT_READER), (c.HINT_FIRST, {**COMMIT_READER, "quick_hints": False}), (c.HINT_AGAIN, COMMIT_READER),
-    (c.LIST_AGAIN, STORE_READER), (c.CHAIN, {**ON_STORE, "expirers": (1, 1)}), (c.REMEMBER, TWO_CALLS),
+    (c.LIST_AGAIN, STORE_READER), (c.CHAIN, TWO_EXPIRERS), (c.REMEMBER, TWO_CALLS),
     (c.MEMORY_FIRST, TWO_CALLS), (c.BY_NUMBER, TWO_CALLS), (c.ONE_OF_ID, TWO_CALLS), (c.ASCENDING, FEW),
     (c.COMPARE, {**FEW, "expirers": (1, 1)}), (c.SCAN_FIRST, ROLLBACK), (c.HOLD, ROLLBACK), (c.HOLD_LOOK, ROLLBACK),
+    (c.EXACT, ROLLBACK),
 ]  # fmt: skip
+
+AGES_PLANTED = [a.LOOK_AFTER, a.TAKE_BACK, a.WRITE_AGAIN, a.AGE, a.LIST_FIRST]
 
 HOLDERS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "tags of snapshots and of tags": ((("tag", "h", "t"), ("delete", "t", 1), EXPIRE, ("tag", "u", 1)), OLD_TAG),
@@ -101,10 +108,12 @@ LONG_PUBLICATIONS: dict[str, dict[str, Any]] = {
     "merges, a recoverer, a reader": {"publishers": MERGE, "readers": 1},
     "replaces, a recoverer, a reader": {"publishers": REPLACE, "readers": 1},
     "two merge into two tables, a reader": {"publishers": MERGE * 2, "recoverers": 0, "readers": 1},
-    "one merges two tables, one replaces them, a reader": {"publishers": MERGE + REPLACE, "recoverers": 0, "readers": 1},
-    **{f"merges, a {hand} by hand, nobody dies": {"by_hand": hand} for hand in ("rollback", "merge", "replace")},
-    "two merge, a recoverer": {"publishers": MERGE * 2, "tables": 1},
-    "one merges, one replaces, a recoverer": {"publishers": MERGE + REPLACE, "tables": 1},
+    "one merges two tables, one replaces them, a reader": {
+        "publishers": MERGE + REPLACE,
+        "recoverers": 0,
+        "readers": 1,
+    },
+    **{f"merges, a {hand} by hand, a recoverer": {"by_hand": hand} for hand in ("rollback", "merge", "replace")},
 }
 WRITER = PUBLICATIONS["merges, a recoverer, a writer"]
 READER = PUBLICATIONS["merges, a recoverer alone, a reader"]
@@ -157,6 +166,20 @@ def test_commit_expiry_and_rollback_lose_nothing_in_any_order_of_steps(name: str
 @pytest.mark.parametrize(("what", "sizes"), COMMITS_PLANTED, ids=[what for what, _ in COMMITS_PLANTED])
 def test_a_commit_protocol_without_one_of_its_steps_has_a_counterexample(what: str, sizes: dict[str, Any]) -> None:
     _fails(what, c.CommitModel(**sizes, omitted=frozenset({what})))
+
+
+@pytest.mark.parametrize("cleaners", [1, 2])
+def test_files_of_whoever_slept_for_long_are_there_or_his_commit_is_taken_back(cleaners: int) -> None:
+    _holds(f"{cleaners} cleaning", a.AgeModel(cleaners))
+
+
+@pytest.mark.parametrize("what", AGES_PLANTED)
+def test_a_late_commit_or_cleaning_without_one_of_its_steps_has_a_counterexample(what: str) -> None:
+    _fails(what, a.AgeModel(omitted=frozenset({what})))
+
+
+def test_a_cleaning_that_sleeps_between_its_look_and_its_deletion_beside_a_late_commit_is_known_to_be_open() -> None:
+    _fails("cleaning deletes some time after it has looked", a.AgeModel(at_once=False))
 
 
 @pytest.mark.parametrize("name", HOLDERS)

@@ -1,9 +1,9 @@
-"""Publications over one table or two: publishers who merge or replace mains, somebody who works by hand, a recoverer who is called
-as often as he likes, a plain writer, a reader of a consistent view, an expirer.
+"""Publications over one table or two: publishers who merge or replace mains, somebody who works by hand, a recoverer who is
+called as often as he likes, a plain writer, a reader of a consistent view, an expirer.
 
-Publication 1 brings the change "1" to every table, by a commit "1" or by its branch, which becomes main. So a view is whole if all
-tables show the same publications. A commit on a main is one step here: `commit_model.py` is about what is inside of it. A fence
-changes nothing but that whoever was about to follow the snapshot below finds his number taken: that is all that is kept of it.
+Publication 1 brings the change "1" to every table, by a commit "1" or by its branch, which becomes main. So a view is whole if
+all tables show the same publications. A commit on a main is one step here: `commit_model.py` is about what is inside of it. A
+fence changes nothing but that whoever was about to follow the snapshot below finds his number taken: no more is kept of it.
 """
 
 from collections.abc import Iterator
@@ -154,8 +154,8 @@ IDLE = Process("idle")
 @dataclass(frozen=True)
 class PublicationModel:
     """`publishers`: "merge" or "replace", for each; `by_hand`: "rollback", "merge" or "replace", or nobody; `writes`: how often
-    somebody writes to the last table, and whether the mains count as diverged then. `alone`: all but readers have died, wherever they
-    were, when a recoverer begins; else they sleep, and go on whenever they like.
+    somebody writes to the last table; `diverges`: mains count as diverged then. `alone`: all but readers have died, wherever
+    they were, when a recoverer begins; else they sleep, and go on whenever they like.
     """
 
     publishers: tuple[str, ...] = ("merge",)
@@ -202,7 +202,8 @@ class PublicationModel:
                     others = tuple(one if live else END for one, live in zip(others, lives, strict=True))
                 if after.fenced is not None:
                     others = tuple(
-                        one._replace(seen=STALE) if one.table == after.fenced and one.at in _ON_TOP else one for one in others
+                        one._replace(seen=STALE) if one.table == after.fenced and one.at in _ON_TOP else one
+                        for one in others
                     )
                     after = after._replace(fenced=None)
                 yield f"{name}: {label}", (after, (*others[:index], moved, *others[index + 1 :]))
@@ -361,7 +362,11 @@ class PublicationModel:
             case "read" if main.top.closes or self._is_diverged(world, table):
                 yield f"cannot merge into table {table}: it stays open", world, end
             case "read" if ASK_LATE in omitted:
-                yield f"asks the journal: {refusal or 'may go on'}", world, end if refusal else process._replace(at="read now")
+                yield (
+                    f"asks the journal: {refusal or 'may go on'}",
+                    world,
+                    end if refusal else process._replace(at="read now"),
+                )
             case "read" | "read now":
                 moved = process._replace(at="commit" if ASK_LATE in omitted else "ask", seen=main.place)
                 yield f"reads the newest of table {table}: {main.place[1]}", world, moved
@@ -371,7 +376,11 @@ class PublicationModel:
                 yield "asks the journal: it may go on", world, process._replace(at="tag")
             case "tag" if process.seen != main.place:
                 # What it puts the tag on is not the newest any more, and its commit will not land.
-                yield "is about to tag what is not the newest: begins again", world, process._replace(at="read", seen=STALE)
+                yield (
+                    "is about to tag what is not the newest: begins again",
+                    world,
+                    process._replace(at="read", seen=STALE),
+                )
             case "tag":
                 is_new = world.entry(number).tags[table] is None
                 at = "ask again" if is_new else "commit"
@@ -423,7 +432,11 @@ class PublicationModel:
                     yield f"judges table {table} again", world, self._next(process, "give")
                 else:
                     after = world if GIVE in omitted else self._given(world, table, name)
-                    yield f"gives the branch what main of table {table} did", after, self._next(process, "decide replacing")
+                    yield (
+                        f"gives the branch what main of table {table} did",
+                        after,
+                        self._next(process, "decide replacing"),
+                    )
             case "decide replacing" | "decide undone":
                 wish = process.at.removeprefix("decide ")
                 yield from self._decide(world, process, wish)
@@ -444,7 +457,11 @@ class PublicationModel:
                 yield f"sees that main of table {table} is not closed: refused", world, END
             case "replace" | "replace now":
                 after = world.with_table(table, main.replaced(name))
-                yield f"makes the branch main of table {table}", after, self._next(process._replace(at="replace"), "clean up")
+                yield (
+                    f"makes the branch main of table {table}",
+                    after,
+                    self._next(process._replace(at="replace"), "clean up"),
+                )
 
     @staticmethod
     def _given(world: World, table: int, branch: str) -> World:
@@ -577,18 +594,28 @@ class PublicationModel:
         match process.at:
             case "list":
                 at = "tag" if TAG_FIRST in omitted else "newest"
-                yield f"lists the journal: {first or 'nothing'} is open", world, Process(at, first, listed=world.names())
+                yield (
+                    f"lists the journal: {first or 'nothing'} is open",
+                    world,
+                    Process(at, first, listed=world.names()),
+                )
             case "newest":
                 # What was read of a main that is replaced since is read again.
                 is_on = number != 0 and main.shows(number)
                 moved = process._replace(view=(*process.view[:table], main.top.live), seen=main.place, is_on=is_on)
                 needs_tag = TAG_FIRST not in omitted and is_on
-                yield f"reads the newest of table {table}", world, moved._replace(at="tag") if needs_tag else self._seen(moved)
+                yield (
+                    f"reads the newest of table {table}",
+                    world,
+                    moved._replace(at="tag") if needs_tag else self._seen(moved),
+                )
             case "tag":
                 tag = world.entry(number).tags[table] if number else None
                 if tag is None and TAG_FIRST not in omitted:
                     if world.names() == process.listed:
-                        world = world._replace(broken="A reader finds nothing that was before a publication which is open")
+                        world = world._replace(
+                            broken="A reader finds nothing that was before a publication which is open"
+                        )
                     yield f"finds no tag of table {table}: begins again", world, Process("list")
                 elif tag is None:
                     yield f"finds no tag of table {table}", world, process._replace(at="newest")
