@@ -137,7 +137,7 @@ class BranchSet:
             mains = self._mains()
             for main in mains:
                 stop_others(main, publication)
-            refuse_open(self._journal, mains, before=publication.name)
+            refuse_open(self._journal, mains, before=int(publication.name))
             verdicts = self.verdicts()
             self._refuse(wanted, verdicts)
             self._refuse_replaced(publication, verdicts)

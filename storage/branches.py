@@ -215,8 +215,8 @@ class Branches:
     def _beside(self, publication: int | None, guard: Guard | None) -> Guard:
         """The guard of a commit to main. Raises CommitConflict at once if a publication is open that it is no part of."""
         main = on_branch(self._store, MAIN_BRANCH)
-        beside(main, besides=publication)(None)
-        return beside(main, guard, besides=publication)
+        beside(main, publication=publication)(None)
+        return beside(main, guard, publication=publication)
 
     def _refuse_version(self) -> None:
         if self._version is not None:

@@ -24,23 +24,22 @@ def refuse_open(
     journal: Journal,
     stores: Sequence[TableStore],
     *,
-    before: str | None = None,
+    before: int | None = None,
     branch: str | None = None,
-    besides: int | None = None,
 ) -> None:
     """Raise CommitConflict if a publication of one of the tables is open, CorruptData if one may be whose journal is damaged.
 
-    `before`: only those with a lower number count; `branch`: only those of the branch; `besides`: not this one.
+    `before`: only those with a lower number count; `branch`: only those of the branch.
     """
     entries = journal.entries()
     names = {store.identifier.full_name for store in stores}
     for publication in entries.open:
         both = sorted(names & set(publication.before))
-        counts = (before is None or publication.name < before) and branch in (None, publication.branch)
-        if both and counts and int(publication.name) != besides:
+        counts = (before is None or int(publication.name) < before) and branch in (None, publication.branch)
+        if both and counts:
             raise refusal(publication, journal.outcome(publication), both)
     for store in stores if entries.damaged else ():
-        refuse_damaged(store, [one for one in entries.damaged if int(one.name) != besides])
+        refuse_damaged(store, [one for one in entries.damaged if int(one.name) != before])
 
 
 def journal_of(store: TableStore) -> Journal:
@@ -48,15 +47,16 @@ def journal_of(store: TableStore) -> Journal:
     return Journal.of_table(store.file_io, store.paths.root)
 
 
-def beside(store: TableStore, guard: Guard | None = None, *, besides: int | None = None) -> Guard:
+def beside(store: TableStore, guard: Guard | None = None, *, publication: int | None = None) -> Guard:
     """A guard that refuses what is done by hand to a main beside a publication, and then asks another. Where it is no main,
-    it refuses nothing. `besides`: the number of the publication that the commit is part of.
+    it refuses nothing. `publication`: the number of the one that the commit is part of. Those with a higher number give way
+    to it, as each does to lower ones: whoever has made such an entry and died is in nobody's way.
     """
     journal = journal_of(store)
 
     def refuse(latest: Snapshot | None) -> None:
         if store.identifier.branch == MAIN_BRANCH:
-            refuse_open(journal, [store], besides=besides)
+            refuse_open(journal, [store], before=publication)
         if guard is not None:
             guard(latest)
 

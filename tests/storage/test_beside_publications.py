@@ -8,6 +8,7 @@ import pytest
 
 from storage import Catalog, CommitConflict, CorruptData, InvalidRequest, Table
 from storage import catalog as catalogs
+from storage.journal import Journal, Publication
 from storage.maintain import beside_publication
 from storage.metadata.tag import Tag, TagFiles
 from storage.publications import undo as undoing
@@ -104,7 +105,7 @@ def test_a_publication_that_opens_right_after_somebody_has_looked_for_one_is_don
 
     def then_publish(*arguments: Any, **named: Any) -> None:
         original(*arguments, **named)
-        if named.get("besides") is not None:
+        if named.get("before") is not None:
             return
         looks[0] += 1
         if looks[0] == look:
@@ -132,6 +133,23 @@ def test_a_publication_that_opens_right_after_somebody_has_looked_for_one_is_don
         assert all_seen(catalog) == [OLD] * 3
         catalog.recover()
         assert all_held(catalog) == [FIXED] * 3
+    assert [catalog.table(one).check(deep=True) for one in NAMES] == [[]] * 3
+
+
+@pytest.mark.parametrize("later_replaces", [False, True], ids=["merges later", "replaces later"])
+@pytest.mark.parametrize("replacing", [False, True], ids=["merges", "replaces"])
+def test_whoever_has_made_an_entry_with_a_higher_number_and_died_is_in_nobodys_way(
+    catalog: Catalog, forked: list[Table], replacing: bool, later_replaces: bool
+) -> None:
+    half_publish(catalog, replacing=replacing)
+    # He had looked before the first began, and dies before he looks for lower numbers.
+    journal = Journal.of_table(forked[0].store.file_io, forked[0].store.paths.root)
+    journal.open(Publication("", "fix", dict.fromkeys(NAMES, 1), False, replaces=later_replaces))
+    assert [one.number for one in catalog.publications()] == [1, 2]
+    assert all_seen(catalog) == [OLD] * 3
+    catalog.recover()
+    assert catalog.publications() == []
+    assert all_held(catalog) == all_seen(catalog) == [FIXED] * 3
     assert [catalog.table(one).check(deep=True) for one in NAMES] == [[]] * 3
 
 

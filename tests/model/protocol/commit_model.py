@@ -13,7 +13,7 @@ LOOK_AGAIN = "the base is not read again after the creation (steps 5, 6)"
 LISTING = "a base that is gone counts as expired (no step 6)"
 OTHER_BASE = "another snapshot at the base's number is a verdict, not a reason to list"
 GONE_IS_STALE = "an own snapshot that is gone counts as stale"
-GONE_HAS_LANDED = "an own snapshot that is gone counts as landed, whether expiry remembers it or not"
+GONE_HAS_LANDED = "on a store, an own snapshot that is gone counts as landed, whether its manifest list is gone or not"
 EARLY_LOOK = "the own snapshot is looked for before the listing, not at the end"
 HINT_RISES = "the hint is written, not raised"
 HINT_FIRST = "expiry does not raise the hint before it deletes"
@@ -26,6 +26,7 @@ ASCENDING = "expiry deletes the newest first"
 COMPARE = "expiry deletes a number, whatever is there"
 SCAN_FIRST = "expiry looks for holders before it deletes snapshots"
 HOLD = "a rollback holds nothing"
+EXACT = "a rollback is put on top of whatever is the newest by then, not of what it judged"
 HOLD_LOOK = "a rollback does not look whether its target is still there when the hold is"
 BY_NUMBER = "a commit id is looked for in all numbers, not along what each snapshot follows"
 ONE_OF_ID = "a commit id is not looked for in the history"
@@ -90,6 +91,7 @@ class Process(NamedTuple):
     victims: tuple[Snap, ...] = ()
     files: frozenset[str] = frozenset()
     target: Snap | None = None
+    judged: Snap | None = None
     owner: int = 0
 
 
@@ -172,7 +174,8 @@ class CommitModel:
         if process.at == "begin" and kind == 2:
             return name, self._choose(world, process, self.rollbacks[index - kinds[0] - kinds[1]])
         if process.at in _SEARCHING:
-            return name, self._search(world, process, ("known", "walk", "known", "end")[kind])
+            judges = kind == 2 and process.judged is None
+            return name, self._search(world, process, "judge" if judges else ("known", "walk", "known", "end")[kind])
         return name, self._expire(world, process) if kind == 1 else self._commit(world, process)
 
     # The newest snapshot. Ends at `then`, with the snapshot as `base`.
@@ -262,13 +265,12 @@ class CommitModel:
         id_ = name.lower()
         done = Process("begin", process.left[1:])
         match process.at:
-            case "write hold" if process.target is not None:
+            case "judge" if process.target is not None and HOLD in self.omitted:
+                yield "judges it", world, process._replace(at="begin", base=None, judged=base)
+            case "judge" if process.target is not None:
                 at = "begin" if HOLD_LOOK in self.omitted else "look at target"
-                yield (
-                    "writes a hold",
-                    world._replace(holds=world.holds | {(process.owner, process.target)}),
-                    process._replace(at=at),
-                )
+                holds = world.holds | {(process.owner, process.target)}
+                yield "writes a hold", world._replace(holds=holds), process._replace(at=at, base=None, judged=base)
             case "look at target":
                 here = world.find(process.target.number) if process.target else None
                 if here == process.target:
@@ -279,6 +281,9 @@ class CommitModel:
                         world._replace(holds=world.holds - {(process.owner, process.target)}),
                         done,
                     )
+            case "known" if process.judged is not None and base != process.judged and EXACT not in self.omitted:
+                after = world._replace(holds=world.holds - {(process.owner, process.target)})
+                yield "sees that a writer came first: refuses", after, done
             case "known" if process.target is None and self._has_two_calls(id_):
                 if MEMORY_FIRST in self.omitted:
                     if self._is_remembered(world, id_):
@@ -305,7 +310,7 @@ class CommitModel:
                     moved = process._replace(at="raise", made=snap)
                     if not self.local:
                         moved = moved._replace(at="again")
-                    yield f"creates snapshot {snap.number}", self._created(world, snap, base), moved
+                    yield f"creates snapshot {snap.number}", self._created(world, snap, base, process.judged), moved
             case "raise":
                 if made is None:
                     return
@@ -332,10 +337,7 @@ class CommitModel:
             case "list":
                 if made is None:
                     return
-                if (
-                    max((snap.number for snap in world.snaps), default=0) == made.number
-                    and world.find(made.number) == made
-                ):
+                if max((snap.number for snap in world.snaps), default=0) <= made.number:
                     yield "lists: it is the highest: acknowledged", self._ack(world, id_), done
                 else:
                     yield "lists: it is not the highest", world, process._replace(at="above")
@@ -361,14 +363,14 @@ class CommitModel:
             case "expired":
                 if made is None:
                     return
-                if made.uuid in world.remembered:
-                    yield "expiry remembers it, so it had landed: acknowledged", self._ack(world, id_), done
-                else:
+                if made.uuid in world.deleted:
                     yield (
-                        "expiry does not remember it: stale",
-                        world,
-                        process._replace(at="begin", base=None, made=None),
+                        "its manifest list is gone as well, so it had landed: acknowledged",
+                        self._ack(world, id_),
+                        done,
                     )
+                else:
+                    yield "its manifest list is there: nobody can tell, the outcome is unknown", world, done
             case "away":
                 if made is None:
                     return
@@ -405,7 +407,8 @@ class CommitModel:
         return world._replace(ghost=world.ghost._replace(acked=world.ghost.acked | ({id_} - {"r"})))
 
     @staticmethod
-    def _created(world: World, snap: Snap, base: Snap) -> World:
+    def _created(world: World, snap: Snap, base: Snap, judged: Snap | None = None) -> World:
+        """`judged`: what a rollback takes away by name is what it has seen."""
         ghost = world.ghost
         snaps = tuple(sorted((*world.snaps, snap)))
         if snap.number <= len(ghost.history):
@@ -414,7 +417,7 @@ class CommitModel:
             return world.broken(f"Snapshot {snap.number} is on top of {base.uuid} instead of {ghost.top.uuid}")
         if snap.commit != "R" and any(uuid.partition("@")[0].lower() == snap.commit.lower() for uuid in ghost.history):
             return world.broken(f"Commit {snap.commit.lower()} lands twice")
-        taken = ghost.taken | {file.lower() for file in base.live - snap.live}
+        taken = ghost.taken | {file.lower() for file in (judged or base).live - snap.live}
         return world._replace(
             snaps=snaps, ghost=ghost._replace(history=(*ghost.history, snap.uuid), top=snap, taken=taken)
         )
@@ -423,17 +426,13 @@ class CommitModel:
 
     def _choose(self, world: World, process: Process, numbers: tuple[int, ...]) -> Moves:
         if process.target is not None:
-            yield from self._search(world, process, "known")
+            yield from self._search(world, process, "judge" if process.judged is None else "known")
             return
         for number in numbers:
             snap = world.find(number)
             if snap is None or world.is_stale(snap):
                 continue
-            chosen = process._replace(target=snap)
-            if HOLD in self.omitted:
-                yield f"chooses snapshot {number}", world, chosen
-            else:
-                yield f"chooses snapshot {number}", world, chosen._replace(at="write hold")
+            yield f"chooses snapshot {number}", world, process._replace(target=snap)
 
     # Expiry.
 
@@ -445,7 +444,7 @@ class CommitModel:
                 if not victims:
                     yield "has nothing to expire", world, done
                     return
-                candidates = frozenset(file for snap in victims for file in snap.live)
+                candidates = frozenset(file for snap in victims for file in self._files(snap))
                 moved = process._replace(at="raise", base=None, search=process.base.number if process.base else 0)
                 moved = moved._replace(victims=victims, files=candidates)
                 yield f"wants to expire {[snap.number for snap in victims]}", world, moved
@@ -481,17 +480,24 @@ class CommitModel:
                     process._replace(at="delete", victims=process.victims[1:]),
                 )  # fmt: skip
             case "scan":
-                hold_files = frozenset(file for _, snap in world.holds for file in snap.live)
-                needed = frozenset(file for snap in world.snaps if snap not in process.victims for file in snap.live)
+                hold_files = frozenset(file for _, snap in world.holds for file in self._files(snap))
+                needed = frozenset(
+                    file for snap in world.snaps if snap not in process.victims for file in self._files(snap)
+                )
                 at = "remember" if SCAN_FIRST in omitted else "files"
                 left = process.files - needed - hold_files
                 yield f"looks who needs what: nobody needs {sorted(left)}", world, process._replace(at=at, files=left)
             case "files":
                 yield f"deletes {sorted(process.files)}", world._replace(deleted=world.deleted | process.files), done
 
+    def _files(self, snap: Snap) -> frozenset[str]:
+        """What a snapshot needs: on a store also its manifest list, which writers look for."""
+        return snap.live if self.local else snap.live | {snap.uuid}
+
     def _remembers(self) -> bool:
+        """Whether there is somebody who asks."""
         two_calls = any(self._has_two_calls(name.lower()) for names in self.writers for name in names)
-        return REMEMBER not in self.omitted and (two_calls or not self.local)
+        return REMEMBER not in self.omitted and two_calls
 
     @staticmethod
     def _is_remembered(world: World, id_: str) -> bool:
