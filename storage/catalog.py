@@ -451,6 +451,7 @@ class Catalog:
             else:
                 move_table(store, target, self._path(target), partial(refuse_open, self._journal, [store]))
         except NotFound:
+            self._refuse_another(identifier)
             raise NotFound(self._missing(identifier)) from None
         except AlreadyExists:
             raise taken from None
@@ -488,7 +489,7 @@ class Catalog:
 
     def drop_table(self, name: str, *, if_exists: bool = False, discard_damaged: bool = False) -> None:
         """Delete a table with all its snapshots, tags, branches and files. `discard_damaged`: one that cannot be opened, and no
-        other. Raises InvalidRequest for the name of a branch.
+        other. Raises InvalidRequest for the name of a branch, CommitConflict if another table comes in its place meanwhile.
         """
         identifier = _whole_table(name)
         if not self.exists(identifier.full_name):
@@ -513,12 +514,21 @@ class Catalog:
                 refuse_renaming(store)
                 self._drop_file_by_file(store)
         except NotFound:
+            self._refuse_another(identifier)
             if if_exists:
                 return
             raise NotFound(self._missing(identifier)) from None
         if self._file_io.moves_at_once:
             self._file_io.delete_directory(discarded)
             self._delete_discarded()
+
+    def _refuse_another(self, identifier: Identifier) -> None:
+        """Raise CommitConflict if what has gone since it was opened has come again: as another table, or with another main."""
+        if self.exists(identifier.full_name):
+            raise CommitConflict(
+                f"{identifier} was made anew, or its main replaced, since the call began. Nothing is done; repeat it if it is "
+                "meant for the table that is there now."
+            )
 
     def _drop_file_by_file(self, store: TableStore) -> None:
         """Without schemas there is no table: a crash in the middle leaves none, and what is left goes before the next one."""
