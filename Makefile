@@ -30,7 +30,7 @@ ui: $(RUN_READY) ## Open the Dagster UI on 127.0.0.1:3000
 test: $(TEST_READY) $(PYPAIMON_READY) ## Set everything up and run all tests
 	@$(PYTEST)
 
-test-full: $(TEST_READY) $(PYPAIMON_READY) ## Run all tests with more of what is random, and all interleavings: most of an hour on two cores
+test-full: $(TEST_READY) $(PYPAIMON_READY) ## Run all tests with more of what is random
 	@SNAPLINE_TEST_AMOUNT=full $(PYTEST)
 
 test-long: $(TEST_READY) $(PYPAIMON_READY) ## Run the random and the crash tests for hours (SNAPLINE_TEST_SEED=n for one seed)

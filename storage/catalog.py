@@ -20,7 +20,7 @@ from .clock import Clock
 from .data_types import DataField
 from .derived import check_given
 from .document import read_document, texts
-from .errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, NotFound, StorageError
+from .errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, MainReplaced, NotFound, StorageError
 from .file_io import FileIO, Witness, split_url
 from .identifier import MAIN_BRANCH, Identifier, check_name
 from .journal import DISCARD_DAMAGED, UNDONE, Journal, Publication
@@ -451,7 +451,7 @@ class Catalog:
             else:
                 move_table(store, target, self._path(target), partial(refuse_open, self._journal, [store]))
         except NotFound:
-            raise NotFound(self._missing(identifier)) from None
+            raise self._gone(identifier, store) from None
         except AlreadyExists:
             raise taken from None
         renamed = self.table(target.full_name)
@@ -488,7 +488,7 @@ class Catalog:
 
     def drop_table(self, name: str, *, if_exists: bool = False, discard_damaged: bool = False) -> None:
         """Delete a table with all its snapshots, tags, branches and files. `discard_damaged`: one that cannot be opened, and no
-        other. Raises InvalidRequest for the name of a branch.
+        other. Raises InvalidRequest for the name of a branch, MainReplaced if the table gets another main meanwhile.
         """
         identifier = _whole_table(name)
         if not self.exists(identifier.full_name):
@@ -501,6 +501,7 @@ class Catalog:
             drop_damaged(self._file_io, root, identifier, self._clock, self._journal, self._discarded())
             return
         refuse_damaged(self._file_io, root, identifier, self._clock)
+        store: TableStore | None = None
         try:
             store = TableStore(self._file_io, root, replace(identifier, branch=MAIN_BRANCH), clock=self._clock)
             refuse = partial(refuse_open, self._journal, [store])
@@ -513,12 +514,26 @@ class Catalog:
                 refuse_renaming(store)
                 self._drop_file_by_file(store)
         except NotFound:
-            if if_exists:
+            gone = self._gone(identifier, store)
+            if if_exists and isinstance(gone, NotFound):
                 return
-            raise NotFound(self._missing(identifier)) from None
+            raise gone from None
         if self._file_io.moves_at_once:
             self._file_io.delete_directory(discarded)
             self._delete_discarded()
+
+    def _gone(self, identifier: Identifier, opened: TableStore | None) -> StorageError:
+        """Why a table has gone since a call began: NotFound, or MainReplaced if it has another main since."""
+        if not self.exists(identifier.full_name):
+            return NotFound(self._missing(identifier))
+        try:
+            if opened is not None:
+                opened.refuse_other_table()
+        except (MainReplaced, NotFound) as error:
+            return error
+        return NotFound(
+            f"{identifier} was made anew since the call began. Nothing is done; repeat it if that one is meant."
+        )
 
     def _drop_file_by_file(self, store: TableStore) -> None:
         """Without schemas there is no table: a crash in the middle leaves none, and what is left goes before the next one."""

@@ -2,7 +2,7 @@
 
 | variable | meaning |
 |---|---|
-| `SNAPLINE_TEST_AMOUNT` | `full`: more, and all interleavings (`make test-full`); `long`: hours (`make test-long`) |
+| `SNAPLINE_TEST_AMOUNT` | `full`: more (`make test-full`); `long`: hours (`make test-long`) |
 | `SNAPLINE_TEST_SEED` | run this seed alone |
 """
 

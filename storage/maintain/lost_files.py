@@ -25,7 +25,7 @@ def lost_file(store: TableStore, snapshot: Snapshot, reader: ReferenceReader | N
         directory, _, name = path.rpartition("/")
         if directory.startswith(f"{store.paths.root}/"):
             wanted.setdefault(directory, set()).add(name)
-    for directory, names in wanted.items():
+    for directory, names in sorted(wanted.items()):
         gone = names - {file.name for file in store.file_io.list_files(directory)}
         # A listing may miss a file that came while it was made.
         lost = [name for name in sorted(gone) if not store.file_io.exists(f"{directory}/{name}")]

@@ -281,17 +281,18 @@ def _end(branch: TableStore, put: Snapshot | None, listeners: Sequence[CommitLis
 def _drop_old(main: TableStore) -> None:
     """Drop whatever was main before, with the files that nobody needs then."""
     for old, schemas, closing in _closed_for_good(main):
+        snapshots, tags = [], []
+        candidates: dict[str, int] = {}
         try:
             snapshots = list(old.snapshots.all())
-            candidates = last_needed(old, snapshots)
             tags = old.tags.all()
-            for tag in tags:
-                candidates |= last_needed(old, [tag.snapshot])
+            for some in (snapshots, *([tag.snapshot] for tag in tags)):
+                candidates |= last_needed(old, some)
         except (NotFound, MainReplaced):
-            # Somebody else drops it.
-            if _content(old, closing) is not None:
-                raise
-            continue
+            if _content(old, closing) is None:
+                # Somebody else drops it.
+                continue
+            # Others have cleaned before it was dropped: nobody needs its files any more.
         if [one.identity for one in snapshots[-1:]] != [closing.identity]:
             continue
         # Without its first schema it is no branch any more.

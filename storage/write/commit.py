@@ -314,6 +314,7 @@ class TableCommit:
             if latest is not None:
                 live_files(self._store.manifests_of(latest), self._store.manifests.read)
         except NotFound as error:
+            self._store.refuse_other_table()
             raise NotFound(
                 f"{error} Snapshot {latest.id if latest else 0} of {self._store.identifier}, the newest, cannot be read, so that "
                 "nothing can be put on top of it. It may be of a writer that slept for days and died; roll back to the one "

@@ -22,7 +22,7 @@ from ..lsm.key_order import last_of_each, ranks, stable_order
 from ..lsm.merge_engines import merge_engine_of, merge_groups
 from ..lsm.system_columns import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
 from ..metadata.change_tracking import is_tracked
-from ..metadata.history import Mark
+from ..metadata.history import Mark, has_expired
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, ManifestEntry
 from ..metadata.snapshot import Snapshot
@@ -354,7 +354,7 @@ class TableWrite:
             except NotFound:
                 # It has expired while it was read: there is a newer one.
                 _known.pop(self._store, None)
-                if self._store.snapshots.find(snapshot.id) is not None:
+                if not has_expired(self._store, snapshot):
                     raise
         self._bucket_counts = known.bucket_counts
         return known.highest

@@ -122,10 +122,9 @@ def _texts(records: Any) -> list[str]:
 
 
 def _left_over(table: Table) -> Iterator[str]:
-    files = table.store.file_io.process.files
     table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
     root = table.store.paths.root
-    there = {path for path in files.contents if path.startswith(f"{root}/")}
+    there = set(table.store.file_io.everything_below(root))
     metadata = {path for path in there if posixpath.basename(posixpath.dirname(path)) in _METADATA}
     metadata |= {path for path in there if posixpath.basename(path) in _NAMED or "/branch/.closed-" in path}
     needed = needed_files(table.store).keys()

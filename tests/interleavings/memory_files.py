@@ -3,13 +3,17 @@
 Each call of a process to the file system, and each look at its clock, is a step. Before a step the process asks whether it
 may go on: there another process can run, or this one dies. What a step read and wrote is noted, so that a schedule that
 cannot differ from another one need not be run.
+
+Nothing but these calls tells a process anything of the world: what it does next follows from what they have answered. So
+whoever wants to can hear of each (`Process.heard`), and give the answer in its place.
 """
 
 import errno
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from itertools import count
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -19,6 +23,9 @@ from storage.file_io import FileIO, Witness
 START_MS = 1_700_000_000_000
 _MOST_STEPS = 4000
 CLOCK = "the clock"
+_numbers = count()
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Killed(BaseException):
@@ -59,37 +66,83 @@ class Files:
         self.directories: set[str] = set()
         self.now_ms = START_MS
         self.events: list[Event] = []
+        # What is directly in each directory; sets that never change, so that copies can share them.
+        self._names: dict[str, frozenset[str]] = {}
 
-    def copy(self) -> "Files":
-        """The same files, with no events yet."""
+    def copy(self, *, with_events: bool = False) -> "Files":
+        """The same files; no events have come to them yet, or the same."""
         other = Files()
         other.contents = dict(self.contents)
         other.directories = set(self.directories)
         other.now_ms = self.now_ms
+        other._names = dict(self._names)
+        other.events = list(self.events) if with_events else []
         return other
+
+    def put(self, process: str, path: str, data: bytes) -> None:
+        """Let a file hold something else, or be there."""
+        if path not in self.contents:
+            self._add_name(path)
+        self.contents[path] = data, self.now_ms
+        self.events.append(Event(process, path, data))
+
+    def remove(self, process: str, path: str) -> tuple[bytes, int]:
+        """Take a file away that is there; what it was."""
+        self.events.append(Event(process, path, None))
+        gone = self.contents.pop(path)
+        self._drop_name(path)
+        return gone
+
+    def move(self, process: str, path: str, target: str) -> None:
+        """Give a file another name."""
+        self.contents[target] = self.remove(process, path)
+        self._add_name(target)
+
+    def add_directory(self, path: str) -> None:
+        self.directories.add(path)
+        self._add_name(path)
+
+    def drop_directory(self, path: str) -> None:
+        self.directories.discard(path)
+        self._drop_name(path)
+
+    def listed(self, path: str) -> tuple[tuple[str, int, str, int | None], ...]:
+        """Name, size in bytes, kind and time of what is directly in a directory, by name."""
+        found: list[tuple[str, int, str, int | None]] = []
+        for name in self._names.get(path, ()):
+            whole = f"{path}/{name}"
+            if whole in self.contents:
+                data, modified_ms = self.contents[whole]
+                found.append((name, len(data), "file", modified_ms))
+            if whole in self.directories:
+                found.append((name, 0, "directory", None))
+        return tuple(sorted(found))
+
+    def _add_name(self, path: str) -> None:
+        parent, _, name = path.rpartition("/")
+        self._names[parent] = self._names.get(parent, frozenset()) | {name}
+
+    def _drop_name(self, path: str) -> None:
+        if path not in self.contents and path not in self.directories:
+            parent, _, name = path.rpartition("/")
+            self._names[parent] = self._names.get(parent, frozenset()) - {name}
 
     def key(self) -> tuple[Any, ...]:
         """Equal for equal states."""
         return frozenset(self.contents.items()), frozenset(self.directories), self.now_ms
 
-    def states(self) -> Callable[[str], Any]:
-        """A function that tells the state of what a step can read: a file, a list (`/` at the end) or a tree (`//`)."""
-        lists: dict[str, list[Any]] = {}
-        for path, (data, time_ms) in self.contents.items():
-            lists.setdefault(f"{_parent(path)}/", []).append((path, len(data), time_ms))
-        for path in self.directories:
-            lists.setdefault(f"{_parent(path)}/", []).append((path,))
 
-        def state(name: str) -> Any:
-            if name == CLOCK:
-                return self.now_ms
-            if name.endswith("//"):
-                return frozenset(item for item in self.contents.items() if item[0].startswith(name[:-1]))
-            if name.endswith("/"):
-                return name[:-1] in self.directories, frozenset(lists.get(name, ()))
-            return self.contents.get(name)
+class Hearing(Protocol):
+    """Who hears of the calls of a process."""
 
-        return state
+    def made(
+        self,
+        owner: "MemoryFileIO | ProcessClock",
+        call: Callable[..., Any],
+        given: tuple[Any, ...],
+        named: dict[str, Any],
+    ) -> Any:
+        """The answer of a call; `call(owner, *given, **named)` makes it."""
 
 
 @dataclass
@@ -102,6 +155,9 @@ class Process:
     before: Callable[["Process", Step], None] | None = None
     steps: list[Step] = field(default_factory=list)
     names: int = 0
+    heard: Hearing | None = None
+    # The step of which everything is part that is done meanwhile, what is asked before others, and how many came before.
+    _whole: tuple[Step, Callable[["Process", Step], None] | None, int] | None = None
 
     def step(self, name: str, path: str) -> Step:
         step = Step(name, path)
@@ -112,20 +168,63 @@ class Process:
             raise Stuck(f"{self.name} made {_MOST_STEPS} steps; the last: {step}")
         return step
 
+    @property
+    def is_between(self) -> bool:
+        """Whether others can run before the next step."""
+        return self._whole is None
+
+    def begin(self, step: Step) -> None:
+        """What is done until `end` is part of one step: others wait."""
+        self._whole = step, self.before, len(self.steps)
+        self.before = None
+
+    def end(self) -> Step:
+        """The step with all that it read and wrote."""
+        assert self._whole is not None
+        step, self.before, made = self._whole
+        self._whole = None
+        for inner in self.steps[made:]:
+            step.reads |= inner.reads
+            step.writes |= inner.writes
+        return step
+
+
+Owner = TypeVar("Owner", "MemoryFileIO", "ProcessClock")
+
+
+def _call(call: Callable[Concatenate[Owner, P], T]) -> Callable[Concatenate[Owner, P], T]:
+    """A call by which a process asks or changes the world. Its answer is a value that can be compared and never changes."""
+
+    @wraps(call)
+    def made(owner: Owner, *given: P.args, **named: P.kwargs) -> T:
+        heard = owner.process.heard
+        if heard is None:
+            return call(owner, *given, **named)
+        answer: T = heard.made(owner, call, given, named)
+        return answer
+
+    return made
+
 
 class ProcessClock(Clock):
     """The time that all processes share, and names that only this one gives."""
 
     def __init__(self, process: Process) -> None:
-        self._process = process
+        self.process = process
 
+    @_call
     def now_ms(self) -> int:
-        self._process.step("look at", CLOCK).reads.add(CLOCK)
-        return self._process.files.now_ms
+        self.process.step("look at", CLOCK).reads.add(CLOCK)
+        return self.process.files.now_ms
+
+    @_call
+    def pass_ms(self, duration_ms: int) -> None:
+        """Let time go by, for all."""
+        self.process.files.now_ms += duration_ms
 
     def unique_name(self) -> str:
-        self._process.names += 1
-        return f"{self._process.name.replace(' ', '-')}-{self._process.names:04d}"
+        self.process.names += 1
+        return f"{self.process.name.replace(' ', '-')}-{self.process.names:04d}"
 
     def sleep_ms(self, duration_ms: float) -> None:
         """Waiting takes no time: whoever comes next has come already."""
@@ -153,7 +252,7 @@ class MemoryFileIO(FileIO):
         self.process = process
         self.lock = None
         # What is remembered of files is remembered by protocol: no process knows what another has read.
-        self.protocol = f"memory-{process.name}"
+        self.protocol = f"memory-{next(_numbers)}"
         self.storage_options = {}
         self._clock = ProcessClock(process)
         self._local = process.is_local
@@ -170,6 +269,7 @@ class MemoryFileIO(FileIO):
 
     # --- reading
 
+    @_call
     def read_bytes(self, path: str) -> bytes:
         self.process.step("read", path).reads.add(path)
         return self._content(path)
@@ -179,29 +279,36 @@ class MemoryFileIO(FileIO):
             raise NotFound(f"File {path} does not exist.")
         return self._files.contents[path][0]
 
+    @_call
     def exists(self, path: str) -> bool:
         step = self.process.step("look for", path)
         step.reads |= {path, f"{path}/"}
         return path in self._files.contents or path in self._files.directories
 
-    def _list(self, path: str) -> Iterator[tuple[str, int, str, int | None]]:
+    @_call
+    def _listed(self, path: str) -> tuple[tuple[str, int, str, int | None], ...]:
         self.process.step("list", path).reads.add(f"{path}/")
-        inside = f"{path}/"
-        start = len(inside)
-        listed = [
-            (name[start:], len(data), "file", modified_ms)
-            for name, (data, modified_ms) in self._files.contents.items()
-            if name.startswith(inside) and "/" not in name[start:]
-        ]
-        names = {one[start:] for one in self._files.directories if one.startswith(inside) and "/" not in one[start:]}
-        return iter(sorted([*listed, *((name, 0, "directory", None) for name in names)]))
+        return self._files.listed(path)
+
+    def _list(self, path: str) -> Iterator[tuple[str, int, str, int | None]]:
+        return iter(self._listed(path))
+
+    @_call
+    def everything_below(self, path: str) -> tuple[str, ...]:
+        """The paths of all files below a directory; no step, since no operation asks."""
+        return tuple(self._below(path))
+
+    @_call
+    def _opened(self, path: str) -> bytes:
+        self.process.step("open", path).reads.add(path)
+        return self._content(path)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        self.process.step("open", path).reads.add(path)
-        return pa.BufferReader(self._content(path))
+        return pa.BufferReader(self._opened(path))
 
     # --- writing
 
+    @_call
     def create_exclusively(self, path: str, data: bytes, *, of: Witness | None = None) -> bool:
         step = self._step_of("create", path, of)
         step.reads.add(path)
@@ -210,9 +317,11 @@ class MemoryFileIO(FileIO):
         self._put(step, path, data)
         return True
 
+    @_call
     def write_bytes(self, path: str, data: bytes) -> None:
         self._put(self.process.step("write", path), path, data)
 
+    @_call
     def overwrite(self, path: str, data: bytes, *, of: Witness | None = None) -> None:
         self._put(self._step_of("replace", path, of), path, data)
 
@@ -229,12 +338,14 @@ class MemoryFileIO(FileIO):
             raise NotFound(f"{of.directory} is another one by now. Nothing is done.")
         return step if self._local else self.process.step(name, path)
 
+    @_call
     def write_in_place(self, path: str, data: bytes) -> None:
         step = self._step_in_directory("write", path)
         if self._local and _parent(path) not in self._files.directories:
             raise FileNotFoundError(path)
         self._put(step, path, data)
 
+    @_call
     def read_number(self, path: str) -> int | None:
         step = self.process.step("read", path)
         step.reads.add(path)
@@ -244,6 +355,7 @@ class MemoryFileIO(FileIO):
         text = self._files.contents.get(path, (b"", 0))[0].strip()
         return int(text) if text.isdigit() else None
 
+    @_call
     def raise_number(self, path: str, number: int, *, of: Witness | None = None) -> int:
         if not self._local:
             held = self.read_number(path) or 0
@@ -259,6 +371,7 @@ class MemoryFileIO(FileIO):
             self._put(step, path, str(number).encode())
         return max(held, number)
 
+    @_call
     def replace_if(self, path: str, expected: bytes | None, data: bytes, *, of: Witness | None = None) -> bool:
         if expected is None:
             return self.create_exclusively(path, data, of=of)
@@ -267,12 +380,14 @@ class MemoryFileIO(FileIO):
             self._put(step if self._local else self.process.step("replace", path), path, data)
         return step is not None
 
+    @_call
     def delete_if(self, path: str, expected: bytes) -> bool:
         step = self._compare("compare and delete", path, expected)
         if step is not None:
             self._remove(step if self._local else self.process.step("delete", path), path)
         return step is not None
 
+    @_call
     def rename_if(self, path: str, target: str, expected: bytes) -> bool:
         assert self._local
         step = self._compare("compare and rename", path, expected)
@@ -296,25 +411,40 @@ class MemoryFileIO(FileIO):
         step.reads |= {path, f"{_parent(path)}/"}
         return step
 
+    @_call
     def make_directory(self, path: str) -> None:
         self._make_directories(self.process.step("make directory", path), path)
 
     def open_output(self, path: str) -> pa.NativeFile:
+        self._open(path)
+        return _Output(lambda data: self._close(path, data))
+
+    @_call
+    def _open(self, path: str) -> None:
         step = self.process.step("open for writing", path)
         if self._local:
             self._put(step, path, b"")
-        return _Output(lambda data: self._put(self.process.step("close", path), path, data))
 
+    @_call
+    def _close(self, path: str, data: bytes) -> None:
+        self._put(self.process.step("close", path), path, data)
+
+    @_call
     def delete(self, path: str) -> None:
         self._remove(self.process.step("delete", path), path)
 
     def copy_files(self, targets: Mapping[str, str]) -> None:
-        for path, target in targets.items():
+        self._copy(tuple(targets.items()))
+
+    @_call
+    def _copy(self, targets: tuple[tuple[str, str], ...]) -> None:
+        for path, target in targets:
             step = self.process.step("copy", path)
             step.reads.add(path)
             if path in self._files.contents:
                 self._put(step, target, self._content(path))
 
+    @_call
     def delete_directory(self, path: str) -> None:
         """File by file: nothing deletes a directory at once."""
         step = self.process.step("list all of", path)
@@ -331,9 +461,11 @@ class MemoryFileIO(FileIO):
     def move_directory(self, path: str, target: str) -> None:
         self._move_directory(path, target)
 
+    @_call
     def _move_directory(self, path: str, target: str) -> None:
         self._move(self.process.step("move", path), path, target)
 
+    @_call
     def move_directory_if_absent(self, path: str, target: str, *, of: Witness | None = None) -> bool:
         step = self._step_of("move", path, of)
         try:
@@ -347,42 +479,52 @@ class MemoryFileIO(FileIO):
         return True
 
     def move_directory_if(self, path: str, target: str, of: Witness, refuse: Callable[[], None] | None = None) -> None:
-        if refuse is not None and self._local:
-            step = self._step_of("lock", path, of)
-            with self._undisturbed(step):
+        if refuse is None or not self._local:
+            if refuse is not None:
                 refuse()
-                if not self.move_directory_if_absent(path, target, of=of):
-                    raise AlreadyExists(f"Directory {target} exists.")
+            self._move_or_say(path, target, of)
             return
-        if refuse is not None:
+        self._begin("lock", path, of)
+        try:
             refuse()
+            self._move_or_say(path, target, of)
+        finally:
+            self._end()
+
+    def _move_or_say(self, path: str, target: str, of: Witness) -> None:
         if not self.move_directory_if_absent(path, target, of=of):
             raise AlreadyExists(f"Directory {target} exists.")
 
+    @_call
+    def _begin(self, name: str, path: str, of: Witness | None = None) -> None:
+        self.process.begin(self._step_of(name, path, of))
+
+    @_call
+    def _end(self) -> None:
+        self.process.end()
+
+    @_call
     def wait_for_moves(self, of: Witness) -> None:
         self._step_of("wait for moves", of.directory, of)
 
-    @contextmanager
-    def _undisturbed(self, step: Step) -> Iterator[None]:
-        """What is done in between is part of one step: others wait."""
-        before, self.process.before = self.process.before, None
-        made = len(self.process.steps)
-        try:
-            yield
-        finally:
-            self.process.before = before
-            for inner in self.process.steps[made:]:
-                step.reads |= inner.reads
-                step.writes |= inner.writes
-
     def move_directory_unless(self, path: str, target: str, is_used: Callable[[], bool]) -> bool:
-        step = self.process.step("move unless used", path)
-        with self._undisturbed(step):
-            if is_used() or path not in self._files.directories:
-                return False
+        self._begin("move unless used", path)
+        may_move = False
+        try:
+            may_move = not is_used()
+        finally:
+            has_moved = self._end_and_move(path, target, may_move)
+        return has_moved
+
+    @_call
+    def _end_and_move(self, path: str, target: str, may_move: bool) -> bool:
+        step = self.process.end()
+        if not may_move or path not in self._files.directories:
+            return False
         self._move(step, path, target)
         return True
 
+    @_call
     def delete_empty_directory(self, path: str) -> bool:
         step = self.process.step("remove directory", path)
         step.reads |= {f"{path}/", f"{path}//"}
@@ -404,12 +546,12 @@ class MemoryFileIO(FileIO):
             raise OSError(errno.ENOTEMPTY, target)
         step.writes |= {f"{path}//", f"{target}//"}
         for one in self._below(path):
-            self._files.contents[target + one.removeprefix(path)] = self._files.contents.pop(one)
-            self._files.events.append(Event(self.process.name, one, None))
+            self._files.move(self.process.name, one, target + one.removeprefix(path))
         inside = self._inside(path)
         self._forget_directory(step, path)
         self._make_directories(step, target)
-        self._files.directories |= {target + one.removeprefix(path) for one in inside}
+        for one in inside:
+            self._files.add_directory(target + one.removeprefix(path))
 
     def _copy_and_delete(self, paths: Sequence[str], path: str, target: str) -> None:
         for one in paths:
@@ -431,33 +573,32 @@ class MemoryFileIO(FileIO):
         if before is None or (len(before[0]), before[1]) != (len(data), self._files.now_ms):
             step.writes.add(f"{_parent(path)}/")
         self._make_directories(step, _parent(path))
-        data = data
-        self._files.contents[path] = data, self._files.now_ms
-        self._files.events.append(Event(self.process.name, path, data))
+        self._files.put(self.process.name, path, data)
 
     def _remove(self, step: Step, path: str) -> None:
         step.writes.add(path)
-        if self._files.contents.pop(path, None) is not None:
+        if path in self._files.contents:
+            self._files.remove(self.process.name, path)
             step.writes.add(f"{_parent(path)}/")
-            self._files.events.append(Event(self.process.name, path, None))
             if not self._local:
                 self._forget_empty(step, _parent(path))
 
     def _make_directories(self, step: Step, path: str) -> None:
         while path and path not in self._files.directories:
-            self._files.directories.add(path)
+            self._files.add_directory(path)
             step.writes |= {f"{path}/", f"{_parent(path)}/"}
             path = _parent(path)
 
     def _forget_directory(self, step: Step, path: str) -> None:
         if path in self._files.directories:
             step.writes |= {f"{path}//", f"{_parent(path)}/"}
-            self._files.directories -= {path, *self._inside(path)}
+            for one in {path, *self._inside(path)}:
+                self._files.drop_directory(one)
 
     def _forget_empty(self, step: Step, path: str) -> None:
         """On object stores a directory is there as long as a file is in it."""
         while path and not self._below(path):
-            self._files.directories.discard(path)
+            self._files.drop_directory(path)
             step.writes |= {f"{path}/", f"{_parent(path)}/"}
             path = _parent(path)
 

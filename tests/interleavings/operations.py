@@ -155,7 +155,7 @@ def _follow(table: Table) -> list[tuple[Any, ...]]:
 
 
 def _wait_and_clean(catalog: Catalog) -> None:
-    catalog.table(ORDERS).store.file_io.process.files.now_ms += 2 * 86_400_000
+    catalog.table(ORDERS).store.clock.pass_ms(2 * 86_400_000)
     catalog.table(ORDERS).remove_orphan_files()
 
 

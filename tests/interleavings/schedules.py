@@ -5,12 +5,13 @@ may as well come before it: the schedules with the second on either side of that
 That reduction loses nothing, for the files that each step reads and writes are known, those of lists among them.
 """
 
+import gc
 import re
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache, partial
 from itertools import chain, permutations, product
 from typing import Any, Self
 
@@ -22,11 +23,12 @@ from storage.write import table_write
 from tests.interleavings.checks import Question, Seen, questions, rewritten_history, settle, unseen
 from tests.interleavings.memory_files import Files, Killed, MemoryFileIO, Process, ProcessClock, Step, meet
 from tests.interleavings.operations import OPERATIONS, PLAIN, Operation, prepare
+from tests.interleavings.recall import Mark, forget_what_was_done, recall
 from tests.scale import LONG
 
 WAREHOUSE = "/warehouse"
 DONE, FAILED = "done", "failed"
-_FINALS_KEPT, _ANSWERS_KEPT = 20_000, 30
+_FINALS_KEPT = 20_000
 _DEATHS = 3
 # Files that tables and branches are seen by; holds, lists and data files are told from others by nobody, or left to cleaning.
 _MADE_FOR_GOOD = re.compile(r"/(snapshot/snapshot|schema/schema|tag/tag(?!-snapline-hold)|consumer/consumer)-|/ORIGIN$")
@@ -85,6 +87,10 @@ class Violation:
         return f"[{one.place}] {stopped}, then {one.second!r}{dies}: {self.what}"
 
 
+class Broken(BaseException):
+    """The second operation has failed, in the midst of the first, with an error that is none of the store."""
+
+
 class _OneThread:
     """Stands for a pool of threads: a schedule has but one, so that each step comes when it is meant to."""
 
@@ -111,10 +117,12 @@ def open_catalog(process: Process) -> Catalog:
     return Catalog(WAREHOUSE, clock=ProcessClock(process), file_io=MemoryFileIO(process))
 
 
-def perform(operation: Operation, process: Process) -> Answer:
-    """Do it as that process. Errors that the store raises on purpose are answers; others go on."""
+def perform(
+    operation: Operation, process: Process, *, since: Mark | None = None, marks: list[Mark] | None = None
+) -> Answer:
+    """Do it as that process, or go on with it. Errors that the store raises on purpose are answers; others go on."""
     try:
-        said = operation.act(open_catalog(process))
+        said = recall(operation.act, process, lambda: operation.act(open_catalog(process)), since=since, marks=marks)
     except StorageError as error:
         return Answer(FAILED, f"{type(error).__name__}: {error}")
     return Answer(DONE, said if operation.sees else None)
@@ -129,22 +137,25 @@ def start(place: Place) -> Files:
     return files.copy()
 
 
-@cache
-def steps_of(place: Place, name: str) -> Sequence[Step]:
-    """What an operation does if nobody disturbs it."""
+@lru_cache(1)
+def alone(place: Place, name: str) -> tuple[Sequence[Step], Sequence[Mark]]:
+    """What an operation does if nobody disturbs it: its steps, and where it can go on."""
     manifest.forget()
-    process = Process("first", start(place).copy(), place.is_local)
-    perform(OPERATIONS[name], process)
-    return process.steps
+    marks: list[Mark] = []
+    # The marks are those of what is known: so it is done once more.
+    for wanted in (None, marks):
+        process = Process("first", start(place).copy(), place.is_local)
+        perform(OPERATIONS[name], process, marks=wanted)
+    return process.steps, marks
 
 
 @cache
-def serial(place: Place, names: Sequence[str]) -> tuple[list[Answer], Seen, list[str]]:
-    """The answers of operations that follow each other, what is seen then, and what is wrong. `again x` is the repetition."""
+def serial(place: Place, names: Sequence[str]) -> tuple[list[Answer], Seen]:
+    """The answers of operations that follow each other, and what is seen then. `again x` is the repetition."""
     manifest.forget()
     files = start(place).copy()
     answers = [perform(_operation(name), Process(f"{at}", files, place.is_local)) for at, name in enumerate(names)]
-    return answers, *_judged(place, files)
+    return answers, _judge(place, files, whole=False)[0]
 
 
 def _operation(name: str) -> Operation:
@@ -164,21 +175,21 @@ def _judged(place: Place, files: Files) -> tuple[Seen, list[str]]:
     return _judgements[key]
 
 
-def _judge(place: Place, files: Files) -> tuple[Seen, list[str]]:
-    catalog = open_catalog(Process("operator", files, place.is_local))
-    seen: Seen = {}
-    wrong = list(_remembered(place, ("unseen",), unseen, files, files.states()))
+def _judge(place: Place, files: Files, *, whole: bool = True) -> tuple[Seen, list[str]]:
+    """What is seen, and what is wrong; unless `whole`, with what is seen alone."""
+    wrong = list(_asked(place, ("unseen",), unseen, files.copy())) if whole else []
     try:
-        settle(catalog)
-        asked = list(questions(catalog, told=place.scenario != PLAIN))
+        asked = _asked(place, ("settled", place.scenario), partial(_settled, place), files)
     except StorageError as error:
         return {}, [
             f"a publication that nobody can end, or tables that nobody can list: {type(error).__name__}: {error}"
         ]
-    state = files.states()
+    seen: Seen = {}
     for name, question in asked:
+        if not whole and name[0] != "seen":
+            continue
         try:
-            answer = _remembered(place, name, question, files, state)
+            answer = _asked(place, name, question, files.copy())
         except (StorageError, OSError) as error:
             answer = [f"{' '.join(name)}: {type(error).__name__}: {error}"]
         if name[0] == "seen":
@@ -189,24 +200,15 @@ def _judge(place: Place, files: Files) -> tuple[Seen, list[str]]:
     return seen, wrong
 
 
-_answers: dict[Any, list[tuple[dict[str, Any], Any]]] = {}
+def _settled(place: Place, catalog: Catalog) -> list[tuple[tuple[str, ...], Question]]:
+    """What can be asked once nothing is open any more."""
+    settle(catalog)
+    return list(questions(catalog, told=place.scenario != PLAIN))
 
 
-def _remembered(
-    place: Place, name: Sequence[str], question: Question, files: Files, state: Callable[[str], Any]
-) -> Any:
-    """The answer to a question. If all that it was drawn from the last time is the same, so is the answer."""
-    known = _answers.setdefault((place, *name), [])
-    for number, (drawn_from, answer) in enumerate(known):
-        if all(state(one) == before for one, before in drawn_from.items()):
-            known.insert(0, known.pop(number))
-            return answer
-    process = Process("judge", files.copy(), place.is_local)
-    answer = question(open_catalog(process))
-    drawn_from = {one: state(one) for step in process.steps for one in step.reads}
-    known.insert(0, (drawn_from, answer))
-    del known[_ANSWERS_KEPT:]
-    return answer
+def _asked(place: Place, name: Sequence[str], question: Question, files: Files) -> Any:
+    process = Process("judge", files, place.is_local)
+    return recall(tuple(name), process, lambda: question(open_catalog(process)))
 
 
 @dataclass
@@ -223,15 +225,23 @@ def run(schedule: Schedule) -> Run:
     place = schedule.place
     first, second = OPERATIONS[schedule.first], OPERATIONS[schedule.second]
     manifest.forget()
-    files = start(place).copy()
+    since = max(
+        (mark for mark in alone(place, schedule.first)[1] if len(mark.steps) <= schedule.point),
+        key=lambda mark: len(mark.steps),
+    )
+    process = since.process("first", is_local=place.is_local)
+    files = process.files
     other = Process("second", files, place.is_local)
-    process = Process("first", files, place.is_local)
     answers: dict[str, Answer] = {}
 
     def stop(process: Process, step: Step) -> None:
         made = len(process.steps)
         if made >= schedule.point and "second" not in answers and schedule.dies != schedule.point:
-            answers["second"] = perform(second, other)
+            try:
+                answers["second"] = perform(second, other)
+            except Exception as error:
+                # No handler of the first may have a look at it.
+                raise Broken from error
         if schedule.dies is not None and made >= schedule.dies:
             raise Killed
 
@@ -240,15 +250,16 @@ def run(schedule: Schedule) -> Run:
     groups += [] if schedule.dies is None else [[f"again {first.name}"]]
     try:
         with suppress(Killed):
-            answers["first"] = perform(first, process)
+            answers["first"] = perform(first, process, since=since)
         if "second" not in answers:
             answers["second"] = perform(second, other)
         ended = [answers.get("first"), answers["second"]]
         if schedule.dies is not None:
             ended.append(perform(first.again(), Process("again", files, place.is_local)))
-    except Exception as error:
+    except (Exception, Broken) as error:
         # Only errors of the store may come out of it.
-        return Run(process.steps, other.steps, [f"{type(error).__name__}: {error}"])
+        what = error.__cause__ if isinstance(error, Broken) else error
+        return Run(process.steps, other.steps, [f"{type(what).__name__}: {what}"])
     return Run(process.steps, other.steps, judged(place, files, groups, ended))
 
 
@@ -281,7 +292,7 @@ def explained(place: Place, groups: Sequence[Sequence[str]], answers: Sequence[A
         left_out = set(range(len(names))) - set(order)
         if any(_must_be_in(answers[one]) and not _is_part(names[one], done) for one in left_out):
             continue
-        said, state, _ = serial(place, tuple(names[one] for one in order))
+        said, state = serial(place, tuple(names[one] for one in order))
         if state == seen and all(
             _agrees(_operation(names[one]), answers[one], told) for one, told in zip(order, said, strict=True)
         ):
@@ -366,7 +377,17 @@ def explore(place: Place, first: str, second: str, *, every_death: bool = LONG, 
     """Every schedule of a pair that can differ from another; unless `every_death`, so many of those in which the first dies
     that each run of the tests is short. `until_found`: no more after one that violates something.
     """
-    steps = steps_of(place, first)
+    gc.disable()
+    try:
+        return _explore(place, first, second, every_death=every_death, until_found=until_found)
+    finally:
+        # Most of what a schedule makes is remembered: the collector would look at it again and again.
+        gc.enable()
+        gc.collect(0)
+
+
+def _explore(place: Place, first: str, second: str, *, every_death: bool, until_found: bool) -> Outcome:
+    steps, _ = alone(place, first)
     outcome = Outcome(len(steps) + 1, 0, [])
     point: int | None = 0
     while point is not None:
@@ -422,7 +443,7 @@ def firsts_in(scenario: str) -> list[str]:
 
 def forget_all() -> None:
     """Know nothing of what operations did before: the code has changed."""
-    for known in (start, steps_of, serial):
+    for known in (start, alone, serial):
         known.cache_clear()
     _judgements.clear()
-    _answers.clear()
+    forget_what_was_done()
