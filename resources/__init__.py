@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .spark import SparkResource
     from .sql_checks import sql_check
     from .sweep import lineage_sweep_sensors
-    from .table_assets import table_asset
+    from .table_assets import function_of, table_asset
     from .tables import TablesResource
     from .upkeep import upkeep_schedule
 
@@ -31,6 +31,7 @@ __all__ = [
     "external_table",
     "external_table_sensor",
     "freshness_check",
+    "function_of",
     "lineage_sweep_sensors",
     "openlineage_sensor",
     "recovery_definitions",
@@ -49,6 +50,7 @@ _MODULES = {
     "external_table": "external",
     "external_table_sensor": "external",
     "freshness_check": "lineage_checks",
+    "function_of": "table_assets",
     "lineage_sweep_sensors": "sweep",
     "openlineage_sensor": "openlineage",
     "recovery_definitions": "recovery.jobs",
