@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .definition import TableDefinition
-    from .external import external_table, external_table_sensor
+    from .external import commits_of_others_sensor, external_table, external_table_sensor
     from .lineage_checks import consistency_check, freshness_check
     from .openlineage import openlineage_sensor
     from .recovery.jobs import recovery_definitions
@@ -27,6 +27,7 @@ __all__ = [
     "SparkResource",
     "TableDefinition",
     "TablesResource",
+    "commits_of_others_sensor",
     "consistency_check",
     "external_table",
     "external_table_sensor",
@@ -46,6 +47,7 @@ _MODULES = {
     "SparkResource": "spark",
     "TableDefinition": "definition",
     "TablesResource": "tables",
+    "commits_of_others_sensor": "external",
     "consistency_check": "lineage_checks",
     "external_table": "external",
     "external_table_sensor": "external",

@@ -101,6 +101,13 @@ class TableAsset:
             return None
         return {str(key): self._values(key) for key in keys}
 
+    def partition_key(self, partition: Mapping[str, object]) -> str:
+        """Dagster's key of a partition of the table, given by column, where there is a partition column."""
+        column = self.partition_column
+        if isinstance(column, Mapping):
+            return "|".join(str(partition[column[dimension]]) for dimension in sorted(column))
+        return str(partition[str(column)])
+
     def _values(self, key: str) -> dict[str, str]:
         column = self.partition_column
         if isinstance(column, Mapping):
@@ -391,11 +398,11 @@ def _check_annotations(transform: Transform, inputs: Mapping[str, str]) -> None:
     if "return" in hints:
         check_given(hints["return"])
     config = hints.get("config")
-    if "config" in inspect.signature(transform).parameters and "config" not in inputs:
-        if not (isinstance(config, type) and issubclass(config, dg.Config)):
-            raise InvalidRequest(
-                "the parameter 'config' is annotated with the class of the configuration, a dagster.Config."
-            )
+    takes_config = "config" in inspect.signature(transform).parameters and "config" not in inputs
+    if takes_config and not (isinstance(config, type) and issubclass(config, dg.Config)):
+        raise InvalidRequest(
+            "the parameter 'config' is annotated with the class of the configuration, a dagster.Config."
+        )
 
 
 def _source_version(transform: Transform) -> str:

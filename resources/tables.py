@@ -663,6 +663,11 @@ def event_of(instance: dg.DagsterInstance, key: dg.AssetKey, ref: SnapshotRef) -
     return None
 
 
+def newest_told(instance: dg.DagsterInstance, key: dg.AssetKey, branch: str) -> int:
+    """The snapshot of the newest materialization of a branch of a table; 0 without any."""
+    return next((snapshot_id for _, snapshot_id in _events(instance, key, branch)), 0)
+
+
 def _events(instance: dg.DagsterInstance, key: dg.AssetKey, branch: str) -> Iterator[tuple[int, int]]:
     """Storage id and snapshot of the materializations of a branch of a table, newest first."""
     cursor = None

@@ -13,7 +13,7 @@ from ..session import Session
 from ..table_assets import TableAsset
 from ..tables import provenance_tags, tag_name
 from ..ui_metadata import CommitNumbers, partition_metadata, table_metadata
-from .left_to_do import has_changed, partition_key_of, table_order, wanted_keys
+from .left_to_do import has_changed, table_order, wanted_keys
 from .plan import partitions_of
 from .publish import Published
 from .record import TableRecord
@@ -97,11 +97,7 @@ def _right_already(
         every = [one for one in every if one not in wanted_keys(asset, record.partitions)]
     if ref is not None:
         table = session.table(ref.table_name) if ref.branch == "main" else recovery.branched(asset.name)
-        held = (
-            {partition_key_of(asset, one) for one in partitions_of(table, ref.snapshot_id)}
-            if every != [None]
-            else set()
-        )
+        held = {asset.partition_key(one) for one in partitions_of(table, ref.snapshot_id)} if every != [None] else set()
         yield ref, [one for one in every if one is None or one in held]
 
 
