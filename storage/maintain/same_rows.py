@@ -1,9 +1,9 @@
 """Whether what an overwrite brings is what is there already, so that nothing need be committed.
 
 The files that were written are compared with those that they would replace, bucket by bucket, and the first difference is
-the answer: numbers of rows that manifests tell first, then rows in their order, and only where a table has no key and the
-order alone may differ, rows counted. Sums of columns come before that, for they are cheap. What cannot be told for sure
-counts as different: then the commit is made, which is never wrong.
+the answer: numbers of rows that manifests tell first, then rows in their order, and only where the order alone may differ,
+as without a key and after a merge, rows counted. Sums of columns come before that, for they are cheap. What cannot be told for
+sure counts as different: then the commit is made, which is never wrong.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ from ..write.commit import Overwrite
 from ..write.lift import lift_to_top
 from ..write.table_write import CommitMessage
 
-# Rows of a bucket without a key beyond this are not counted, only compared in their order: counting holds them in memory.
+# Rows of a bucket beyond this are not counted, only compared in their order: counting holds them in memory.
 _COUNTED_ROWS = 20_000_000
 _BITS = {2: pa.int16(), 4: pa.int32(), 8: pa.int64()}
 
@@ -33,7 +33,7 @@ _BITS = {2: pa.int16(), 4: pa.int32(), 8: pa.int64()}
 def brings_the_same(store: TableStore, messages: Sequence[CommitMessage], overwrite: Overwrite) -> bool:
     """Whether the rows of some messages are exactly those of the newest snapshot that the overwrite replaces, each as often.
 
-    Floating-point numbers are the same if their bits are. Holds a bucket of a table without a key in memory, else batches.
+    Floating-point numbers are the same if their bits are. Where rows are counted it holds a bucket in memory, else batches.
     """
     snapshot = store.snapshots.latest()
     if snapshot is None:
@@ -88,8 +88,9 @@ def _is_same(store: TableStore, came: Sequence[ManifestEntry], there: Sequence[S
 
     if _is_same_in_order(new_rows(), old_rows()):
         return True
-    if store.schema.primary_keys or sum(entry.file.row_count for entry in came) > _COUNTED_ROWS:
-        # With a key, both come in its order.
+    # Files of a table with a key come in its order, but what is merged does not.
+    is_ordered = store.schema.primary_keys and not any(split.needs_merge for split in there)
+    if is_ordered or sum(entry.file.row_count for entry in came) > _COUNTED_ROWS:
         return False
     schema = store.schema.to_arrow()
     new, old = (_bits(pa.Table.from_batches(rows, schema)) for rows in (new_rows(), old_rows()))
