@@ -2,7 +2,13 @@
 
 import dagster as dg
 
-from resources import SparkResource, TablesResource, lineage_sweep_sensors, recovery_definitions
+from resources import (
+    SparkResource,
+    TablesResource,
+    commits_of_others_sensor,
+    lineage_sweep_sensors,
+    recovery_definitions,
+)
 
 from . import flights, jobs, marts, raw, word_count
 from .checks import checks
@@ -16,7 +22,11 @@ defs = dg.Definitions.merge(
         assets=_assets,
         asset_checks=checks,
         jobs=[jobs.demo, jobs.refresh],
-        sensors=lineage_sweep_sensors(),
+        sensors=[
+            *lineage_sweep_sensors(),
+            # A load that was made by SQL is an event in Dagster like any other.
+            commits_of_others_sensor(_assets, default_status=dg.DefaultSensorStatus.RUNNING),
+        ],
         resources={"tables": TablesResource(spark=_spark), "spark": _spark},
         # One process for a run, and so one Spark session for all of its assets.
         executor=dg.in_process_executor,

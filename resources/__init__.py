@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .definition import TableDefinition
-    from .external import external_table, external_table_sensor
+    from .external import commits_of_others_sensor, external_table, external_table_sensor
     from .lineage_checks import consistency_check, freshness_check
     from .openlineage import openlineage_sensor
     from .recovery.jobs import recovery_definitions
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .spark import SparkResource
     from .sql_checks import sql_check
     from .sweep import lineage_sweep_sensors
-    from .table_assets import table_asset
+    from .table_assets import function_of, table_asset
     from .tables import TablesResource
     from .upkeep import upkeep_schedule
 
@@ -27,10 +27,12 @@ __all__ = [
     "SparkResource",
     "TableDefinition",
     "TablesResource",
+    "commits_of_others_sensor",
     "consistency_check",
     "external_table",
     "external_table_sensor",
     "freshness_check",
+    "function_of",
     "lineage_sweep_sensors",
     "openlineage_sensor",
     "recovery_definitions",
@@ -45,10 +47,12 @@ _MODULES = {
     "SparkResource": "spark",
     "TableDefinition": "definition",
     "TablesResource": "tables",
+    "commits_of_others_sensor": "external",
     "consistency_check": "lineage_checks",
     "external_table": "external",
     "external_table_sensor": "external",
     "freshness_check": "lineage_checks",
+    "function_of": "table_assets",
     "lineage_sweep_sensors": "sweep",
     "openlineage_sensor": "openlineage",
     "recovery_definitions": "recovery.jobs",

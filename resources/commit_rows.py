@@ -20,8 +20,11 @@ def commit_rows(
     partitions: Sequence[Mapping[str, Any]] | None,
     commit_id: CommitId,
     properties: Mapping[str, str],
+    *,
+    unless_same: bool = False,
 ) -> Snapshot | None:
-    """Commit rows as one snapshot; None if there was nothing to commit.
+    """Commit rows as one snapshot; None if there was nothing to commit: no rows, or, with `unless_same`, exactly those that
+    an overwrite would replace.
 
     `mode`: append (an upsert with a primary key), overwrite, overwrite-partitions. With `partitions`, exactly these are
     replaced, whatever the mode, and rows of others are refused.
@@ -29,7 +32,7 @@ def commit_rows(
     if isinstance(rows, DataFrame):
         return spark_writer.write_frame(
             rows, table, warehouse, mode=spark_writer.OVERWRITE_PARTITIONS if partitions is not None else mode,
-            commit_id=commit_id, properties=properties, partitions=partitions,
+            commit_id=commit_id, properties=properties, partitions=partitions, unless_same=unless_same,
         )  # fmt: skip
     if mode == spark_writer.APPEND and partitions is None:
         return table.write(rows, commit_id=commit_id, properties=properties)
@@ -39,4 +42,4 @@ def commit_rows(
     overwrite = Overwrite(dynamic=mode == spark_writer.OVERWRITE_PARTITIONS)
     if partitions is not None:
         overwrite = Overwrite(matching=tuple(table.partition_values(one) for one in partitions))
-    return table.commit_messages([message], overwrite, commit_id, properties, "OVERWRITE")
+    return table.commit_messages([message], overwrite, commit_id, properties, "OVERWRITE", unless_same=unless_same)

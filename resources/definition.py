@@ -11,17 +11,19 @@ from storage import Catalog, Identifier, InvalidRequest, Table, check_table_opti
 
 @dataclass(frozen=True)
 class TableDefinition:
-    """A table to be created when it is first written. Columns come from the rows."""
+    """A table to be created when it is first written. Columns come from the rows. One column may be given as a text."""
 
     name: str
-    primary_key: Sequence[str] = ()
-    partition_by: Sequence[str] = ()
+    primary_key: str | Sequence[str] = ()
+    partition_by: str | Sequence[str] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     comment: str | None = None
     column_descriptions: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         Identifier.parse(self.name)
+        for what in ("primary_key", "partition_by"):
+            object.__setattr__(self, what, _columns(what, getattr(self, what)))
         missing = [name for name in self.partition_by if self.primary_key and name not in self.primary_key]
         if missing:
             raise InvalidRequest(
@@ -63,3 +65,12 @@ class TableDefinition:
     def _described(self, column: pa.Field) -> pa.Field:
         description = self.column_descriptions.get(column.name)
         return column.with_metadata({"comment": description}) if description else column
+
+
+def _columns(what: str, given: Any) -> tuple[str, ...]:
+    """Names of columns. Raises InvalidRequest for anything else."""
+    names = (given,) if isinstance(given, str) else tuple(given)
+    wrong = [one for one in names if not isinstance(one, str) or not one]
+    if wrong or len(set(names)) < len(names):
+        raise InvalidRequest(f"{what}={given!r}: give names of columns, each once, as {what}=['id'].")
+    return names

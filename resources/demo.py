@@ -6,9 +6,15 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
+
+# Not public API: used here alone, so that the UI knows which job of which code location a run is of.
+from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
+from dagster._core.remote_origin import RemoteJobOrigin, RemoteRepositoryOrigin
+from dagster._core.workspace.load import location_origins_from_yaml_paths
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -18,6 +24,7 @@ from .code_location import platform_definitions
 from .dagster_home import prepare_dagster_home
 from .rendering import console, rendered_table
 from .session import Session
+from .settings import PROJECT_ROOT
 
 _POLL_SECONDS = 0.2
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -38,12 +45,13 @@ def run_demo(session: Session, job_name: str, partitions: tuple[str, str] | None
     log = session.settings.home / "demo.log"
     with errors_into(log), dg.DagsterInstance.get() as instance:
         job = _job(job_name)
+        origin = _tell_origin(instance, job_name)
         run_id = str(uuid.uuid4())
         with _progress(out, instance, run_id, len(job.graph.nodes)):
             result = job.execute_in_process(
                 run_id=run_id,
                 instance=instance,
-                tags=_partition_tags(job, partitions),
+                tags={**origin, **_partition_tags(job, partitions)},
                 run_config=_QUIET,
                 raise_on_error=False,
             )
@@ -59,6 +67,19 @@ def _job(name: str) -> dg.JobDefinition:
     if name not in names:
         raise NotFound(f"Job {name!r} does not exist. Jobs: {', '.join(sorted(names))}.")
     return definitions.resolve_job_def(name)
+
+
+def _tell_origin(instance: dg.DagsterInstance, job_name: str) -> dict[str, str]:
+    """Let the runs that are made on an instance belong to a job of the workspace, and give them these tags besides: the first
+    page of the UI shows no others.
+    """
+    workspace = PROJECT_ROOT / "workspace.yaml"
+    if not workspace.exists():
+        return {}
+    location = location_origins_from_yaml_paths([str(workspace)])[0]
+    origin = RemoteJobOrigin(RemoteRepositoryOrigin(location, SINGLETON_REPOSITORY_NAME), job_name)
+    vars(instance)["create_run_for_job"] = partial(instance.create_run_for_job, remote_job_origin=origin)
+    return {".dagster/repository": f"{SINGLETON_REPOSITORY_NAME}@{location.location_name}"}
 
 
 def _partition_tags(job: dg.JobDefinition, wanted: tuple[str, str] | None) -> dict[str, str]:

@@ -3,9 +3,9 @@
     @table_asset("marts.daily_delays", inputs={"flights": "core.flights"}, primary_key=["day", "origin"])
     def daily_delays(flights: DataFrame) -> DataFrame: ...
 
-A parameter named in `inputs` gets that table at the run's snapshot: a Spark DataFrame, or an Arrow table or a relation of
-DuckDB where the parameter is annotated `pa.Table` or `duckdb.DuckDBPyRelation`. `context` and `spark` are passed where the
-function asks for them. The function returns any of the three.
+A parameter named in `inputs` gets that table at the run's snapshot: a Spark DataFrame, or what it is annotated as, of the
+kinds in `frames`. `context`, `spark` and a `config`, annotated with its class, are passed where the function asks for them.
+The function returns rows of any of these kinds.
 """
 
 import ast
@@ -13,21 +13,23 @@ import hashlib
 import inspect
 import textwrap
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
 import dagster as dg
-import duckdb
-import pyarrow as pa
 
 from storage import InvalidRequest, StorageError
 from storage.engines.spark_writer import APPEND, OVERWRITE_TABLE, WRITE_MODES
 
+from .asset_arguments import check_arguments, table_description
 from .definition import TableDefinition
+from .frames import as_rows, as_wanted, check_given, check_taken, wants_arrow
+from .schema_policy import REFUSE, check_policy
 from .tables import TablesResource, tag_name
 
-_SPECIAL = ("context", "spark")
+_SPECIAL = ("context", "spark", "config")
 Transform = Callable[..., Any]
 # How a parameter gets its rows: the name of a table, and whether it wants them in Arrow.
 Read = Callable[[str, bool], Any]
@@ -47,6 +49,8 @@ class TableAsset:
     partition_column: str | Mapping[str, str] | None = None
     tag_partitions: bool = True
     partition_mappings: Mapping[str, dg.PartitionMapping] = field(default_factory=dict)
+    skip_unchanged: bool = True
+    on_schema_change: str = REFUSE
     asset_arguments: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -57,27 +61,52 @@ class TableAsset:
     def key(self) -> dg.AssetKey:
         return dg.AssetKey(self.name.split("."))
 
-    def rows(self, read: Read, context: Any, spark: Callable[[], Any]) -> Any:
-        """What the function makes of its inputs: a Spark DataFrame or an Arrow table."""
-        hints = get_type_hints(self.transform)
-        arguments: dict[str, Any] = {}
-        for parameter, table in self.inputs.items():
-            kind = hints.get(parameter)
-            rows = read(table, kind in (pa.Table, duckdb.DuckDBPyRelation))
-            arguments[parameter] = duckdb.from_arrow(rows) if kind is duckdb.DuckDBPyRelation else rows
+    @property
+    def config_type(self) -> type[dg.Config] | None:
+        """The class of the run configuration that the function takes, if it takes one."""
+        return None if "config" in self.inputs else _hints(self.transform).get("config")
+
+    def rows(self, read: Read, context: Any, spark: Callable[[], Any], config: dg.Config | None = None) -> Any:
+        """What the function makes of its inputs: a Spark DataFrame or an Arrow table. Without a `config`, where it takes one,
+        that of the class's defaults is taken. Raises InvalidRequest for what is no rows.
+        """
+        hints = _hints(self.transform)
+        arguments: dict[str, Any] = {
+            parameter: as_wanted(read(table, wants_arrow(hints.get(parameter))), hints.get(parameter))
+            for parameter, table in self.inputs.items()
+        }
         wanted = inspect.signature(self.transform).parameters
         if "context" in wanted:
             arguments["context"] = context
         if "spark" in wanted:
             arguments["spark"] = spark()
-        made = self.transform(**arguments)
-        return made.to_arrow_table() if isinstance(made, duckdb.DuckDBPyRelation) else made
+        if "config" in wanted and "config" not in self.inputs:
+            arguments["config"] = self._default_config() if config is None else config
+        return as_rows(self.name, self.transform(**arguments))
+
+    def _default_config(self) -> dg.Config:
+        kind = self.config_type
+        assert kind is not None
+        missing = [name for name, one in kind.model_fields.items() if one.is_required()]
+        if missing:
+            raise InvalidRequest(
+                f"{self.name} takes a configuration in which {', '.join(missing)} has no default: on branches of recoveries, and "
+                "where a snapshot is made again, it is made with the defaults. Give it one."
+            )
+        return kind()
 
     def partitions(self, keys: Sequence[str]) -> dict[str, dict[str, str]] | None:
         """The values of partition columns that Dagster's partition keys mean; None if the whole table is made."""
         if self.partitions_def is None or self.partition_column is None:
             return None
         return {str(key): self._values(key) for key in keys}
+
+    def partition_key(self, partition: Mapping[str, object]) -> str:
+        """Dagster's key of a partition of the table, given by column, where there is a partition column."""
+        column = self.partition_column
+        if isinstance(column, Mapping):
+            return "|".join(str(partition[column[dimension]]) for dimension in sorted(column))
+        return str(partition[str(column)])
 
     def _values(self, key: str) -> dict[str, str]:
         column = self.partition_column
@@ -98,49 +127,123 @@ class TableAsset:
             # Backfill policies work, and are called beta.
             warnings.simplefilter("ignore", dg.BetaWarning)
 
-            @dg.asset(
+            given = dict(self.asset_arguments)
+            tags = {"dagster/storage_kind": "paimon", **(given.pop("tags", None) or {})}
+            metadata = {**table_description(self.name, self.transform), **(given.pop("metadata", None) or {})}
+
+            declare = dg.asset(
                 key=self.key,
-                deps=[
-                    dg.AssetDep(dg.AssetKey(one.split(".")), partition_mapping=self.partition_mappings.get(one))
-                    for one in dict.fromkeys(self.inputs.values())
-                ],
+                deps=self._deps(given.pop("deps", None) or ()),
                 partitions_def=self.partitions_def,
-                backfill_policy=self._backfill_policy(),
+                backfill_policy=given.pop("backfill_policy", None) or self._backfill_policy(),
                 description=self.definition.comment,
                 code_version=self.code_version,
-                **({"kinds": {"spark", "paimon"}, "group_name": self.key.path[0]} | dict(self.asset_arguments)),
+                tags=tags,
+                metadata=metadata,
+                **({"kinds": {"spark", "paimon"}, "group_name": self.key.path[0]} | given),
             )
-            def asset(context: dg.AssetExecutionContext, tables: TablesResource) -> dg.MaterializeResult[Any]:
-                # All inputs are pinned before the first is read.
-                for table in self.inputs.values():
-                    tables.pin(context, table)
+            config_type = self.config_type
+            # Dagster asks for the configuration that the signature names.
+            if config_type is None:
 
-                source = None if self.incremental is None else self.inputs[self.incremental]
-                increment = None if source is None else tables.increment(context, source, self.name, self.key)
+                @declare
+                def asset(context: dg.AssetExecutionContext, tables: TablesResource) -> dg.MaterializeResult[Any]:
+                    return self._materialize(context, tables, None)
 
-                def read(table: str, in_arrow: bool) -> Any:
-                    if increment is not None and table == source:
-                        return increment if in_arrow else tables.spark.spark_session.createDataFrame(increment)
-                    return (tables.read_arrow if in_arrow else tables.read)(context, table)
+            else:
 
-                rows = self.rows(read, context, lambda: tables.spark.spark_session)
-                keys = [] if self.partitions_def is None else list(context.partition_keys)
-                # What comes on top is added; without it the table is made as a whole.
-                mode = self.mode if source is None else OVERWRITE_TABLE if increment is None else APPEND
-                return tables.write(
-                    context, rows, self.definition, mode=mode, partitions=self.partitions(keys),
-                    tag_partitions=self.tag_partitions, tags=self.tags_of(keys),
-                )  # fmt: skip
+                @declare
+                def asset(
+                    context: dg.AssetExecutionContext,
+                    config: config_type,  # type: ignore[valid-type]
+                    tables: TablesResource,
+                ) -> dg.MaterializeResult[Any]:
+                    return self._materialize(context, tables, config)
 
         # By the operation, which stays the same where Dagster makes copies of an asset: keys may be declared twice.
         _declared[id(asset.op)] = (asset.op, self)
         return asset
+
+    def _materialize(
+        self, context: dg.AssetExecutionContext, tables: TablesResource, config: dg.Config | None
+    ) -> dg.MaterializeResult[Any]:
+        # All inputs are pinned before the first is read.
+        for table in self.inputs.values():
+            tables.pin(context, table)
+        source = None if self.incremental is None else self.inputs[self.incremental]
+        increment = None if source is None else tables.increment(context, source, self.name, self.key)
+        came = None if increment is None else increment.rows
+
+        def read(table: str, in_arrow: bool) -> Any:
+            if came is not None and table == source:
+                return came if in_arrow else tables.spark.spark_session.createDataFrame(came)
+            return (tables.read_arrow if in_arrow else tables.read)(context, table)
+
+        keys = [] if self.partitions_def is None else list(context.partition_keys)
+        # What comes on top is added; without it the table is made as a whole.
+        mode = self.mode if source is None else OVERWRITE_TABLE if came is None else APPEND
+        with _in_one_line():
+            rows = self.rows(read, context, lambda: tables.spark.spark_session, config)
+            result = tables.write(
+                context, rows, self.definition, mode=mode, partitions=self.partitions(keys),
+                tag_partitions=self.tag_partitions, tags=self.tags_of(keys),
+                # An incremental asset's snapshot says what it has consumed.
+                unless_same=self.skip_unchanged and source is None, on_schema_change=self.on_schema_change,
+            )  # fmt: skip
+        if increment is None:
+            return result
+        return result._replace(metadata={**(result.metadata or {}), "incremental": increment.told})
+
+    def _deps(self, others: Iterable[Any]) -> list[dg.AssetDep]:
+        """What is read, and after that what else the asset comes after."""
+        found = {
+            one.asset_key: one
+            for one in (
+                dg.AssetDep(dg.AssetKey(name.split(".")), partition_mapping=self.partition_mappings.get(name))
+                for name in dict.fromkeys(self.inputs.values())
+            )
+        }
+        for other in others:
+            for dep in _as_deps(other):
+                found.setdefault(dep.asset_key, dep)
+        return list(found.values())
 
     def _backfill_policy(self) -> dg.BackfillPolicy | None:
         if self.partitions_def is None:
             return None
         # Where each partition is a snapshot of the whole table, each has a run of its own.
         return dg.BackfillPolicy.single_run() if self.partition_column else dg.BackfillPolicy.multi_run(1)
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    """Say what a user can mend without the trace of the platform's own code."""
+    try:
+        yield
+    except InvalidRequest as error:
+        raise dg.Failure(" ".join(str(error).split()), allow_retries=False) from None
+
+
+def _as_deps(other: Any) -> list[dg.AssetDep]:
+    """What `deps` of dagster.asset takes, which also knows `database.table` as a key."""
+    if isinstance(other, dg.AssetDep):
+        return [other]
+    if isinstance(other, str) and other.count(".") == 1:
+        return [dg.AssetDep(dg.AssetKey(other.split(".")))]
+    if isinstance(other, dg.AssetsDefinition):
+        return [dg.AssetDep(key) for key in other.keys]
+    return [dg.AssetDep(other)]
+
+
+def _hints(transform: Transform) -> dict[str, Any]:
+    """The annotations of a function. Raises InvalidRequest for one that cannot be resolved."""
+    try:
+        return get_type_hints(transform)
+    except NameError as error:
+        raise InvalidRequest(
+            f"an annotation of the function cannot be resolved ({error}). Import what it names where the module is loaded, "
+            "not only for type checkers."
+        ) from None
 
 
 _declared: dict[int, tuple[dg.OpDefinition, TableAsset]] = {}
@@ -156,12 +259,23 @@ def table_assets(assets: Sequence[Any]) -> dict[str, TableAsset]:
     return found
 
 
+def function_of(asset: dg.AssetsDefinition) -> Transform:
+    """The plain function that a table asset was made from, to be called with rows in a test of its own.
+
+    Raises InvalidRequest for an asset that `table_asset` did not make.
+    """
+    found = list(table_assets([asset]).values())
+    if not found:
+        raise InvalidRequest(f"{asset} is no @table_asset.")
+    return found[0].transform
+
+
 def table_asset(
     name: str,
     *,
     inputs: Mapping[str, str] | None = None,
-    primary_key: Sequence[str] = (),
-    partition_by: Sequence[str] = (),
+    primary_key: str | Sequence[str] = (),
+    partition_by: str | Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
     mode: str = OVERWRITE_TABLE,
     partitions_def: dg.PartitionsDefinition[Any] | None = None,
@@ -169,6 +283,8 @@ def table_asset(
     tag_partitions: bool = True,
     partition_mappings: Mapping[str, dg.PartitionMapping] | None = None,
     incremental: str | None = None,
+    skip_unchanged: bool = True,
+    on_schema_change: str = REFUSE,
     column_descriptions: Mapping[str, str] | None = None,
     description: str | None = None,
     code_version: str | None = None,
@@ -178,12 +294,17 @@ def table_asset(
 
     With a `partitions_def`, `partition_column` names the column that holds the Dagster partition key, or for partitions of
     several dimensions the column of each: the partitions of a run are replaced in one commit, and each becomes a tag. Without
-    a column each partition is the whole table: a snapshot, and a tag. Further arguments go to `dagster.asset`.
+    a column each partition is the whole table: a snapshot, and a tag. Further arguments are those of `dagster.asset`: see
+    `asset_arguments` for those that are passed on, and those that are refused, with what to do instead.
+
+    A run that makes exactly the rows that it would replace commits nothing; `skip_unchanged=False` commits without comparing.
+
+    `on_schema_change` says what becomes of columns that the rows have and the table does not: `refuse`; `add`, nullable and
+    null in the rows that are there; `evolve`, by which types become wider too.
 
     `incremental` names an input of which a run gets only the rows that came since the snapshot that the asset consumed last,
     as lineage tells; what the function makes of them is appended, or upserted with a primary key. A full run, over the whole
-    input and in place of the whole table, is made the first time, when the code has changed, and when rows of the input were
-    deleted or overwritten.
+    input and in place of the whole table, is made the first time, when the code has changed, and when rows of the input went.
 
     Raises DagsterInvalidDefinitionError, naming the asset, for a declaration that cannot work.
     """
@@ -193,13 +314,26 @@ def table_asset(
         try:
             definition = TableDefinition(
                 name,
-                tuple(primary_key),
-                tuple(partition_by),
+                primary_key,
+                partition_by,
                 dict(options or {}),
                 description or inspect.getdoc(transform),
                 dict(column_descriptions or {}),
             )
+            check_arguments(asset_arguments)
+            check_policy(on_schema_change)
             _check(definition, transform, inputs, mode, partitions_def, partition_column)
+            _check_annotations(transform, inputs)
+            policy = asset_arguments.get("backfill_policy")
+            if (
+                policy is not None
+                and partitions_def is not None
+                and partition_column is None
+                and (policy.max_partitions_per_run != 1)
+            ):
+                raise InvalidRequest(
+                    "each partition is a snapshot of the whole table, made by a run of its own: leave backfill_policy out."
+                )
             if incremental is not None and (incremental not in inputs or partitions_def is not None):
                 raise InvalidRequest(
                     f"incremental={incremental!r} names one of the inputs ({', '.join(inputs) or 'none'}) of an asset without "
@@ -209,7 +343,8 @@ def table_asset(
             raise dg.DagsterInvalidDefinitionError(f"@table_asset({name!r}): {error}") from None
         return TableAsset(
             definition, transform, inputs, mode, code_version or _source_version(transform), incremental, partitions_def,
-            partition_column, tag_partitions, dict(partition_mappings or {}), asset_arguments,
+            partition_column, tag_partitions, dict(partition_mappings or {}), skip_unchanged, on_schema_change,
+            asset_arguments,
         ).asset()  # fmt: skip
 
     return decorate
@@ -253,6 +388,20 @@ def _check(
     if partitions_def is not None and partition_column is None and definition.partition_by:
         raise InvalidRequest(
             "A table that is partitioned needs a partition_column: the column that holds the partition key."
+        )
+
+
+def _check_annotations(transform: Transform, inputs: Mapping[str, str]) -> None:
+    hints = _hints(transform)
+    for parameter in inputs:
+        check_taken(parameter, hints.get(parameter, Any))
+    if "return" in hints:
+        check_given(hints["return"])
+    config = hints.get("config")
+    takes_config = "config" in inspect.signature(transform).parameters and "config" not in inputs
+    if takes_config and not (isinstance(config, type) and issubclass(config, dg.Config)):
+        raise InvalidRequest(
+            "the parameter 'config' is annotated with the class of the configuration, a dagster.Config."
         )
 
 

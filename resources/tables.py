@@ -12,12 +12,11 @@ provenance, and are the same in all three.
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import PrivateAttr
 from pyspark.sql import DataFrame
 
@@ -29,7 +28,7 @@ from lineage import (
     sources_of,
     sources_property,
 )
-from storage import CommitId, NotFound, Snapshot, SnapshotRef, Table
+from storage import CommitId, NotFound, Snapshot, SnapshotRef, Table, Unsupported
 from storage.engines import spark_reader, spark_stream, spark_writer
 from storage.engines.spark_types import arrow_schema_of
 
@@ -38,10 +37,11 @@ from .commit_rows import Rows, commit_rows
 from .definition import TableDefinition
 from .properties import BACKFILL_PROPERTY, CODE_PROPERTY, PARTITIONS_PROPERTY
 from .quick_reads import run_query
+from .schema_policy import REFUSE, left_null, with_columns_of
 from .session import Session
 from .settings import Settings
 from .spark import SparkResource
-from .ui_metadata import partition_metadata, table_metadata
+from .ui_metadata import CommitNumbers, partition_metadata, table_metadata
 
 # A run with this tag starts at the versions that another run, or any job, started at.
 STARTUP_TAG = "snapline/startup-of"
@@ -50,6 +50,20 @@ _PARENT_BACKFILL_TAG = "dagster/parent_backfill_id"
 Context = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
 # A barrier is the run's creation time in milliseconds, then this many bits that tell its steps apart.
 _STEP_BITS = 20
+# Below, it is of no account that looking for what has changed reads more than there is.
+_ROWS_WORTH_READING_ALL = 100_000
+
+
+@dataclass(frozen=True)
+class Increment:
+    """The rows of an input that an incremental asset has not read, or None if it has to read all of it; and the reason."""
+
+    rows: pa.Table | None
+    told: str
+
+
+class _ReadAll(Exception):
+    """Says why an increment would not be right."""
 
 
 class TablesResource(dg.ConfigurableResource):
@@ -185,45 +199,59 @@ class TablesResource(dg.ConfigurableResource):
         table, ref = self._use(context, name, ref, part)
         return table.to_arrow(columns=columns, where=where, version=ref.snapshot_id)
 
-    def increment(self, context: Context, name: str, sink: str, asset_key: dg.AssetKey) -> pa.Table | None:
+    def increment(self, context: Context, name: str, sink: str, asset_key: dg.AssetKey) -> Increment:
         """What has come to a table between the snapshot that an asset consumed last and the run's: rows with their latest
-        values, in memory. None if all of the table has to be read.
+        values, in memory. No rows, but why, if all of the table has to be read.
 
-        That is so the first time; when the code has changed since, or somebody else has written to `sink`; and when rows were
-        deleted, overwritten, or have expired, which an increment cannot tell; nor can it replace rows of a sink without a key.
+        That is so the first time; when the code has changed since, or somebody else has written to `sink`; and when rows of
+        the table went, of which an increment cannot tell. A partition that was overwritten brings the rows that it did not
+        have.
         """
-        table, ref = self._existing(name), self.pin(context, name)
-        consumed = self._consumed(context, sink, "/".join(asset_key.path), ref)
-        if consumed is None or (table.schema.primary_keys and not self.session.table(sink).schema.primary_keys):
-            return None
-        known = table.store.snapshots.find(consumed.snapshot_id)
-        if known is None or known.time_ms != consumed.time_ms:
-            return None
-        later = [table.store.snapshots.find(number) for number in range(known.id + 1, ref.snapshot_id + 1)]
-        if any(one is None or one.commit_kind == "OVERWRITE" for one in later):
-            return None
-        changes = table.changes(after=known.id, until=ref.snapshot_id)
-        if pc.any(pc.is_in(changes["rowkind"], pa.array(["-D"]))).as_py():
-            return None
+        ref = self.pin(context, name)
+        try:
+            known = self._consumed(context, sink, "/".join(asset_key.path), ref)
+            rows = self._came(known, name, ref, sink)
+        except _ReadAll as reason:
+            context.log.info(f"reading all of {name} at {ref}: {reason}")
+            return Increment(None, f"all of {ref}: {reason}")
         self._reads.setdefault((*_step(context), ""), {})[ref] = None
-        context.log.info(f"reading what came to {name} after snapshot {known.id}, up to {ref}")
-        rows = changes.filter(pc.is_in(changes["rowkind"], pa.array(["+I", "+U"])))
-        return rows.drop_columns(["rowkind", "snapshot_id"])
+        told = f"{rows.num_rows} rows that came to {name} after snapshot {known.snapshot_id}, up to {ref}"
+        context.log.info(f"reading {told}")
+        return Increment(rows, told)
 
-    def _consumed(self, context: Context, sink: str, job: str, ref: SnapshotRef) -> SnapshotRef | None:
-        """The snapshot of a source that the newest rows of an asset's table were made from; None if that is not the whole
-        story of these rows.
+    def _came(self, known: SnapshotRef, name: str, ref: SnapshotRef, sink: str) -> pa.Table:
+        """The rows that came to a table since a snapshot. Raises _ReadAll."""
+        table = self._existing(name)
+        if table.schema.primary_keys and not self.session.table(sink).schema.primary_keys:
+            raise _ReadAll(f"rows of {name} may change, and {sink} has no key by which they could be replaced")
+        then = table.store.snapshots.find(known.snapshot_id)
+        if then is None or then.time_ms != known.time_ms:
+            raise _ReadAll(f"{known}, which was read last, has expired or is another one now")
+        _refuse_more_than_all(table, known, ref)
+        try:
+            came, went = table.net_changes(known.snapshot_id, ref.snapshot_id)
+        except (NotFound, Unsupported) as error:
+            raise _ReadAll(str(error)) from None
+        if went.num_rows:
+            raise _ReadAll(f"{went.num_rows} rows that {known} had were deleted, or replaced by others")
+        return came
+
+    def _consumed(self, context: Context, sink: str, job: str, ref: SnapshotRef) -> SnapshotRef:
+        """The snapshot of a source that the newest rows of an asset's table were made from. Raises _ReadAll if that is not
+        the whole story of these rows.
         """
         made = self.session.table(sink).last_change() if self.session.catalog.exists(sink) else None
         snapshot = None if made is None else self.session.table(sink).snapshot(made.snapshot_id)
-        if snapshot is None or snapshot.commit_user != job:
-            return None
+        if snapshot is None:
+            raise _ReadAll(f"{sink} has no rows yet")
+        if snapshot.commit_user != job:
+            raise _ReadAll(f"snapshot {snapshot.id} of {sink} was written by {snapshot.commit_user}")
         if (snapshot.properties or {}).get(CODE_PROPERTY) != (_code_version(context) or ""):  # type: ignore[arg-type]
-            return None
+            raise _ReadAll(f"the code has changed since snapshot {snapshot.id} of {sink}")
         for source in sources_of(snapshot):
             if (source.database, source.table, source.branch) == (ref.database, ref.table, ref.branch):
                 return source
-        return None
+        raise _ReadAll(f"snapshot {snapshot.id} of {sink} was not made from {ref.table_name}")
 
     def as_of(self, context: Context, name: str, partition: str) -> DataFrame:
         """The table as it was when a partition was made: at the tag that the partition became, as a Spark DataFrame.
@@ -294,13 +322,20 @@ class TablesResource(dg.ConfigurableResource):
         part: str = "",
         event_key: Callable[[str], str] = str,
         source_key: Callable[[SnapshotRef], dg.AssetKey] | None = None,
+        unless_same: bool = True,
+        on_schema_change: str = REFUSE,
     ) -> dg.MaterializeResult[Any]:
         """Commit rows as one snapshot and say so to Dagster.
 
         `mode`: append (an upsert with a primary key), overwrite, overwrite-partitions. `partitions` maps the Dagster
         partition keys of the step to values of partition columns: exactly these are replaced, rows of others are
-        refused, and each key becomes a tag. `tags` are set besides. A step that is run again commits nothing twice, nor does a
-        run that is executed again after it died between its commit and Dagster's event.
+        refused, and each key becomes a tag. `tags` are set besides. A step that is run again commits
+        nothing twice, nor does a run that is executed again after it died between its commit and Dagster's event. An overwrite
+        that brings exactly the rows that it would replace commits nothing, unless `unless_same` is False: the files that were
+        written are compared with those that are there.
+
+        `on_schema_change` says what becomes of columns that the table does not have: refuse, add, evolve (see `schema_policy`);
+        it is carried out before the rows are written.
 
         `on` gives for the table its branch to write to. `part`: as in `read`. `event_key` gives for a key of `partitions` the
         partition that Dagster's event is about, `source_key` for a snapshot that was read the asset it belongs to.
@@ -309,30 +344,46 @@ class TablesResource(dg.ConfigurableResource):
         step = (*_step(context), part)
         sources = list(self._reads.get(step, {}))
         columns = rows.schema if isinstance(rows, pa.Table) else arrow_schema_of(rows.schema)
-        table = definition.open_or_create(self.session.catalog, columns)
-        if on is not None:
-            table = on(table)
+
+        def opened() -> Table:
+            table = definition.open_or_create(self.session.catalog, columns)
+            return table if on is None else on(table)
+
+        table, altered = with_columns_of(opened, columns, on_schema_change, definition.column_descriptions)
+        columns_told = {
+            name: ", ".join(told)
+            for name, told in (("schema_change", altered), ("columns_left_null", left_null(table, columns))) if told
+        }  # fmt: skip
+        for name, told in columns_told.items():
+            context.log.info(f"{table.identifier}: {name.replace('_', ' ')}: {told}")
         job = "/".join(key.path)
         planned = SnapshotRef(self.session.catalog.name, *_place(table), 0)
         try:
             with self.session.recorder.job(job, sources, [planned]):
                 commit_id = _commit_id(context, job, table, key, part)
-                snapshot = self._commit(context, rows, table, mode, partitions, commit_id, sources, properties)
+                snapshot = self._commit(
+                    context, rows, table, mode, partitions, commit_id, sources, properties, unless_same
+                )
         finally:
             self._reads.pop(step, None)
+        # An overwrite that commits nothing brings what there is.
+        is_same = snapshot is None and (mode != spark_writer.APPEND or partitions is not None)
         if snapshot is not None and not commit_id.made(snapshot):
             context.log.warning(
                 f"commit {commit_id.identifier} of {job} to {table.identifier} landed long ago, and its snapshot has expired: "
                 "nothing is committed again"
             )
             snapshot = None
-        if snapshot is not None:
-            for name in tags:
-                table.tags.create(name, snapshot_id=snapshot.id, replace=True)
+            is_same = False
+        current = table.last_change() if is_same else None
+        held = snapshot.id if snapshot is not None else None if current is None else current.snapshot_id
+        for name in tags if held is not None else ():
+            table.tags.create(name, snapshot_id=held, replace=True)
         provenance = provenance_tags(context.instance, {(source_key or _key_of)(ref): ref for ref in sources})
-        return self._result(
-            context, key, table, snapshot, sources, partitions or {}, tag_partitions, provenance, event_key
+        result = self._result(
+            context, key, table, snapshot, sources, partitions or {}, tag_partitions, provenance, event_key, is_same
         )
+        return result._replace(metadata={**(result.metadata or {}), **columns_told})
 
     def write_stream(
         self,
@@ -384,6 +435,7 @@ class TablesResource(dg.ConfigurableResource):
         commit_id: CommitId,
         sources: Sequence[SnapshotRef],
         properties: Mapping[str, str] | None,
+        unless_same: bool,
     ) -> Snapshot | None:
         recorded = {
             RUN_PROPERTY: context.run.run_id,
@@ -395,7 +447,9 @@ class TablesResource(dg.ConfigurableResource):
             **(properties or {}),
         }
         listed = None if partitions is None else list(partitions.values())
-        return commit_rows(rows, table, self.session.settings.warehouse, mode, listed, commit_id, recorded)
+        return commit_rows(
+            rows, table, self.session.settings.warehouse, mode, listed, commit_id, recorded, unless_same=unless_same
+        )
 
     def _result(
         self,
@@ -408,36 +462,100 @@ class TablesResource(dg.ConfigurableResource):
         tag_partitions: bool,
         tags: Mapping[str, str],
         event_key: Callable[[str], str],
+        is_same: bool = False,
     ) -> dg.MaterializeResult[Any]:
         if snapshot is None:
-            # Nothing was committed, so downstream must not take the table for changed.
-            current = table.last_change()
-            version = current.data_version if current else f"{table.identifier.branch}@0"
-            context.log.info(f"nothing to commit to {table.identifier}; it stays at {version}")
-            return dg.MaterializeResult(asset_key=key, data_version=dg.DataVersion(version), tags=tags)
+            return self._unchanged(context, key, table, partitions, tag_partitions, tags, event_key, is_same)
         ref = table.ref(snapshot.id)
         assert ref is not None
-        metadata = table_metadata(table, snapshot, sources)
-        for partition_key, values in partitions.items():
-            if tag_partitions:
-                name = tag_name(partition_key)
-                table.tags.create(name, snapshot_id=snapshot.id, replace=True)
-            context.add_asset_metadata(
-                partition_metadata(table, snapshot, values), asset_key=key, partition_key=event_key(partition_key)
+        numbers = CommitNumbers.of(table, snapshot)
+        metadata = table_metadata(table, snapshot, sources, numbers)
+        if numbers.given.get("duplicate_keys"):
+            context.log.warning(
+                f"{numbers.given['rows_given']} rows were given to {ref}, {numbers.given['duplicate_keys']} of them under a key "
+                f"that a later row has: {metadata['rows_added']} are written"
             )
-        if partitions and tag_partitions:
-            metadata["tags"] = ", ".join(tag_name(one) for one in partitions)
         if "warning" in metadata:
             context.log.warning(f"{ref} is committed, but {metadata['warning']}")
         context.log.info(f"committed {ref}: {metadata['rows_added']} rows added, {metadata['rows_removed']} removed")
+        if partitions:
+            metadata = self._of_partitions(
+                context, key, table, snapshot, partitions, tag_partitions, event_key, metadata, numbers
+            )
         return dg.MaterializeResult(
             asset_key=key, metadata=metadata, data_version=dg.DataVersion(ref.data_version), tags=tags
         )
+
+    def _unchanged(
+        self,
+        context: dg.AssetExecutionContext,
+        key: dg.AssetKey,
+        table: Table,
+        partitions: Mapping[str, Mapping[str, Any]],
+        tag_partitions: bool,
+        tags: Mapping[str, str],
+        event_key: Callable[[str], str],
+        is_same: bool,
+    ) -> dg.MaterializeResult[Any]:
+        """The result of a run that committed nothing: downstream must not take the table for changed."""
+        current = table.last_change()
+        version = current.data_version if current else f"{table.identifier.branch}@0"
+        why = "no other rows than there are" if is_same else "no rows"
+        context.log.info(f"nothing to commit to {table.identifier}, which got {why}; it stays at {version}")
+        snapshot = None if current is None else table.snapshot(current.snapshot_id)
+        numbers = CommitNumbers.none(table)
+        metadata: dict[str, Any] = {**numbers.total, "nothing_committed": f"got {why}, stays at {version}"}
+        if is_same and snapshot is not None:
+            metadata = table_metadata(table, snapshot, sources_of(snapshot), numbers) | metadata
+            if partitions:
+                metadata = self._of_partitions(
+                    context, key, table, snapshot, partitions, tag_partitions, event_key, metadata, numbers
+                )
+        return dg.MaterializeResult(asset_key=key, metadata=metadata, data_version=dg.DataVersion(version), tags=tags)
+
+    def _of_partitions(
+        self,
+        context: dg.AssetExecutionContext,
+        key: dg.AssetKey,
+        table: Table,
+        snapshot: Snapshot,
+        partitions: Mapping[str, Mapping[str, Any]],
+        tag_partitions: bool,
+        event_key: Callable[[str], str],
+        metadata: dict[str, Any],
+        numbers: CommitNumbers,
+    ) -> dict[str, Any]:
+        """Tag partitions and tell the numbers of each; returns what is true of all of them."""
+        for partition_key, values in partitions.items():
+            if tag_partitions:
+                table.tags.create(tag_name(partition_key), snapshot_id=snapshot.id, replace=True)
+            context.add_asset_metadata(
+                partition_metadata(table, snapshot, values, numbers),
+                asset_key=key, partition_key=event_key(partition_key),
+            )  # fmt: skip
+        # Numbers of the whole table and the whole commit would be read as those of the partition.
+        metadata = {name: value for name, value in metadata.items() if name not in (*numbers.total, "rows_given")}
+        metadata["table_rows"] = metadata.pop("dagster/row_count")
+        if len(partitions) == 1 and numbers.given:
+            metadata["rows_given"] = numbers.given["rows_given"]
+        if tag_partitions:
+            metadata["tags"] = ", ".join(tag_name(one) for one in partitions)
+        return metadata
 
 
 def tag_name(partition_key: str) -> str:
     """The tag of a Dagster partition: its key, unless that is a number, which would hide a snapshot id."""
     return f"p-{partition_key}" if partition_key.isdigit() else partition_key
+
+
+def _refuse_more_than_all(table: Table, known: SnapshotRef, ref: SnapshotRef) -> None:
+    """Raise _ReadAll if more was written and taken away since a snapshot than there is."""
+    snapshots = table.store.snapshots
+    later = [snapshots.find(number) for number in range(known.snapshot_id + 1, ref.snapshot_id + 1)]
+    changes = [table.changes_of(one) for one in later if one is not None and one.changes_rows]
+    moved, there = sum(one.rows_added + one.rows_deleted for one in changes), table.snapshot(ref.snapshot_id)
+    if there is not None and moved > max(there.total_record_count, _ROWS_WORTH_READING_ALL):
+        raise _ReadAll(f"{moved} rows were written and taken away since {known}, which is more than there are")
 
 
 def _key(name: str) -> dg.AssetKey:
@@ -543,6 +661,11 @@ def event_of(instance: dg.DagsterInstance, key: dg.AssetKey, ref: SnapshotRef) -
         if snapshot_id <= ref.snapshot_id:
             return storage_id
     return None
+
+
+def newest_told(instance: dg.DagsterInstance, key: dg.AssetKey, branch: str) -> int:
+    """The snapshot of the newest materialization of a branch of a table; 0 without any."""
+    return next((snapshot_id for _, snapshot_id in _events(instance, key, branch)), 0)
 
 
 def _events(instance: dg.DagsterInstance, key: dg.AssetKey, branch: str) -> Iterator[tuple[int, int]]:

@@ -1,6 +1,7 @@
 """What the Dagster UI shows of a materialization, under the keys that it knows how to render."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape
 from typing import Any
@@ -9,24 +10,72 @@ from urllib.parse import quote
 import dagster as dg
 
 from lineage import columns_of
-from storage import CorruptData, DataType, Snapshot, SnapshotRef, Split, Table
+from storage import CommitSummary, CorruptData, DataType, Snapshot, SnapshotRef, Split, Table
 from storage.engines.duckdb_compare import count_changes
 
 _ROW_HEIGHT = 24
-_COMPARED_ROWS = 200_000
+_COMPARED_ROWS = 1_000_000
+# More are not named in a condition: the whole table is compared.
+_NAMED_PARTITIONS = 100
+_KINDS = ("rows_inserted", "rows_updated", "rows_deleted")
+_NOTHING = {"rows_added": 0, "rows_removed": 0, "files_added": 0, "files_removed": 0, "bytes_added": 0}
 _CHARACTER_WIDTH = 8
 _LEAST_WIDTH = 200
 
 
-def table_metadata(table: Table, snapshot: Snapshot, sources: Sequence[SnapshotRef]) -> dict[str, Any]:
-    """Metadata of a whole table at a snapshot, and of the commit that made it."""
+@dataclass(frozen=True)
+class CommitNumbers:
+    """What a commit did to rows and files: in all, and by partition, the values of its columns in their order.
+
+    `given`: how many rows it got, and how many of them under a key that a later one has; nothing for tables without a key.
+    """
+
+    total: Mapping[str, int]
+    partitions: Mapping[tuple[Any, ...], Mapping[str, int]]
+    given: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, table: Table, snapshot: Snapshot) -> "CommitNumbers":
+        """The numbers of a snapshot. How many rows were inserted, updated and deleted is told, always, of a table with a key
+        and up to a million rows; of a larger one, where comparing takes time, never.
+        """
+        summary = table.changes_of(snapshot)
+        total, duplicates = _numbers(summary), summary.duplicate_keys
+        partitions = {tuple(one.values()): _numbers(found) for one, found in table.changes_by_partition(snapshot)}
+        changes = _row_changes(table, snapshot)
+        if changes is not None:
+            for place, counts in changes.items():
+                partitions[place] = {**partitions.get(place, _NOTHING), **dict(zip(_KINDS, counts, strict=True))}
+            nothing = dict.fromkeys(_KINDS, 0)
+            partitions = {place: {**nothing, **found} for place, found in partitions.items()}
+            total |= {kind: sum(found[kind] for found in partitions.values()) for kind in _KINDS}
+        keyed = bool(table.schema.primary_keys)
+        given = {"rows_given": summary.rows_added + duplicates, "duplicate_keys": duplicates} if keyed else {}
+        return cls(total, partitions, given)
+
+    @classmethod
+    def none(cls, table: Table) -> "CommitNumbers":
+        """The numbers of a run that committed nothing."""
+        kinds = dict.fromkeys(_KINDS, 0) if _is_compared(table.snapshot(), table) else {}
+        return cls({**_NOTHING, **kinds}, {})
+
+    def of_partition(self, table: Table, partition: Mapping[str, Any]) -> Mapping[str, int]:
+        """The numbers of a partition; zeros for one that the commit left alone."""
+        values = table.partition_values(partition)
+        found = self.partitions.get(tuple(values[name] for name in table.schema.partition_keys))
+        kinds = {kind: 0 for kind in _KINDS if kind in self.total}
+        return {**_NOTHING, **kinds} if found is None else found
+
+
+def table_metadata(
+    table: Table, snapshot: Snapshot, sources: Sequence[SnapshotRef], numbers: CommitNumbers
+) -> dict[str, Any]:
+    """Metadata of a whole table at a snapshot, and of the commit that made it, whose numbers are given."""
     ref = table.ref(snapshot.id)
     assert ref is not None
-    changes = table.changes_of(snapshot)
     scan = table.scan(columns=[], version=snapshot.id)
-    count = scan.count()
     return {
-        "dagster/row_count": count,
+        "dagster/row_count": scan.count(),
         "dagster/column_schema": column_schema(table),
         "dagster/table_name": f"{ref.catalog}.{table.identifier.full_name}",
         "dagster/uri": table.location,
@@ -34,12 +83,8 @@ def table_metadata(table: Table, snapshot: Snapshot, sources: Sequence[SnapshotR
         "branch": table.identifier.branch,
         "commit": f"{snapshot.commit_kind} by {snapshot.commit_user}, barrier {snapshot.commit_identifier}",
         "committed_at": dg.MetadataValue.timestamp(datetime.fromtimestamp(snapshot.time_ms / 1000, UTC)),
-        "rows_added": changes.rows_added,
-        "rows_removed": changes.rows_deleted,
-        **_row_changes(table, snapshot, count),
-        "files_added": changes.files_added,
-        "files_removed": changes.files_deleted,
-        "bytes_added": changes.bytes_added,
+        **numbers.total,
+        **numbers.given,
         "compaction": _compaction(scan.splits),
         **source_metadata(ref, sources),
         **column_metadata(snapshot),
@@ -56,19 +101,51 @@ def trouble_metadata(table: Table) -> dict[str, Any]:
     return {"warning": "; ".join(str(trouble) for trouble in troubles)} if troubles else {}
 
 
-def _row_changes(table: Table, snapshot: Snapshot, count: int) -> dict[str, int]:
-    """How many rows a commit to a table with a key has inserted, updated and deleted, compared by key; nothing for tables
-    that are so large that comparing takes time, and without a key, where rows added and removed say it all.
+def _numbers(changes: CommitSummary) -> dict[str, int]:
+    return {
+        "rows_added": changes.rows_added, "rows_removed": changes.rows_deleted, "files_added": changes.files_added,
+        "files_removed": changes.files_deleted, "bytes_added": changes.bytes_added,
+    }  # fmt: skip
+
+
+def _is_compared(snapshot: Snapshot | None, table: Table) -> bool:
+    return bool(table.schema.primary_keys) and (snapshot is None or snapshot.total_record_count <= _COMPARED_ROWS)
+
+
+def _row_changes(table: Table, snapshot: Snapshot) -> dict[tuple[Any, ...], tuple[int, int, int]] | None:
+    """How many rows a commit has inserted, updated and deleted by partition, compared by key; None where that is not told, as
+    without a key, where rows added and removed say it all, or if the snapshot before has expired.
     """
-    if not table.schema.primary_keys:
-        return {}
     before = table.store.snapshots.before(snapshot)
+    if not _is_compared(snapshot, table) or (before is None and snapshot.id > 1):
+        return None
+    changed = [one for one, _ in table.changes_by_partition(snapshot)]
+    names = table.schema.partition_keys
     if before is None:
-        return {"rows_inserted": count, "rows_updated": 0, "rows_deleted": 0} if snapshot.id == 1 else {}
-    if max(count, before.total_record_count) > _COMPARED_ROWS:
-        return {}
-    inserted, updated, deleted = count_changes(table.at(before.id), table.at(snapshot.id))
-    return {"rows_inserted": inserted, "rows_updated": updated, "rows_deleted": deleted}
+        return {
+            tuple(one.values()): (table.count(where=condition([one]), version=snapshot.id), 0, 0) for one in changed
+        }
+    if not _is_compared(before, table):
+        return None
+    where = condition(changed) if names and 0 < len(changed) <= _NAMED_PARTITIONS else None
+    found = count_changes(table.at(before.id), table.at(snapshot.id), where)
+    return {tuple(_values(table, one)[name] for name in names): counts for one, counts in found}
+
+
+def _values(table: Table, partition: Mapping[str, str | None]) -> Mapping[str, Any]:
+    known = table.partition_values({name: value for name, value in partition.items() if value is not None})
+    return {name: known.get(name) for name in partition}
+
+
+def condition(partitions: Sequence[Mapping[str, Any]]) -> str | None:
+    """The rows of some partitions, as SQL; None for all of a table without any."""
+
+    def equals(name: str, value: Any) -> str:
+        quoted = "`" + name.replace("`", "``") + "`"
+        return f"{quoted} IS NULL" if value is None else f"{quoted} = '" + str(value).replace("'", "''") + "'"
+
+    each = [" AND ".join(equals(name, value) for name, value in one.items()) for one in partitions if one]
+    return " OR ".join(f"({one})" for one in each) or None
 
 
 def _compaction(splits: Sequence[Split]) -> str:
@@ -154,12 +231,14 @@ def _picture(ref: SnapshotRef, sources: Sequence[SnapshotRef]) -> str:
     return "data:image/svg+xml," + quote("".join(parts), safe="/'=:;,!()*")
 
 
-def partition_metadata(table: Table, snapshot: Snapshot, partition: Mapping[str, Any]) -> dict[str, Any]:
-    """What is true of one partition alone."""
-    condition = " AND ".join(f"{name} = '{value}'" for name, value in partition.items())
-    scan = table.scan(columns=[], where=condition, version=snapshot.id)
+def partition_metadata(
+    table: Table, snapshot: Snapshot, partition: Mapping[str, Any], numbers: CommitNumbers
+) -> dict[str, Any]:
+    """What is true of one partition alone, in place of what `table_metadata` tells of the whole table."""
+    scan = table.scan(columns=[], where=condition([partition]), version=snapshot.id)
     return {
         "dagster/partition_row_count": scan.count(),
         "partition_files": sum(len(split.file_paths) for split in scan.splits),
         "partition_bytes": sum(split.size_bytes for split in scan.splits),
+        **numbers.of_partition(table, partition),
     }

@@ -25,6 +25,7 @@ from .maintain.expire_partitions import expired_partitions
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
 from .maintain.references import files_of, holders_of, needed_files
 from .maintain.rollback import ROLLBACK, effective_history, rollback_to
+from .maintain.same_rows import brings_the_same
 from .maintain.stand_in import Mended, mend_newest, mend_snapshots
 from .maintain.tagging import create_due_tag
 from .metadata.derived_columns import ComputedColumn
@@ -37,6 +38,7 @@ from .metadata.table_store import TableStore
 from .metadata.trouble import COMPACTION, EXPIRY, FILE_DELETION, TAG_CREATION, Trouble, afterwards
 from .read.changes import changes_schema, latest_schema, plan_changes
 from .read.contributors import contributors
+from .read.net_changes import net_changes
 from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split_read import ReadRequest
@@ -51,7 +53,7 @@ from .write.close import beside_history
 from .write.commit import CommitId, CommitListener, Guard, Overwrite, TableCommit
 from .write.incoming import Rows
 from .write.own_properties import refuse_own_properties
-from .write.table_write import CommitMessage, TableWrite
+from .write.table_write import CommitMessage, TableWrite, duplicate_keys_of, duplicate_keys_property
 
 _EXPIRES_BY_ITSELF = {"snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.time-retained"}
 _NOT_COMMITTED = "Nothing was committed. Mend the store, then repeat the call."
@@ -64,13 +66,16 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class CommitSummary:
-    """Files and rows of a commit; rows are those of files, before any merge."""
+    """Files and rows of a commit; rows are those of files, before any merge. `duplicate_keys`: rows that were given to it and
+    are in no file, since a later one of the same write has their key, as far as its writers noted.
+    """
 
     files_added: int
     rows_added: int
     bytes_added: int
     files_deleted: int
     rows_deleted: int
+    duplicate_keys: int = 0
 
 
 @checked
@@ -155,16 +160,19 @@ class Table:
     def changes_of(self, snapshot: Snapshot) -> "CommitSummary":
         """What a snapshot added and took away, from its manifests alone."""
         with told_of_expiry(self._store, snapshot):
-            entries = self._store.delta_of(snapshot)
-        added = [entry.file for entry in entries if entry.kind == ADD]
-        deleted = [entry.file for entry in entries if entry.kind != ADD]
-        return CommitSummary(
-            len(added),
-            sum(file.row_count for file in added),
-            sum(file.size_bytes for file in added),
-            len(deleted),
-            sum(file.row_count for file in deleted),
-        )
+            return _summary(self._store.delta_of(snapshot), duplicate_keys_of(snapshot))
+
+    @outcome(_NOTHING_CHANGED)
+    @of_same_table
+    def changes_by_partition(self, snapshot: Snapshot) -> list[tuple[dict[str, Any], "CommitSummary"]]:
+        """The same for each partition that has files added or taken away, with the values of its columns; duplicate keys are
+        known of the whole commit alone. A table without partitions has the one partition `{}`.
+        """
+        entries: dict[bytes, list[ManifestEntry]] = {}
+        with told_of_expiry(self._store, snapshot):
+            for entry in self._store.delta_of(snapshot):
+                entries.setdefault(entry.partition, []).append(entry)
+        return [(self._store.partition_values(one), _summary(found)) for one, found in entries.items()]
 
     @outcome(_NOTHING_CHANGED)
     @of_same_table
@@ -314,6 +322,20 @@ class Table:
         request = ReadRequest(store, tuple(names), predicate)
         splits = () if last is None else plan_changes(request, first, last.id)
         return pa.Table.from_batches([batch for one in splits for batch in one.read()], changes_schema(store, names))
+
+    @outcome(_NOTHING_CHANGED)
+    @of_same_table
+    def net_changes(self, after: Version, until: Version = None) -> tuple[pa.Table, pa.Table]:
+        """The rows that came after one version and are there at another, and those that were there and went, in memory;
+        overwrites and rollbacks included, whatever readers of `changes` see of them.
+
+        With a primary key a row that has changed is among those that came, with its latest values alone. Without one rows
+        count: what came and went again is in neither. Raises NotFound if a snapshot in between has expired, or the first is
+        not in the history, Unsupported where changes do not tell what rows are now, which says why.
+        """
+        first, last = self._between(after, until)
+        assert first is not None and last is not None
+        return net_changes(self._store, first.id, last)
 
     @outcome(_NOTHING_CHANGED)
     @of_same_table
@@ -746,12 +768,25 @@ class Table:
         change_tracking: bool = True,
         deleted: Sequence[ManifestEntry] = (),
         guard: Guard | None = None,
+        unless_same: bool = False,
     ) -> Snapshot | None:
         """Commit what writers wrote, in the place of files `deleted` if there are any, and compact the buckets that have
-        come to need it. `guard`: see `TableCommit.commit`.
+        come to need it. `guard`: see `TableCommit.commit`. `unless_same`: an overwrite that brings exactly the rows that it
+        replaces commits nothing, and its files are deleted; None is returned.
+
+        How many rows were given under a key that a later row has stands in the snapshot: `changes_of` tells.
         """
         refuse_own_properties(properties)
         commit = self.new_commit(commit_id)
+        properties = {**(properties or {}), **duplicate_keys_property(self._store, messages)}
+        if (
+            unless_same
+            and overwrite is not None
+            and commit.find_earlier() is None
+            and brings_the_same(self._store, messages, overwrite)
+        ):
+            self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
+            return None
         if any(message.retracted for message in messages):
             try:
                 snapshot = commit_counted(self._store, commit, messages, properties, operation, change_tracking)
@@ -852,6 +887,19 @@ def _hashed_anew(
                 for rows in split.read():
                     writer.write(rows)
         return entries, writer.prepare_commit()
+
+
+def _summary(entries: Sequence[ManifestEntry], duplicate_keys: int = 0) -> CommitSummary:
+    added = [entry.file for entry in entries if entry.kind == ADD]
+    deleted = [entry.file for entry in entries if entry.kind != ADD]
+    return CommitSummary(
+        len(added),
+        sum(file.row_count for file in added),
+        sum(file.size_bytes for file in added),
+        len(deleted),
+        sum(file.row_count for file in deleted),
+        duplicate_keys,
+    )
 
 
 def _predicate(where: str | Predicate) -> Predicate:

@@ -91,7 +91,7 @@ def wanted_keys(asset: TableAsset, partitions: Sequence[Mapping[str, object]] | 
     """Dagster's keys of some partitions of the table, of those that Dagster knows; of all if None."""
     assert asset.partitions_def is not None
     known = set(asset.partitions_def.get_partition_keys())
-    return known if partitions is None else {partition_key_of(asset, one) for one in partitions} & known
+    return known if partitions is None else {asset.partition_key(one) for one in partitions} & known
 
 
 def table_order(assets: Mapping[str, TableAsset]) -> list[str]:
@@ -108,11 +108,3 @@ def table_order(assets: Mapping[str, TableAsset]) -> list[str]:
         if name not in found:
             add(name)
     return list(found)
-
-
-def partition_key_of(asset: TableAsset, partition: Mapping[str, object]) -> str:
-    """Dagster's partition key of a partition of the table, given by column."""
-    column = asset.partition_column
-    if isinstance(column, Mapping):
-        return "|".join(str(partition[column[dimension]]) for dimension in sorted(column))
-    return str(partition[str(column)])

@@ -14,7 +14,7 @@ from storage import CommitConflict, InvalidRequest, NotFound, SnapshotRef, Table
 from ..session import Session
 from ..table_assets import TableAsset
 from .branch_checks import judged_by_checks
-from .left_to_do import WHOLE, has_changed, left_to_do, makings, partition_key_of
+from .left_to_do import WHOLE, has_changed, left_to_do, makings
 from .record import PUBLISHED, TableRecord, replace_record
 from .spoilt import repairs_property
 from .stages import Recovery
@@ -155,7 +155,7 @@ def _not_made_anew(
     keyed = asset is not None and asset.partition_column is not None
     return [
         one for one in theirs
-        if one not in ours and not (keyed and asset is not None and partition_key_of(asset, one) in made)
+        if one not in ours and not (keyed and asset is not None and asset.partition_key(one) in made)
     ]  # fmt: skip
 
 

@@ -12,8 +12,8 @@ from ..properties import PARTITIONS_PROPERTY
 from ..session import Session
 from ..table_assets import TableAsset
 from ..tables import provenance_tags, tag_name
-from ..ui_metadata import partition_metadata, table_metadata
-from .left_to_do import has_changed, partition_key_of, table_order, wanted_keys
+from ..ui_metadata import CommitNumbers, partition_metadata, table_metadata
+from .left_to_do import has_changed, table_order, wanted_keys
 from .plan import partitions_of
 from .publish import Published
 from .record import TableRecord
@@ -40,7 +40,8 @@ def report(
         snapshot = table.snapshot(ref.snapshot_id)
         assert snapshot is not None
         tags = _tags(session, asset, ref, refs, record.base, instance)
-        metadata = table_metadata(table, snapshot, sources_of(snapshot)) | {"recovery": recovery.branch}
+        numbers = CommitNumbers.of(table, snapshot)
+        metadata = table_metadata(table, snapshot, sources_of(snapshot), numbers) | {"recovery": recovery.branch}
         for key in _partitions(table, recovery, asset, tables[name]):
             known = instance.fetch_materializations(
                 dg.AssetRecordsFilter(asset.key, asset_partitions=[key] if key is not None else None), limit=1
@@ -50,7 +51,7 @@ def report(
                 continue
             own: dict[str, Any] = {}
             if key is not None:
-                own = partition_metadata(table, snapshot, (asset.partitions([key]) or {})[key])
+                own = partition_metadata(table, snapshot, (asset.partitions([key]) or {})[key], numbers)
                 if asset.tag_partitions:
                     table.tags.create(tag_name(key), snapshot_id=snapshot.id, replace=True)
             log(dg.AssetMaterialization(asset.key, partition=key, metadata=metadata | own, tags=tags))
@@ -96,11 +97,7 @@ def _right_already(
         every = [one for one in every if one not in wanted_keys(asset, record.partitions)]
     if ref is not None:
         table = session.table(ref.table_name) if ref.branch == "main" else recovery.branched(asset.name)
-        held = (
-            {partition_key_of(asset, one) for one in partitions_of(table, ref.snapshot_id)}
-            if every != [None]
-            else set()
-        )
+        held = {asset.partition_key(one) for one in partitions_of(table, ref.snapshot_id)} if every != [None] else set()
         yield ref, [one for one in every if one is None or one in held]
 
 

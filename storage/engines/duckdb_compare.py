@@ -85,10 +85,15 @@ def compare(before: Table, after: Table, *, where: str | None = None, tolerance:
         )  # fmt: skip
 
 
-def count_changes(before: Table, after: Table) -> tuple[int, int, int]:
-    """How many rows of two versions of a table with a primary key were added, changed and removed: a quick `compare`."""
-    left, right = before.scan(), after.scan()
-    key = list(right.store.schema.primary_keys)
+def count_changes(
+    before: Table, after: Table, where: str | None = None
+) -> list[tuple[dict[str, str | None], tuple[int, int, int]]]:
+    """How many rows of two versions of a table with a primary key were added, changed and removed: a quick `compare`, for
+    each partition with rows, by the values of its columns as text. A table without partitions has the one partition `{}`.
+    """
+    left, right = before.scan(where=where), after.scan(where=where)
+    schema = right.store.schema
+    key, partition = list(schema.primary_keys), list(schema.partition_keys)
     values = [name for name in right.schema.names if name in left.schema.names and name not in key]
 
     def add(connection: duckdb.DuckDBPyConnection) -> list[str]:
@@ -97,13 +102,18 @@ def count_changes(before: Table, after: Table) -> tuple[int, int, int]:
     with sealed_duckdb(add, threads=1) as connection:
         differs = " OR ".join(f"l.{_q(name)} IS DISTINCT FROM r.{_q(name)}" for name in values) or "FALSE"
         gone, come = f"r.{_q(key[0])} IS NULL", f"l.{_q(key[0])} IS NULL"
+        parts = [f"CAST(coalesce(l.{_q(name)}, r.{_q(name)}) AS VARCHAR)" for name in partition]
         found = connection.execute(
-            f"SELECT count(*) FILTER ({come}), count(*) FILTER (NOT {gone} AND NOT {come} AND ({differs})), "
+            f"SELECT {', '.join([*parts, ''])}count(*) FILTER ({come}), "
+            f"count(*) FILTER (NOT {gone} AND NOT {come} AND ({differs})), "
             f"count(*) FILTER ({gone}) FROM {_LEFT} l FULL OUTER JOIN {_RIGHT} r "
             f"ON {' AND '.join(f'l.{_q(name)} = r.{_q(name)}' for name in key)}"
+            + (f" GROUP BY {', '.join(map(str, range(1, len(parts) + 1)))}" if parts else "")
         ).fetchall()
-    added, changed, removed = found[0]
-    return int(added), int(changed), int(removed)
+    width = len(partition)
+    return [
+        (dict(zip(partition, row[:width], strict=True)), (row[width], row[width + 1], row[width + 2])) for row in found
+    ]
 
 
 @dataclass

@@ -9,7 +9,7 @@ Options for reading: `version` (snapshot id, tag, `branch.tag`) or one of `scan.
 `scan.mode` (full, latest, from-snapshot with `scan.snapshot-id`, from-timestamp with `scan.timestamp-millis`),
 `snapshots-per-batch`, `consumer-id`, `read.changelog` (a first column `rowkind`; without it rows of kind -U and -D are
 left out). Options for writing: `commit-user`, `commit-identifier`, `row-kind-column`, `change-tracking`, `properties`
-(JSON). `storage.<key>` goes to fsspec.
+(JSON), `unless-same` (an overwrite that brings the rows that it replaces commits nothing). `storage.<key>` goes to fsspec.
 """
 
 import datetime as dt
@@ -244,6 +244,7 @@ class SnaplineWriter(DataSourceArrowWriter):
             change_tracking_of(self._options),
             replaced_files(self._table, self._options),
             guard_of(self._table, self._options, written),
+            unless_same=self._options.get("unless-same") == "true",
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:

@@ -41,14 +41,15 @@ def write_frame(
     operation: str | None = None,
     replaced: tuple[int, Sequence[str]] | None = None,
     basis: Mark | None = None,
+    unless_same: bool = False,
 ) -> Snapshot | None:
     """Commit a DataFrame and return the snapshot; None if there was nothing to commit.
 
     `mode`: append (an upsert with a primary key), overwrite (the table), overwrite-partitions (those that occur in the
     rows, or exactly those that `partitions` lists). `replaced`: names of data files of a snapshot that go when the rows
     come. `basis`: the snapshot that a change of rows was computed from; raises RowsChanged if others have changed the same
-    rows since. A repeated `commit_id` changes nothing; what is returned then, see `Table.write`. Raises the error of the
-    store that a task or the commit raised.
+    rows since. `unless_same`: see `Table.commit_messages`. A repeated `commit_id` changes nothing; what is returned
+    then, see `Table.write`. Raises the error of the store that a task or the commit raised.
     """
     refuse_own_properties(properties)
     if mode not in WRITE_MODES:
@@ -79,6 +80,8 @@ def write_frame(
         options |= {"replaced-snapshot": str(replaced[0]), "replaced-files": json.dumps(list(replaced[1]))}
     if basis is not None:
         options["basis"] = json.dumps([basis.snapshot_id, basis.delta_manifest_list])
+    if unless_same:
+        options["unless-same"] = "true"
     if not change_tracking:
         options["change-tracking"] = "false"
     if commit_id.is_new:

@@ -5,7 +5,7 @@ bucket; files of a bucket are written in parallel with those of others.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Self
@@ -33,6 +33,8 @@ from ..values import from_arrow
 from .data_file_sink import Bucket, DataFileSink
 from .incoming import Rows, row_kinds, shaped
 
+# The property of a snapshot: how many rows were given to its writers under a key that a later row of the same write has.
+_DUPLICATE_KEYS = "snapline.duplicate-keys"
 # Escaped, what is no longer than this is no longer than a name may be.
 _SHORT_PARTITION_BYTES = 60
 _THREADS = max(2, min(4, os.cpu_count() or 2))
@@ -54,6 +56,22 @@ class CommitMessage:
     retracted: tuple[pa.Table, ...] = ()
     # The snapshot that the rows were numbered after; None for rows that are not numbered after those of the table.
     numbered_at: Mark | None = None
+    # Rows that were given and are in no file, since a later one of the same write has their key.
+    duplicate_key_count: int = 0
+
+
+def duplicate_keys_property(store: TableStore, messages: Sequence[CommitMessage]) -> dict[str, str]:
+    """The property of a commit that says how many rows one of its writers got under a key that a later row has; none if
+    there were none. A table whose merge engine combines rows takes them on purpose, and still says so.
+    """
+    count = sum(message.duplicate_key_count for message in messages)
+    return {_DUPLICATE_KEYS: str(count)} if count and store.schema.primary_keys else {}
+
+
+def duplicate_keys_of(snapshot: Snapshot) -> int:
+    """What that property of a snapshot says; 0 where it is not there, or is no number."""
+    text = (snapshot.properties or {}).get(_DUPLICATE_KEYS, "")
+    return int(text) if text.isdecimal() else 0
 
 
 @dataclass(slots=True)
@@ -156,6 +174,7 @@ class TableWrite:
         self._sink = DataFileSink(store, prefix)
         self._changelog: list[ManifestEntry] = []
         self._retracted: list[pa.Table] = []
+        self._duplicate_key_count = 0
         self._changelog_sink: DataFileSink | None = None
         # What an overwrite changes is seen by comparing what it replaced with what it wrote.
         if self._options.changelog_producer == "input" and change_tracking and not ignore_existing:
@@ -245,13 +264,17 @@ class TableWrite:
                 results = list(pool.map(write_one, jobs))
         for entries in results:
             self._added.extend(entries)
+            if self._key_fields:
+                self._duplicate_key_count -= sum(entry.file.row_count for entry in entries)
+        self._duplicate_key_count += arrived.row_count if self._key_fields else 0
 
     def prepare_commit(self) -> CommitMessage:
         """Write what is left and say what was written. The writer is used up."""
         self.flush()
         return CommitMessage(
-            tuple(self._added), tuple(self._paths), tuple(self._changelog), tuple(self._retracted), self._numbered_at
-        )
+            tuple(self._added), tuple(self._paths), tuple(self._changelog), tuple(self._retracted), self._numbered_at,
+            self._duplicate_key_count,
+        )  # fmt: skip
 
     def abort(self) -> None:
         """Delete every file that was written."""

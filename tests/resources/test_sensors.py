@@ -12,6 +12,7 @@ from resources import (
     Session,
     SparkResource,
     TablesResource,
+    commits_of_others_sensor,
     consistency_check,
     external_table,
     external_table_sensor,
@@ -151,3 +152,102 @@ def test_checks_tell_what_is_late_and_what_does_not_belong_together(
     (late,) = materialize(copy, fresh, selection=dg.AssetSelection.checks(fresh)).get_asset_check_evaluations()
     assert not late.passed
     assert str(late.description).startswith("Behind ext.orders by 0:00:0")
+
+
+# --- what others write to tables that have assets
+
+MONTHS = dg.StaticPartitionsDefinition(["2024-01", "2024-02", "2024-03"])
+
+
+@table_asset("raw.loads", primary_key=["id"])
+def loads() -> pa.Table:
+    return pa.table({"id": [1, 2, 3]})
+
+
+@table_asset(
+    "core.months", inputs={"loads": "raw.loads"}, primary_key=["month", "id"], partition_by=["month"],
+    partitions_def=MONTHS, partition_column="month",
+)  # fmt: skip
+def months(context: dg.AssetExecutionContext, loads: pa.Table) -> pa.Table:
+    keys = context.partition_keys
+    return pa.table({"month": keys, "id": [1] * len(keys)})
+
+
+def test_snapshots_that_others_make_of_a_table_are_events_of_its_asset(
+    session: Session, instance: dg.DagsterInstance, materialize: Callable[..., Any]
+) -> None:
+    assert materialize(loads).success
+    tags = {"dagster/asset_partition_range_start": "2024-01", "dagster/asset_partition_range_end": "2024-03"}
+    assert materialize(months, selection=[months], tags=tags).success
+    sensor = commits_of_others_sensor([loads, months], default_status=dg.DefaultSensorStatus.RUNNING)
+    cursor: str | None = None
+
+    def tick() -> list[Any]:
+        nonlocal cursor
+        with dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources()) as context:
+            found = sensor(context)
+        cursor = found.cursor
+        for event in found.asset_events:
+            instance.report_runless_asset_event(event)
+        return list(found.asset_events)
+
+    assert tick() == []
+    session.sql("DELETE FROM raw.loads WHERE id = 2", "duckdb")
+    session.sql("DELETE FROM core.months WHERE month >= '2024-02'", "duckdb")
+    (load, *parts) = tick()
+    assert (load.asset_key, load.partition) == (dg.AssetKey(["raw", "loads"]), None)
+    assert load.tags["dagster/data_version"] == "main@2"
+    told = {name: load.metadata[name].value for name in ("snapshot", "dagster/row_count", "rows_deleted", "statement")}
+    assert told == {
+        "snapshot": 2, "dagster/row_count": 2, "rows_deleted": 1, "statement": "DELETE FROM raw.loads WHERE id = 2",
+    }  # fmt: skip
+    assert sorted(one.partition for one in parts) == ["2024-02", "2024-03"]
+    assert [one.metadata["rows_deleted"].value for one in parts] == [1, 1]
+    # Dagster's newest event is the bad load, and what was made before it is stale.
+    newest = instance.fetch_materializations(dg.AssetKey(["raw", "loads"]), limit=1).records[0].asset_materialization
+    assert newest is not None
+    assert newest.metadata["snapshot"].value == 2
+    assert tick() == []
+    # A run that came between is what the table is now.
+    session.sql("INSERT INTO raw.loads VALUES (9)", "duckdb")
+    assert materialize(loads).success
+    (overtaken,) = tick()
+    assert isinstance(overtaken, dg.AssetObservation)
+    assert overtaken.metadata["snapshot"].value == 3
+    assert tick() == []
+
+
+def test_what_was_made_again_with_the_same_rows_is_neither_late_nor_apart(
+    session: Session, materialize: Callable[..., Any]
+) -> None:
+    given = {"note": "a"}
+
+    @table_asset("raw.notes", code_version="1")
+    def notes() -> pa.Table:
+        return pa.table({"id": [1], "note": [given["note"]]})
+
+    def made(name: str, source: str) -> Any:
+        return table_asset(name, inputs={"rows": source}, code_version="1")(_ids)
+
+    ids, more = made("core.ids", "raw.notes"), made("mart.ids", "core.ids")
+    checks = [
+        freshness_check("core.ids", at_most=timedelta(0)),
+        freshness_check("mart.ids", at_most=timedelta(0)),
+        consistency_check("mart.ids", ["core.ids"], on="raw.notes"),
+    ]
+    materialize(notes, ids, more, *checks)
+    given["note"] = "b"
+    result = materialize(notes, ids, more, *checks)
+    assert [session.ref(name).snapshot_id for name in ("raw.notes", "core.ids", "mart.ids")] == [2, 1, 1]
+    assert [one.passed for one in result.get_asset_check_evaluations()] == [True] * 3
+    # A source that is newer than what was made from it is still one.
+    given["note"] = "c"
+    materialize(notes, selection=[notes])
+    late = materialize(notes, ids, more, *checks, selection=dg.AssetSelection.checks(*checks))
+    assert {(one.asset_key.path[0], one.check_name): one.passed for one in late.get_asset_check_evaluations()} == {
+        ("core", "is_fresh"): False, ("mart", "is_fresh"): False, ("mart", "belongs_together_on_raw_notes"): True,
+    }  # fmt: skip
+
+
+def _ids(rows: pa.Table) -> pa.Table:
+    return rows.select(["id"])

@@ -235,10 +235,11 @@ def test_a_partition_is_overwritten_and_tagged(materialize: Callable[..., Any], 
     materialize(words)
     assert materialize(days, selection=[days], partition_key="2024-01-01").success
     assert materialize(days, selection=[days], partition_key="2024-01-03").success
+    session.table("core.days").delete("day = '2024-01-01' AND word = 'b'")
     assert materialize(days, selection=[days], partition_key="2024-01-01").success
     table = session.table("core.days")
     assert rows(session, "core.days") == [(f"2024-01-0{day}", word) for day in (1, 3) for word in "ab"]
-    assert [(tag.name, tag.snapshot.id) for tag in table.tags.list()] == [("2024-01-03", 2), ("2024-01-01", 3)]
+    assert [(tag.name, tag.snapshot.id) for tag in table.tags.list()] == [("2024-01-03", 2), ("2024-01-01", 4)]
     assert rows(session, "core.days", version="2024-01-03") == rows(session, "core.days")
 
 
@@ -337,11 +338,12 @@ def test_partitions_of_every_kind_become_partitions_and_tags(
 
     @table_asset("core.parts", partition_by=["part"], partitions_def=definition, partition_column="part")
     def parts(context: dg.AssetExecutionContext) -> pa.Table:
-        return pa.table({"part": [context.partition_key], "n": [1]})
+        return pa.table({"part": [context.partition_key], "n": [next(numbers)]})
 
+    numbers = iter((1, 2))
     for _ in range(2):
         assert materialize(parts, partition_key=key).success
-    assert rows(session, "core.parts") == [(key, 1)]
+    assert rows(session, "core.parts") == [(key, 2)]
     tag = f"p-{key}" if key.isdigit() else key
     assert [(one.name, one.snapshot.id) for one in session.table("core.parts").tags.list()] == [(tag, 2)]
 
@@ -358,12 +360,18 @@ def test_partitions_of_two_dimensions_are_two_columns(materialize: Callable[...,
     def parts(context: dg.AssetExecutionContext) -> pa.Table:
         keys = [key.keys_by_dimension for key in context.partition_keys]
         return pa.table(
-            {"day": [key["day"] for key in keys], "area": [key["region"] for key in keys], "n": [len(keys)] * len(keys)}
+            {
+                "day": [key["day"] for key in keys],
+                "area": [key["region"] for key in keys],
+                "n": [next(numbers)] * len(keys),
+            }
         )
+
+    numbers = iter((1, 2, 3))
 
     for day, region in (("2024-01-01", "n"), ("2024-01-01", "s"), ("2024-01-01", "n")):
         assert materialize(parts, partition_key=dg.MultiPartitionKey({"region": region, "day": day})).success
-    assert rows(session, "core.both") == [("2024-01-01", "n", 1), ("2024-01-01", "s", 1)]
+    assert rows(session, "core.both") == [("2024-01-01", "n", 3), ("2024-01-01", "s", 2)]
     assert [tag.name for tag in session.table("core.both").tags.list()] == ["2024-01-01|s", "2024-01-01|n"]
     with pytest.raises(dg.DagsterInvalidDefinitionError, match="a column for each of the dimensions day, region"):
         table_asset("core.wrong", partition_by=["day"], partitions_def=both, partition_column="day")(lambda: None)

@@ -1,0 +1,103 @@
+"""The kinds of rows that functions of assets take and give: Spark, Arrow, DuckDB, pandas, and polars where it is installed."""
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from storage import InvalidRequest
+
+_TAKEN = "a Spark DataFrame, a pyarrow Table, a duckdb relation, a pandas or a polars DataFrame"
+# Classes are looked up by name where their package may be missing, or costs time to import.
+_SPARK = {
+    "pyspark.sql.dataframe.DataFrame",
+    "pyspark.sql.classic.dataframe.DataFrame",
+    "pyspark.sql.connect.dataframe.DataFrame",
+}
+_FROM_ARROW: dict[str, Callable[[pa.Table], Any]] = {
+    "pyarrow.lib.Table": lambda rows: rows,
+    "duckdb.DuckDBPyRelation": lambda rows: duckdb.from_arrow(rows),
+    "pandas.DataFrame": lambda rows: rows.to_pandas(),
+    "polars.DataFrame": lambda rows: _polars().from_arrow(rows),
+    "polars.LazyFrame": lambda rows: _polars().from_arrow(rows).lazy(),
+}
+
+
+def _polars() -> Any:
+    if "polars" not in sys.modules and importlib.util.find_spec("polars") is None:
+        raise InvalidRequest("polars is not installed. Install it, or take the rows as pa.Table.")
+    return importlib.import_module("polars")
+
+
+def name_of(kind: Any) -> str:
+    """The name of a class with its package, without the modules inside of it that users do not see."""
+    if not isinstance(kind, type):
+        return str(kind)
+    module, name = kind.__module__, kind.__qualname__
+    package = module.partition(".")[0]
+    if package in ("pandas", "polars", "duckdb", "_duckdb"):
+        return f"{package.removeprefix('_')}.{name}"
+    return name if module == "builtins" else f"{module}.{name}"
+
+
+def check_taken(parameter: str, kind: Any) -> None:
+    """Raise InvalidRequest for an annotation that no rows can be given as."""
+    if kind is not Any and name_of(kind) not in _SPARK and name_of(kind) not in _FROM_ARROW:
+        raise InvalidRequest(f"input {parameter!r} is annotated {name_of(kind)}. Annotate it as {_TAKEN}.")
+
+
+def check_given(kind: Any) -> None:
+    """Raise InvalidRequest for an annotation of what is returned that surely is no rows."""
+    if kind is type(None) or kind in (list, dict, tuple, set, str, int, float, bool):
+        raise InvalidRequest(f"the function is annotated to return {name_of(kind)}. Return {_TAKEN}.")
+
+
+def wants_arrow(kind: Any) -> bool:
+    """Whether an input with such an annotation is read without Spark."""
+    return name_of(kind) in _FROM_ARROW
+
+
+def as_wanted(rows: Any, kind: Any) -> Any:
+    """Rows as a parameter is annotated: a Spark DataFrame stays, an Arrow table becomes what is wanted."""
+    convert = _FROM_ARROW.get(name_of(kind))
+    return rows if convert is None or not isinstance(rows, pa.Table) else convert(rows)
+
+
+def as_rows(name: str, made: Any) -> "DataFrame | pa.Table":
+    """What the function of an asset has returned as a Spark DataFrame or an Arrow table.
+
+    Raises InvalidRequest that names the asset and what may be returned.
+    """
+    if isinstance(made, DataFrame | pa.Table):
+        return made
+    kind = name_of(type(made))
+    try:
+        if kind == "duckdb.DuckDBPyRelation":
+            return made.to_arrow_table()
+        if kind == "pandas.DataFrame":
+            return _from_pandas(made)
+        if kind == "polars.LazyFrame":
+            return made.collect().to_arrow()
+        if kind == "polars.DataFrame":
+            return made.to_arrow()
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        said = " ".join(str(error).split())
+        raise InvalidRequest(f"Asset {name} returned a {kind} that is no table of typed columns: {said}") from None
+    if isinstance(made, pa.RecordBatch):
+        return pa.Table.from_batches([made])
+    if isinstance(made, pa.RecordBatchReader):
+        return made.read_all()
+    what = "nothing (None)" if made is None else f"a {kind}"
+    raise InvalidRequest(f"Asset {name} returned {what}. Return {_TAKEN}.")
+
+
+def _from_pandas(frame: Any) -> pa.Table:
+    """Raises ValueError for an index that has a name: it is a column to whoever gave it the name, and would be lost."""
+    named = [str(one) for one in frame.index.names if one is not None]
+    if named:
+        raise ValueError(f"its index has the name {', '.join(named)} and would be lost. Call reset_index() first.")
+    return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)

@@ -1,0 +1,82 @@
+"""What becomes of columns that an asset makes and its table does not have, or has with another type."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+import pyarrow as pa
+
+from storage import AddColumn, AlreadyExists, ChangeType, InvalidRequest, SchemaChange, StorageError, Table
+
+REFUSE, ADD, EVOLVE = "refuse", "add", "evolve"
+POLICIES = (REFUSE, ADD, EVOLVE)
+_TRIES = 3
+
+
+def check_policy(policy: str) -> None:
+    """Raise InvalidRequest for what is no policy."""
+    if policy not in POLICIES:
+        raise InvalidRequest(f"on_schema_change={policy!r} is unknown. Use one of: {', '.join(POLICIES)}.")
+
+
+def with_columns_of(
+    opened: Callable[[], Table], columns: pa.Schema, policy: str, comments: Mapping[str, str]
+) -> tuple[Table, list[str]]:
+    """The table that `opened` gives with the columns that rows need, and what was changed, a few words each.
+
+    refuse: nothing is changed. add: columns that the table lacks are added, nullable, null in the rows that are there. evolve:
+    besides, types become wider where every value fits, as ALTER allows; texts and bytes keep their length. What no policy
+    changes is left to the writer, which refuses values that do not fit. Raises InvalidRequest that says what differs.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        table = opened()
+        new = [one for one in columns if one.name not in table.schema.column_names]
+        added = [AddColumn(one.name, one.type, comments.get(one.name)) for one in new]
+        wider = list(_wider(table, columns))
+        if added and policy == REFUSE:
+            raise InvalidRequest(_refusal(table, new, wider))
+        changes: list[SchemaChange] = [*added, *(wider if policy == EVOLVE else ())]
+        if not changes:
+            return table, []
+        told = [*(f"column {one.name} added" for one in added)]
+        told += [f"column {one.name} became {_as_text(table, one)}" for one in wider] if policy == EVOLVE else []
+        try:
+            return table.alter(*changes), told
+        except AlreadyExists:
+            # Another run has added it meanwhile.
+            if not tries_left:
+                raise
+    raise AssertionError("the last try raises")
+
+
+def left_null(table: Table, columns: pa.Schema) -> list[str]:
+    """The columns of a table that rows do not have: they become null."""
+    return [name for name in table.schema.column_names if name not in columns.names]
+
+
+def _wider(table: Table, columns: pa.Schema) -> Iterator[ChangeType]:
+    """Changes of types to those of the rows, where all values that are there fit and some of the rows might not."""
+    for one in columns:
+        if one.name not in table.schema.column_names or pa.types.is_null(one.type):
+            continue
+        old = table.schema.field(one.name).type
+        change = ChangeType(one.name, one.type)
+        # Arrow knows no length of texts: they would all become as long as can be.
+        with suppress(StorageError):
+            new = change.apply(table.schema).field(one.name).type
+            if new != old and not ((old.is_text and new.is_text) or (old.is_bytes and new.is_bytes)):
+                yield change
+
+
+def _as_text(table: Table, change: ChangeType) -> str:
+    return str(change.apply(table.schema).field(change.name).type).removesuffix(" NOT NULL")
+
+
+def _refusal(table: Table, new: Sequence[pa.Field], wider: Sequence[ChangeType]) -> str:
+    shown = [f"{one.name} ({one.type})" for one in new]
+    types = [f"{one.name} ({table.schema.field(one.name).type} in the table, {one.type} made)" for one in wider]
+    differs = f"new: {', '.join(shown)}" + (f"; wider: {', '.join(types)}" if types else "")
+    return (
+        f"The rows for {table.identifier} have other columns than the table, {differs}. Nothing is written. Say "
+        "on_schema_change='add' to add new columns (null in the rows that are there), 'evolve' to widen types too; or leave "
+        f"them out. Columns of the table: {', '.join(table.schema.column_names)}."
+    )

@@ -1,0 +1,38 @@
+"""A run that the command line starts is one of a job, as the UI sees it."""
+
+import sys
+from types import ModuleType
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from resources import Session, SparkResource, TablesResource, code_location, table_asset
+from resources.demo import run_demo
+
+pytestmark = pytest.mark.dagster
+
+
+def test_a_run_of_the_command_line_belongs_to_its_job_in_the_workspace(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @table_asset("raw.one")
+    def one() -> pa.Table:
+        return pa.table({"n": [1]})
+
+    spark = SparkResource()
+    module = ModuleType("one_asset")
+    module.defs = dg.Definitions(  # type: ignore[attr-defined]
+        assets=[one], jobs=[dg.define_asset_job("all_of_it")], executor=dg.in_process_executor,
+        resources={"tables": TablesResource(spark=spark), "spark": spark},
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "one_asset", module)
+    monkeypatch.setattr(code_location, "_MODULE", "one_asset")
+    monkeypatch.setenv("DAGSTER_HOME", str(session.settings.home / "dagster"))
+    run_demo(session, "all_of_it")
+    with dg.DagsterInstance.get() as instance:
+        (run,) = instance.get_runs()
+    origin = run.remote_job_origin
+    assert origin is not None
+    assert (origin.location_name, origin.job_name) == ("platform", "all_of_it")
+    assert run.tags[".dagster/repository"] == "__repository__@platform"
