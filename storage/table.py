@@ -333,7 +333,7 @@ class Table:
         count: what came and went again is in neither. Raises NotFound if a snapshot in between has expired, or the first is
         not in the history, Unsupported where changes do not tell what rows are now, which says why.
         """
-        first, last = self._between(after, until)
+        first, (_, last) = version_in_history(self._store, after), self._between(None, until)
         assert first is not None and last is not None
         return net_changes(self._store, first.id, last)
 
