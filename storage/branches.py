@@ -78,6 +78,8 @@ class Branches:
         if is_main:
             raise InvalidRequest("The main branch cannot be deleted. Drop the table instead.")
         if not count:
+            # It may be main by now.
+            self._store.refuse_other_table()
             raise NotFound(f"Branch {name!r} of {self._store.identifier.full_name} was deleted meanwhile.")
 
     @outcome(_REPEAT)

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..data_types import DataType
 from ..document import file_name, text
-from ..errors import CorruptData, Unsupported
+from ..errors import CorruptData, NotFound, Unsupported
 from ..file_io import FileIO
 from ..format import avro
 from ..format.binary_row import EMPTY_ROW, decode
@@ -265,9 +265,20 @@ def forget() -> None:
 class ManifestFiles:
     """Reads and writes the manifests of a table (all branches share them)."""
 
-    def __init__(self, file_io: FileIO, paths: TablePaths, codec: str, *, from_disk: bool = False) -> None:
-        """`from_disk`: what other tables of the process have read before is not believed."""
+    def __init__(
+        self,
+        file_io: FileIO,
+        paths: TablePaths,
+        codec: str,
+        *,
+        from_disk: bool = False,
+        refuse_gone: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`from_disk`: what other tables of the process have read before is not believed. `refuse_gone`: asked where a file is
+        not there; raises NotFound that says so if the table has gone.
+        """
         self._file_io = file_io
+        self._refuse_gone = refuse_gone
         self._paths = paths
         self._codec = codec
         # What whoever lists them says of manifests.
@@ -290,7 +301,11 @@ class ManifestFiles:
         path = self._paths.manifest(name)
 
         def load() -> tuple[Any, ...]:
-            data = self._file_io.read_bytes(path)
+            try:
+                data = self._file_io.read_bytes(path)
+            except NotFound:
+                self._refuse_gone()
+                raise
             if len(data) != self._sizes.get(name, len(data)):
                 raise CorruptData(
                     f"Manifest {path} is damaged: it has {len(data)} bytes instead of {self._sizes[name]}."

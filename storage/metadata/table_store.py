@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -96,7 +96,12 @@ class TableStore:
 
     @lazy_property
     def manifests(self) -> ManifestFiles:
-        return ManifestFiles(self.file_io, self.paths, self.options.manifest_compression)
+        return ManifestFiles(self.file_io, self.paths, self.options.manifest_compression, refuse_gone=self._refuse_gone)
+
+    def _refuse_gone(self) -> None:
+        # Whoever reads what was main goes on with that.
+        with suppress(MainReplaced):
+            self.refuse_other_table()
 
     @lazy_property
     def partition_types(self) -> Sequence[DataType]:

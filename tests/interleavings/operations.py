@@ -88,7 +88,8 @@ class Operation:
     this one has died; by default the same. `only_second`: it is several calls, between which others may come.
     `once`: its commit has an id, so that it lands once, however often it is done. `goes_on`: the repetition ends what has
     begun, which may have been seen before; where that had ended already, it does it again. `takes_away`: what others have
-    found before may be gone then, and they may be told so.
+    found before may be gone then, and they may be told so. `begins_with`: the operation that is all that has happened if it
+    fails, or nothing has.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Operation:
     once: bool = False
     goes_on: bool = False
     takes_away: bool = False
+    begins_with: str | None = None
 
     def again(self) -> "Operation":
         """What another process does after this one has died."""
@@ -198,10 +200,14 @@ def _recover_and_publish(catalog: Catalog) -> None:
         _publish(catalog)
 
 
+def _write_to_adopt(catalog: Catalog) -> None:
+    catalog.table(f"{ORDERS}$branch_fix").write(rows(7, v=7), commit_id=CommitId("job", 1, exact=True))
+
+
 def _write_and_adopt(catalog: Catalog) -> None:
     """What `write` commits to main lands on the branch under the same id, and comes to main with all the branch holds."""
     until = catalog.table(ORDERS).store.snapshots.latest_id() or 0
-    catalog.table(f"{ORDERS}$branch_fix").write(rows(7, v=7), commit_id=CommitId("job", 1, exact=True))
+    _write_to_adopt(catalog)
     catalog.table(ORDERS).branches.adopt("fix", until=until, commit_id=CommitId("adopter", 1, exact=True))
 
 
@@ -243,7 +249,9 @@ OPERATIONS = {
         Operation("fast forward", orders(lambda table: table.branches.fast_forward("fix")), scenarios=(KEYED, COMPACTED)),
         Operation("replace main", orders(lambda table: table.branches.replace_main("fix")), takes_away=True,
                   scenarios=(KEYED, HALF)),
-        Operation("write and adopt", _write_and_adopt, only_second=True, may_remain=True, scenarios=ROWS),
+        Operation("write and adopt", _write_and_adopt, only_second=True, may_remain=True, scenarios=ROWS,
+                  begins_with="write to adopt"),
+        Operation("write to adopt", _write_to_adopt, may_remain=True, scenarios=()),
         Operation("publish", _publish, may_remain=True, repeat=_recover_and_publish, goes_on=True, scenarios=(KEYED, HALF)),
         Operation("recover", lambda catalog: catalog.recover() and None, may_remain=True, scenarios=(KEYED, HALF)),
         Operation("undo", _undo, may_remain=True, scenarios=(KEYED, HALF)),

@@ -207,7 +207,8 @@ def _settled(place: Place, catalog: Catalog) -> list[tuple[tuple[str, ...], Ques
 
 
 def _asked(place: Place, name: Sequence[str], question: Question, files: Files) -> Any:
-    process = Process("judge", files, place.is_local)
+    # By a name of its own: who settles writes files, and who asks afterwards must not give the same names.
+    process = Process(name[0], files, place.is_local)
     return recall(tuple(name), process, lambda: question(open_catalog(process)))
 
 
@@ -282,7 +283,24 @@ def explained(place: Place, groups: Sequence[Sequence[str]], answers: Sequence[A
 
     What has failed, or never answered (None), may be left out; so may a repetition that has ended what is in.
     """
-    names = [name for group in groups for name in group]
+    given = [name for group in groups for name in group]
+    taken_for = (_taken_for(name, answer) for name, answer in zip(given, answers, strict=True))
+    return any(_explained(place, groups, names, answers, seen) for names in product(*taken_for))
+
+
+def _taken_for(name: str, answer: Answer | None) -> Sequence[str]:
+    """What an operation may have been: itself, or its beginning."""
+    begins_with = _operation(name).begins_with
+    return [name] if begins_with is None or _must_be_in(answer) else [name, begins_with]
+
+
+def _explained(
+    place: Place,
+    groups: Sequence[Sequence[str]],
+    names: Sequence[str],
+    answers: Sequence[Answer | None],
+    seen: Seen,
+) -> bool:
     numbers = iter(range(len(names)))
     orders = product(*(list(_orders([next(numbers) for _ in group])) for group in groups))
     for order in sorted((tuple(chain(*one)) for one in orders), key=len, reverse=True):
