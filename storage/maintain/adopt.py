@@ -6,7 +6,8 @@ Where neither side has changed rows since they parted, main keeps its own files:
 from collections.abc import Mapping, Sequence
 
 from ..errors import CommitConflict, NotFound
-from ..metadata.history import has_expired
+from ..metadata.branch_origin import read_origin
+from ..metadata.history import has_expired, stands_at
 from ..metadata.manifest import ManifestEntry, Place
 from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
@@ -32,11 +33,20 @@ def adopt(
     """Commit to main what makes its rows those of the branch, and the commit ids of the branch; returns the snapshot, None
     if the rows are the same already and there are no ids.
 
-    What main did up to the snapshot `until` is replaced. Raises CommitConflict if it has changed rows since then. A repeated
+    What main did up to the snapshot `until` is replaced. Raises CommitConflict if it has changed rows since then, or does not
+    have the snapshot that the branch began at. A repeated
     `commit_id` changes nothing. `guard` is asked before each try.
     """
 
+    origin = read_origin(branch.file_io, branch.paths)
+    begun = origin.points[-1] if origin is not None and origin.points else None
+
     def refuse_later(latest: Snapshot | None) -> None:
+        if begun is not None and not stands_at(main, *begun):
+            raise CommitConflict(
+                f"Main of {main.identifier.full_name} was replaced since branch {branch.identifier.branch!r} was made of its "
+                f"snapshot {begun[0]}: its numbers, of which {until} is one, mean others now."
+            )
         later = []
         for snapshot in main.snapshots.backwards(latest):
             if snapshot.id <= until:

@@ -1,13 +1,21 @@
-"""Revert one commit and keep those after it: what it added goes, what it took away comes back."""
+"""Revert one commit and keep those after it: what it added goes, what it took away comes back.
+
+Of a table with a key, rows that came later stay the later ones: where what comes back has higher sequence numbers, their
+files are written anew with higher ones.
+"""
+
+from collections.abc import Sequence
 
 from ..errors import CommitConflict
 from ..metadata.history import REVERTED_PROPERTY
 from ..metadata.index_manifest import refuse_index
-from ..metadata.manifest import ADD
+from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.snapshot import OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..write.commit import CommitId, TableCommit
+from ..write.renumber import raised_copies
 from ..write.table_write import CommitMessage
+from .become import Moved, guard_of, live_entries
 from .compaction import tell_after
 
 
@@ -18,23 +26,70 @@ def revert(store: TableStore, snapshot: Snapshot, commit_id: CommitId) -> Snapsh
     """
     refuse_index(store, snapshot)
     delta = store.delta_of(snapshot)
-    try:
-        reverted = TableCommit(store, commit_id).commit(
+    back = [entry.added() for entry in delta if entry.kind != ADD]
+    while True:
+        latest = store.snapshots.latest()
+        later = _later_files(store, snapshot, latest, back) if store.schema.primary_keys else []
+        copies = list(raised_copies(store, later, _shifts(back, later)))
+        messages = [
             # Without paths: the files are not its own.
-            [CommitMessage(tuple(entry.added() for entry in delta if entry.kind != ADD))],
-            deleted=[entry for entry in delta if entry.kind == ADD],
-            kind=OVERWRITE,
-            operation="REVERT",
-            own_properties=reverting(snapshot),
-            adds_again=True,
-        )
-    except CommitConflict as error:
-        raise CommitConflict(
-            f"Snapshot {snapshot.id} of {store.identifier} cannot be taken back alone, for later commits build on it: {error} "
-            "Insist with discard-main, which takes those back as well."
-        ) from None
-    tell_after(store, reverted, ())
-    return reverted
+            CommitMessage(tuple(back)),
+            CommitMessage(tuple(entry for entry, _ in copies), tuple(path for _, path in copies)),
+        ]
+        try:
+            reverted = TableCommit(store, commit_id).commit(
+                messages,
+                deleted=[*(entry for entry in delta if entry.kind == ADD), *later],
+                kind=OVERWRITE,
+                operation="REVERT",
+                own_properties=reverting(snapshot),
+                adds_again=True,
+                guard=guard_of(latest),
+            )
+        except Moved:
+            continue
+        except CommitConflict as error:
+            raise CommitConflict(
+                f"Snapshot {snapshot.id} of {store.identifier} cannot be taken back alone, for later commits build on it: "
+                f"{error} Insist with discard-main, which takes those back as well."
+            ) from None
+        tell_after(store, reverted, ())
+        return reverted
+
+
+def _later_files(
+    store: TableStore, snapshot: Snapshot, latest: Snapshot | None, back: Sequence[ManifestEntry]
+) -> list[ManifestEntry]:
+    """The files that came after a snapshot to buckets in which its rows would be hidden by those that come back: what comes
+    back may have higher sequence numbers than the bucket had when they were written. Raises CommitConflict if they have been
+    compacted.
+    """
+    numbers = _highest(back)
+    since = [one for one in store.snapshots.backwards(latest) if one.id > snapshot.id]
+    came = {entry.identity for one in since for entry in store.delta_of(one) if entry.kind == ADD}
+    later = [one for one in live_entries(store, latest) if one.identity in came and one.place in numbers]
+    hidden = {one.place for one in later if one.file.min_sequence_number <= numbers[one.place]}
+    later = [one for one in later if one.place in hidden]
+    if any(one.file.level for one in later):
+        raise CommitConflict("Files that came since have been compacted.")
+    return later
+
+
+def _shifts(back: Sequence[ManifestEntry], later: Sequence[ManifestEntry]) -> dict[Place, int]:
+    """By how much the numbers of the files of each bucket are raised, above those that come back."""
+    lowest: dict[Place, int] = {}
+    for one in later:
+        number = one.file.min_sequence_number
+        lowest[one.place] = min(lowest.get(one.place, number), number)
+    numbers = _highest(back)
+    return {place: numbers[place] + 1 - number for place, number in lowest.items()}
+
+
+def _highest(entries: Sequence[ManifestEntry]) -> dict[Place, int]:
+    highest: dict[Place, int] = {}
+    for one in entries:
+        highest[one.place] = max(highest.get(one.place, -1), one.file.max_sequence_number)
+    return highest
 
 
 def reverting(snapshot: Snapshot) -> dict[str, str]:

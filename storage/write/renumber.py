@@ -10,7 +10,7 @@ Rows that replace what is there (overwrites) and files of a branch are not numbe
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
@@ -134,6 +134,24 @@ class NumberedFiles:
                 self._replaced.append(f"{self._store.bucket_directory(old.place)}/{old.file.name}")
                 self._names.add(entry.file.name)
             entries[index] = entry
+
+
+def raised_copies(
+    store: TableStore, entries: Sequence[ManifestEntry], shifts: Mapping[Place, int]
+) -> Iterator[tuple[ManifestEntry, str]]:
+    """Write the rows of files of a table with a key to other ones, their numbers raised by what is given for each bucket;
+    returns each with its path.
+    """
+    name = store.clock.unique_name()
+    for number, entry in enumerate(entries):
+        directory, new_name = store.bucket_directory(entry.place), f"data-{name}-{number}.{entry.file.format}"
+        shift = shifts[entry.place]
+        size_bytes = _copy(store, entry, directory, new_name, shift)
+        raised = _raised(entry, shift)
+        yield (
+            replace(raised, file=replace(raised.file, name=new_name, size_bytes=size_bytes)),
+            f"{directory}/{new_name}",
+        )
 
 
 def _raised(entry: ManifestEntry, shift: int) -> ManifestEntry:

@@ -1,5 +1,6 @@
 """What people found who had not written it, about expiry, branches that become main, and what they remember."""
 
+import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from storage import AddColumn, Catalog, CommitConflict, CommitId, NotFound, Table
 from storage.branches import Branches
+from storage.journal import UNDONE
 from storage.metadata import manifest
 
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("n", pa.int64())])
@@ -138,15 +140,7 @@ def test_an_expiry_leaves_what_an_open_publication_is_judged_by(
             table.on_branch("b").write(batch(1, n, day="fixed"))
             table.write(batch(3 + n, day="kept"))
 
-    def dying(self: Branches, *arguments: Any, **named: Any) -> Any:
-        if "second" in str(self._store.identifier):
-            raise KeyboardInterrupt
-        return merge(self, *arguments, **named)
-
-    merge = Branches.merge
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Branches, "merge", dying)
-        branches.publish()
+    half_published(catalog, monkeypatch)
     # It cannot be undone any more.
     catalog.table("shop.first").write(batch(9, day="kept"))
     second = catalog.table("shop.second")
@@ -155,3 +149,82 @@ def test_an_expiry_leaves_what_an_open_publication_is_judged_by(
         catalog.recover(undo=True)
     catalog.recover()
     assert rows(catalog.table("shop.second")) == [("fixed", 1, 1), *(("kept", id, 0) for id in (1, 2, 3, 4))]
+
+
+def half_published(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, **how: Any) -> None:
+    """A publication of the branch `b` that ends before its second table."""
+    merge = Branches.merge
+
+    def dying(self: Branches, *arguments: Any, **named: Any) -> Any:
+        if "second" in str(self._store.identifier):
+            raise KeyboardInterrupt
+        return merge(self, *arguments, **named)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Branches, "merge", dying)
+        catalog.branch_set("b", ["shop.first", "shop.second"]).publish(**how)
+
+
+@pytest.fixture
+def pair(catalog: Catalog) -> Catalog:
+    for name in ("shop.first", "shop.second"):
+        table = catalog.create_table(name, SCHEMA, primary_key=["id"], options={"bucket": 1})
+        for n in range(3):
+            table.write(pa.concat_tables([batch(1, n), batch(2, n), batch(3, n)]))
+    catalog.branch_set("b", ["shop.first", "shop.second"]).create()
+    return catalog
+
+
+@pytest.mark.parametrize("writes", [1, 3])
+def test_what_is_written_while_a_publication_is_undone_stays_the_latest(
+    pair: Catalog, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    for name in ("shop.first", "shop.second"):
+        pair.table(name).on_branch("b").overwrite(batch(1, 100))
+    half_published(pair, monkeypatch)
+    [publication] = pair._journal.all_open()
+    pair._journal.decide(publication, UNDONE)
+    first = pair.table("shop.first")
+    for n in range(writes):
+        first.write(batch(2, 777 + n))
+    pair.recover(undo=True)
+    assert rows(first) == [("x", 1, 2), ("x", 2, 776 + writes), ("x", 3, 2)]
+    first.write(batch(2, 5))
+    assert rows(first)[1] == ("x", 2, 5)
+    first.compact()
+    assert rows(first) == [("x", 1, 2), ("x", 2, 5), ("x", 3, 2)]
+    assert first.check(deep=True) == []
+    assert first.remove_orphan_files(no_writers=True, older_than=dt.timedelta(0)) == []
+
+
+def test_a_publication_of_a_branch_without_rows_of_its_own_is_undone(
+    pair: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.table("shop.first").on_branch("b").alter(AddColumn("w", "INT"))
+    pair.table("shop.second").on_branch("b").write(batch(9, 9))
+    for name in ("shop.first", "shop.second"):
+        pair.table(name).write(batch(2, 22))
+    half_published(pair, monkeypatch, discard_main=True)
+    pair.recover(undo=True)
+    for name in ("shop.first", "shop.second"):
+        assert [row[:3] for row in rows(pair.table(name))] == [("x", 1, 2), ("x", 2, 22), ("x", 3, 2)]
+
+
+def test_what_a_main_was_replaced_with_is_not_replaced_by_numbers_of_the_one_before(
+    catalog: Catalog, keyed: Table
+) -> None:
+    keyed.branches.create("other")
+    for n in range(8):
+        keyed.write(batch(2, n))
+    keyed.branches.create("fix")
+    keyed.on_branch("fix").write(batch(1, 100))
+    newest = keyed.snapshot()
+    assert newest is not None
+    keyed.on_branch("other").write(batch(3))
+    keyed.branches.replace_main("other", discard_main=True)
+    main = catalog.table("shop.t")
+    main.write(batch(4, 444))
+    before = rows(main)
+    with pytest.raises(CommitConflict, match="was replaced since"):
+        main.branches.adopt("fix", until=newest.id, commit_id=CommitId("adopter", 1, exact=True))
+    assert rows(main) == before
