@@ -16,10 +16,10 @@ UV := $(BIN)/uv --quiet --system-certs
 # A test starts where a core is free; more than four Spark sessions at once need too much memory.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help demo ui test test-full test-long java interop lint benchmark locks docs sbom clean
+.PHONY: help demo ui test interleavings test-full test-long java interop lint benchmark locks docs sbom clean
 
 help: ## Show the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
 
 demo: $(RUN_READY) ## Set everything up, materialize the whole demo through Dagster, say what happened
 	@$(BIN)/snapline demo
@@ -32,6 +32,9 @@ test: $(TEST_READY) $(PYPAIMON_READY) ## Set everything up and run all tests
 
 test-full: $(TEST_READY) $(PYPAIMON_READY) ## Run all tests with more of what is random
 	@SNAPLINE_TEST_AMOUNT=full $(PYTEST)
+
+interleavings: $(TEST_READY) ## Stop every operation at each of its steps beside every other one: all pairs on local files
+	@SNAPLINE_TEST_AMOUNT=full $(PYTEST) tests/interleavings/test_pairs.py
 
 test-long: $(TEST_READY) $(PYPAIMON_READY) ## Run the random and the crash tests for hours (SNAPLINE_TEST_SEED=n for one seed)
 	@SNAPLINE_TEST_AMOUNT=long $(PYTEST) tests/crash tests/interleavings tests/model tests/storage/test_hostile_fuzz.py tests/resources/test_sql_corpus.py

@@ -1,11 +1,13 @@
 """Every ordered pair of operations, at every step of the first: nothing is lost, doubled, or seen half.
 
-All pairs on local disks are tried in each run, with a share of the deaths; every death, and object stores, in `make test-long`.
+A share of the pairs on local disks is tried in each run, all of them by `make interleavings`, with a share of the deaths; every
+death, and object stores, in `make test-long`.
 A failure names the schedule: `python -m tests.interleavings.test_pairs PLACE FIRST POINT SECOND [DIES]` runs it again.
 """
 
 import sys
 import time
+import zlib
 from dataclasses import dataclass
 
 import pytest
@@ -21,8 +23,10 @@ from tests.interleavings.schedules import (
     run,
     use_one_thread,
 )
-from tests.scale import LONG
+from tests.scale import LONG, amount
 
+# One of so many pairs is tried.
+_SHARE = amount(8, 1, full=1)
 _SHOWN = 12
 Chunk = tuple[Place, str]
 CHUNKS = [
@@ -46,9 +50,10 @@ class Tried:
 def explore_all(place: Place, first: str) -> Tried:
     """Every schedule that begins with an operation."""
     began = time.process_time()
-    outcomes = [explore(place, first, second) for second in names_in(place.scenario)]
+    seconds = [one for one in names_in(place.scenario) if zlib.crc32(f"{place} {first} {one}".encode()) % _SHARE == 0]
+    outcomes = [explore(place, first, second) for second in seconds]
     return Tried(
-        max(one.points for one in outcomes),
+        max((one.points for one in outcomes), default=0),
         sum(one.schedules for one in outcomes),
         time.process_time() - began,
         [violation for one in outcomes for violation in one.violations],
