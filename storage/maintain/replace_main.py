@@ -212,8 +212,9 @@ def _hand_over_consumers(main: TableStore, branch: TableStore, verdict: Verdict)
     """Give a branch the consumers of main, but for names that it has, once main is closed: who changes one on main looks
     afterwards whether main is closed, and says so.
     """
-    for consumer in main.consumers.all():
-        branch.consumers.put(_going_on(main, branch, consumer, verdict), None, branch.clock.unique_name())
+    main.consumers.hand_over(
+        branch.consumers, lambda one: _going_on(main, branch, one, verdict), branch.clock.unique_name()
+    )
     # What expired on the branch before they came there.
     _restore_earlier(main, branch, verdict)
 
