@@ -1,11 +1,15 @@
 """Damage that is met while main is replaced or a branch deleted: either ends, and nothing stays closed."""
 
+import datetime as dt
 from pathlib import Path
 
 import pytest
 
 from storage import Catalog, CorruptData, Table
-from tests.storage.branched_tables import NAMES, all_held, fork_tables, held, make_tables, rows
+from storage.maintain import replace_main as replacing
+from storage.metadata.manifest import forget
+from storage.metadata.trouble import FILE_DELETION
+from tests.storage.branched_tables import FIXED, NAMES, OLD, all_held, fork_tables, held, make_tables, rows
 
 pytestmark = pytest.mark.pypaimon_differs("files are damaged on purpose")
 
@@ -37,4 +41,74 @@ def test_a_damaged_consumer_is_handed_over_as_it_is(forked: Catalog, how: str, c
     table.consumers.reset("feed", 1)
     assert [(one.name, one.next_snapshot_id) for one in table.consumers.list()] == [("feed", 1), ("sound", 3)]
     table.write(rows(9))
+    assert table.check(deep=True) == []
+
+
+def damage(path: str | Path, what: str) -> None:
+    """Let a file hold garbage, or be gone, also from what this process remembers."""
+    path = Path(path)
+    if what == "gone":
+        path.unlink()
+    else:
+        path.write_text("garbage")
+    forget()
+
+
+def list_of(table: Table, number: int, *, base: bool = False) -> str:
+    """The path of a manifest list of a snapshot."""
+    snapshot = table.store.snapshots.get(number)
+    return table.store.paths.manifest(snapshot.base_manifest_list if base else snapshot.delta_manifest_list)
+
+
+@pytest.mark.parametrize("how", ["one", "set"])
+@pytest.mark.parametrize("what", ["garbage", "gone"])
+def test_what_was_main_is_dropped_though_a_list_of_its_history_is_damaged(forked: Catalog, how: str, what: str) -> None:
+    damaged = list_of(forked.table(NAMES[0]), 1, base=True)
+    damage(damaged, what)
+    replace_main(forked, how)
+    replaced = forked.table(NAMES[0])
+    assert held(replaced) == FIXED
+    assert forked.publications() == []
+    replaced.write(rows(9))
+    # Its files stay, and somebody is told.
+    (trouble,) = replaced.store.troubles.all()
+    assert trouble.kind == FILE_DELETION
+    assert damaged in trouble.error
+    if how == "one":
+        replaced.branches.create("next")
+        replaced.branches.replace_main("next")
+        assert held(forked.table(NAMES[0])) == [*FIXED, ("x", 9, "main")]
+
+
+@pytest.mark.parametrize("path", ["snapshot/snapshot-1", "tag/tag-kept"])
+def test_what_was_main_is_dropped_though_its_metadata_is_damaged(
+    forked: Catalog, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = forked.table(NAMES[0])
+    table.tags.create("kept")
+    with monkeypatch.context() as patch:
+        patch.setattr(replacing, "_end", lambda *_: None)
+        table.branches.replace_main("fix")
+    old = Path(table.store.paths.root) / path
+    damage(old, "garbage")
+    replaced = forked.table(NAMES[0])
+    replaced.branches.replace_main("fix")
+    assert held(replaced) == FIXED
+    assert not old.exists()
+    assert [name.name for name in (Path(table.store.paths.root) / "snapshot").glob("snapshot-*")] == ["snapshot-3"]
+    assert [one.kind for one in replaced.store.troubles.all()] == [FILE_DELETION]
+
+
+@pytest.mark.parametrize("what", ["garbage", "gone"])
+def test_a_branch_goes_though_a_list_of_its_history_is_damaged(forked: Catalog, what: str) -> None:
+    branch = forked.table(NAMES[1]).on_branch("fix")
+    branch.write(rows(7))
+    damage(list_of(branch, 3), what)
+    forked.branch_set("fix", NAMES).delete()
+    assert [forked.table(name).branches.names() for name in NAMES] == [[], [], []]
+    assert all_held(forked) == [OLD, OLD, OLD]
+    table = forked.table(NAMES[1])
+    (trouble,) = table.store.troubles.all()
+    assert "The branch is deleted" in trouble.error
+    assert table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True) != []
     assert table.check(deep=True) == []
