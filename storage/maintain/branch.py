@@ -8,7 +8,15 @@ exists once its `schema-0` does, and nobody sees half of one; a branch that is d
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from ..errors import AlreadyExists, CommitConflict, CommitOutcomeUnknown, CorruptData, NotFound
+from ..errors import (
+    OUTCOME_UNKNOWN,
+    AlreadyExists,
+    CommitConflict,
+    CommitOutcomeUnknown,
+    CorruptData,
+    NotFound,
+    StorageError,
+)
 from ..file_io import Witness
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
 from ..metadata.branch_origin import BranchOrigin, origin_content, read_origin
@@ -226,7 +234,8 @@ def delete_branches(stores: Sequence[TableStore], name: str, refuse: Callable[[]
     """Delete a branch of several tables, those that have it, and the files that nobody else needs; returns how many had it.
 
     All are closed before `refuse` is asked, which raises if they must stay, and before the first goes: who comes later finds
-    them closed. Raises CommitConflict if one of them is becoming main, NotFound if a table is gone; they are opened again.
+    them closed. Raises CommitConflict if one of them is becoming main, NotFound if a table is gone, CorruptData if a newest
+    snapshot cannot be read; they are opened again.
     """
     closed: list[tuple[TableStore, Snapshot]] = []
     try:
@@ -239,10 +248,14 @@ def delete_branches(stores: Sequence[TableStore], name: str, refuse: Callable[[]
         while closed:
             unneeded += _remove(*closed[0], name)
             closed.pop(0)
-    except (CommitConflict, NotFound):
+    except OUTCOME_UNKNOWN:
+        raise
+    except StorageError:
         for branch, closing in closed:
-            if branch.is_same_table() and decide(branch, closing, "opened"):
-                open_again(branch, closing)
+            with suppress(CorruptData, NotFound):
+                # One that is damaged keeps no other closed.
+                if branch.is_same_table() and decide(branch, closing, "opened"):
+                    open_again(branch, closing)
         raise
     for main, left_over in unneeded:
         # The branch has gone, whatever becomes of them.

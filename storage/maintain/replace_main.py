@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from ..errors import CommitConflict, CorruptData, MainReplaced, NotFound
+from ..errors import OUTCOME_UNKNOWN, CommitConflict, CorruptData, MainReplaced, NotFound, StorageError
 from ..file_io import Witness
 from ..identifier import MAIN_BRANCH, Identifier
 from ..metadata.consumer import Consumer
@@ -77,7 +77,9 @@ def replace_main(
                 continue
             with_schemas = takes_schemas(verdict)
             put = _complete(main, branch, verdict, listeners, with_schemas=with_schemas) or put
-        except (CommitConflict, NotFound) as error:
+        except OUTCOME_UNKNOWN:
+            raise
+        except StorageError as error:
             main.refuse_other_table()
             # Somebody has written, or snapshots have expired.
             has_moved = isinstance(error, Moved) or (isinstance(error, NotFound) and branch.is_same_table())

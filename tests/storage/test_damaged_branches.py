@@ -7,6 +7,7 @@ import pytest
 
 from storage import Catalog, CorruptData, Table
 from storage.maintain import replace_main as replacing
+from storage.metadata.committed import Committed
 from storage.metadata.manifest import forget
 from storage.metadata.trouble import FILE_DELETION
 from tests.storage.branched_tables import FIXED, NAMES, OLD, all_held, fork_tables, held, make_tables, rows
@@ -112,3 +113,41 @@ def test_a_branch_goes_though_a_list_of_its_history_is_damaged(forked: Catalog, 
     assert "The branch is deleted" in trouble.error
     assert table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True) != []
     assert table.check(deep=True) == []
+
+
+def test_branches_that_were_closed_are_opened_again_where_another_is_damaged(forked: Catalog) -> None:
+    branches = [forked.table(name).on_branch("fix") for name in NAMES]
+    damage(branches[1].store.paths.snapshot(3), "garbage")
+    with pytest.raises(CorruptData, match="snapshot-3"):
+        forked.branch_set("fix", NAMES).delete()
+    for branch in (branches[0], branches[2]):
+        branch.write(rows(7))
+    branches[1].mend_snapshots()
+    forked.branch_set("fix", NAMES).delete()
+    assert all_held(forked) == [OLD, OLD, OLD]
+
+
+def test_a_branch_is_opened_again_where_main_is_damaged(forked: Catalog) -> None:
+    table = forked.table(NAMES[0])
+    damage(table.store.paths.snapshot(2), "garbage")
+    with pytest.raises(CorruptData, match="snapshot-2"):
+        table.branches.delete("fix")
+    branch = table.on_branch("fix")
+    branch.write(rows(7))
+    assert held(branch) == [*FIXED, ("x", 7, "main")]
+
+
+@pytest.mark.parametrize("how", ["one", "set"])
+@pytest.mark.parametrize("what", ["tag", "committed"])
+def test_mains_are_opened_again_where_what_a_branch_is_to_get_is_damaged(forked: Catalog, how: str, what: str) -> None:
+    table = forked.table(NAMES[0])
+    table.tags.create("kept")
+    table.store.committed.remember([Committed("job", 1, 1)])
+    paths = table.store.paths
+    damage(paths.tag("kept") if what == "tag" else Path(paths.committed_directory) / "user-job", "garbage")
+    with pytest.raises(CorruptData, match=r"kept|user-job"):
+        replace_main(forked, how)
+    assert forked.publications() == []
+    assert all_held(forked) == [OLD, OLD, OLD]
+    for name in NAMES:
+        forked.table(name).write(rows(7))
