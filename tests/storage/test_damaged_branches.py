@@ -1,12 +1,14 @@
-"""Damage that is met while main is replaced or a branch deleted: either ends, and nothing stays closed."""
+"""Damage that is met while main is replaced, a branch deleted or snapshots expire: each ends, and nothing stays closed."""
 
 import datetime as dt
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from storage import Catalog, CorruptData, Table
 from storage.maintain import replace_main as replacing
+from storage.maintain.expire import Removal
 from storage.metadata.committed import Committed
 from storage.metadata.manifest import forget
 from storage.metadata.trouble import FILE_DELETION
@@ -151,3 +153,25 @@ def test_mains_are_opened_again_where_what_a_branch_is_to_get_is_damaged(forked:
     assert all_held(forked) == [OLD, OLD, OLD]
     for name in NAMES:
         forked.table(name).write(rows(7))
+
+
+@pytest.mark.parametrize("what", ["garbage", "gone"])
+def test_a_snapshot_with_a_damaged_list_is_named_and_expires(orders: Table, what: str) -> None:
+    for number in range(4):
+        orders.write(pa.table({"id": [number], "item": ["a"]}))
+    damaged = list_of(orders, 2)
+    damage(damaged, what)
+    orders.consumers.reset("slow", 1)
+    # Said to go, and kept by the consumer.
+    assert orders.expire(retain_last=1).snapshot_ids == ()
+    with pytest.raises(CorruptData, match=rf"{damaged} .*needed by snapshot 2: restore the file, or let .* expire"):
+        orders.remove_orphan_files()
+    orders.consumers.delete("slow")
+    assert orders.expire(retain_last=1, dry_run=True).snapshot_ids == (1, 2, 3)
+    assert orders.expire(retain_last=1) == Removal((1, 2, 3), (), ())
+    (trouble,) = orders.store.troubles.all()
+    assert trouble.kind == FILE_DELETION
+    assert damaged in trouble.error
+    assert orders.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True) != []
+    assert orders.check(deep=True) == []
+    assert orders.count() == 4
