@@ -71,3 +71,7 @@ class CorruptData(StorageError):
 
 class Unsupported(StorageError):
     """A feature of the format that this reader or writer does not implement."""
+
+
+# After these nobody knows what has been done; after any other error, what the caller asked for last has not been.
+OUTCOME_UNKNOWN = (CommitOutcomeUnknown, StoreUnavailable)

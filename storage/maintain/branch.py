@@ -5,11 +5,18 @@ exists once its `schema-0` does, and nobody sees half of one; a branch that is d
 `docs/protocols.md`.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 
-from ..errors import AlreadyExists, CommitConflict, CommitOutcomeUnknown, CorruptData, NotFound
+from ..errors import (
+    OUTCOME_UNKNOWN,
+    AlreadyExists,
+    CommitConflict,
+    CommitOutcomeUnknown,
+    CorruptData,
+    NotFound,
+    StorageError,
+)
 from ..file_io import Witness
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
 from ..metadata.branch_origin import BranchOrigin, origin_content, read_origin
@@ -19,7 +26,6 @@ from ..metadata.main_branch import find_main
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
-from ..metadata.trouble import FILE_DELETION, afterwards
 from ..paths import TablePaths
 from ..read.version import branch_names, on_branch
 from ..write.close import (
@@ -35,8 +41,8 @@ from ..write.close import (
     refuse_closed,
 )
 from .hold import held, is_kept
+from .left_over import LeftOver, delete_left_over, files_of_branch
 from .move_table import refuse_renaming
-from .references import delete_unneeded, last_needed
 
 # What a branch begins with carries a mark, so that it is not taken for that of another branch of the same name.
 _BRANCH_ID_KEY = "snapline.branch-id"
@@ -228,7 +234,8 @@ def delete_branches(stores: Sequence[TableStore], name: str, refuse: Callable[[]
     """Delete a branch of several tables, those that have it, and the files that nobody else needs; returns how many had it.
 
     All are closed before `refuse` is asked, which raises if they must stay, and before the first goes: who comes later finds
-    them closed. Raises CommitConflict if one of them is becoming main, NotFound if a table is gone; they are opened again.
+    them closed. Raises CommitConflict if one of them is becoming main, NotFound if a table is gone, CorruptData if a newest
+    snapshot cannot be read; they are opened again.
     """
     closed: list[tuple[TableStore, Snapshot]] = []
     try:
@@ -237,31 +244,23 @@ def delete_branches(stores: Sequence[TableStore], name: str, refuse: Callable[[]
         for branch, _ in closed:
             _refuse_becoming_main(branch, name)
         refuse()
-        unneeded: list[tuple[TableStore, Collection[str] | CorruptData]] = []
+        unneeded: list[tuple[TableStore, LeftOver]] = []
         while closed:
             unneeded += _remove(*closed[0], name)
             closed.pop(0)
-    except (CommitConflict, NotFound):
-        for branch, closing in closed:
-            if branch.is_same_table() and decide(branch, closing, "opened"):
-                open_again(branch, closing)
+    except OUTCOME_UNKNOWN:
         raise
-    for main, candidates in unneeded:
+    except StorageError:
+        for branch, closing in closed:
+            with suppress(CorruptData, NotFound):
+                # One that is damaged keeps no other closed.
+                if branch.is_same_table() and decide(branch, closing, "opened"):
+                    open_again(branch, closing)
+        raise
+    for main, left_over in unneeded:
         # The branch has gone, whatever becomes of them.
-        afterwards(main, FILE_DELETION, partial(_delete_files, main, candidates), list[str]())
+        delete_left_over(main, left_over, "The branch is deleted")
     return len(unneeded)
-
-
-def _delete_files(main: TableStore, candidates: "Collection[str] | CorruptData") -> list[str]:
-    """Delete those of a branch's files that nobody else needs; returns them. Raises CorruptData if that cannot be told."""
-    try:
-        if isinstance(candidates, CorruptData):
-            raise candidates
-        return delete_unneeded(main, candidates)
-    except CorruptData as error:
-        raise CorruptData(
-            f"{error} The branch is deleted; files that only it needed stay for `snapline remove-orphan-files`."
-        ) from None
 
 
 def _close(store: TableStore, name: str) -> list[tuple[TableStore, Snapshot]]:
@@ -310,7 +309,7 @@ def _refuse_becoming_main(branch: TableStore, name: str) -> None:
         )
 
 
-def _remove(branch: TableStore, closing: Snapshot, name: str) -> list[tuple[TableStore, Collection[str] | CorruptData]]:
+def _remove(branch: TableStore, closing: Snapshot, name: str) -> list[tuple[TableStore, LeftOver]]:
     """Make a closed branch go; returns main, and the files that only the branch may have needed, or why they cannot be told,
     unless somebody else came first.
     """
@@ -319,23 +318,16 @@ def _remove(branch: TableStore, closing: Snapshot, name: str) -> list[tuple[Tabl
             f"Branch {name!r} of {branch.identifier.full_name} has been opened again. Nothing is done."
         )
     main = on_branch(branch, MAIN_BRANCH)
-    candidates: Collection[str] | CorruptData
     try:
-        try:
-            needed = last_needed(branch, branch.snapshots.all())
-            for tag in branch.tags.all():
-                needed |= last_needed(branch, [tag.snapshot])
-            candidates = needed
-        except CorruptData as error:
-            # It has been decided that the branch goes.
-            candidates = error
+        # It has been decided that the branch goes, whatever can be read of it.
+        left_over = files_of_branch(branch)
         is_mine = _delete_metadata(branch)
     except NotFound:
         is_mine = False
         if branch.is_same_table():
             raise
     if is_mine:
-        return [(main, candidates)]
+        return [(main, left_over)]
     main.refuse_other_table()
     return []
 

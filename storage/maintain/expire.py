@@ -8,16 +8,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ..errors import CommitConflict, InvalidRequest, NotFound
+from ..errors import CommitConflict, CorruptData, InvalidRequest, NotFound
 from ..identifier import MAIN_BRANCH
 from ..journal import Journal
 from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
-from ..metadata.trouble import FILE_DELETION, afterwards
 from ..options import TableOptions
 from ..write.taken_over import ids_of
+from .left_over import delete_left_over
 from .lost_files import refuse_lost
-from .references import Holder, ReferenceReader, changelog_files_of, delete_unneeded, last_needed, needed_files
+from .references import Holder, ReferenceReader, changelog_files_of, last_needed, needed_files
 
 _TRIES = 10
 
@@ -99,7 +99,8 @@ def _changelog_retention(options: TableOptions) -> Retention | None:
 def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool = False) -> Removal:
     """Expire what a retention does not keep. Tags and branches keep what they need, consumers what they have not read, a
     publication that is open what came after it began, the options `changelog.*` the changelogs. `dry_run` removes nothing.
-    Raises InvalidRequest unless one snapshot stays.
+    Files of snapshots whose manifests are damaged or lost stay for `orphan_files`; if the newest cannot be read, nothing
+    expires. Raises InvalidRequest unless one snapshot stays.
     """
     if retention.at_least < 1:
         raise InvalidRequest(
@@ -151,7 +152,17 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
             if store.changelogs.keep(snapshot) and store.snapshots.find(snapshot.id) is None:
                 # Somebody else was first, and may have let the changelog expire as well.
                 store.changelogs.delete_if(snapshot)
-    candidates = last_needed(store, expired, reader)
+    lost: CorruptData | NotFound | None = None
+    candidates: dict[str, int] = {}
+    try:
+        candidates = last_needed(store, expired, reader)
+    except (CorruptData, NotFound) as error:
+        if isinstance(error, NotFound) and store.snapshots.find(expired[0].id) != expired[0]:
+            # Somebody else lets it expire.
+            raise
+        lost = error
+    if dry_run and lost is not None:
+        return _removal(ids, {}, ())
     if dry_run:
         gone = {Holder(store.identifier.branch, "snapshot", str(one)) for one in ids}
         kept = set(needed_files(store, gone, candidates, reader))
@@ -173,13 +184,16 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         kept_ids = set(store.changelogs.ids())
         old = [one for one in old if one.id in kept_ids and (unread is None or one.id < unread)]
         # Of a changelog that was kept nothing else is there any more.
-        told = {path: snapshot.id for snapshot in old for path in reader.changelog_files_of(store, snapshot)}
-        candidates = {**told, **candidates}
+        try:
+            told = {path: snapshot.id for snapshot in old for path in reader.changelog_files_of(store, snapshot)}
+            candidates = {**told, **candidates}
+        except (CorruptData, NotFound) as error:
+            lost = error
         for snapshot in old:
             store.changelogs.delete_if(snapshot)
         store.changelogs.write_hints()
     # Asked only now: a tag may have been made of one of them until it was gone.
-    gone_files = afterwards(store, FILE_DELETION, lambda: delete_unneeded(store, candidates, reader), list[str]())
+    gone_files = delete_left_over(store, lost or candidates, "What needed it has expired", reader)
     return _removal(ids, candidates, gone_files)
 
 

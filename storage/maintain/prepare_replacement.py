@@ -59,7 +59,8 @@ def settle(
     """Judge again, main being closed: neither the branch nor the schemas are in the log that was closed. With `gives` the
     branch also gets main's schemas, and what main did elsewhere: whatever comes to the branch then, nothing of main is lost.
 
-    Raises CommitConflict if main must not be replaced any more, or if somebody has opened it: it is left as it is.
+    Raises CommitConflict if main must not be replaced any more, or if somebody has opened it, CorruptData if something cannot
+    be read that the branch gets later: it is left as it is.
     """
     for _ in range(_TRIES):
         main = on_branch(store, MAIN_BRANCH)
@@ -73,6 +74,7 @@ def settle(
             branch = on_branch(store, name)
             verdict = judge(main, branch)
             refuse(main, branch, latest, verdict, discard_main=discard_main)
+            _refuse_damaged(main, branch)
             if not gives:
                 return
             with_schemas = takes_schemas(verdict)
@@ -83,6 +85,15 @@ def settle(
         tell_after(branch, put, listeners)
         return
     raise _overtaken(store)
+
+
+def _refuse_damaged(main: TableStore, branch: TableStore) -> None:
+    """Raise CorruptData if something cannot be read that the branch gets once that is decided, or that this is added to."""
+    for tag in main.tags.all():
+        branch.tags.find(tag.name)
+    for store in (main, branch):
+        store.committed.all()
+    list(main.changelogs.all())
 
 
 def open_main(main: TableStore, publication: int) -> Snapshot | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from ..errors import CommitConflict, MainReplaced, NotFound, StorageError
+from ..errors import CommitConflict, CorruptData, MainReplaced, NotFound, StorageError
 from ..identifier import HOLD_PREFIX, MAIN_BRANCH, PUBLICATION_PREFIX
 from ..metadata.index_manifest import read_index_manifest
 from ..metadata.live_files import merge_entries
@@ -129,27 +129,35 @@ def _of_all_holders(
     Holders come and go meanwhile, and what one of them gives up another may have got just before: so the tags, changelogs
     and branches are listed before and after they are read, and if they changed, or one was gone when it was to be read,
     all is done again. Of snapshots that come meanwhile nothing is to be known: they need what the newest before needed,
-    what is new, or what a tag holds. Raises CommitConflict if holders never keep still.
+    what is new, or what a tag holds. Raises CommitConflict if holders never keep still, CorruptData that names the file, and
+    who needs it, if one that stays cannot be read.
     """
+    lost: StorageError | None = None
     for _ in range(_TRIES):
         try:
-            before = _listing(store)
+            before, lost = _listing(store), None
             result = fold(pair for branch in all_branches(store) for pair in _holders_of(branch, reader))
             if _listing(store) == before:
                 return result
-        except _Gone:
-            continue
+        except _Gone as gone:
+            lost = gone.lost
         except MainReplaced:
             # Of another branch main is looked up again.
             if store.identifier.branch == MAIN_BRANCH:
                 raise
+    if lost is not None:
+        raise lost
     raise CommitConflict(
         f"Tags and branches of {store.identifier.full_name} come and go too fast to tell which files they need. Try again."
     )
 
 
 class _Gone(Exception):
-    """A holder that was listed is not there any more."""
+    """A holder that was listed is not there any more. `lost`: it is, but is about to go, and this cannot be read of it."""
+
+    def __init__(self, lost: StorageError | None = None) -> None:
+        super().__init__()
+        self.lost = lost
 
 
 def _holders_of(branch: TableStore, reader: "ReferenceReader") -> Iterator[tuple[Holder, set[str]]]:
@@ -166,7 +174,7 @@ def _holders_of(branch: TableStore, reader: "ReferenceReader") -> Iterator[tuple
         kept, again = _there(changelogs.find(number)), partial(changelogs.find, number)
         yield _held(branch, "changelog", str(number), kept, partial(reader.changelog_files_of, branch, kept), again)
     for number in branch.snapshots.ids():
-        snapshot, again = _there(branch.snapshots.find(number)), partial(_unless_expiring, branch, number)
+        snapshot, again = _there(branch.snapshots.find(number)), partial(branch.snapshots.find, number)
         yield _held(branch, "snapshot", str(number), snapshot, partial(reader.files_of, branch, snapshot), again)
 
 
@@ -186,13 +194,9 @@ def _held(
     find: Callable[[], object],
 ) -> tuple[Holder, set[str]]:
     """A holder with its files. Raises _Gone if they cannot be read since `find` does not find it any more."""
-    with _if_still_there(branch, holder, find):
-        return Holder(branch.identifier.branch, kind, name), files()
-
-
-def _unless_expiring(branch: TableStore, snapshot_id: int) -> Snapshot | None:
-    """A snapshot, if it is there and not about to go: its files may have gone before one that was created once more."""
-    return branch.snapshots.find(snapshot_id) if snapshot_id >= branch.consumers.expiring_below() else None
+    held = Holder(branch.identifier.branch, kind, name)
+    with _if_still_there(branch, held, holder, find):
+        return held, files()
 
 
 def _is_readable(branch: TableStore, tag: Tag, reader: "ReferenceReader") -> bool:
@@ -204,17 +208,25 @@ def _is_readable(branch: TableStore, tag: Tag, reader: "ReferenceReader") -> boo
 
 
 @contextmanager
-def _if_still_there(branch: TableStore, holder: object, find: Callable[[], object]) -> Iterator[None]:
-    """Turn an error of reading what a holder needs into _Gone if the holder has gone meanwhile.
+def _if_still_there(branch: TableStore, held: Holder, holder: object, find: Callable[[], object]) -> Iterator[None]:
+    """Turn an error of reading what a holder needs into _Gone if the holder has gone meanwhile, CorruptData that names both
+    if it is there.
 
     Another one may have its name: a tag that was moved, or a snapshot at a number that had expired, soon taken away.
     """
     try:
         yield
-    except StorageError:
+    except StorageError as error:
         if find() != holder or not branch.is_same_table():
             raise _Gone from None
-        raise
+        if not isinstance(error, CorruptData | NotFound):
+            raise
+        ends = "delete the tag" if held.kind == "tag" else f"let the {held.kind} expire"
+        lost = CorruptData(f"{error} It is needed by {held}: restore the file, or {ends}.")
+        if held.kind == "snapshot" and int(held.name) < branch.consumers.expiring_below():
+            # Its files may have gone before one that was created once more.
+            raise _Gone(lost) from None
+        raise lost from None
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from ..errors import CommitConflict, CorruptData, MainReplaced, NotFound
+from ..errors import OUTCOME_UNKNOWN, CommitConflict, CorruptData, MainReplaced, NotFound, StorageError
 from ..file_io import Witness
 from ..identifier import MAIN_BRANCH, Identifier
 from ..metadata.consumer import Consumer
@@ -29,8 +29,8 @@ from ..write.commit import CommitListener, Guard
 from ..write.taken_over import ids_of
 from .become import Moved, guard_of
 from .compaction import tell_after
+from .left_over import LeftOver, delete_left_over, files_of_branch
 from .merge_branch import copy_schemas, copy_tags, put_on_top, refuse_other_schemas, restore_earlier
-from .references import delete_unneeded, last_needed
 from .verdict import Verdict, judge, refuse_diverged
 
 _TRIES = 100
@@ -77,7 +77,9 @@ def replace_main(
                 continue
             with_schemas = takes_schemas(verdict)
             put = _complete(main, branch, verdict, listeners, with_schemas=with_schemas) or put
-        except (CommitConflict, NotFound) as error:
+        except OUTCOME_UNKNOWN:
+            raise
+        except StorageError as error:
             main.refuse_other_table()
             # Somebody has written, or snapshots have expired.
             has_moved = isinstance(error, Moved) or (isinstance(error, NotFound) and branch.is_same_table())
@@ -212,8 +214,9 @@ def _hand_over_consumers(main: TableStore, branch: TableStore, verdict: Verdict)
     """Give a branch the consumers of main, but for names that it has, once main is closed: who changes one on main looks
     afterwards whether main is closed, and says so.
     """
-    for consumer in main.consumers.all():
-        branch.consumers.put(_going_on(main, branch, consumer, verdict), None, branch.clock.unique_name())
+    main.consumers.hand_over(
+        branch.consumers, lambda one: _going_on(main, branch, one, verdict), branch.clock.unique_name()
+    )
     # What expired on the branch before they came there.
     _restore_earlier(main, branch, verdict)
 
@@ -281,36 +284,41 @@ def _end(branch: TableStore, put: Snapshot | None, listeners: Sequence[CommitLis
 def _drop_old(main: TableStore) -> None:
     """Drop whatever was main before, with the files that nobody needs then."""
     for old, schemas, closing in _closed_for_good(main):
-        snapshots, tags = [], []
-        candidates: dict[str, int] = {}
-        try:
-            snapshots = list(old.snapshots.all())
-            tags = old.tags.all()
-            for some in (snapshots, *([tag.snapshot] for tag in tags)):
-                candidates |= last_needed(old, some)
-        except (NotFound, MainReplaced):
-            if _content(old, closing) is None:
-                # Somebody else drops it.
-                continue
-            # Others have cleaned before it was dropped: nobody needs its files any more.
-        if [one.identity for one in snapshots[-1:]] != [closing.identity]:
+        numbers = [number for number in old.snapshots.listed_ids() if number < closing.id]
+        tags = [old.paths.tag(name) for name in old.tags.names()]
+        contents = {path: old.file_io.read_bytes_or_none(path) for path in [*tags, *map(old.paths.snapshot, numbers)]}
+        left_over: LeftOver = ()
+        with suppress(MainReplaced):
+            left_over = files_of_branch(old)
+        if _content(old, closing) is None:
+            # Somebody else drops it.
             continue
+        if isinstance(left_over, NotFound) and not any(schema.id == 0 for schema in schemas):
+            # Whoever began to drop it has died, and others have cleaned since: nobody needs its files any more.
+            left_over = ()
         # Without its first schema it is no branch any more.
         for schema in schemas:
             old.schemas.delete_if(schema)
-        for tag in tags:
-            old.tags.delete_if(tag)
+        for path in tags:
+            _delete_if(old, path, contents[path])
         for directory in (
             old.paths.consumer_directory, old.paths.changelog_directory, old.paths.trouble_directory,
             old.paths.committed_directory,
         ):  # fmt: skip
             _delete_directory(old, directory, closing)
-        for snapshot in snapshots[:-1]:
-            old.snapshots.delete_if(snapshot)
+        for number in numbers:
+            path = old.paths.snapshot(number)
+            _delete_if(old, path, contents[path])
         # By the last of them a replacement that died is known, and writers who have the old main at hand are stopped.
         with suppress(MainReplaced):
             old.snapshots.end(closing, main.paths.branch)
-        delete_unneeded(main, candidates)
+        delete_left_over(main, left_over, "What was main is dropped")
+
+
+def _delete_if(old: TableStore, path: str, content: bytes | None) -> None:
+    """Delete a file of what was main, damaged or not, unless it has become another one."""
+    if content is not None:
+        old.file_io.delete_if(path, content)
 
 
 def _content(old: TableStore, closing: Snapshot) -> bytes | None:

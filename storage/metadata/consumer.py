@@ -4,8 +4,9 @@ Follows `docs/format.md`, "Consumers".
 """
 
 import json
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from ..identifier import check_file_name
 from ..paths import TablePaths
 from .witness import WitnessOf, no_witness
 
+_log = logging.getLogger(__name__)
 # Who wrote the file last.
 _WRITER_KEY = "snapline.writer"
 # The identity of the snapshot before the next one, since a number alone may come to mean another snapshot.
@@ -38,10 +40,12 @@ class Consumer:
 
 
 def _consumer(name: str, value: Mapping[str, Any], path: str) -> Consumer:
-    last_read = value.get(_LAST_READ_KEY)
+    last_read, number = value.get(_LAST_READ_KEY), integer(value.get("nextSnapshot"), path, "nextSnapshot")
+    if number < 1:
+        raise CorruptData(f"File {path} is damaged: nextSnapshot is {number}, no number of a snapshot.")
     return Consumer(
         name,
-        integer(value.get("nextSnapshot"), path, "nextSnapshot"),
+        number,
         None if last_read is None else text(last_read, path, _LAST_READ_KEY),
     )
 
@@ -98,6 +102,22 @@ class ConsumerFiles:
     def all(self) -> list[Consumer]:
         """Every consumer, by name."""
         return [consumer for consumer, _ in self._all(None, held=False)]
+
+    def hand_over(self, target: "ConsumerFiles", going_on: Callable[[Consumer], Consumer], writer: str) -> None:
+        """Give another branch the consumers of this one, each as it goes on there, but for names that it has. One that cannot
+        be read comes there as it is: it stays as damaged as it was, and can be reset or deleted.
+        """
+        for name in sorted(self._files()):
+            path = self._paths.consumer(name)
+            content = self._file_io.read_bytes_or_none(path)
+            try:
+                consumer, _ = self._read(name, content)
+            except CorruptData as error:
+                _log.warning("%s It is handed over as it is.", error)
+                target.replace(name, None, content)
+            else:
+                if consumer is not None:
+                    target.put(going_on(consumer), None, writer)
 
     def kept_from(self, not_before_ms: int | None = None) -> int | None:
         """The first snapshot that a consumer keeps, those among them that are not sure yet; None if there are none. Those that

@@ -7,7 +7,16 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from ..errors import AlreadyExists, CommitConflict, CommitOutcomeUnknown, NotFound
+from ..errors import (
+    OUTCOME_UNKNOWN,
+    AlreadyExists,
+    CommitConflict,
+    CommitOutcomeUnknown,
+    CorruptData,
+    NotFound,
+    StorageError,
+    Unsupported,
+)
 from ..journal import ENDED, PUBLISHED, REPLACING, UNDONE, Journal, Outcome, Publication
 from ..maintain.prepare_replacement import open_main
 from ..maintain.verdict import INSIST
@@ -66,7 +75,8 @@ def finish(
 def _close_all(open_table: OpenTable, journal: Journal, publication: Publication) -> None:
     """Close every main for its replacement, so that nobody writes to one while another one is replaced: all, or none.
 
-    Raises CommitConflict or NotFound, once it is undone and all mains are open again, if one of them must not be replaced.
+    Raises CommitConflict or NotFound, once it is undone and all mains are open again, if one of them must not be replaced,
+    CorruptData if what must be read of it is damaged.
     """
     if journal.outcome(publication) == REPLACING:
         return
@@ -77,7 +87,9 @@ def _close_all(open_table: OpenTable, journal: Journal, publication: Publication
         for gives in (False, True):
             for name in publication.before:
                 _settle_main(open_table(name), publication, journal, gives=gives)
-    except (CommitConflict, NotFound) as error:
+    except OUTCOME_UNKNOWN:
+        raise
+    except StorageError as error:
         outcome = journal.outcome(publication)
         if outcome == REPLACING:
             # Somebody else, who goes on with it, has found all of them closed and judged.
@@ -88,7 +100,7 @@ def _close_all(open_table: OpenTable, journal: Journal, publication: Publication
         if journal.decide(publication, UNDONE) == REPLACING:
             return
         undo(open_table, journal, publication)
-        kind = NotFound if isinstance(error, NotFound) else CommitConflict
+        kind = next((one for one in (NotFound, CorruptData, Unsupported) if isinstance(error, one)), CommitConflict)
         raise kind(
             f"Branch {publication.branch!r} becomes main of no table, and its publication is undone: {error}"
         ) from None
@@ -144,7 +156,9 @@ def _take_over(table: Table, name: str, journal: Journal, publication: Publicati
             _close_main(table, publication, journal)
             try:
                 _settle_main(table, publication, journal, gives=True)
-            except CommitConflict:
+            except OUTCOME_UNKNOWN:
+                raise
+            except StorageError:
                 open_main(main_of(table), number)
                 raise
         branches.replace_closed_main(

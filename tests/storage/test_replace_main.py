@@ -257,10 +257,10 @@ def test_what_was_main_is_not_dropped_from_a_table_that_came_to_its_place(
     forked: Table, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, schema = str(forked.identifier), pa.schema([("id", pa.int64())])
-    original, first = replacing.last_needed, iter([True])
+    original, first = replacing.files_of_branch, iter([True])
 
-    def late(*arguments: Any) -> dict[str, int]:
-        needed = original(*arguments)
+    def late(old: TableStore) -> Any:
+        needed = original(old)
         if next(first, False):
             catalog.drop_table(name)
             made = catalog.create_table(name, schema)
@@ -269,7 +269,7 @@ def test_what_was_main_is_not_dropped_from_a_table_that_came_to_its_place(
             made.consumers.reset("own", 2)
         return needed
 
-    monkeypatch.setattr(replacing, "last_needed", late)
+    monkeypatch.setattr(replacing, "files_of_branch", late)
     forked.branches.replace_main("fix")
     table = catalog.table(name)
     assert rows(table) == [(0,), (1,), (2,), (3,)]
