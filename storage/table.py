@@ -127,11 +127,9 @@ class Table:
     def pinned(self, version: Version = None) -> "Table":
         """The same table, fixed at what a version is now, with the columns that it has now; it can be read, not written.
 
-        A table without a snapshot stays as it is.
+        A table without a snapshot stays empty.
         """
         store, snapshot = resolve_version(self._store, self._version if version is None else version)
-        if snapshot is None:
-            return self
         return Table(store, self._catalog_name, self._listeners, Pinned(snapshot, store.schema))
 
     @outcome(_NOTHING_CHANGED)

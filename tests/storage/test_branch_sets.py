@@ -28,7 +28,18 @@ from storage.maintain.branch import delete_branches
 from storage.metadata.snapshot import Snapshot
 from storage.metadata.table_store import TableStore
 from storage.write.close import DELETION, close, closed_for
-from tests.storage.branched_tables import FIXED, NAMES, OLD, SCHEMA, fork_tables, half_publish, held, make_tables, rows
+from tests.storage.branched_tables import (
+    FIXED,
+    NAMES,
+    OLD,
+    SCHEMA,
+    dying_before,
+    fork_tables,
+    half_publish,
+    held,
+    make_tables,
+    rows,
+)
 
 
 @pytest.fixture
@@ -423,6 +434,36 @@ def test_a_publication_that_dies_anywhere_is_seen_all_or_none_and_recovered(
         if not died:
             break
     assert step > 6
+
+
+def test_a_view_of_a_table_without_snapshots_stays_empty(catalog: Catalog) -> None:
+    for name in NAMES[:2]:
+        catalog.create_table(name, SCHEMA, primary_key=["id"], options={"bucket": 1})
+    catalog.table("a.two").write(rows(1))
+    catalog.branch_set("fix", NAMES[:2]).create()
+    for name in NAMES[:2]:
+        catalog.table(f"{name}$branch_fix").write(rows(5))
+
+    def check(view: dict[str, Table]) -> None:
+        assert [held(table) for table in view.values()] == [[], [("x", 1, "main")]]
+        assert view["a.one"].count() == 0 and view["a.one"].snapshot() is None and view["a.one"].ref() is None
+        assert view["a.one"].changes().num_rows == 0
+        with pytest.raises(InvalidRequest, match="can only be read"):
+            view["a.one"].write(rows(9))
+
+    before = catalog.consistent(NAMES[:2])
+    with dying_before("a.two"):
+        catalog.branch_set("fix", NAMES[:2]).publish()
+    assert len(held(catalog.table("a.one"))) == 1
+    half = catalog.consistent(NAMES[:2])
+    check(half)
+    # A branch made of it begins where it was.
+    catalog.branch_set("other", NAMES[:2]).create()
+    assert [held(catalog.table(f"{name}$branch_other")) for name in NAMES[:2]] == [[], [("x", 1, "main")]]
+    catalog.recover()
+    assert [len(held(table)) for table in catalog.consistent(NAMES[:2]).values()] == [1, 2]
+    check(before)
+    check(half)
 
 
 def test_readers_of_a_view_never_see_half_of_a_publication(catalog: Catalog, forked: list[Table]) -> None:
