@@ -11,11 +11,11 @@ from functools import partial
 from numbers import Integral
 
 from .arguments import checked
-from .errors import AlreadyExists, CommitConflict, InvalidRequest
+from .errors import AlreadyExists, CommitConflict, InvalidRequest, StorageError
 from .identifier import check_branch_name
 from .journal import Journal, Publication
 from .maintain.beside_publication import refuse_open, stop_others
-from .maintain.branch import delete_branches
+from .maintain.branch import delete_branches, take_back_branch
 from .maintain.verdict import Verdict
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
@@ -23,6 +23,7 @@ from .publications.consistent_view import consistent_view
 from .publications.finish import MadeFrom, finish
 from .publications.traces import OpenTable, made_by, main_of
 from .publications.undo import undo
+from .redaction import hidden
 from .store_errors import outcome
 from .write.close import closed_for
 from .write.own_properties import refuse_own_properties
@@ -44,7 +45,8 @@ class BranchSet:
     def create(self, versions: Mapping[str, int | str] | None = None) -> None:
         """Create the branch on every table: at the snapshot or tag given for it, else at its latest state.
 
-        If it cannot be created on one, it is on none. Raises AlreadyExists if a table has it.
+        If it cannot be created on one, it is on none, but for a table where others have changed it meanwhile: there it stays, and
+        the error says so. Raises AlreadyExists if a table has it.
         """
         for name in self.tables:
             if self.branch in self._table(name).branches.names():
@@ -58,7 +60,7 @@ class BranchSet:
             )
         pinned = {name: (versions or {}).get(name) for name in self.tables}
         view = consistent_view(self._table, self._journal, self.tables)
-        made: list[str] = []
+        made: list[TableStore] = []
         try:
             for name, version in pinned.items():
                 tag = version if isinstance(version, str) else None
@@ -66,14 +68,27 @@ class BranchSet:
                 if version is None:
                     latest = view[name].snapshot()
                     number = latest.id if latest else None
-                self._table(name).branches.create(
+                branch = self._table(name).branches.create(
                     self.branch, tag=tag, snapshot_id=number, empty=tag is None and number is None
                 )
-                made.append(name)
-        except BaseException:
-            for name in made:
-                self._table(name).branches.delete(self.branch)
+                made.append(branch)
+        except BaseException as error:
+            self._take_back(made, error)
             raise
+
+    def _take_back(self, made: Sequence[TableStore], error: BaseException) -> None:
+        """Delete the branches again that were made before an error, and let that say which of them stay."""
+        for branch in made:
+            try:
+                take_back_branch(branch, partial(refuse_open, self._journal, [branch], branch=self.branch))
+            except Exception as other:
+                told = hidden(
+                    f"Branch {self.branch!r} of {branch.identifier.full_name} was not taken away again: {other}"
+                )
+                if isinstance(error, StorageError):
+                    error.args = (f"{error} {told}", *error.args[1:])
+                else:
+                    error.add_note(told)
 
     @outcome("What was done before stays done. Mend the store, then repeat the call, which goes on from there.")
     def delete(self) -> None:

@@ -43,9 +43,11 @@ class Branches:
         return branch_names(self._store)
 
     @outcome(_REPEAT)
-    def create(self, name: str, *, tag: str | None = None, snapshot_id: int | None = None, empty: bool = False) -> None:
+    def create(
+        self, name: str, *, tag: str | None = None, snapshot_id: int | None = None, empty: bool = False
+    ) -> TableStore:
         """Fork at a tag, at a snapshot, or (by default) at the latest state, or the version at which the table was opened;
-        `empty` takes the schema alone.
+        `empty` takes the schema alone. Returns the branch as it was made.
 
         Raises AlreadyExists if there is one of that name.
         """
@@ -63,7 +65,7 @@ class Branches:
         elif not empty:
             snapshot, named = named_version(self._store, snapshot_id if version is None else version)
         is_latest = tag is None and snapshot_id is None and version is None
-        create_branch(self._store, name, snapshot, named, latest_schema=is_latest)
+        return create_branch(self._store, name, snapshot, named, latest_schema=is_latest)
 
     @outcome(_REPEAT)
     def delete(self, name: str) -> None:

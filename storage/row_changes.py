@@ -24,7 +24,7 @@ from .read.predicate import Comparison, Predicate, all_of
 from .read.scan import FileStatistics, Scan
 from .read.split_read import ReadRequest, read_sections
 from .values import from_literal, to_arrow
-from .write.commit import TableCommit
+from .write.commit import Guard, TableCommit
 from .write.table_write import CommitMessage, TableWrite
 
 _COMMIT_TRIES = 10
@@ -126,11 +126,13 @@ def commit_counted(
     properties: Mapping[str, str] | None,
     operation: str | None,
     change_tracking: bool,
+    guard: Guard | None,
 ) -> Snapshot | None:
     """Commit rows of a table without a key of which some take others away: for each, one equal row goes.
 
     Files that hold such rows are written anew, those of this commit among them; another commit that takes away the same
-    files makes it start again. Raises InvalidRequest if a row to be taken away is not there; nothing is written then.
+    files makes it start again. Raises InvalidRequest if a row to be taken away is not there, and what `guard` raises; nothing is
+    written then.
     """
     earlier = commit.find_earlier()
     own_paths = [path for message in messages for path in message.paths]
@@ -139,6 +141,16 @@ def commit_counted(
         return earlier
     retracted = pa.concat_tables([rows for message in messages for rows in message.retracted])
     own = [entry for message in messages for entry in message.added]
+    refusals: list[CommitConflict] = []
+
+    def asked(latest: Snapshot | None) -> None:
+        try:
+            if guard is not None:
+                guard(latest)
+        except CommitConflict as error:
+            refusals.append(error)
+            raise
+
     try:
         for attempt in range(_COMMIT_TRIES):
             snapshot = store.snapshots.latest()
@@ -147,10 +159,11 @@ def commit_counted(
                 # The files of this commit go with the caller's own message, so that they outlive a lost race.
                 return commit.commit(
                     [CommitMessage(tuple(kept)), rewritten], deleted=deleted, operation=operation,
-                    properties=properties, change_tracking=change_tracking,
+                    properties=properties, change_tracking=change_tracking, guard=asked,
                 )  # fmt: skip
             except CommitConflict:
-                if attempt + 1 == _COMMIT_TRIES:
+                # What the guard refuses is no race that another try may win.
+                if refusals or attempt + 1 == _COMMIT_TRIES:
                     raise
             except NotFound as error:
                 if not has_expired(store, snapshot):

@@ -127,11 +127,9 @@ class Table:
     def pinned(self, version: Version = None) -> "Table":
         """The same table, fixed at what a version is now, with the columns that it has now; it can be read, not written.
 
-        A table without a snapshot stays as it is.
+        A table without a snapshot stays empty.
         """
         store, snapshot = resolve_version(self._store, self._version if version is None else version)
-        if snapshot is None:
-            return self
         return Table(store, self._catalog_name, self._listeners, Pinned(snapshot, store.schema))
 
     @outcome(_NOTHING_CHANGED)
@@ -774,9 +772,17 @@ class Table:
         come to need it. `guard`: see `TableCommit.commit`. `unless_same`: an overwrite that brings exactly the rows that it
         replaces commits nothing, and its files are deleted; None is returned.
 
-        How many rows were given under a key that a later row has stands in the snapshot: `changes_of` tells.
+        How many rows were given under a key that a later row has stands in the snapshot: `changes_of` tells. Raises
+        InvalidRequest for rows of a table without a key that take others away, with `overwrite` or `deleted`.
         """
         refuse_own_properties(properties)
+        takes_away = any(message.retracted for message in messages)
+        if takes_away and (overwrite is not None or deleted):
+            self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
+            raise InvalidRequest(
+                f"Rows of kind -U or -D take equal rows of {self.identifier} away, which has no key, and cannot be committed "
+                f"with {'overwrite' if overwrite is not None else 'deleted'}. Commit the two one after the other."
+            )
         commit = self.new_commit(commit_id)
         properties = {**(properties or {}), **duplicate_keys_property(self._store, messages)}
         if (
@@ -787,9 +793,9 @@ class Table:
         ):
             self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
             return None
-        if any(message.retracted for message in messages):
+        if takes_away:
             try:
-                snapshot = commit_counted(self._store, commit, messages, properties, operation, change_tracking)
+                snapshot = commit_counted(self._store, commit, messages, properties, operation, change_tracking, guard)
             except InvalidRequest as error:
                 if guard is None:
                     raise

@@ -5,8 +5,10 @@ exists once its `schema-0` does, and nobody sees half of one; a branch that is d
 `docs/protocols.md`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 
 from ..errors import (
     OUTCOME_UNKNOWN,
@@ -132,10 +134,15 @@ def _make(
         _refuse_renaming(store, final, own)
     table = store.identifier
     try:
-        return TableStore(file_io, root, Identifier(table.database, table.table, name), clock=store.clock)
+        made = TableStore(file_io, root, Identifier(table.database, table.table, name), clock=store.clock)
     except (NotFound, CorruptData):
         store.refuse_moved(f"Branch {name!r}")
         raise
+    if made.read_witness().content != own.content:
+        raise NotFound(
+            f"Branch {name!r} of {table.full_name} was deleted as soon as it was made, and made anew by others."
+        )
+    return made
 
 
 def _name(store: TableStore, made: TablePaths, final: TablePaths) -> bool:
@@ -233,38 +240,85 @@ def _is_other(store: TableStore, paths: TablePaths, origin: bytes | None) -> Cal
 def delete_branches(stores: Sequence[TableStore], name: str, refuse: Callable[[], None]) -> int:
     """Delete a branch of several tables, those that have it, and the files that nobody else needs; returns how many had it.
 
-    All are closed before `refuse` is asked, which raises if they must stay, and before the first goes: who comes later finds
-    them closed. Raises CommitConflict if one of them is becoming main, NotFound if a table is gone, CorruptData if a newest
-    snapshot cannot be read; they are opened again.
+    All are closed before `refuse` is asked, which raises if they must stay, and it is decided for all that they go before the
+    first does: who comes later finds them closed. Raises CommitConflict if one of them is becoming main, NotFound if a table is
+    gone, CorruptData if a newest snapshot cannot be read; those that this call has closed are opened again then. The error says
+    so if the branch has gone from some.
     """
-    closed: list[tuple[TableStore, Snapshot]] = []
-    try:
-        for store in stores:
-            closed += _close(store, name)
-        for branch, _ in closed:
-            _refuse_becoming_main(branch, name)
+    return _delete((partial(_close, store, name) for store in stores), name, refuse)
+
+
+def take_back_branch(made: TableStore, refuse: Callable[[], None]) -> None:
+    """Delete a branch again that has just been made, and the files that nobody else needs. Raises CommitConflict, leaving it, if
+    anything has come to it since, it is becoming main, or `refuse` raises once it is closed; NotFound if it has gone.
+    """
+    name = made.paths.branch
+
+    def refuse_changed() -> None:
+        _refuse_touched(made)
         refuse()
-        unneeded: list[tuple[TableStore, LeftOver]] = []
+
+    _refuse_becoming_main(made, name)
+    _delete([partial(_close_untouched, made)], name, refuse_changed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Closed:
+    """A branch with the snapshot that closes it for its deletion, and whether this call has put that there."""
+
+    branch: TableStore
+    closing: Snapshot
+    is_own: bool
+
+
+def _delete(closers: Iterable[Callable[[], list[_Closed]]], name: str, refuse: Callable[[], None]) -> int:
+    closed: list[_Closed] = []
+    ended: list[TableStore] = []
+    failed: list[StorageError] = []
+    try:
+        for close_one in closers:
+            closed += close_one()
+        for one in closed:
+            _refuse_becoming_main(one.branch, name)
+        refuse()
         while closed:
-            unneeded += _remove(*closed[0], name)
-            closed.pop(0)
+            if not decide(closed[0].branch, closed[0].closing, "done"):
+                raise CommitConflict(
+                    f"Branch {name!r} of {closed[0].branch.identifier.full_name} has been opened again by whoever closed it."
+                )
+            ended.append(closed.pop(0).branch)
     except OUTCOME_UNKNOWN:
         raise
-    except StorageError:
-        for branch, closing in closed:
+    except StorageError as error:
+        # What others have closed is theirs: they may have let a part of it go.
+        for one in closed:
             with suppress(CorruptData, NotFound):
                 # One that is damaged keeps no other closed.
-                if branch.is_same_table() and decide(branch, closing, "opened"):
-                    open_again(branch, closing)
-        raise
+                if one.is_own and one.branch.is_same_table() and decide(one.branch, one.closing, "opened"):
+                    open_again(one.branch, one.closing)
+        if not ended:
+            raise
+        failed.append(error)
+    unneeded: list[tuple[TableStore, LeftOver]] = []
+    for branch in ended:
+        try:
+            unneeded += _remove(branch)
+        except (CommitConflict, CorruptData, NotFound) as error:
+            # It has been decided that the others go, too.
+            failed.append(error)
     for main, left_over in unneeded:
         # The branch has gone, whatever becomes of them.
         delete_left_over(main, left_over, "The branch is deleted")
+    if failed:
+        gone = ", ".join(main.identifier.full_name for main, _ in unneeded) or "no table"
+        raise type(failed[0])(
+            f"{failed[0]} This call has deleted branch {name!r} from {gone}, not from the others. Delete it again."
+        ) from failed[0]
     return len(unneeded)
 
 
-def _close(store: TableStore, name: str) -> list[tuple[TableStore, Snapshot]]:
-    """Close a branch for its deletion; returns it with the snapshot that closes it, or nothing if there is no such branch."""
+def _close(store: TableStore, name: str) -> list[_Closed]:
+    """Close a branch for its deletion; returns it, or nothing if there is no such branch."""
     reason = f"{DELETION} {name}"
     for _ in range(_TRIES):
         try:
@@ -289,12 +343,42 @@ def _close(store: TableStore, name: str) -> list[tuple[TableStore, Snapshot]]:
                 # Whoever decided that has died, or is about to do it.
                 open_again(branch, closing)
             elif closing is not None:
-                return [(branch, closing)]
+                return [_Closed(branch, closing, not is_closed)]
         except NotFound:
             # Somebody else has deleted it: looked for again.
             if branch.is_same_table():
                 raise
     raise CommitConflict(f"Writers of branch {name!r} come first each time. Stop them, then delete the branch.")
+
+
+def _close_untouched(made: TableStore) -> list[_Closed]:
+    """Close a branch that has just been made for its deletion. Raises CommitConflict if anything has come to it since."""
+    latest = _refuse_touched(made)
+    closing = close(made, latest, f"{DELETION} {made.paths.branch}")
+    if closing is None:
+        raise _touched(made)
+    return [_Closed(made, closing, is_own=True)]
+
+
+def _refuse_touched(made: TableStore) -> Snapshot | None:
+    """Raise CommitConflict if a branch has commits, tags or schemas since it was made; returns its newest snapshot. That it is
+    closed for its deletion is none.
+    """
+    latest, tags, schema = made.snapshots.latest(), made.tags.all(), made.schemas.latest()
+    origin = read_origin(made.file_io, made.paths)
+    made.refuse_other_table()
+    begun = made.snapshots.before(latest) if latest is not None and is_closed_for(latest, DELETION) else latest
+    is_as_made = begun is None or begun.others.get(_BRANCH_ID_KEY) is not None
+    named = {origin.tag} if origin is not None else set()
+    if not is_as_made or schema != made.schema or {tag.name for tag in tags} - named:
+        raise _touched(made)
+    return latest
+
+
+def _touched(made: TableStore) -> CommitConflict:
+    return CommitConflict(
+        f"Branch {made.paths.branch!r} of {made.identifier.full_name} has been changed by others since it was made, and stays."
+    )
 
 
 def _refuse_becoming_main(branch: TableStore, name: str) -> None:
@@ -309,14 +393,10 @@ def _refuse_becoming_main(branch: TableStore, name: str) -> None:
         )
 
 
-def _remove(branch: TableStore, closing: Snapshot, name: str) -> list[tuple[TableStore, LeftOver]]:
-    """Make a closed branch go; returns main, and the files that only the branch may have needed, or why they cannot be told,
-    unless somebody else came first.
+def _remove(branch: TableStore) -> list[tuple[TableStore, LeftOver]]:
+    """Make a branch go that is closed for good; returns main, and the files that only the branch may have needed, or why they
+    cannot be told, unless somebody else came first.
     """
-    if not decide(branch, closing, "done"):
-        raise CommitConflict(
-            f"Branch {name!r} of {branch.identifier.full_name} has been opened again. Nothing is done."
-        )
     main = on_branch(branch, MAIN_BRANCH)
     try:
         # It has been decided that the branch goes, whatever can be read of it.

@@ -35,6 +35,8 @@ class Verdict:
     by which main has taken the branch over, once it has. `since`: main's snapshot after which its work is judged, if that is
     not `common` but a later one, by which main had become what the branch was. `expired_below`: the branch's earliest
     snapshot, if what it did before has expired and is not on main: it can become main, but not be put on top of it.
+    `given_up`: main's snapshots, among `lost`, that it has in common with the branch or has taken over from it, and that the
+    branch has taken back since: diverged, for main still has those rows and the branch has parted from them.
     """
 
     kind: Literal["clean", "disjoint", "diverged"]
@@ -46,6 +48,7 @@ class Verdict:
     made: Snapshot | None = None
     since: int | None = None
     expired_below: int | None = None
+    given_up: tuple[Snapshot, ...] = ()
 
     def describe(self) -> str:
         """The verdict in a sentence, with the jobs whose work would be lost."""
@@ -63,7 +66,9 @@ class Verdict:
             if self.expired_below is not None
             else ""
         )
-        return f"diverged: main has moved {since}. Its snapshots that would be lost: {lost}{expired}"
+        ids = ", ".join(str(one.id) for one in self.given_up)
+        given_up = f"; what main has by {ids} the branch had as well, and has taken back" if ids else ""
+        return f"diverged: main has moved {since}. Its snapshots that would be lost: {lost}{given_up}{expired}"
 
 
 def _at_rest(snapshots: Sequence[Snapshot]) -> str:
@@ -75,7 +80,9 @@ def _at_rest(snapshots: Sequence[Snapshot]) -> str:
 
 
 def judge(main: TableStore, branch: TableStore) -> Verdict:
-    """Compare a branch with main. What a rollback has taken back on a side does not count there."""
+    """Compare a branch with main. What a rollback has taken back on a side does not count there; of what main still has, that
+    is a change of the branch in the same places.
+    """
     histories = [list(store.snapshots.all()) for store in (main, branch)]
     judged, taken = (history[-1] if history else None for history in histories)
     ours, theirs = (
@@ -91,18 +98,20 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
     common = _common(main, histories[0], shown[0], branch, histories[1], shown[1])
     earliest = [history[0].id if history else 0 for history in histories]
     merged = _merged(ours, origin) | _gone_back_to(ours, theirs)
+    given_up = _given_up(ours, branch, [one for one in histories[1] if one.id not in shown[1]])
     since, until = common or 0, common or 0
     if common is None or earliest[0] > since + 1 or earliest[1] > until + 1:
         # What they parted by can be told no more, or not what came then: main was what the branch was once more, later.
         for number, reach in merged.items():
-            if reach.whole and number > since:
+            if reach.whole and number > since and ours[number] not in given_up:
                 since, until = number, max(until, reach.until)
+    given_up = tuple(one for one in given_up if one.id > since)
     apart = [snapshot for number, snapshot in ours.items() if number > since]
     later = [snapshot for number, snapshot in theirs.items() if number > until]
     # What was put on top of the other side before is on both, under another number.
     lost, new = _only_here(main, apart, branch, later), _only_here(branch, later, main, apart)
     gone_there = {number for number, reach in merged.items() if reach.until < earliest[1]}
-    lost = tuple(snapshot for snapshot in lost if snapshot.id not in gone_there)
+    lost = tuple(one for one in apart if one in given_up or (one in lost and one.id not in gone_there))
     covered = max([until, *(reach.until for reach in merged.values())])
     expired_below = earliest[1] if earliest[1] > covered + 1 else None
 
@@ -111,6 +120,7 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
             kind, common, new, lost, judged, taken,
             since=since if since > (common or 0) else None,
             expired_below=expired_below if kind == "diverged" else None,
+            given_up=given_up,
         )  # fmt: skip
 
     # What has expired since cannot be judged.
@@ -123,7 +133,9 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
         schema_id in main.schemas.ids() and main.schemas.get(schema_id) == branch.schemas.get(schema_id)
         for schema_id in branch.schemas.ids()
     )
-    untouched = all_known and expired_below is None and same_schemas and not _meet(main, lost, branch, new)
+    untouched = (
+        all_known and not given_up and expired_below is None and same_schemas and not _meet(main, lost, branch, new)
+    )
     return verdict("disjoint" if untouched else "diverged")
 
 
@@ -190,6 +202,15 @@ def _gone_back_to(ours: Mapping[int, Snapshot], theirs: Mapping[int, Snapshot]) 
         for number, snapshot in ours.items()
     }
     return {number: Reach(target, whole=True) for number, target in targets.items() if target is not None}
+
+
+def _given_up(ours: Mapping[int, Snapshot], branch: TableStore, taken_back: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
+    """Those of main's snapshots that changed rows and are, or hold, what the branch has taken back."""
+    identities = {one.identity for one in taken_back}
+    marks = {mark(branch, one) for one in taken_back if one.changes_rows}
+    return tuple(
+        one for one in ours.values() if one.changes_rows and (one.identity in identities or marks_of(one) & marks)
+    )
 
 
 def _only_here(

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from ..errors import CommitConflict, NotFound
 from ..journal import DamagedEntry, Journal, Publication
 from ..maintain.beside_publication import refuse_damaged
+from ..metadata.snapshot import Snapshot
+from ..read.version import Pinned
 from ..table import Table
 from .traces import OpenTable, commit_of
 
@@ -46,12 +48,20 @@ def _fixed(table: Table, name: str, publication: Publication | None, damaged: Se
     main = latest.store
     tag = main.tags.find(publication.tag)
     newest = latest.snapshot()
+    own: Snapshot | None = None
     if publication.replaces:
         is_on = not table.branches.has_other(publication.branch)
     else:
-        is_on = newest is not None and commit_of(main, publication, name, newest) is not None
+        own = None if newest is None else commit_of(main, publication, name, newest)
+        is_on = own is not None
     if not is_on:
         return latest
-    if tag is None:
-        raise NotFound(f"{name} has no snapshot before the publication that is open.")
-    return table.at(tag.snapshot)
+    if tag is not None:
+        return table.at(tag.snapshot)
+    if own is not None and own.id == 1:
+        # There was nothing that a tag could keep.
+        return table.at(Pinned(None, main.schema))
+    raise NotFound(
+        f"Tag {publication.tag!r}, which keeps what {name} was before publication {int(publication.name)}, is gone. Finish or "
+        "undo that, by `snapline branch recover` or `snapline branch recover --undo`."
+    )

@@ -64,8 +64,8 @@ def finish(
                 continue
             raise CommitConflict(
                 f"The publication of branch {publication.branch!r} stays open, for {name} cannot take it over: "
-                f"{str(error).removesuffix(INSIST).rstrip()} Readers of a consistent view see none of it. Finish it by `snapline branch "
-                f"recover --discard-main`{'.' if publication.replaces else ', or undo it by `--undo`.'}"
+                f"{str(error).removesuffix(INSIST).rstrip()} Readers of a consistent view see none of it. Finish it by "
+                f"`snapline branch recover --discard-main`{'.' if publication.replaces else ', or undo it by `--undo`.'}"
             ) from None
     if not publication.replaces:
         _refuse(journal.decide(publication, PUBLISHED), publication)

@@ -26,9 +26,11 @@ _WATERMARK = re.compile(r"watermark-(\d+)")
 
 @dataclass(frozen=True)
 class Pinned:
-    """A snapshot and the schema to read it with: what a version was at some moment, whatever happens later."""
+    """A snapshot and the schema to read it with: what a version was at some moment, whatever happens later. None: it had no
+    snapshot, and stays empty.
+    """
 
-    snapshot: Snapshot
+    snapshot: Snapshot | None
     schema: TableSchema
 
 

@@ -10,12 +10,36 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from storage import AlreadyExists, Catalog, CommitConflict, CommitId, InvalidRequest, NotFound, StorageError, Table
+from storage import (
+    AddColumn,
+    AlreadyExists,
+    Catalog,
+    CommitConflict,
+    CommitId,
+    InvalidRequest,
+    NotFound,
+    StorageError,
+    Table,
+)
 from storage.branches import Branches
 from storage.file_io import FileIO
+from storage.maintain import branch as branch_module
 from storage.maintain.branch import delete_branches
+from storage.metadata.snapshot import Snapshot
+from storage.metadata.table_store import TableStore
 from storage.write.close import DELETION, close, closed_for
-from tests.storage.branched_tables import FIXED, NAMES, OLD, fork_tables, half_publish, held, make_tables, rows
+from tests.storage.branched_tables import (
+    FIXED,
+    NAMES,
+    OLD,
+    SCHEMA,
+    dying_before,
+    fork_tables,
+    half_publish,
+    held,
+    make_tables,
+    rows,
+)
 
 
 @pytest.fixture
@@ -237,6 +261,88 @@ def test_a_set_is_not_half_deleted_where_a_table_is_gone(catalog: Catalog, forke
         assert catalog.table(name).branches.names() == ["fix"]
 
 
+def test_who_is_refused_leaves_closed_what_others_delete(
+    catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = [table.store for table in forked]
+    original = branch_module._remove
+    calls = iter([False, True])
+
+    def refuse() -> None:
+        raise CommitConflict("A publication of the third is open.")
+
+    def remove(*arguments: Any) -> Any:
+        if next(calls, False):
+            with pytest.raises(CommitConflict, match="of the third is open"):
+                delete_branches(stores, "fix", refuse)
+        return original(*arguments)
+
+    monkeypatch.setattr(branch_module, "_remove", remove)
+    assert delete_branches(stores[:2], "fix", lambda: None) == 2
+    assert [table.branches.names() for table in forked] == [[], [], ["fix"]]
+    forked[2].on_branch("fix").write(rows(9))
+
+
+def test_who_cannot_delete_all_of_a_set_says_what_has_gone(
+    catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = branch_module.decide
+
+    def decide(store: TableStore, closing: Snapshot, outcome: Any) -> bool:
+        if store.identifier.full_name == "a.two" and outcome == "done":
+            assert original(store, closing, "opened")
+        return original(store, closing, outcome)
+
+    monkeypatch.setattr(branch_module, "decide", decide)
+    with pytest.raises(
+        CommitConflict, match=r"of a\.two has been opened again.*has deleted branch 'fix' from a\.one, not"
+    ):
+        catalog.branch_set("fix", NAMES).delete()
+    monkeypatch.undo()
+    forked[2].on_branch("fix").write(rows(9))
+    catalog.branch_set("fix", NAMES).delete()
+    assert [table.branches.names() for table in forked] == [[], [], []]
+
+
+@pytest.mark.parametrize("change", ["commit", "tag", "schema", "another branch"])
+def test_a_set_that_cannot_be_made_takes_away_what_it_made_and_nothing_of_others(
+    catalog: Catalog, tables: list[Table], monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    original = Branches.create
+
+    def create(self: Branches, name: str, **how: Any) -> Any:
+        if self._store.identifier.full_name == "b.three":
+            other = catalog.table("a.one$branch_fix")
+            if change == "commit":
+                other.write(rows(9))
+            elif change == "tag":
+                other.tags.create("mine")
+            elif change == "schema":
+                other.alter(AddColumn("more", "INT"))
+            else:
+                tables[0].branches.delete("fix")
+                original(tables[0].branches, "fix")
+            original(self, name, **how)
+        return original(self, name, **how)
+
+    monkeypatch.setattr(Branches, "create", create)
+    with pytest.raises(AlreadyExists, match=r"of b\.three exists.*of a\.one was not taken away again"):
+        catalog.branch_set("fix", NAMES).create()
+    monkeypatch.undo()
+    assert [table.branches.names() for table in tables] == [["fix"], [], ["fix"]]
+    assert len(held(tables[0].on_branch("fix"))) == (3 if change == "commit" else 2)
+    tables[0].on_branch("fix").write(rows(10))
+    assert [table.check(deep=True) for table in tables] == [[], [], []]
+
+
+def test_an_empty_branch_of_a_set_that_cannot_be_made_is_taken_away(catalog: Catalog) -> None:
+    for name in NAMES[:2]:
+        catalog.create_table(name, SCHEMA)
+    with pytest.raises(NotFound):
+        catalog.branch_set("fix", NAMES[:2]).create({"a.two": "no tag"})
+    assert catalog.table("a.one").branches.names() == []
+
+
 @pytest.mark.parametrize("way", ["finish", "undo"])
 @pytest.mark.parametrize(
     "case",
@@ -328,6 +434,36 @@ def test_a_publication_that_dies_anywhere_is_seen_all_or_none_and_recovered(
         if not died:
             break
     assert step > 6
+
+
+def test_a_view_of_a_table_without_snapshots_stays_empty(catalog: Catalog) -> None:
+    for name in NAMES[:2]:
+        catalog.create_table(name, SCHEMA, primary_key=["id"], options={"bucket": 1})
+    catalog.table("a.two").write(rows(1))
+    catalog.branch_set("fix", NAMES[:2]).create()
+    for name in NAMES[:2]:
+        catalog.table(f"{name}$branch_fix").write(rows(5))
+
+    def check(view: dict[str, Table]) -> None:
+        assert [held(table) for table in view.values()] == [[], [("x", 1, "main")]]
+        assert view["a.one"].count() == 0 and view["a.one"].snapshot() is None and view["a.one"].ref() is None
+        assert view["a.one"].changes().num_rows == 0
+        with pytest.raises(InvalidRequest, match="can only be read"):
+            view["a.one"].write(rows(9))
+
+    before = catalog.consistent(NAMES[:2])
+    with dying_before("a.two"):
+        catalog.branch_set("fix", NAMES[:2]).publish()
+    assert len(held(catalog.table("a.one"))) == 1
+    half = catalog.consistent(NAMES[:2])
+    check(half)
+    # A branch made of it begins where it was.
+    catalog.branch_set("other", NAMES[:2]).create()
+    assert [held(catalog.table(f"{name}$branch_other")) for name in NAMES[:2]] == [[], [("x", 1, "main")]]
+    catalog.recover()
+    assert [len(held(table)) for table in catalog.consistent(NAMES[:2]).values()] == [1, 2]
+    check(before)
+    check(half)
 
 
 def test_readers_of_a_view_never_see_half_of_a_publication(catalog: Catalog, forked: list[Table]) -> None:

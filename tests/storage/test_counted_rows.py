@@ -7,7 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, CommitId, InvalidRequest, Table
+from storage import Catalog, CommitConflict, CommitId, InvalidRequest, Overwrite, Table
+from storage.metadata.snapshot import Snapshot
+from storage.write.table_write import CommitMessage
 
 SCHEMA = pa.schema(
     [
@@ -99,3 +101,38 @@ def test_a_repeated_commit_takes_away_once(table: Table) -> None:
 def test_an_overwrite_takes_no_retractions(table: Table) -> None:
     with pytest.raises(InvalidRequest, match="takes no rows of kind"):
         table.new_write(replaces=True).write(changes([("x", 1, "a", None, None, "-D")]), "op")
+
+
+def taking_away(catalog: Catalog) -> tuple[Table, CommitMessage]:
+    """A table that holds 1 and 2, and what a writer has written that takes 1 away and adds 3."""
+    schema = pa.schema([("n", pa.int64())])
+    table = catalog.create_table("a.few", schema)
+    table.write(pa.table({"n": [1, 2]}, schema))
+    writer = table.new_write()
+    writer.write(pa.table({"n": pa.array([1, 3], pa.int64()), "op": ["-D", "+I"]}), "op")
+    return table, writer.prepare_commit()
+
+
+def test_a_guard_is_asked_before_each_try_and_refuses_at_once(catalog: Catalog) -> None:
+    table, message = taking_away(catalog)
+    asked: list[int] = []
+
+    def guard(latest: Snapshot | None) -> None:
+        asked.append(latest.id if latest else 0)
+        raise CommitConflict("Refused by the guard.")
+
+    with pytest.raises(CommitConflict, match="Refused by the guard"):
+        table.commit_messages([message], guard=guard)
+    assert asked == [1]
+    assert sorted(table.to_arrow()["n"].to_pylist()) == [1, 2]
+    assert not any(table.store.file_io.exists(path) for path in message.paths)
+
+
+@pytest.mark.parametrize("name", ["overwrite", "deleted"])
+def test_rows_that_take_others_away_go_with_nothing_else_that_does(catalog: Catalog, name: str) -> None:
+    table, message = taking_away(catalog)
+    more: dict[str, Any] = {"overwrite": Overwrite()} if name == "overwrite" else {"deleted": table.scan().entries}
+    with pytest.raises(InvalidRequest, match=f"cannot be committed with {name}"):
+        table.commit_messages([message], **more)
+    assert sorted(table.to_arrow()["n"].to_pylist()) == [1, 2]
+    assert not any(table.store.file_io.exists(path) for path in message.paths)

@@ -114,6 +114,52 @@ def test_a_main_that_diverged_is_replaced_only_on_demand(forked: Table, catalog:
     assert rows(catalog.table(str(forked.identifier))) == FIXED
 
 
+@pytest.mark.parametrize("way", ["merge", "replace_main", "publish", "replace all"])
+@pytest.mark.parametrize("kind", ["taken over", "taken over with more", "in common"])
+def test_what_the_branch_has_taken_back_is_lost_or_stays_on_main_only_on_demand(
+    catalog: Catalog, way: str, kind: str
+) -> None:
+    schema = pa.schema([("id", pa.int64())])
+    table = catalog.create_table("a.t", schema, primary_key=["id"], options={"bucket": 1})
+    table.write(pa.table({"id": [1]}, schema))
+    if kind == "in common":
+        table.write(pa.table({"id": [666]}, schema))
+        table.branches.create("fix")
+        table.branches.lengthen("fix", 1)
+        target = 1
+    else:
+        table.branches.create("fix")
+        if kind == "taken over with more":
+            table.on_branch("fix").write(pa.table({"id": [2]}, schema))
+        target = len(table.on_branch("fix").to_arrow())
+        table.on_branch("fix").write(pa.table({"id": [666]}, schema))
+        table.branches.merge("fix")
+    branch = table.on_branch("fix")
+    undo = branch.rollback_to(target)
+    assert undo is not None
+    kept, all_rows = list(range(1, target + 1)), [*range(1, target + 1), 666]
+
+    def act(**how: bool) -> object:
+        if way in ("merge", "replace_main"):
+            return getattr(catalog.table("a.t").branches, way)("fix", **how)
+        branches = catalog.branch_set("fix", ["a.t"])
+        return branches.publish(**how) if way == "publish" else branches.replace_main(**how)
+
+    with pytest.raises(CommitConflict, match="the branch had as well, and has taken back"):
+        act()
+    assert sorted(catalog.table("a.t").to_arrow()["id"].to_pylist()) == all_rows
+    assert sorted(catalog.read("a.t$branch_fix")["id"].to_pylist()) == kept
+    # Nothing is in the way once the branch has the rows again.
+    again = catalog.table("a.t$branch_fix").rollback_to(undo.id - 1)
+    assert again is not None and table.branches.verdict("fix").kind == "clean"
+    catalog.table("a.t$branch_fix").rollback_to(undo.id)
+    act(discard_main=True)
+    assert sorted(catalog.table("a.t").to_arrow()["id"].to_pylist()) == kept
+    assert catalog.table("a.t").check(deep=True) == []
+    if way in ("merge", "publish"):
+        assert table.branches.verdict("fix").kind == "clean"
+
+
 def test_main_is_replaced_again_and_the_branch_before_is_gone(forked: Table, catalog: Catalog, tmp_path: Path) -> None:
     name = str(forked.identifier)
     forked.branches.replace_main("fix")
