@@ -1,5 +1,6 @@
 """A damaged journal stops only what has to do with that publication, names the way out, and is kept aside by it."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -335,3 +336,45 @@ def test_who_has_slept_through_a_publication_and_more_neither_repeats_nor_undoes
     assert own.open(slept).name == "00000004"
     files = sorted(path.name for path in journal(catalog).iterdir())
     assert files == ["closed-00000003", "open-00000004", "outcome-00000003"]
+
+
+@pytest.mark.parametrize("left", ["history", "memory", "undo", "half"])
+def test_where_the_journal_is_gone_no_number_is_given_twice(
+    catalog: Catalog, forked: list[Table], aside: Table, left: str
+) -> None:
+    branches = catalog.branch_set("fix", NAMES)
+    if left in ("undo", "half"):
+        half_publish(catalog)
+    else:
+        branches.publish()
+    if left == "undo":
+        catalog.recover(undo=True)
+    if left == "memory":
+        for table in forked:
+            table.write(rows(20))
+            table.expire(retain_last=1)
+    shutil.rmtree(journal(catalog))
+    branches.delete()
+    branches.create()
+    for table in forked:
+        table.on_branch("fix").write(rows(9))
+    assert all(verdict.made is not None for verdict in branches.publish().values())
+    assert all(("x", 9, "main") in one for one in all_held(catalog))
+    assert [path.name for path in sorted(journal(catalog).iterdir())] == ["closed-00000002", "outcome-00000002"]
+    aside.branches.create("fix")
+    catalog.table("a.aside$branch_fix").write(rows(9))
+    catalog.branch_set("fix", ["a.aside"]).publish()
+    assert (journal(catalog) / "closed-00000003").exists()
+
+
+@pytest.mark.parametrize("name", ["open-00000001-backup", "outcome-00000001.old", "closed-7-x", "open-\u0661"])
+def test_a_copy_beside_a_journal_is_no_entry(catalog: Catalog, forked: list[Table], name: str) -> None:
+    journal(catalog).mkdir()
+    (journal(catalog) / name).write_text("{}")
+    assert catalog.recover() == catalog.discard_damaged() == catalog.check() == []
+    assert catalog.publications() == [] and catalog.damaged_publications() == {}
+    forked[0].rollback_to(1)
+    catalog.branch_set("fix", NAMES[1:]).publish()
+    catalog.rename_table("a.two", "a.moved")
+    assert all(one.count() == 3 for one in catalog.consistent(["a.moved", "b.three"]).values())
+    assert (journal(catalog) / name).exists() and (journal(catalog) / "closed-00000001").exists()
