@@ -100,8 +100,8 @@ class Catalog:
 
     def _settle_options(self, given: Mapping[str, str]) -> dict[str, str]:
         path = posixpath.join(self._root, _OPTIONS_FILE)
-        text = self._file_io.read_text_or_none(path)
-        stored = None if text is None else texts(read_document(text, path), path, "an option")
+        content = self._file_io.read_bytes_or_none(path)
+        stored = None if content is None else texts(read_document(content, path), path, "an option")
         given = _without_secrets(given)
         if stored is None:
             if given and not self._file_io.create_exclusively(path, _json(given)):
@@ -118,11 +118,13 @@ class Catalog:
                 )
         merged = {**stored, **given}
         if merged != stored:
-            self._file_io.overwrite(path, _json(merged))
+            if not self._file_io.replace_if(path, content, _json(merged)):
+                # Somebody else has given some meanwhile.
+                return self._settle_options(given)
         elif stored != whole:
             with suppress(StorageError, OSError):
                 # Who only reads cannot take them out.
-                self._file_io.overwrite(path, _json(merged))
+                self._file_io.replace_if(path, content, _json(merged))
         return merged
 
     def with_listeners(self, *listeners: CommitListener) -> "Catalog":
