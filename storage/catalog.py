@@ -383,24 +383,30 @@ class Catalog:
     ) -> list[Publication]:
         """Finish, or undo, the publications that a crash or a conflict left open, all or those of a branch; returns them.
 
-        One that somebody has begun to undo is undone. Raises CommitConflict, leaving them open, for what would lose
-        somebody's work, unless `discard_main`; CorruptData, once the others are done, if the journal of one is damaged.
+        One that somebody has begun to undo is undone. Raises, once the others are done, the error of the first that stays open,
+        which names those of the rest: CommitConflict for what would lose somebody's work, unless `discard_main`; CorruptData if
+        its journal is damaged.
         """
         journal = self._journal
         entries = journal.entries()
         for ended in entries.left:
             clean_up(self.table, journal, ended)
         begun = [publication for publication in entries.open if branch in (None, publication.branch)]
+        refused: list[StorageError] = []
         for publication in begun:
-            if undo or journal.outcome(publication) == UNDONE:
-                undo_publication(self.table, journal, publication, discard_main=discard_main)
-            else:
-                insists = publication.discard_main or discard_main
-                finish(self.table, journal, replace(publication, discard_main=insists), made_from)
+            try:
+                if undo or journal.outcome(publication) == UNDONE:
+                    undo_publication(self.table, journal, publication, discard_main=discard_main)
+                else:
+                    insists = publication.discard_main or discard_main
+                    finish(self.table, journal, replace(publication, discard_main=insists), made_from)
+            except StorageError as error:
+                refused.append(error)
         if branch is None and entries.damaged:
-            raise CorruptData(
-                f"{entries.damaged[0].why} Nothing can be said of that publication: `{DISCARD_DAMAGED}` ends it."
-            )
+            why = f"{entries.damaged[0].why} Nothing can be said of that publication: `{DISCARD_DAMAGED}` ends it."
+            refused.append(CorruptData(why))
+        if refused:
+            raise refused[0] if len(refused) == 1 else type(refused[0])(" ".join(map(str, refused)))
         return begun
 
     def discard_damaged(self, *, discard_main: bool = False) -> list[SetAside]:
