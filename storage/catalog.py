@@ -26,7 +26,7 @@ from .identifier import MAIN_BRANCH, Identifier, check_name
 from .journal import DISCARD_DAMAGED, UNDONE, Journal, Publication
 from .lock import CatalogLock
 from .lsm.merge_engines import merge_engine_of
-from .maintain.beside_publication import refuse_open
+from .maintain.beside_publication import is_tagged, refuse_open
 from .maintain.check import BrokenInvariant
 from .maintain.drop_damaged import drop_damaged, refuse_damaged
 from .maintain.move_table import move_table, refuse_claimed, refuse_renaming
@@ -413,9 +413,15 @@ class Catalog:
         """End the publications whose files in the journal cannot be read; returns what became of them.
 
         What they have done is undone, unless they were published already, or replaced mains. The damaged files are kept
-        aside, and `check` names them. Raises CommitConflict if later commits build on it, unless `discard_main`.
+        aside, and `check` names them. Tables that cannot be read and have nothing to do with it are passed by, and named.
+        Raises CommitConflict if later commits build on it, unless `discard_main`; CorruptData for a table that cannot be read
+        and bears its tag.
         """
-        return discard_damaged(self.table, self.tables(), self._journal, discard_main=discard_main)
+
+        def is_marked(name: str, tag: str) -> bool:
+            return is_tagged(self._file_io, self._path(Identifier.parse(name)), tag)
+
+        return discard_damaged(self.table, self.tables(), self._journal, is_marked, discard_main=discard_main)
 
     def rename_table(self, name: str, new_name: str) -> Table:
         """Give a table another name. On a local file system at once; an object store copies every file, and the table takes no

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ..errors import CorruptData
+from ..file_io import FileIO
 from ..identifier import MAIN_BRANCH, PUBLICATION_PREFIX
 from ..journal import (
     DISCARD_DAMAGED,
@@ -25,6 +26,7 @@ from ..journal import (
 from ..metadata.committed import Committed
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from ..metadata.table_store import TableStore
+from ..paths import TablePaths
 from ..read.version import all_branches, on_branch
 from ..write.close import CLOSED_BY_PROPERTY, FENCE_PROPERTY, closed_by, fence
 from ..write.commit import Guard
@@ -109,6 +111,14 @@ def bears_marks(store: TableStore, entry: DamagedEntry) -> bool:
     is_tagged = any(store.file_io.exists(one.paths.tag(entry.tag)) for one in branches)
     main, number = branches[0], int(entry.name)
     return is_tagged or closed_by(main.snapshots.latest()) == number or commit_of_number(main, number) is not None
+
+
+def is_tagged(file_io: FileIO, root: str, tag: str) -> bool:
+    """Whether a branch of a table that may be damaged has a tag, by its files alone."""
+    main = TablePaths(root)
+    directories = file_io.list_directories(main.branch_directory)
+    branches = [TablePaths(root, one.removeprefix("branch-")) for one in directories if one.startswith("branch-")]
+    return any(file_io.exists(one.tag(tag)) for one in (main, *branches))
 
 
 def commit_of_number(main: TableStore, number: int) -> Snapshot | None:

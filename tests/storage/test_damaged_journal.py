@@ -378,3 +378,46 @@ def test_a_copy_beside_a_journal_is_no_entry(catalog: Catalog, forked: list[Tabl
     catalog.rename_table("a.two", "a.moved")
     assert all(one.count() == 3 for one in catalog.consistent(["a.moved", "b.three"]).values())
     assert (journal(catalog) / name).exists() and (journal(catalog) / "closed-00000001").exists()
+
+
+@pytest.mark.parametrize("damaged", ["schema/schema-0", "snapshot/snapshot-1"])
+@pytest.mark.parametrize("first", ["recover", "drop"])
+def test_a_table_that_cannot_be_read_and_a_damaged_journal_do_not_wait_for_each_other(
+    catalog: Catalog, forked: list[Table], aside: Table, damaged: str, first: str
+) -> None:
+    half_publish(catalog)
+    damage(catalog)
+    (Path(catalog.warehouse) / "a.db/aside" / damaged).write_text("garbage")
+    if first == "recover" or damaged != "schema/schema-0":
+        (ended,) = Catalog(catalog.warehouse).discard_damaged()
+        assert "a.aside is left as it is, for it cannot be read" in ended.what
+    anew = Catalog(catalog.warehouse)
+    anew.drop_table("a.aside", discard_damaged=damaged == "schema/schema-0")
+    anew.discard_damaged()
+    assert all_held(anew) == [OLD] * 3 and anew.consistent(NAMES) and not anew.damaged_publications()
+
+
+def test_a_table_that_cannot_be_read_and_has_the_tag_is_not_passed_by(catalog: Catalog, forked: list[Table]) -> None:
+    half_publish(catalog)
+    damage(catalog)
+    (Path(catalog.warehouse) / "a.db/one/schema/schema-0").write_text("garbage")
+    anew = Catalog(catalog.warehouse)
+    with pytest.raises(CorruptData, match=r"schema-0.*a\.one has the tag.*drop-table a\.one --discard-damaged"):
+        anew.discard_damaged()
+    anew.drop_table("a.one", discard_damaged=True)
+    anew.discard_damaged()
+    assert not anew.damaged_publications()
+
+
+def test_a_publication_that_is_refused_keeps_no_other_from_being_finished(
+    catalog: Catalog, forked: list[Table]
+) -> None:
+    for name in NAMES:
+        with dying_before(name):
+            catalog.branch_set("fix", [name]).publish()
+    for table in (forked[0], forked[1]):
+        table.write(rows(1))
+    with pytest.raises(CommitConflict, match=r"a\.one cannot take it over.*a\.two cannot take it over"):
+        catalog.recover()
+    assert [one.tables for one in catalog.publications()] == [("a.one",), ("a.two",)]
+    assert held(forked[2]) == FIXED
