@@ -14,7 +14,7 @@ from .arguments import checked
 from .errors import AlreadyExists, CommitConflict, InvalidRequest, StorageError
 from .identifier import check_branch_name
 from .journal import Journal, Publication
-from .maintain.beside_publication import refuse_open, stop_others
+from .maintain.beside_publication import highest_number, refuse_open, stop_others
 from .maintain.branch import delete_branches, take_back_branch
 from .maintain.verdict import Verdict
 from .metadata.snapshot import Snapshot
@@ -147,7 +147,8 @@ class BranchSet:
         before = {name: _id(self._table(name).snapshot()) for name in self.tables}
         common = {name: verdict.common or 0 for name, verdict in judged.items()}
         # Looked and judged again once it is open: of several that begin at once, one goes on.
-        publication = self._journal.open(replace(wanted, before=before, common=common))
+        above = max(highest_number(main, self.branch) for main in self._mains())
+        publication = self._journal.open(replace(wanted, before=before, common=common), above=above)
         try:
             mains = self._mains()
             for main in mains:

@@ -26,7 +26,7 @@ from .identifier import MAIN_BRANCH, Identifier, check_name
 from .journal import DISCARD_DAMAGED, UNDONE, Journal, Publication
 from .lock import CatalogLock
 from .lsm.merge_engines import merge_engine_of
-from .maintain.beside_publication import refuse_open
+from .maintain.beside_publication import is_tagged, refuse_open
 from .maintain.check import BrokenInvariant
 from .maintain.drop_damaged import drop_damaged, refuse_damaged
 from .maintain.move_table import move_table, refuse_claimed, refuse_renaming
@@ -100,8 +100,8 @@ class Catalog:
 
     def _settle_options(self, given: Mapping[str, str]) -> dict[str, str]:
         path = posixpath.join(self._root, _OPTIONS_FILE)
-        text = self._file_io.read_text_or_none(path)
-        stored = None if text is None else texts(read_document(text, path), path, "an option")
+        content = self._file_io.read_bytes_or_none(path)
+        stored = None if content is None else texts(read_document(content, path), path, "an option")
         given = _without_secrets(given)
         if stored is None:
             if given and not self._file_io.create_exclusively(path, _json(given)):
@@ -118,11 +118,13 @@ class Catalog:
                 )
         merged = {**stored, **given}
         if merged != stored:
-            self._file_io.overwrite(path, _json(merged))
+            if not self._file_io.replace_if(path, content, _json(merged)):
+                # Somebody else has given some meanwhile.
+                return self._settle_options(given)
         elif stored != whole:
             with suppress(StorageError, OSError):
                 # Who only reads cannot take them out.
-                self._file_io.overwrite(path, _json(merged))
+                self._file_io.replace_if(path, content, _json(merged))
         return merged
 
     def with_listeners(self, *listeners: CommitListener) -> "Catalog":
@@ -381,33 +383,45 @@ class Catalog:
     ) -> list[Publication]:
         """Finish, or undo, the publications that a crash or a conflict left open, all or those of a branch; returns them.
 
-        One that somebody has begun to undo is undone. Raises CommitConflict, leaving them open, for what would lose
-        somebody's work, unless `discard_main`; CorruptData, once the others are done, if the journal of one is damaged.
+        One that somebody has begun to undo is undone. Raises, once the others are done, the error of the first that stays open,
+        which names those of the rest: CommitConflict for what would lose somebody's work, unless `discard_main`; CorruptData if
+        its journal is damaged.
         """
         journal = self._journal
         entries = journal.entries()
         for ended in entries.left:
             clean_up(self.table, journal, ended)
         begun = [publication for publication in entries.open if branch in (None, publication.branch)]
+        refused: list[StorageError] = []
         for publication in begun:
-            if undo or journal.outcome(publication) == UNDONE:
-                undo_publication(self.table, journal, publication, discard_main=discard_main)
-            else:
-                insists = publication.discard_main or discard_main
-                finish(self.table, journal, replace(publication, discard_main=insists), made_from)
+            try:
+                if undo or journal.outcome(publication) == UNDONE:
+                    undo_publication(self.table, journal, publication, discard_main=discard_main)
+                else:
+                    insists = publication.discard_main or discard_main
+                    finish(self.table, journal, replace(publication, discard_main=insists), made_from)
+            except StorageError as error:
+                refused.append(error)
         if branch is None and entries.damaged:
-            raise CorruptData(
-                f"{entries.damaged[0].why} Nothing can be said of that publication: `{DISCARD_DAMAGED}` ends it."
-            )
+            why = f"{entries.damaged[0].why} Nothing can be said of that publication: `{DISCARD_DAMAGED}` ends it."
+            refused.append(CorruptData(why))
+        if refused:
+            raise refused[0] if len(refused) == 1 else type(refused[0])(" ".join(map(str, refused)))
         return begun
 
     def discard_damaged(self, *, discard_main: bool = False) -> list[SetAside]:
         """End the publications whose files in the journal cannot be read; returns what became of them.
 
         What they have done is undone, unless they were published already, or replaced mains. The damaged files are kept
-        aside, and `check` names them. Raises CommitConflict if later commits build on it, unless `discard_main`.
+        aside, and `check` names them. Tables that cannot be read and have nothing to do with it are passed by, and named.
+        Raises CommitConflict if later commits build on it, unless `discard_main`; CorruptData for a table that cannot be read
+        and bears its tag.
         """
-        return discard_damaged(self.table, self.tables(), self._journal, discard_main=discard_main)
+
+        def is_marked(name: str, tag: str) -> bool:
+            return is_tagged(self._file_io, self._path(Identifier.parse(name)), tag)
+
+        return discard_damaged(self.table, self.tables(), self._journal, is_marked, discard_main=discard_main)
 
     def rename_table(self, name: str, new_name: str) -> Table:
         """Give a table another name. On a local file system at once; an object store copies every file, and the table takes no

@@ -4,6 +4,7 @@ The checksum is a key of the document. It counts the name of the file in, so tha
 Documents of other writers have none; they are read as they are. Other readers ignore the key. Follows `docs/damage.md`.
 """
 
+import datetime as dt
 import json
 import re
 import zlib
@@ -72,6 +73,16 @@ def integer(value: Any, path: str, key: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not -_LARGEST <= value < _LARGEST:
         raise CorruptData(f"File {path} is damaged: {key} is {_short(value)}, not a whole number.")
     return value
+
+
+def moment(value: Any, path: str, key: str) -> int:
+    """A value that must be a time, in milliseconds since 1970. Raises CorruptData that names the file and the key."""
+    number = integer(value, path, key)
+    try:
+        dt.datetime.fromtimestamp(number // 1000)
+    except (ValueError, OverflowError, OSError):
+        raise CorruptData(f"File {path} is damaged: {key} is {number}, no time.") from None
+    return number
 
 
 def text(value: Any, path: str, key: str) -> str:

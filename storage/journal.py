@@ -7,6 +7,7 @@ twice. Follows `docs/protocols.md`, "Publications".
 
 import json
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,8 @@ from .identifier import PUBLICATION_PREFIX, Identifier, check_branch_name
 
 DIRECTORY = ".journal"
 _OPEN, _OUTCOME, _CLOSED = "open-", "outcome-", "closed-"
+# Whatever else lies there, such as a copy of one, is none.
+_ENTRY = re.compile(r"(?:open|outcome|closed)-([0-9]+)")
 # Files that could not be read, kept for whoever wants to know what was in them.
 _SET_ASIDE = "damaged-"
 DISCARD_DAMAGED = "snapline branch recover --discard-damaged"
@@ -144,12 +147,13 @@ class Journal:
         """The journal of the warehouse that a table lies in, as `<warehouse>/<database>.db/<table>`."""
         return cls(file_io, posixpath.dirname(posixpath.dirname(table_root)))
 
-    def open(self, wanted: Publication) -> Publication:
-        """Write down what is about to happen; returns it with its name.
+    def open(self, wanted: Publication, *, above: int = 0) -> Publication:
+        """Write down what is about to happen; returns it with its name, a number above those of the journal and `above`.
 
         Then look for those with a lower number: whoever has a higher number sees this one.
         """
-        number = max((_number(name) for name in self._names()), default=0) + 1
+        number = max((_number(name) for name in self._names()), default=0)
+        number = max(number, above) + 1
         while True:
             publication = replace(wanted, name=f"{number:08d}")
             path, content = self._path(_OPEN, publication.name), publication.to_json().encode()
@@ -297,8 +301,7 @@ class Journal:
 
     def _names(self) -> list[str]:
         names = (file.name for file in self._file_io.list_files(self._directory))
-        kinds = (_OPEN, _OUTCOME, _CLOSED)
-        return [name for name in names if name.startswith(kinds) and name.split("-")[1].isdecimal()]
+        return [name for name in names if _ENTRY.fullmatch(name)]
 
     def _path(self, kind: str, name: str) -> str:
         return f"{self._directory}/{kind}{name}"

@@ -6,18 +6,36 @@ first that he is there (a hold, a closing, a lock) and then looks at the journal
 then looks for those. Follows `docs/protocols.md`, "Publications".
 """
 
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ..errors import CorruptData
-from ..identifier import MAIN_BRANCH
-from ..journal import DISCARD_DAMAGED, PUBLICATION_USER, RECOVERY_USER, DamagedEntry, Journal, Publication, refusal
-from ..metadata.snapshot import Snapshot
+from ..file_io import FileIO
+from ..identifier import MAIN_BRANCH, PUBLICATION_PREFIX
+from ..journal import (
+    DISCARD_DAMAGED,
+    PUBLICATION_USER,
+    RECOVERY_USER,
+    UNDO_USER,
+    DamagedEntry,
+    Journal,
+    Publication,
+    refusal,
+)
+from ..metadata.committed import Committed
+from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from ..metadata.table_store import TableStore
+from ..paths import TablePaths
 from ..read.version import all_branches, on_branch
-from ..write.close import closed_by, fence
+from ..write.close import CLOSED_BY_PROPERTY, FENCE_PROPERTY, closed_by, fence
 from ..write.commit import Guard
+from ..write.taken_over import ids_of
 from .hold import is_holding
 from .move_table import refuse_renaming
+
+# How the texts end by which snapshots and tags name a publication.
+_NUMBER = re.compile(r"(?:\A|publication[ -])([0-9]{1,18})\Z")
 
 
 def refuse_open(
@@ -95,11 +113,48 @@ def bears_marks(store: TableStore, entry: DamagedEntry) -> bool:
     return is_tagged or closed_by(main.snapshots.latest()) == number or commit_of_number(main, number) is not None
 
 
+def is_tagged(file_io: FileIO, root: str, tag: str) -> bool:
+    """Whether a branch of a table that may be damaged has a tag, by its files alone."""
+    main = TablePaths(root)
+    directories = file_io.list_directories(main.branch_directory)
+    branches = [TablePaths(root, one.removeprefix("branch-")) for one in directories if one.startswith("branch-")]
+    return any(file_io.exists(one.tag(tag)) for one in (main, *branches))
+
+
 def commit_of_number(main: TableStore, number: int) -> Snapshot | None:
     """The commit of a publication on a main, of whatever branch; None if there is none."""
     users = (PUBLICATION_USER, RECOVERY_USER)
     history = main.snapshots.backwards()
     return next((one for one in history if one.commit_identifier == number and one.commit_user.startswith(users)), None)
+
+
+def highest_number(store: TableStore, branch: str) -> int:
+    """The highest number of a publication whose marks a table's main bears, or the tags of any branch; 0: of none.
+
+    That of a new publication is above it, wherever the journal is: a table that was copied without its warehouse's journal
+    has commits that would be taken for those of the new one. Of commits that have expired those that published `branch`
+    count, as those are looked for.
+    """
+    branches = _branches(store)
+    main = branches[0]
+    texts = [name for one in branches for name in one.tags.names() if name.startswith(PUBLICATION_PREFIX)]
+    ids: list[Committed] = []
+    for number in main.snapshots.listed_ids():
+        # What is damaged is refused by whoever looks for a commit there.
+        with suppress(CorruptData):
+            snapshot = main.snapshots.find(number)
+            if snapshot is not None:
+                properties = snapshot.properties or {}
+                texts += [properties.get(key, "") for key in (CLOSED_BY_PROPERTY, FENCE_PROPERTY)]
+                ids += ids_of([snapshot])
+    name = f"{branch}/{store.identifier.full_name.replace('.', '/')}"
+    users = [f"{undo}{user}{name}" for undo in ("", UNDO_USER) for user in (PUBLICATION_USER, RECOVERY_USER)]
+    ids += [one for user in users if (one := main.committed.find(user)) is not None]
+    numbers = [int(match[1]) for text in texts if (match := _NUMBER.search(text))]
+    for one in ids:
+        if one.user.startswith((PUBLICATION_USER, RECOVERY_USER, UNDO_USER)):
+            numbers += [one.highest or 0, *(last for _, last, _ in one.ranges)]
+    return max((number for number in numbers if number < BATCH_COMMIT_IDENTIFIER), default=0)
 
 
 def _branches(store: TableStore) -> list[TableStore]:

@@ -20,7 +20,9 @@ from ..identifier import MAIN_BRANCH, Identifier
 from ..lsm.key_order import ranks
 from ..lsm.system_columns import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
 from ..metadata.branch_origin import read_origin
+from ..metadata.change_tracking import untracked_partitions
 from ..metadata.former_names import former_names
+from ..metadata.history import REVERTED_PROPERTY, ROLLED_BACK_PROPERTY
 from ..metadata.index_manifest import read_index_manifest
 from ..metadata.live_files import live_files
 from ..metadata.main_branch import find_main
@@ -36,6 +38,8 @@ from ..read.split_read import ReadRequest, read_file, read_whole_file
 from ..read.version import branch_names
 from ..values import from_arrow
 from ..write.close import decided, decisions
+from ..write.taken_from import reaches
+from ..write.taken_over import ids_taken_over, marks_of
 from .stand_in import kept_aside
 from .tagging import ahead_by_name, is_ahead
 
@@ -277,6 +281,10 @@ class _BranchCheck:
     def _snapshot(self, where: str, snapshot: Snapshot, previous: Snapshot | None) -> None:
         store = self._store
         self._report.attempt(where, lambda: store.schemas.get(snapshot.schema_id))
+        for read_property in (ids_taken_over, marks_of, reaches, untracked_partitions):
+            self._report.attempt(where, lambda: read_property(snapshot))  # noqa: B023
+        for key in (ROLLED_BACK_PROPERTY, REVERTED_PROPERTY):
+            self._report.attempt(where, lambda: snapshot.number(key))  # noqa: B023
         base = self._list(where, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
         delta = self._list(where, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
         self._changelog(where, snapshot)

@@ -6,7 +6,7 @@ from ..clock import Clock
 from ..errors import CommitConflict, CorruptData, InvalidRequest, NotFound
 from ..file_io import FileIO, Witness
 from ..identifier import Identifier
-from ..journal import DISCARD_DAMAGED, Journal
+from ..journal import Journal
 from ..metadata.discard import discard
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
@@ -30,7 +30,7 @@ def drop_damaged(
 ) -> None:
     """Delete a table that cannot be opened, by way of the place `discarded`, where a directory can be moved at once.
 
-    Raises InvalidRequest if it can be opened, CommitConflict if it is, or may be, part of a publication that is open.
+    Raises InvalidRequest if it can be opened, CommitConflict if it is part of a publication that is open.
     """
     name = identifier.full_name
     try:
@@ -55,11 +55,7 @@ def drop_damaged(
 
 
 def _refuse_published(journal: Journal, name: str) -> None:
-    entries = journal.entries()
-    numbers = [int(one.name) for one in entries.open if name in one.before]
+    # One whose entry is damaged as well is undone on the other tables: that needs none that are gone.
+    numbers = [int(one.name) for one in journal.all_open() if name in one.before]
     if numbers:
         raise CommitConflict(f"Publication {numbers[0]} of {name} is open: end it by `snapline branch recover` first.")
-    if entries.damaged:
-        raise CommitConflict(
-            f"{entries.damaged[0].why} {name} may be part of that publication: end it by `{DISCARD_DAMAGED}` first."
-        )

@@ -116,14 +116,14 @@ def _chains(history: Sequence[Snapshot]) -> "tuple[_Chain | None, dict[int, _Cha
     for snapshot in history:
         properties = snapshot.properties or {}
         identities[snapshot.id] = snapshot.identity
-        target_id, reverted_id = properties.get(ROLLED_BACK_PROPERTY), properties.get(REVERTED_PROPERTY)
+        target_id, reverted_id = snapshot.number(ROLLED_BACK_PROPERTY), snapshot.number(REVERTED_PROPERTY)
         if reverted_id is not None:
-            newest = _without(newest, int(reverted_id))
+            newest = _without(newest, reverted_id)
         if target_id is None:
             newest = _Chain(snapshot, newest)
         else:
-            below = chains.get(int(target_id))
-            if properties.get(ROLLED_BACK_IDENTITY_PROPERTY) not in (None, identities.get(int(target_id))):
+            below = chains.get(target_id)
+            if properties.get(ROLLED_BACK_IDENTITY_PROPERTY) not in (None, identities.get(target_id)):
                 # A tag kept it, of another branch: what has its number here is something else.
                 below = None
             # What also took a branch over, or went back to what has expired, counts itself.

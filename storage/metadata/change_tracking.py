@@ -37,8 +37,26 @@ def is_tracked(store: TableStore, partition: bytes) -> bool:
 
 def tracks(snapshot: Snapshot, partition: bytes) -> bool:
     """Whether a snapshot's changes in a partition are for downstream readers."""
-    text = (snapshot.properties or {}).get(UNTRACKED_PROPERTY)
-    return text is None or (text != "true" and partition.hex() not in json.loads(text))
+    silent = untracked_partitions(snapshot)
+    return silent is not None and partition.hex() not in silent
+
+
+def untracked_partitions(snapshot: Snapshot) -> list[str] | None:
+    """The partitions, as hex text, in which a snapshot's changes are for nobody; None: nowhere are they for anybody.
+
+    Raises CorruptData for what is no such property.
+    """
+    text = (snapshot.properties or {}).get(UNTRACKED_PROPERTY, "[]")
+    if text == "true":
+        return None
+    try:
+        silent = json.loads(text)
+        if isinstance(silent, list) and all(isinstance(one, str) for one in silent):
+            return silent
+        why = "it is no list of texts"
+    except (ValueError, RecursionError) as error:
+        why = str(error)
+    raise snapshot.unreadable(UNTRACKED_PROPERTY, why)
 
 
 def _matches(store: TableStore, text: str, values: dict[str, object]) -> bool:

@@ -59,7 +59,7 @@ class Snapshot:
     writer_version: str | None = _json_key("writerVersion", kind=document.text)
     commit_identifier: int = _json_key("commitIdentifier", required=True)
     commit_kind: str = _json_key("commitKind", required=True, kind=document.text)
-    time_ms: int = _json_key("timeMillis", required=True)
+    time_ms: int = _json_key("timeMillis", required=True, kind=document.moment)
     total_record_count: int = _json_key("totalRecordCount", required=True)
     delta_record_count: int = _json_key("deltaRecordCount", required=True)
     changelog_record_count: int | None = _json_key("changelogRecordCount")
@@ -117,6 +117,18 @@ class Snapshot:
     def follows(self) -> str | None:
         """The identity of the snapshot that this one was put on top of; None if the writer did not say."""
         return (self.properties or {}).get(FOLLOWS_PROPERTY)
+
+    def number(self, key: str) -> int | None:
+        """The number that a property says; None if it is not there. Raises CorruptData that names the property."""
+        said = (self.properties or {}).get(key)
+        try:
+            return None if said is None else int(said)
+        except ValueError as error:
+            raise self.unreadable(key, error) from None
+
+    def unreadable(self, key: str, why: object) -> CorruptData:
+        """The error that says that a property is not what the store writes."""
+        return CorruptData(f"Property {key!r} of snapshot {self.id} is unreadable: {why}")
 
     def takes_back(self, below: "Snapshot | None") -> bool:
         """Whether this one was put on top of another because the other's files are not there: nobody needs that any more."""

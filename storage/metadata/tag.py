@@ -1,12 +1,15 @@
 """Tags: names for snapshots. A tag is a copy of the snapshot's metadata; it outlives the snapshot."""
 
 import datetime as dt
+import math
 import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from .. import document
+from ..arguments import shown
 from ..errors import AlreadyExists, CorruptData, NotFound, StorageError
 from ..file_io import FileIO
 from ..identifier import PUBLICATION_PREFIX, RESERVED_TAGS, check_file_name, check_tag_name
@@ -69,7 +72,7 @@ class TagFiles:
         path = self._paths.tag(name)
         try:
             text = self._file_io.read_text_or_none(path)
-            return None if text is None else Tag(name, Snapshot.from_json(text, path))
+            return None if text is None else _parsed(name, text, path)
         except CorruptData as error:
             raise CorruptData(f"{str(error).rstrip('.')}. {_way_out(name)}") from None
 
@@ -195,7 +198,10 @@ class TagFiles:
         if "/" in name:
             return False
         content = self._file_io.read_bytes_or_none(path)
-        return content is not None and cannot_be_read(content, path) and self._file_io.delete_if(path, content)
+        if content is None:
+            return False
+        is_damaged = cannot_be_read(content, path) or document.is_damaged(lambda: _parsed(name, content.decode(), path))
+        return is_damaged and self._file_io.delete_if(path, content)
 
     def replace_if(self, tag: Tag, snapshot: Snapshot) -> bool:
         """Give a name to another snapshot, if it still stands for what was read; says whether it does."""
@@ -206,6 +212,22 @@ class TagFiles:
         path = self._paths.tag(tag.name)
         content = unchanged(self._file_io, path, Snapshot.from_json, tag.snapshot)
         return content is not None and self._file_io.delete_if(path, content)
+
+
+def _parsed(name: str, text: str, path: str) -> Tag:
+    """The tag that a file holds. Raises CorruptData that names the file."""
+    tag = Tag(name, Snapshot.from_json(text, path))
+    try:
+        _ = tag.create_time
+        if math.isfinite(tag.time_retained_seconds or 0):
+            return tag
+    except (TypeError, ValueError, OverflowError):
+        pass
+    others = tag.snapshot.others
+    raise CorruptData(
+        f"File {path} is damaged: tagCreateTime is {shown(others.get('tagCreateTime'))}, tagTimeRetained is "
+        f"{shown(others.get('tagTimeRetained'))}, no time and seconds"
+    )
 
 
 def _way_out(name: str) -> str:

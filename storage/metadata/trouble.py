@@ -46,8 +46,8 @@ class Trouble:
         after = value.get("snapshot_id")
         return cls(
             document.text(value.get("kind"), source, "kind"),
-            _moment(value.get("since_ms"), source, "since_ms"),
-            _moment(value.get("last_ms"), source, "last_ms"),
+            document.moment(value.get("since_ms"), source, "since_ms"),
+            document.moment(value.get("last_ms"), source, "last_ms"),
             document.text(value.get("error"), source, "error"),
             None if after is None else document.integer(after, source, "snapshot_id"),
         )
@@ -56,16 +56,6 @@ class Trouble:
         since = dt.datetime.fromtimestamp(self.since_ms // 1000).isoformat(sep=" ")
         after = "" if self.snapshot_id is None else f", last after snapshot {self.snapshot_id}"
         return f"{self.kind} has failed since {since}{after}: {self.error}"
-
-
-def _moment(value: Any, source: str, key: str) -> int:
-    """Milliseconds since 1970 that are a date and time. Raises CorruptData that names `source`."""
-    number = document.integer(value, source, key)
-    try:
-        dt.datetime.fromtimestamp(number // 1000)
-    except (ValueError, OverflowError, OSError):
-        raise CorruptData(f"File {source} is damaged: {key} is {number}, no time.") from None
-    return number
 
 
 class TroubleFiles:

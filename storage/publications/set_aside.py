@@ -4,7 +4,7 @@ What a damaged entry was about only its tables say: a tag before each commit, an
 undone, unless it was decided otherwise: so no table keeps half of it. Follows `docs/protocols.md`, "Publications".
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -47,19 +47,50 @@ class SetAside:
 
 
 def discard_damaged(
-    open_table: OpenTable, tables: Sequence[str], journal: Journal, *, discard_main: bool = False
+    open_table: OpenTable,
+    tables: Sequence[str],
+    journal: Journal,
+    is_marked: Callable[[str, str], bool],
+    *,
+    discard_main: bool = False,
 ) -> list[SetAside]:
     """End every publication whose files in the journal are damaged, among all `tables` of the warehouse. Can be repeated.
 
-    Raises CommitConflict, leaving the rest as it is, if later commits build on what is to be undone, unless `discard_main`.
+    `is_marked` says by the files alone whether a table that cannot be read has a tag: if not, it is passed by. Raises
+    CommitConflict, leaving the rest as it is, if later commits build on what is to be undone, unless `discard_main`;
+    CorruptData for a table that has the tag.
     """
     ended = []
     entries = journal.entries()
     for entry in (*entries.damaged, *entries.damaged_left):
         path = journal.keep_aside(entry)
+        # Where it can be read what was begun, no other table is looked at.
+        passed_by = {} if entry.publication else _unreadable(open_table, tables, entry)
+        for name, why in passed_by.items():
+            if is_marked(name, entry.tag):
+                raise CorruptData(
+                    f"{why} {name} has the tag of publication {int(entry.name)}, whose journal is damaged: restore the file, or "
+                    f"drop the table by `snapline drop-table {name} --discard-damaged`."
+                )
+        readable = [name for name in tables if name not in passed_by]
         end = _end_unknown if entry.publication is None else _decide_anew
-        ended.append(SetAside(int(entry.name), path, end(open_table, tables, journal, entry, discard_main)))
+        what = end(open_table, readable, journal, entry, discard_main)
+        what += "".join(f" {name} is left as it is, for it cannot be read: {why}" for name, why in passed_by.items())
+        ended.append(SetAside(int(entry.name), path, what))
     return ended
+
+
+def _unreadable(open_table: OpenTable, tables: Sequence[str], entry: DamagedEntry) -> dict[str, str]:
+    """The tables of which it cannot be told whether a publication has come to them, each with why."""
+    found: dict[str, str] = {}
+    for name in tables:
+        try:
+            table = table_or_none(open_table, name)
+            if table is not None:
+                bears_marks(table.store, entry)
+        except CorruptData as error:
+            found[name] = str(error)
+    return found
 
 
 def _end_unknown(

@@ -39,7 +39,7 @@ def taken_from_property(
     """
     reached: dict[str, Reach] = {}
     for snapshot in snapshots:
-        for uuid, reach in _reaches(snapshot).items():
+        for uuid, reach in reaches(snapshot).items():
             before = reached.get(uuid)
             # The rows are those of the branch by now.
             reached[uuid] = Reach(max(reach.until, before.until if before else 0), False)
@@ -52,16 +52,17 @@ def taken_from_property(
 
 def reach_of(snapshot: Snapshot, uuid: str | None) -> Reach | None:
     """How far a snapshot has a branch's work, by the branch's uuid; None if it says nothing of that."""
-    return None if uuid is None else _reaches(snapshot).get(uuid)
+    return None if uuid is None else reaches(snapshot).get(uuid)
 
 
-def _reaches(snapshot: Snapshot) -> dict[str, Reach]:
+def reaches(snapshot: Snapshot) -> dict[str, Reach]:
+    """How far a snapshot has the work of branches, by their uuids. Raises CorruptData for what is no such property."""
     properties: Mapping[str, str] = snapshot.properties or {}
     text = properties.get(TAKEN_FROM_PROPERTY)
     try:
         value = {} if text is None else json.loads(text)
         return {str(uuid): Reach(int(until), bool(whole)) for uuid, (until, whole) in value.items()}
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise CorruptData(
             f"Property {TAKEN_FROM_PROPERTY!r} of snapshot {snapshot.id} is unreadable: {error}"
         ) from None

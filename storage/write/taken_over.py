@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from ..errors import CorruptData
-from ..metadata.change_tracking import UNTRACKED_PROPERTY
+from ..metadata.change_tracking import UNTRACKED_PROPERTY, untracked_partitions
 from ..metadata.committed import Committed, united
 from ..metadata.history import REVERTED_PROPERTY, ROLLED_BACK_IDENTITY_PROPERTY, ROLLED_BACK_PROPERTY
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, FOLLOWS_PROPERTY, Snapshot
@@ -53,10 +53,10 @@ def taken_over_properties(
     if sources:
         properties[SOURCES_PROPERTY] = json.dumps(sources, ensure_ascii=False)
     properties.pop(UNTRACKED_PROPERTY, None)
-    untracked = [(one.properties or {}).get(UNTRACKED_PROPERTY) for one in snapshots]
-    if untracked and all(text == "true" for text in untracked):
+    untracked = [untracked_partitions(one) for one in snapshots]
+    if untracked and all(one is None for one in untracked):
         properties[UNTRACKED_PROPERTY] = "true"
-    elif silent := [part for text in untracked if text not in (None, "true") for part in json.loads(text or "[]")]:
+    elif silent := [part for one in untracked for part in one or ()]:
         properties[UNTRACKED_PROPERTY] = json.dumps(sorted(set(silent)))
     taken: list[list[object]] = [[mark(store, one), one.commit_user, one.commit_identifier] for one in snapshots]
     taken += [entry for one in snapshots for entry in _taken(one)]
@@ -148,7 +148,7 @@ def _taken_expired(snapshot: Snapshot) -> list[Committed]:
     source = f"Property {TAKEN_OVER_EXPIRED_PROPERTY!r} of snapshot {snapshot.id}"
     try:
         return [] if text is None else [Committed.from_json(one, source) for one in json.loads(text)]
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptData(f"{source} is unreadable: {error}") from None
 
 
@@ -161,11 +161,15 @@ def _taken(snapshot: Snapshot) -> list[list[object]]:
         # Until version 0.1 there was one mark, as plain text.
         return [[text]]
     try:
-        return [list(entry) for entry in json.loads(text)]
-    except (ValueError, TypeError) as error:
-        raise CorruptData(
-            f"Property {TAKEN_OVER_PROPERTY!r} of snapshot {snapshot.id} is unreadable: {error}"
-        ) from None
+        entries = [list(entry) for entry in json.loads(text)]
+        if not all(entries):
+            raise ValueError("an entry is empty")
+        for entry in entries:
+            if len(entry) == 3:
+                int(str(entry[2]))
+        return entries
+    except (ValueError, TypeError, RecursionError) as error:
+        raise snapshot.unreadable(TAKEN_OVER_PROPERTY, error) from None
 
 
 def _united(snapshots: Sequence[Snapshot], key: str) -> list[object]:
@@ -174,7 +178,7 @@ def _united(snapshots: Sequence[Snapshot], key: str) -> list[object]:
     for snapshot in snapshots:
         try:
             elements = list(json.loads((snapshot.properties or {}).get(key, "[]")))
-        except (ValueError, TypeError) as error:
-            raise CorruptData(f"Property {key!r} of snapshot {snapshot.id} is unreadable: {error}") from None
+        except (ValueError, TypeError, RecursionError) as error:
+            raise snapshot.unreadable(key, error) from None
         united |= {json.dumps(element): element for element in elements if json.dumps(element) not in united}
     return list(united.values())

@@ -1,5 +1,6 @@
 """A damaged journal stops only what has to do with that publication, names the way out, and is kept aside by it."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -335,3 +336,88 @@ def test_who_has_slept_through_a_publication_and_more_neither_repeats_nor_undoes
     assert own.open(slept).name == "00000004"
     files = sorted(path.name for path in journal(catalog).iterdir())
     assert files == ["closed-00000003", "open-00000004", "outcome-00000003"]
+
+
+@pytest.mark.parametrize("left", ["history", "memory", "undo", "half"])
+def test_where_the_journal_is_gone_no_number_is_given_twice(
+    catalog: Catalog, forked: list[Table], aside: Table, left: str
+) -> None:
+    branches = catalog.branch_set("fix", NAMES)
+    if left in ("undo", "half"):
+        half_publish(catalog)
+    else:
+        branches.publish()
+    if left == "undo":
+        catalog.recover(undo=True)
+    if left == "memory":
+        for table in forked:
+            table.write(rows(20))
+            table.expire(retain_last=1)
+    shutil.rmtree(journal(catalog))
+    branches.delete()
+    branches.create()
+    for table in forked:
+        table.on_branch("fix").write(rows(9))
+    assert all(verdict.made is not None for verdict in branches.publish().values())
+    assert all(("x", 9, "main") in one for one in all_held(catalog))
+    assert [path.name for path in sorted(journal(catalog).iterdir())] == ["closed-00000002", "outcome-00000002"]
+    aside.branches.create("fix")
+    catalog.table("a.aside$branch_fix").write(rows(9))
+    catalog.branch_set("fix", ["a.aside"]).publish()
+    assert (journal(catalog) / "closed-00000003").exists()
+
+
+@pytest.mark.parametrize("name", ["open-00000001-backup", "outcome-00000001.old", "closed-7-x", "open-\u0661"])
+def test_a_copy_beside_a_journal_is_no_entry(catalog: Catalog, forked: list[Table], name: str) -> None:
+    journal(catalog).mkdir()
+    (journal(catalog) / name).write_text("{}")
+    assert catalog.recover() == catalog.discard_damaged() == catalog.check() == []
+    assert catalog.publications() == [] and catalog.damaged_publications() == {}
+    forked[0].rollback_to(1)
+    catalog.branch_set("fix", NAMES[1:]).publish()
+    catalog.rename_table("a.two", "a.moved")
+    assert all(one.count() == 3 for one in catalog.consistent(["a.moved", "b.three"]).values())
+    assert (journal(catalog) / name).exists() and (journal(catalog) / "closed-00000001").exists()
+
+
+@pytest.mark.parametrize("damaged", ["schema/schema-0", "snapshot/snapshot-1"])
+@pytest.mark.parametrize("first", ["recover", "drop"])
+def test_a_table_that_cannot_be_read_and_a_damaged_journal_do_not_wait_for_each_other(
+    catalog: Catalog, forked: list[Table], aside: Table, damaged: str, first: str
+) -> None:
+    half_publish(catalog)
+    damage(catalog)
+    (Path(catalog.warehouse) / "a.db/aside" / damaged).write_text("garbage")
+    if first == "recover" or damaged != "schema/schema-0":
+        (ended,) = Catalog(catalog.warehouse).discard_damaged()
+        assert "a.aside is left as it is, for it cannot be read" in ended.what
+    anew = Catalog(catalog.warehouse)
+    anew.drop_table("a.aside", discard_damaged=damaged == "schema/schema-0")
+    anew.discard_damaged()
+    assert all_held(anew) == [OLD] * 3 and anew.consistent(NAMES) and not anew.damaged_publications()
+
+
+def test_a_table_that_cannot_be_read_and_has_the_tag_is_not_passed_by(catalog: Catalog, forked: list[Table]) -> None:
+    half_publish(catalog)
+    damage(catalog)
+    (Path(catalog.warehouse) / "a.db/one/schema/schema-0").write_text("garbage")
+    anew = Catalog(catalog.warehouse)
+    with pytest.raises(CorruptData, match=r"schema-0.*a\.one has the tag.*drop-table a\.one --discard-damaged"):
+        anew.discard_damaged()
+    anew.drop_table("a.one", discard_damaged=True)
+    anew.discard_damaged()
+    assert not anew.damaged_publications()
+
+
+def test_a_publication_that_is_refused_keeps_no_other_from_being_finished(
+    catalog: Catalog, forked: list[Table]
+) -> None:
+    for name in NAMES:
+        with dying_before(name):
+            catalog.branch_set("fix", [name]).publish()
+    for table in (forked[0], forked[1]):
+        table.write(rows(1))
+    with pytest.raises(CommitConflict, match=r"a\.one cannot take it over.*a\.two cannot take it over"):
+        catalog.recover()
+    assert [one.tables for one in catalog.publications()] == [("a.one",), ("a.two",)]
+    assert held(forked[2]) == FIXED

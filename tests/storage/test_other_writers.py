@@ -1,0 +1,72 @@
+"""Documents without a checksum, as other writers make them, that make no sense: each is named, by `check` as well."""
+
+import datetime as dt
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage import Catalog, CommitId, CorruptData, Table
+from tests.storage.branched_tables import rows
+
+
+@pytest.fixture
+def aside(catalog: Catalog) -> Table:
+    table = catalog.create_table("a.aside", rows(1).schema, primary_key=["day", "id"], options={"bucket": 1})
+    table.write(rows(1))
+    return table
+
+
+TAG_GARBAGE = [
+    ("tagCreateTime", "x"), ("tagCreateTime", [2024, 13, 45, 1, 1]), ("tagCreateTime", 5), ("tagTimeRetained", "PT1H"),
+    ("tagTimeRetained", 1e999), ("timeMillis", 2**62), ("timeMillis", -(2**62)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "value"), TAG_GARBAGE)
+def test_a_tag_of_another_writer_that_makes_no_sense_is_named(
+    catalog: Catalog, aside: Table, key: str, value: object
+) -> None:
+    aside.tags.create("x", time_retained=dt.timedelta(days=1))
+    path = Path(catalog.warehouse) / "a.db/aside/tag/tag-x"
+    document = json.loads(path.read_text())
+    del document["snapline.crc32"]
+    path.write_text(json.dumps({**document, key: value}))
+    acts: list[Callable[[], Any]] = [aside.tags.list, aside.tags.expire, lambda: aside.system_table("tags")]
+    for act in acts:
+        with pytest.raises(CorruptData, match=rf"tag-x.*{key}"):
+            act()
+    assert any("tag-x" in one.what for one in aside.check())
+    aside.tags.delete("x")
+    assert aside.check() == []
+
+
+PROPERTY_GARBAGE = [
+    ("snapline.rolled-back-to", "x"), ("snapline.reverted", "x"), ("snapline.taken-over", "[[]]"),
+    ("snapline.taken-over", '[["a", "b", "c"]]'), ("snapline.taken-over", "[" * 5000), ("snapline.untracked", "x"),
+    ("snapline.untracked", "[" * 5000), ("snapline.taken-from", '{"a": [1e999, 1]}'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "value"), PROPERTY_GARBAGE)
+def test_a_property_that_makes_no_sense_is_named(catalog: Catalog, aside: Table, key: str, value: str) -> None:
+    aside.branches.create("other")
+    aside.write(rows(2))
+    path = Path(catalog.warehouse) / "a.db/aside/snapshot/snapshot-2"
+    document = json.loads(path.read_text())
+    del document["snapline.crc32"]
+    path.write_text(json.dumps({**document, "properties": {**document.get("properties", {}), key: value}}))
+    table = Catalog(catalog.warehouse).table("a.aside")
+    (broken,) = table.check()
+    assert key in broken.what and "snapshot 2" in broken.where
+    acts: list[Callable[[], Any]] = [
+        lambda: table.branches.verdict("other"), lambda: table.is_taken_back(1), lambda: table.changes(after=1),
+        lambda: table.system_table("snapshots"), lambda: table.write(rows(4), commit_id=CommitId("j", 1, exact=True)),
+        lambda: table.branches.merge("other"), lambda: table.expire(retain_last=1),
+    ]  # fmt: skip
+    for act in acts:
+        with suppress(CorruptData):
+            act()
