@@ -7,13 +7,13 @@ them, so that either the hold is seen, or what is held is found gone. A hold tha
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from ..errors import NotFound, StorageError
+from ..errors import CorruptData, NotFound, StorageError
 from ..identifier import HOLD_PREFIX, RESERVED_TAGS
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
-from ..metadata.trouble import FILE_DELETION, afterwards
-from .references import delete_unneeded, files_of
+from .left_over import LeftOver, delete_left_over
+from .references import files_of
 
 # How long a hold that a crash leaves keeps its files.
 HOLD_MS = 86_400_000
@@ -54,20 +54,22 @@ def delete_files_of(store: TableStore, gone: Tag) -> list[str]:
     return delete_those_unneeded(store, only_tagged(store, gone))
 
 
-def delete_those_unneeded(store: TableStore, candidates: set[str]) -> list[str]:
+def delete_those_unneeded(store: TableStore, candidates: LeftOver) -> list[str]:
     """Delete those of some files that nobody needs, after what has kept them has gone; returns them."""
     if not candidates:
         return []
-    return afterwards(store, FILE_DELETION, lambda: delete_unneeded(store, candidates), list[str]())
+    return delete_left_over(store, candidates, "The tag is deleted")
 
 
-def only_tagged(store: TableStore, tag: Tag) -> set[str]:
+def only_tagged(store: TableStore, tag: Tag) -> LeftOver:
     """The files of a tag, if its snapshot has expired; else that keeps them. None if they have gone already."""
     here = store.snapshots.find(tag.snapshot.id)
     if here is not None and here.identity == tag.snapshot.identity:
         return set()
     try:
         return files_of(store, tag.snapshot)
+    except CorruptData as error:
+        return error
     except NotFound:
         return set()
 

@@ -175,3 +175,16 @@ def test_a_snapshot_with_a_damaged_list_is_named_and_expires(orders: Table, what
     assert orders.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True) != []
     assert orders.check(deep=True) == []
     assert orders.count() == 4
+
+
+def test_a_tag_goes_though_its_list_is_damaged(forked: Catalog) -> None:
+    table = forked.table(NAMES[1])
+    branch = table.on_branch("fix")
+    branch.tags.create("kept")
+    damaged = list_of(branch, 3)
+    branch.write(rows(7))
+    branch.expire(retain_last=1)
+    damage(damaged, "garbage")
+    branch.tags.delete("kept")
+    assert branch.tags.list() == []
+    assert damaged in branch.store.troubles.all()[0].error
