@@ -87,7 +87,7 @@ class Ground:
             (Consumers, "delete", "name"): "c", (Table, "system_table", "name"): "snapshots", (TableCommit, "notify",
             "snapshot"): self.table.snapshot(), (BranchSet, "adopt", "until"): {"shop.orders": 1}, (BranchSet, "adopt",
             "properties"): {"shop.orders": {}}, (Table, "drop_partition", "partitions"): {"day": "2023-01-01"},
-            (TableWrite, "write", "rows"): ROWS,
+            (TableWrite, "write", "rows"): ROWS, (Table, "changes_by_partition", "snapshot"): self.days.snapshot(),
             **{(Branches, step, "publication"): 1 for step in ("close_main", "settle_main", "replace_closed_main")},
         }  # fmt: skip
         of_kind = {(Catalog, "name"): "shop.orders", (Branches, "name"): "b", (Notes, "name"): "n"}
@@ -97,7 +97,7 @@ class Ground:
             "change": lambda basis: None, "where": "id = 1", "values": {"item": "y"}, "bucket_count": 2, "what": 1,
             "messages": [], "changes": SetOptions({"write-only": True}), "name": "t", "until": 1, "commit_id": CommitId("u", 1),
             "next_snapshot_id": 1, "earliest_id": 1, "schema": SCHEMA, "like": "shop.orders", "kind": "plans",
-            "discard_main": False, "gives": False, "guard": lambda latest: None,
+            "after": 1, "discard_main": False, "gives": False, "guard": lambda latest: None,
             "tables": ["shop.orders"], "document": {"a": 1}, "listeners": Listener(), "moment": 1,
             "warehouse": self.catalog.warehouse, "publication": Publication("1", "b", {"shop.orders": 1}, False),
         }  # fmt: skip
