@@ -62,9 +62,13 @@ class CommitNumbers:
     def of_partition(self, table: Table, partition: Mapping[str, Any]) -> Mapping[str, int]:
         """The numbers of a partition; zeros for one that the commit left alone."""
         values = table.partition_values(partition)
-        found = self.partitions.get(tuple(values[name] for name in table.schema.partition_keys))
-        kinds = {kind: 0 for kind in _KINDS if kind in self.total}
-        return {**_NOTHING, **kinds} if found is None else found
+        # Dagster's partition may be several of the table's: those of one day, in every shop.
+        at = {number: values[name] for number, name in enumerate(table.schema.partition_keys) if name in values}
+        numbers = {**_NOTHING, **{kind: 0 for kind in _KINDS if kind in self.total}}
+        for place, found in self.partitions.items():
+            if all(place[number] == value for number, value in at.items()):
+                numbers = {key: count + found.get(key, 0) for key, count in numbers.items()}
+        return numbers
 
 
 def table_metadata(

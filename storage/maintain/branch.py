@@ -138,7 +138,8 @@ def _make(
     except (NotFound, CorruptData):
         store.refuse_moved(f"Branch {name!r}")
         raise
-    if made.read_witness().content != own.content:
+    if file_io.read_bytes_or_none(final.origin) != own.content:
+        store.refuse_moved(f"Branch {name!r}")
         raise NotFound(
             f"Branch {name!r} of {table.full_name} was deleted as soon as it was made, and made anew by others."
         )

@@ -293,7 +293,7 @@ def _drop_old(main: TableStore) -> None:
         if _content(old, closing) is None:
             # Somebody else drops it.
             continue
-        if isinstance(left_over, NotFound) and not any(schema.id == 0 for schema in schemas):
+        if isinstance(left_over, NotFound):
             # Whoever began to drop it has died, and others have cleaned since: nobody needs its files any more.
             left_over = ()
         # Without its first schema it is no branch any more.

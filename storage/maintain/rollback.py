@@ -127,8 +127,7 @@ def _chains(history: Sequence[Snapshot]) -> "tuple[_Chain | None, dict[int, _Cha
                 # A tag kept it, of another branch: what has its number here is something else.
                 below = None
             # What also took a branch over, or went back to what has expired, counts itself.
-            is_plain = below is not None and snapshot.operation == ROLLBACK and not marks_of(snapshot)
-            newest = below if is_plain else _Chain(snapshot, below)
+            newest = below if below is not None and not marks_of(snapshot) else _Chain(snapshot, below)
         if newest is not None:
             chains[snapshot.id] = newest
     return newest, chains

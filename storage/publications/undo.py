@@ -3,6 +3,7 @@
 Follows `docs/protocols.md`, "Publications".
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from ..errors import CommitConflict
@@ -12,6 +13,8 @@ from ..maintain.become import Moved, guard_of
 from ..maintain.prepare_replacement import open_main
 from ..maintain.revert import revert, reverting
 from ..maintain.rollback import effective_history, rollback_to
+from ..metadata.history import ROLLED_BACK_PROPERTY
+from ..metadata.snapshot import Snapshot
 from ..table import Table
 from ..write.close import fence
 from ..write.commit import CommitId, Overwrite
@@ -70,6 +73,15 @@ def refuse_later(open_table: OpenTable, publication: Publication, name: str) -> 
             )
 
 
+def _is_rolled_back(history: Sequence[Snapshot], own: Snapshot) -> bool:
+    """Whether somebody has rolled a publication's commit back already."""
+    if any(one.id == own.id for one in effective_history([one for one in history if one.id <= own.id])):
+        return all(one.id != own.id for one in effective_history(history))
+    # It took a branch over that had no rows of its own, and went back to what both had: as a rollback it is in no history.
+    targets = (one.number(ROLLED_BACK_PROPERTY) for one in history if one.id > own.id)
+    return any(target is not None and target < own.id for target in targets)
+
+
 def _take_back(table: Table, publication: Publication, name: str, *, discard_main: bool) -> None:
     """Take a main back to before a publication's commit, and open it if it was closed to be replaced. Whoever is about to
     make that commit, or to close it, finds its number taken.
@@ -84,8 +96,7 @@ def _take_back(table: Table, publication: Publication, name: str, *, discard_mai
     commit_id = CommitId(f"{UNDO_USER}{publication.user(name)}", int(publication.name), exact=True)
     if own is None or table.new_commit(commit_id).find_committed() is not None:
         return
-    if all(snapshot.id != own.id for snapshot in effective_history(list(main.snapshots.all()))):
-        # Somebody has rolled it back already.
+    if _is_rolled_back(list(main.snapshots.all()), own):
         return
     while True:
         latest = main.snapshots.latest()

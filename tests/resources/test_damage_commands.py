@@ -111,8 +111,7 @@ def test_a_branch_goes_beside_a_damaged_snapshot_and_says_what_stays(run: Run, s
     assert shop.table("shop.orders").branches.names() == []
     code, shown, _ = run("check", "shop.orders")
     assert (
-        code == 1
-        and "The branch is deleted; files that only it needed stay for `snapline remove-orphan-files`" in shown
+        code == 1 and "The branch is deleted; files that nobody needs stay for `snapline remove-orphan-files`" in shown
     )
 
 
