@@ -47,6 +47,7 @@ from .publications.open_publication import OpenPublication, open_publications
 from .publications.set_aside import SetAside, discard_damaged
 from .publications.traces import made_by
 from .publications.undo import undo as undo_publication
+from .read.version import all_branches
 from .secret import Secret, guarded_value
 from .system_tables import SYSTEM_TABLES
 from .table import Table
@@ -451,6 +452,10 @@ class Catalog:
             if self._file_io.moves_at_once or not is_under_way:
                 # Whoever replaces main would not find the table any more, and leave it closed.
                 refuse_closed(store, store.snapshots.latest())
+                with suppress(CorruptData, NotFound):
+                    # Nor would whoever deletes a branch of several tables find this one's.
+                    for branch in all_branches(store):
+                        refuse_closed(branch, branch.snapshots.latest())
 
         refuse()
         # Before the move: a name that is still its own does no harm, one that is lost cannot be told any more.
