@@ -209,7 +209,7 @@ def _manifest_file(record: dict[str, Any], _: FileIO, path: str) -> ManifestFile
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Nothing that is decoded is garbage: looking for it, again and again, takes half of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -310,7 +310,7 @@ class ManifestFiles:
                 raise CorruptData(
                     f"Manifest {path} is damaged: it has {len(data)} bytes instead of {self._sizes[name]}."
                 )
-            with _collector_paused():
+            with collector_paused():
                 records = avro.read_records(data, path, types)
                 try:
                     return tuple(build(record, self._file_io, path) for record in records)

@@ -111,14 +111,12 @@ class NumberedFiles:
         def write(number: int) -> ManifestEntry:
             entries, index, prefix = jobs[number]
             entry = entries[index]
-            raised = _raised(entry, shifts[entry.place])
             if not self._store.schema.primary_keys:
-                return raised
+                return _raised(entry, shifts[entry.place])
             directory = self._store.bucket_directory(entry.place)
             new_name = f"{prefix}-{name}-{number}.{entry.file.format}"
             self._written.append(f"{directory}/{new_name}")
-            size_bytes = _copy(self._store, entry, directory, new_name, shifts[entry.place])
-            return replace(raised, file=replace(raised.file, name=new_name, size_bytes=size_bytes))
+            return _raised_copy(self._store, entry, directory, new_name, shifts[entry.place])
 
         is_small = sum(entries[index].file.row_count for entries, index, _ in jobs) < _ROWS_WORTH_THREADS
         written_before = len(self._written)
@@ -145,13 +143,13 @@ def raised_copies(
     name = store.clock.unique_name()
     for number, entry in enumerate(entries):
         directory, new_name = store.bucket_directory(entry.place), f"data-{name}-{number}.{entry.file.format}"
-        shift = shifts[entry.place]
-        size_bytes = _copy(store, entry, directory, new_name, shift)
-        raised = _raised(entry, shift)
-        yield (
-            replace(raised, file=replace(raised.file, name=new_name, size_bytes=size_bytes)),
-            f"{directory}/{new_name}",
-        )
+        yield _raised_copy(store, entry, directory, new_name, shifts[entry.place]), f"{directory}/{new_name}"
+
+
+def _raised_copy(store: TableStore, entry: ManifestEntry, directory: str, new_name: str, shift: int) -> ManifestEntry:
+    size_bytes = _copy(store, entry, directory, new_name, shift)
+    raised = _raised(entry, shift)
+    return replace(raised, file=replace(raised.file, name=new_name, size_bytes=size_bytes))
 
 
 def _raised(entry: ManifestEntry, shift: int) -> ManifestEntry:

@@ -5,12 +5,12 @@ crashes is one that is never chosen again, and one that sleeps is chosen late: b
 steps is tried. What must be possible whoever has crashed is asked by `stuck`, which goes only by the steps that it is given.
 """
 
-import gc
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from storage.metadata.manifest import collector_paused
 
 State = Hashable
 
@@ -48,19 +48,8 @@ class Exploration:
         return f"{text}\n{self.problem}:\n{steps}"
 
 
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """States refer to no state that refers back: looking for such circles among millions costs half of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-@_without_collection()
+# States refer to no state that refers back: looking for such circles among millions costs half of the time.
+@collector_paused()
 def explore(model: Model, limit: int = 5_000_000) -> Exploration:
     """Visit all states, or stop at the first that is wrong. Raises MemoryError if there are more than `limit`."""
     began = time.perf_counter()
@@ -90,7 +79,7 @@ def explore(model: Model, limit: int = 5_000_000) -> Exploration:
     return result
 
 
-@_without_collection()
+@collector_paused()
 def stuck(
     model: Model, explored: Exploration, is_end: Callable[[Any], bool], is_allowed: Callable[[str], bool]
 ) -> list[str] | None:
