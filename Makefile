@@ -6,6 +6,7 @@ RUN_READY := .venv/.run-ready
 TEST_READY := .venv/.test-ready
 PYPAIMON_READY := .venv/pypaimon/.ready
 PEERS_READY := .venv/peers/.ready
+BROWSER_READY := .venv/browser/.ready
 JAVA := .venv/java
 # The version of Java Paimon that tests read and write with: 1.4.2, 1.3.1, 1.0.1, or 0.8.2, which only writes.
 PAIMON ?= 1.4.2
@@ -16,7 +17,7 @@ UV := $(BIN)/uv --quiet --system-certs
 # A test starts where a core is free; more than four Spark sessions at once need too much memory.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help demo ui test interleavings test-full test-long java interop lint benchmark locks docs sbom clean
+.PHONY: help demo ui test interleavings test-full test-long java interop browser pictures lint benchmark locks docs sbom clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -37,12 +38,19 @@ interleavings: $(TEST_READY) ## Stop every operation at each of its steps beside
 	@SNAPLINE_TEST_AMOUNT=full $(PYTEST) tests/interleavings/test_pairs.py
 
 test-long: $(TEST_READY) $(PYPAIMON_READY) ## Run the random and the crash tests for hours (SNAPLINE_TEST_SEED=n for one seed)
-	@SNAPLINE_TEST_AMOUNT=long $(PYTEST) tests/crash tests/interleavings tests/model tests/storage/test_hostile_fuzz.py tests/resources/test_sql_corpus.py
+	@SNAPLINE_TEST_AMOUNT=long $(PYTEST) tests/crash tests/interleavings tests/model tests/storage/test_hostile_fuzz.py tests/resources/test_sql_corpus.py tests/resources/test_sql_changes.py
 
 java: $(JAVA_READY) ## Build what runs Java Paimon in the tests; needs mvn and a JDK (PAIMON=1.0.1 for a version)
 
 interop: $(TEST_READY) $(PYPAIMON_READY) $(JAVA_READY) ## Build it and try the format against Java Paimon and pypaimon
 	@SNAPLINE_TEST_PAIMON=$(PAIMON) $(PYTEST) tests/interop
+
+# ONLY=by_clicks for the story without its variants.
+browser: $(TEST_READY) $(BROWSER_READY) ## Tell the story of a recovery by clicks in the UI; needs chromium
+	@$(BIN)/python -m pytest tests/browser -k '$(ONLY)'
+
+pictures: $(TEST_READY) $(BROWSER_READY) ## Tell it on all flights and write its pictures into docs/images; needs chromium
+	@$(BIN)/python -m tests.browser.pictures
 
 lint: $(TEST_READY) ## Check style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -57,6 +65,7 @@ locks: .venv/bin/uv ## Resolve the dependencies anew (UPGRADE=--upgrade takes ne
 	@$(COMPILE) $(UPGRADE) pyproject.toml --group build --group test --group lint -o requirements-dev.lock >/dev/null
 	@$(COMPILE) $(UPGRADE) --group peers -o requirements-peers.lock >/dev/null
 	@$(COMPILE) $(UPGRADE) --group pypaimon -o requirements-pypaimon.lock >/dev/null
+	@$(COMPILE) $(UPGRADE) --group browser -o requirements-browser.lock >/dev/null
 
 docs: $(TEST_READY) ## Generate docs/options.md and docs/cli.md
 	@$(BIN)/python -m tests.house.generate_docs
@@ -103,4 +112,12 @@ $(PYPAIMON_READY): .venv/bin/uv requirements-pypaimon.lock
 	@echo "Installing pypaimon into .venv/pypaimon"
 	@$(UV) venv --allow-existing --python $(BIN)/python .venv/pypaimon
 	@$(UV) pip install --python .venv/pypaimon/bin/python --require-hashes -r requirements-pypaimon.lock
+	@touch $@
+
+# Playwright alone: the browser is the system's.
+$(BROWSER_READY): .venv/bin/uv requirements-browser.lock
+	@command -v chromium >/dev/null || { echo "The tests of the UI need Chromium: apt-get install chromium" >&2; exit 1; }
+	@echo "Installing Playwright into .venv/browser"
+	@$(UV) venv --allow-existing --python $(BIN)/python .venv/browser
+	@$(UV) pip install --python .venv/browser/bin/python --require-hashes -r requirements-browser.lock
 	@touch $@

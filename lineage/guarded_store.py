@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from storage import Clock, Secret, StorageError, guarded_options, revealed
+from storage import Clock, Secret, StorageError, Unsupported, guarded_options, revealed
 
 from .entities import moment_of_ms
 from .jdbc_url import named
@@ -24,9 +24,8 @@ _WRITING = ("store_", "delete_", "rename_", "set_")
 _PAUSE_RATIO = 2
 # Files that belong to an SQLite database.
 _BESIDE = ("", "-wal", "-shm", "-journal")
-_ADVICE = (
-    "Tables are written without it, and it catches up when the store is back; `snapline lineage rebuild` makes it anew."
-)
+_CATCHES_UP = "Tables are written without it, and it catches up when the store is back"
+_ADVICE = f"{_CATCHES_UP}; `snapline lineage rebuild` makes it anew."
 _warned: set[tuple[str, str]] = set()
 
 
@@ -150,5 +149,7 @@ class GuardedStore:
         store = self._shown_url() if kind == "jdbc" else kind
         # What could not be opened says itself what it is.
         where = "" if isinstance(error, UnreachableStore) else f" ({store})"
-        message = f"The lineage of catalog {self._catalog!r} is out of reach{where}: {reason.rstrip('.')}. {_ADVICE}"
+        # What a later program wrote is sound, and no rebuild replaces it.
+        advice = f"{_CATCHES_UP}." if isinstance(error, Unsupported) else _ADVICE
+        message = f"The lineage of catalog {self._catalog!r} is out of reach{where}: {reason.rstrip('.')}. {advice}"
         return LineageUnavailable(message, self._catalog, store)

@@ -72,7 +72,10 @@ def _version(connection: Connection) -> int:
         return 0
     if not existing.has_table(schema.schema_version.name):
         return 1
-    return connection.execute(select(func.max(schema.schema_version.c.version))).scalar() or 1
+    found = connection.execute(select(func.max(schema.schema_version.c.version))).scalar() or 1
+    if not isinstance(found, int):
+        raise TypeError(f"its version is {str(found)[:40]!r}, no number")
+    return found
 
 
 @contextmanager

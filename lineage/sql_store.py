@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Engine, Table, create_engine, delete, event, select, text, update
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError, NoSuchTableError, OperationalError
 from sqlalchemy.pool import NullPool
 
 from storage import InvalidRequest
@@ -34,8 +34,10 @@ _TABLES: dict[Side, Table] = {"source": schema.source_job_lineage, "sink": schem
 _SNAPSHOTS: dict[Side, Table] = {"source": schema.source_snapshot_lineage, "sink": schema.sink_snapshot_lineage}
 # SQLite waits this long for another process that writes: longer than any of ours takes, with many of them about.
 _BUSY_TIMEOUT_SECONDS = 30
-# What SQLite says of a file that is damaged, or no database at all.
+# What SQLite says of a file that is damaged, or no database at all; and of one whose tables are not those of lineage.
 _UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_OTHER_TABLES = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH)
+_OTHERWISE = "Its tables are not those of lineage."
 # What is raised while a connection is prepared comes as it is, the rest from SQLAlchemy.
 _ERRORS = (DBAPIError, sqlite3.Error)
 # A server that does not answer is away.
@@ -57,6 +59,12 @@ class SqlLineageStore(LineageStore):
         except _ERRORS as error:
             self.close()
             raise _failure(url, error) from None
+        except (NoSuchTableError, TypeError, ValueError) as error:
+            self.close()
+            if url.get_backend_name() != "sqlite":
+                raise
+            why = f"table {error} is missing" if isinstance(error, NoSuchTableError) else str(error)
+            raise UnreadableStore(f"{_refused(url, why)} {_OTHERWISE}", _file(url)) from None
         except BaseException:
             self.close()
             raise
@@ -160,7 +168,7 @@ class SqlLineageStore(LineageStore):
                 for table in schema.metadata.sorted_tables:
                     connection.execute(select(table).limit(1)).first()
         except _ERRORS as error:
-            raise _failure(url, error, unreadable=(*_UNREADABLE, sqlite3.SQLITE_ERROR)) from None
+            raise _failure(url, error) from None
         if found != "ok":
             raise UnreadableStore(f"The lineage database {url.render_as_string()} is damaged: {found}", _file(url))
 
@@ -249,10 +257,14 @@ def _file(url: URL) -> str:
     return url.database or ""
 
 
-def _failure(url: URL, error: Exception, unreadable: Sequence[int] = _UNREADABLE) -> UnreachableStore:
+def _refused(url: URL, why: str) -> str:
+    return f"The lineage database {url.render_as_string()} cannot be opened: {' '.join(why.split())}."
+
+
+def _failure(url: URL, error: Exception) -> UnreachableStore:
     """What a driver's error means, and what to do."""
     cause = getattr(error, "orig", None) or error
-    said = f"The lineage database {url.render_as_string()} cannot be opened: {' '.join(str(cause).split())}."
+    said = _refused(url, str(cause))
     if url.get_backend_name() != "sqlite":
         return UnreachableStore(f"{said} Check 'jdbc.url', and that the server runs.")
     if (file := Path(_file(url))).is_dir():
@@ -260,8 +272,11 @@ def _failure(url: URL, error: Exception, unreadable: Sequence[int] = _UNREADABLE
             f"The lineage database {url.render_as_string()} is a directory: move {file} away, or delete it."
         )
     # The lowest byte is the kind of the error.
-    if getattr(cause, "sqlite_errorcode", 0) & 0xFF in unreadable:
+    code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+    if code in _UNREADABLE:
         return UnreadableStore(said, _file(url))
+    if code in _OTHER_TABLES:
+        return UnreadableStore(f"{said} {_OTHERWISE}", _file(url))
     return UnreachableStore(f"{said} Check 'jdbc.url', and that the directory exists and may be written.")
 
 

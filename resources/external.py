@@ -12,6 +12,7 @@ import dagster as dg
 from lineage import RUN_PROPERTY, sources_of
 from storage import Identifier, Snapshot, Table
 
+from .launchpad import Launchpads, if_it_is_bad
 from .properties import STATEMENT_PROPERTY
 from .table_assets import TableAsset, table_assets
 from .tables import TablesResource, newest_told, provenance_tags
@@ -120,7 +121,7 @@ def commits_of_others_sensor(
             after = 0 if after > latest.id else after
             later = [table.store.snapshots.find(number) for number in range(after + 1, latest.id + 1)]
             for snapshot in [one for one in later if one is not None and _is_of_others(one)][-_TOLD_AT_ONCE:]:
-                events += _told(context.instance, asset, table, snapshot, is_overtaken=snapshot.id < told)
+                events += _told(context, asset, table, snapshot, is_overtaken=snapshot.id < told)
             seen[asset.name] = latest.id
         if not events:
             return dg.SensorResult(cursor=json.dumps(seen), skip_reason="Nobody else has written to a table.")
@@ -136,15 +137,18 @@ def _is_of_others(snapshot: Snapshot) -> bool:
 
 
 def _told(
-    instance: dg.DagsterInstance, asset: TableAsset, table: Table, snapshot: Snapshot, *, is_overtaken: bool
+    context: dg.SensorEvaluationContext, asset: TableAsset, table: Table, snapshot: Snapshot, *, is_overtaken: bool
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
     """The events of a snapshot: one for each partition that it changed."""
     ref = table.ref(snapshot.id)
     assert ref is not None
+    instance = context.instance
     sources, numbers = sources_of(snapshot), CommitNumbers.of(table, snapshot)
-    metadata = table_metadata(table, snapshot, sources, numbers) | {"written_by": snapshot.commit_user}
+    # What somebody looks for who asks what was done comes first.
+    metadata = {**if_it_is_bad(Launchpads.of_sensor(context), ref), "written_by": snapshot.commit_user}
     if STATEMENT_PROPERTY in (snapshot.properties or {}):
         metadata["statement"] = (snapshot.properties or {})[STATEMENT_PROPERTY]
+    metadata |= table_metadata(table, snapshot, sources, numbers)
     if is_overtaken:
         yield dg.AssetObservation(asset.key, metadata=metadata)
         return

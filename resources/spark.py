@@ -32,7 +32,6 @@ _SECRET_NAMES = (
 )
 _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     # Besides Spark's own words, what goes to a file system (a key is half of a secret there), and passwords in URLs.

@@ -35,6 +35,7 @@ from storage.engines.spark_types import arrow_schema_of
 from .column_lineage import column_sources, marked
 from .commit_rows import Rows, commit_rows
 from .definition import TableDefinition
+from .launchpad import Launchpads, if_it_is_bad
 from .properties import BACKFILL_PROPERTY, CODE_PROPERTY, PARTITIONS_PROPERTY
 from .quick_reads import run_query
 from .schema_policy import REFUSE, left_null, with_columns_of
@@ -469,7 +470,8 @@ class TablesResource(dg.ConfigurableResource):
         ref = table.ref(snapshot.id)
         assert ref is not None
         numbers = CommitNumbers.of(table, snapshot)
-        metadata = table_metadata(table, snapshot, sources, numbers)
+        way_out = if_it_is_bad(Launchpads.of_run(context.run), ref)
+        metadata = way_out | table_metadata(table, snapshot, sources, numbers)
         if numbers.given.get("duplicate_keys"):
             context.log.warning(
                 f"{numbers.given['rows_given']} rows were given to {ref}, {numbers.given['duplicate_keys']} of them under a key "

@@ -19,8 +19,7 @@ _COMPARED_ROWS = 1_000_000
 _NAMED_PARTITIONS = 100
 _KINDS = ("rows_inserted", "rows_updated", "rows_deleted")
 _NOTHING = {"rows_added": 0, "rows_removed": 0, "files_added": 0, "files_removed": 0, "bytes_added": 0}
-_CHARACTER_WIDTH = 8
-_LEAST_WIDTH = 200
+_CHARACTER_WIDTH = 7.5
 
 
 @dataclass(frozen=True)
@@ -221,8 +220,9 @@ def _picture(ref: SnapshotRef, sources: Sequence[SnapshotRef]) -> str:
     """
     height = _ROW_HEIGHT * len(sources) + 8
     middle = _ROW_HEIGHT * (len(sources) - 1) // 2 + 14
-    left = max(_CHARACTER_WIDTH * max(len(str(one)) for one in sources), _LEAST_WIDTH)
-    width = left + 60 + max(_CHARACTER_WIDTH * len(str(ref)), _LEAST_WIDTH)
+    # No wider than need be: a wide one would push what stands beside it off the page.
+    left = round(_CHARACTER_WIDTH * max(len(str(one)) for one in sources))
+    width = left + 60 + round(_CHARACTER_WIDTH * len(str(ref)))
     parts = [
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' font-family='monospace' "
         "font-size='12' fill='#667'>"

@@ -56,6 +56,7 @@ from .secret import (
     written_options,
 )
 from .table import CommitSummary, Table
+from .views import View, ViewColumn
 from .write.commit import CommitId, CommitListener, Overwrite
 from .write.operation import operation_of
 
@@ -111,6 +112,8 @@ __all__ = [
     "Unsupported",
     "Verdict",
     "Version",
+    "View",
+    "ViewColumn",
     "Watermark",
     "check_branch_name",
     "check_table_options",

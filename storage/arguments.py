@@ -92,6 +92,13 @@ def _test(annotation: Any) -> _Test:
         return lambda value: (
             isinstance(value, Mapping) and all(test_key(key) and test_value(one) for key, one in value.items())
         )
+    if origin is tuple and inner[-1] is not ...:
+        parts = [_test(one) for one in inner]
+        return lambda value: (
+            isinstance(value, tuple | list)
+            and len(value) == len(parts)
+            and all(test(one) for test, one in zip(parts, value, strict=True))
+        )
     if origin is not None and issubclass(origin, Iterable):
         # A text is a sequence of texts, and a mapping one of its keys: nobody means them so.
         test_one = _test(inner[0])
@@ -128,6 +135,8 @@ def _wanted(annotation: Any) -> str:
         return " or ".join(map(repr, inner))
     if origin is not None and issubclass(origin, Mapping):
         return f"a mapping of {_wanted(inner[0])} to {_wanted(inner[1])}"
+    if origin is tuple and inner[-1] is not ...:
+        return f"a tuple of {', '.join(map(_wanted, inner))}"
     if origin is not None and issubclass(origin, Iterable):
         return f"a list of: {_wanted(inner[0])}"
     if origin is not None:

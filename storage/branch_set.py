@@ -6,23 +6,26 @@ it. Follows `docs/protocols.md`, "Publications".
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
 
 from .arguments import checked
-from .errors import AlreadyExists, CommitConflict, InvalidRequest, StorageError
+from .errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, StorageError
 from .identifier import check_branch_name
 from .journal import Journal, Publication
+from .maintain.adopt import made_for, refuse_other_main
 from .maintain.beside_publication import highest_number, refuse_open, stop_others
 from .maintain.branch import delete_branches, take_back_branch
 from .maintain.verdict import Verdict
+from .metadata.branch_origin import read_origin
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
+from .paths import TablePaths
 from .publications.consistent_view import consistent_view
-from .publications.finish import MadeFrom, finish
+from .publications.finish import MadeFrom, finish, give_up
 from .publications.traces import OpenTable, made_by, main_of
-from .publications.undo import undo
 from .redaction import hidden
 from .store_errors import outcome
 from .write.close import closed_for
@@ -53,11 +56,7 @@ class BranchSet:
                 raise AlreadyExists(
                     f"Branch {self.branch!r} of {name} exists. Delete it first, or choose another name."
                 )
-        unknown = sorted((versions or {}).keys() - set(self.tables))
-        if unknown:
-            raise InvalidRequest(
-                f"versions names {', '.join(unknown)}, no table of this branch: it is one of {', '.join(self.tables)}."
-            )
+        self._refuse_others("versions", versions or {})
         pinned = {name: (versions or {}).get(name) for name in self.tables}
         view = consistent_view(self._table, self._journal, self.tables)
         made: list[TableStore] = []
@@ -75,6 +74,13 @@ class BranchSet:
         except BaseException as error:
             self._take_back(made, error)
             raise
+
+    def _refuse_others(self, what: str, named: Mapping[str, object]) -> None:
+        unknown = sorted(named.keys() - set(self.tables))
+        if unknown:
+            raise InvalidRequest(
+                f"{what} names {', '.join(unknown)}, no table of this branch: it is one of {', '.join(self.tables)}."
+            )
 
     def _take_back(self, made: Sequence[TableStore], error: BaseException) -> None:
         """Delete the branches again that were made before an error, and let that say which of them stay."""
@@ -119,17 +125,26 @@ class BranchSet:
         until: Mapping[str, int],
         properties: Mapping[str, Mapping[str, str]],
         made_from: MadeFrom | None = None,
+        *,
+        points: Mapping[str, tuple[int, str]] | None = None,
     ) -> dict[str, Verdict]:
         """Make the rows of every main those of its branch, by one commit on top of each, all or none; returns the verdicts.
 
         Only what each main did up to the snapshot in `until` is replaced; tables without one are merged as by `publish`.
         `properties`: those of each commit; `made_from` may say better, once the tables before have their commits.
-        Raises CommitConflict, before anything is done, if a main has moved on. Its history stays.
+        `points`: a snapshot of mains, by number and identity, that the branch was made for.
+        Raises CommitConflict, before anything is done, if a main has moved on, or does not have that snapshot. Its history stays.
+        InvalidRequest that names tables given that are not among these.
         """
+        for what, named in (("until", until), ("properties", properties), ("points", points or {})):
+            self._refuse_others(what, named)
         for given in properties.values():
             refuse_own_properties(given)
         return self._publish(
-            Publication("", self.branch, {}, False, adopted=dict(until), properties=dict(properties)), made_from
+            Publication(
+                "", self.branch, {}, False, adopted=dict(until), properties=dict(properties), points=dict(points or {})
+            ),
+            made_from,
         )
 
     def replace_main(self, *, discard_main: bool = False) -> dict[str, Verdict]:
@@ -148,7 +163,10 @@ class BranchSet:
         common = {name: verdict.common or 0 for name, verdict in judged.items()}
         # Looked and judged again once it is open: of several that begin at once, one goes on.
         above = max(highest_number(main, self.branch) for main in self._mains())
-        publication = self._journal.open(replace(wanted, before=before, common=common), above=above)
+        token = main_of(self._table(self.tables[0])).clock.unique_name()
+        publication = replace(wanted, before=before, common=common, origins=self._origins(), token=token)
+        publication = self._journal.open(publication, above=above)
+        verdicts = judged
         try:
             mains = self._mains()
             for main in mains:
@@ -157,12 +175,23 @@ class BranchSet:
             verdicts = self.verdicts()
             self._refuse(wanted, verdicts)
             self._refuse_replaced(publication, verdicts)
-        except BaseException:
-            undo(self._table, self._journal, publication)
-            raise
-        finish(self._table, self._journal, publication, made_from)
+        except BaseException as error:
+            if not give_up(self._table, self._journal, publication) or not isinstance(error, StorageError):
+                raise
+        else:
+            finish(self._table, self._journal, publication, made_from)
         made = made_by(self._table, publication)
         return {name: replace(one, made=made[name]) for name, one in verdicts.items()}
+
+    def _origins(self) -> dict[str, str]:
+        """What tells each branch from a later one of its name; without those that cannot be told."""
+        origins: dict[str, str] = {}
+        for main in self._mains():
+            with suppress(CorruptData):
+                origin = read_origin(main.file_io, TablePaths(main.paths.root, self.branch))
+                if origin is not None and origin.uuid is not None:
+                    origins[main.identifier.full_name] = origin.uuid
+        return origins
 
     def _mains(self) -> list[TableStore]:
         return [main_of(self._table(name)) for name in self.tables]
@@ -192,6 +221,10 @@ class BranchSet:
                 f"Branch {self.branch!r} is not published, on no table, for main is closed to writers: {', '.join(ending)} has "
                 "begun and is not done. Wait for it; if whoever did it has died, do it again."
             )
+        for name, until in wanted.adopted.items():
+            table = self._table(name)
+            points = made_for(table.on_branch(self.branch).store, wanted.points.get(name))
+            refuse_other_main(main_of(table), self.branch, points, until)
         diverged = {
             name: verdict
             for name, verdict in verdicts.items()

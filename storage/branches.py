@@ -134,6 +134,7 @@ class Branches:
         name: str,
         *,
         until: int,
+        point: tuple[int, str] | None = None,
         commit_id: CommitId,
         properties: Mapping[str, str] | None = None,
         guard: Guard | None = None,
@@ -141,7 +142,8 @@ class Branches:
     ) -> Snapshot | None:
         """Make main's rows those of a branch, by one commit on top; the branch stays, and so does main's history.
 
-        What main did up to the snapshot `until` is replaced. Raises CommitConflict if it has changed rows since, and if a
+        What main did up to the snapshot `until` is replaced. Raises CommitConflict if it has changed rows since, or has not the
+        snapshot `point`, by number and identity, and if a
         publication of the table is open, unless this is part of it. `guard` is asked with main's newest snapshot before each
         try.
         """
@@ -151,6 +153,7 @@ class Branches:
             main,
             branch,
             until=until,
+            point=point,
             commit_id=commit_id,
             properties=properties,
             guard=self._beside(publication, guard),

@@ -51,6 +51,7 @@ from .read.version import all_branches
 from .secret import Secret, guarded_value
 from .system_tables import SYSTEM_TABLES
 from .table import Table
+from .views import Views
 from .warehouse_check import check_warehouse
 from .write.close import RENAMING, closed_for, refuse_closed
 from .write.commit import CommitListener, tell_listeners
@@ -163,10 +164,12 @@ class Catalog:
                 return
             raise NotFound(f"Database {name!r} does not exist. Databases: {', '.join(self.databases()) or 'none'}.")
         held = self.tables(name)
-        if held and not cascade:
-            raise InvalidRequest(
-                f"Database {name!r} has tables ({', '.join(held)}). Drop them first, or drop with CASCADE."
+        views = self.views.names(name)
+        if (held or views) and not cascade:
+            what = " and ".join(
+                f"{kind} ({', '.join(names)})" for kind, names in (("tables", held), ("views", views)) if names
             )
+            raise InvalidRequest(f"Database {name!r} has {what}. Drop them first, or drop with CASCADE.")
         for table in held:
             # Before the first goes.
             one = Identifier.parse(table)
@@ -187,6 +190,11 @@ class Catalog:
         for file in self._file_io.list_files(directory):
             self._file_io.delete(f"{directory}/{file.name}")
         return self._file_io.delete_empty_directory(directory)
+
+    @property
+    def views(self) -> Views:
+        """The views of the warehouse."""
+        return Views(self._file_io, self._root, self.exists)
 
     # --- tables
 
@@ -285,12 +293,19 @@ class Catalog:
         )
         merge_engine_of(first)
         check_given(first)
+        self.views.refuse_taken(identifier)
         self.create_database(identifier.database)
         first = replace(first, uuid=self._clock.unique_name())
         if self.exists(name) or not self._create(self._path(identifier), first):
             if if_not_exists:
                 return self.table(name)
             raise AlreadyExists(f"Table {identifier} exists. Drop it first, or create it if it does not exist.")
+        try:
+            # Somebody may have created a view meanwhile.
+            self.views.refuse_taken(identifier)
+        except AlreadyExists:
+            SchemaFiles(self._file_io, TablePaths(self._path(identifier))).delete_if(first)
+            raise
         return self._table(TableStore(self._file_io, self._path(identifier), identifier, first, self._clock))
 
     def _create(self, path: str, first: TableSchema) -> bool:
@@ -444,6 +459,7 @@ class Catalog:
                 # Somebody has just given it that name.
                 raise NotFound(self._missing(identifier))
             raise taken
+        self.views.refuse_taken(target)
         self.create_database(target.database)
 
         def refuse() -> None:

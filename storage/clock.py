@@ -4,6 +4,16 @@ import time
 import uuid
 from dataclasses import dataclass, field
 
+# A clock that is corrected little by little, as those of servers are, is not set.
+_SET_MS = 60_000
+
+
+def _ahead_ms() -> int:
+    return (time.time_ns() - time.monotonic_ns()) // 1_000_000
+
+
+_AHEAD_MS = _ahead_ms()
+
 
 class Clock:
     """The wall clock of this machine and version 4 UUIDs."""
@@ -11,6 +21,10 @@ class Clock:
     def now_ms(self) -> int:
         """Milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
+
+    def was_set(self) -> bool:
+        """Whether the clock was set since the process began, so that it does not tell how much time has passed."""
+        return abs(_ahead_ms() - _AHEAD_MS) > _SET_MS
 
     def unique_name(self) -> str:
         """A name nobody else has, used for files and commit users."""
@@ -26,9 +40,14 @@ class FixedClock(Clock):
 
     time_ms: int = 1_700_000_000_000
     slept_ms: float = field(default=0, init=False)
+    _latest_ms: int = field(default=0, init=False)
 
     def now_ms(self) -> int:
+        self._latest_ms = max(self._latest_ms, self.time_ms)
         return self.time_ms
+
+    def was_set(self) -> bool:
+        return self.time_ms < self._latest_ms
 
     def advance_ms(self, duration_ms: int) -> None:
         self.time_ms += duration_ms

@@ -18,6 +18,8 @@ _LARGEST = 2**63
 # One segment of a path, on every store: no separator, and nothing that leads elsewhere or that no store can write.
 _FILE_NAME = re.compile(r"(?!\.{1,2}\Z)[^/\\\x00\ud800-\udfff]{1,255}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# How a half of a pair of surrogates may stand in a file.
+_MAY_HOLD_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 
 
 def sealed(value: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -30,10 +32,13 @@ def read_document(text: str | bytes, path: str, *names: str) -> dict[str, Any]:
     """The object that a file holds, without its checksum. `names`: what it may have been written as, by default the
     name that the path ends with.
 
-    Raises CorruptData that names the file for what is no JSON object, is nested without end, or has another checksum.
+    Raises CorruptData that names the file for what is no JSON object, is nested without end, holds text that cannot be
+    written, or has another checksum.
     """
     try:
         value = json.loads(text)
+        if _MAY_HOLD_SURROGATE.search(text.encode(errors="surrogatepass") if isinstance(text, str) else text):
+            json.dumps(value, ensure_ascii=False).encode()
         if not isinstance(value, dict):
             raise CorruptData(f"File {path} is damaged: it holds no JSON object.")
         found = value.pop(CHECKSUM, None)

@@ -42,6 +42,10 @@ class CommitConflict(StorageError):
     """Another writer changed what this commit builds on."""
 
 
+class TakenBack(CommitConflict):
+    """A commit that landed, and was taken back since its files had been cleaned as orphans, or may be."""
+
+
 class MainReplaced(CommitConflict):
     """Main was replaced with a branch after the table had been opened."""
 
@@ -67,6 +71,10 @@ class StoreUnavailable(StorageError, OSError):
 
 class CorruptData(StorageError):
     """A file contradicts the format or another file."""
+
+
+class DirectoryInPlace(CorruptData):
+    """There is a directory where a file should be: no command of the store takes that away."""
 
 
 class Unsupported(StorageError):

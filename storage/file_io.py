@@ -23,7 +23,16 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from .clock import Clock
-from .errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, StorageError, StoreUnavailable, Unsupported
+from .errors import (
+    AlreadyExists,
+    CorruptData,
+    DirectoryInPlace,
+    InvalidRequest,
+    NotFound,
+    StorageError,
+    StoreUnavailable,
+    Unsupported,
+)
 from .lock import CatalogLock
 from .secret import guarded_storage, revealed, settled
 from .store_errors import NO_HARD_LINKS, is_missing_bucket, store_call
@@ -151,6 +160,12 @@ class FileIO:
             if is_missing_bucket(error):
                 raise
             raise NotFound(f"File {path} does not exist.") from None
+        except IsADirectoryError:
+            if not self._local:
+                raise
+            raise DirectoryInPlace(
+                f"File {path} is damaged: there is a directory in its place. Move that away by hand, or put the file back."
+            ) from None
 
     def read_bytes_or_none(self, path: str) -> bytes | None:
         """The whole file, or None if there is none."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from .document import integer, read_document, sealed, text, texts
 from .errors import CommitConflict, CorruptData, InvalidRequest
@@ -43,7 +43,10 @@ class Publication:
 
     `replaces`: the branch becomes main itself, instead of being merged into it. `adopted`: tables whose main gets the
     branch's rows by one commit on top, in the place of what it did up to a snapshot; `properties` are those of the commits.
-    `common`: the last snapshot that each main and its branch had in common (0: none).
+    `common`: the last snapshot that each main and its branch had in common (0: none). `points`: a snapshot that the history of
+    a main that adopts must still have, by number and identity. `origins`: what tells each branch from a later one of its name,
+    for those that have an ORIGIN. `token` tells it from any other one of its number: who has slept
+    may give a number that was forgotten, for a moment. Those of versions before have none.
     """
 
     name: str
@@ -54,6 +57,9 @@ class Publication:
     adopted: Mapping[str, int] = field(default_factory=dict)
     properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     common: Mapping[str, int] = field(default_factory=dict)
+    points: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    token: str = ""
+    origins: Mapping[str, str] = field(default_factory=dict)
 
     def first_judged(self, name: str) -> int:
         """The first snapshot of a table's main, and of its branch, by which it is told whether main can take the branch over."""
@@ -75,6 +81,8 @@ class Publication:
             "branch": self.branch, "before": dict(self.before), "discardMain": self.discard_main,
             "replaces": self.replaces, "adopted": dict(self.adopted), "common": dict(self.common),
             "properties": {name: dict(properties) for name, properties in self.properties.items()},
+            "points": {name: list(point) for name, point in self.points.items()}, "token": self.token,
+            "origins": dict(self.origins),
         }  # fmt: skip
         return json.dumps(sealed(value, self.name), indent=2)
 
@@ -82,8 +90,8 @@ class Publication:
     def from_json(cls, name: str, content: str, source: str) -> "Publication":
         """Read a journal file. Raises CorruptData that names `source`."""
         value = read_document(content, source, name)
-        parts = [value.get(key, {}) for key in ("before", "adopted", "properties", "common")]
-        before, adopted, properties, common = parts
+        parts = [value.get(key, {}) for key in ("before", "adopted", "properties", "common", "points", "origins")]
+        before, adopted, properties, common, points, origins = parts
         if not all(isinstance(part, dict) for part in parts) or not name.isdecimal():
             raise CorruptData(f"File {source} is damaged: it describes no publication.")
         branch = text(value.get("branch"), source, "branch")
@@ -101,7 +109,15 @@ class Publication:
             {key: integer(part, source, "adopted") for key, part in adopted.items()},
             {key: texts(part, source, "properties") for key, part in properties.items()},
             {key: integer(part, source, "common") for key, part in common.items()},
+            {key: _point(part, source) for key, part in points.items()}, text(value.get("token", ""), source, "token"),
+            {key: text(part, source, "origins") for key, part in origins.items()},
         )  # fmt: skip
+
+
+def _point(value: Any, source: str) -> tuple[int, str]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise CorruptData(f"File {source} is damaged: points are not numbers with identities.")
+    return integer(value[0], source, "points"), text(value[1], source, "points")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +187,7 @@ class Journal:
         path = self._path(_OUTCOME, publication.name)
         if not self._file_io.create_exclusively(path, outcome.encode()):
             return self.outcome(publication) or outcome
-        if self._is_there(_OPEN, publication.name) or self._is_there(_CLOSED, publication.name):
+        if self._is_begun(publication) or self._is_there(_CLOSED, publication.name):
             return outcome
         # It had ended, and was forgotten.
         self._file_io.delete_if(path, outcome.encode())
@@ -179,14 +195,12 @@ class Journal:
 
     def outcome(self, publication: Publication) -> Outcome | None:
         """How a publication ends; None as long as that is open."""
-        return self._outcome(publication.name)
-
-    def _outcome(self, name: str) -> Outcome | None:
+        name = publication.name
         said = self._decision(name)
         if said is not None:
             return said
         is_closed = self._is_there(_CLOSED, name)
-        if not is_closed and self._is_there(_OPEN, name):
+        if not is_closed and self._is_begun(publication):
             return None
         # Decided, or forgotten, since the first look.
         return self._decision(name) or (PUBLISHED if is_closed else ENDED)
@@ -207,7 +221,7 @@ class Journal:
 
     def is_closed(self, publication: Publication) -> bool:
         """Whether a publication has ended, whatever its other files say: who cleans up after it says so first."""
-        return self._is_there(_CLOSED, publication.name) or not self._is_there(_OPEN, publication.name)
+        return self._is_there(_CLOSED, publication.name) or not self._is_begun(publication)
 
     def forget(self, publication: Publication) -> None:
         """Nothing of a publication that is closed is left to be done. Of those that have ended the highest number stays.
@@ -256,7 +270,7 @@ class Journal:
 
     def _has_ended(self, name: str) -> bool:
         """Whether a publication has ended for readers. Raises CorruptData if that cannot be told."""
-        return self._is_there(_CLOSED, name) or self._outcome(name) in (PUBLISHED, ENDED)
+        return self._is_there(_CLOSED, name) or self.outcome(_stub(name)) in (PUBLISHED, ENDED)
 
     def damaged(self) -> list[tuple[str, str]]:
         """The journal's files that cannot be read, each with why and with what ends that; then those that were set aside."""
@@ -306,8 +320,24 @@ class Journal:
     def _path(self, kind: str, name: str) -> str:
         return f"{self._directory}/{kind}{name}"
 
+    def _is_begun(self, publication: Publication) -> bool:
+        """Whether the entry of a publication is there, and not for a moment that of another one of its number."""
+        if not publication.token:
+            return self._is_there(_OPEN, publication.name)
+        try:
+            begun = self._publication(publication.name)
+        except CorruptData:
+            # As long as it is not set aside, it may be this one's.
+            return True
+        return begun is not None and begun.token in ("", publication.token)
+
     def _is_there(self, kind: str, name: str) -> bool:
         return self._file_io.exists(self._path(kind, name))
+
+
+def _stub(name: str) -> Publication:
+    """Stands for a publication of which the number alone is known."""
+    return Publication(name, "", {}, False)
 
 
 def _number(name: str) -> int:

@@ -491,6 +491,10 @@ def _check_keys(keys: AbstractSet[str]) -> None:
     for key in sorted(keys):
         if key in known or _KEYS_OF_COLUMNS.fullmatch(key):
             continue
+        if key.startswith("log.scan"):
+            raise Unsupported(
+                f"Option {key!r}: where a stream begins is said where it reads, OPTIONS('log.scan' = 'latest') behind the table."
+            )
         if key.startswith("log."):
             raise Unsupported(f"Option {key!r}: tables have no log store, only files. Leave the option out.")
         close = difflib.get_close_matches(key, known, n=1, cutoff=0.75)

@@ -127,6 +127,7 @@ def commit_counted(
     operation: str | None,
     change_tracking: bool,
     guard: Guard | None,
+    watermark: int | None = None,
 ) -> Snapshot | None:
     """Commit rows of a table without a key of which some take others away: for each, one equal row goes.
 
@@ -159,7 +160,7 @@ def commit_counted(
                 # The files of this commit go with the caller's own message, so that they outlive a lost race.
                 return commit.commit(
                     [CommitMessage(tuple(kept)), rewritten], deleted=deleted, operation=operation,
-                    properties=properties, change_tracking=change_tracking, guard=asked,
+                    properties=properties, change_tracking=change_tracking, guard=asked, watermark=watermark,
                 )  # fmt: skip
             except CommitConflict:
                 # What the guard refuses is no race that another try may win.

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -14,7 +15,7 @@ from .branches import Branches
 from .consumers import Consumers
 from .derived import check_given, checked_columns
 from .description import describe_partition, describe_table
-from .errors import CommitConflict, InvalidRequest, NotFound, RowsChanged, Unsupported
+from .errors import CommitConflict, CorruptData, InvalidRequest, NotFound, RowsChanged, Unsupported
 from .identifier import Identifier, SnapshotRef, whole_number
 from .lsm.merge_engines import merge_engine_of
 from .maintain.beside_publication import beside
@@ -52,8 +53,10 @@ from .values import from_arrow, from_literal, to_arrow
 from .write.close import beside_history
 from .write.commit import CommitId, CommitListener, Guard, Overwrite, TableCommit
 from .write.incoming import Rows
+from .write.landing import take_away_foreign
 from .write.own_properties import refuse_own_properties
 from .write.table_write import CommitMessage, TableWrite, duplicate_keys_of, duplicate_keys_property
+from .write.watermark import highest
 
 _EXPIRES_BY_ITSELF = {"snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.time-retained"}
 _NOT_COMMITTED = "Nothing was committed. Mend the store, then repeat the call."
@@ -613,6 +616,9 @@ class Table:
         CommitConflict if somebody commits meanwhile, or a publication of the table is open: nothing is done then.
         """
         self._check_writable()
+        self._store.refuse_other_table()
+        with suppress(CorruptData):
+            take_away_foreign(self._store, self._store.snapshots.latest())
         store, target = resolve_version(self._store, version)
         if target is None or store.identifier != self.identifier:
             raise InvalidRequest(f"{version!r} is no version of {self.identifier} to roll back to.")
@@ -785,6 +791,7 @@ class Table:
             )
         commit = self.new_commit(commit_id)
         properties = {**(properties or {}), **duplicate_keys_property(self._store, messages)}
+        mark = highest(message.watermark for message in messages)
         if (
             unless_same
             and overwrite is not None
@@ -795,7 +802,9 @@ class Table:
             return None
         if takes_away:
             try:
-                snapshot = commit_counted(self._store, commit, messages, properties, operation, change_tracking, guard)
+                snapshot = commit_counted(
+                    self._store, commit, messages, properties, operation, change_tracking, guard, mark
+                )
             except InvalidRequest as error:
                 if guard is None:
                     raise
@@ -808,7 +817,7 @@ class Table:
                 messages = [message]
             snapshot = commit.commit(
                 messages, overwrite=overwrite, deleted=deleted, properties=properties, operation=operation,
-                change_tracking=change_tracking, guard=guard,
+                change_tracking=change_tracking, guard=guard, watermark=mark,
             )  # fmt: skip
             self._store.file_io.delete_quietly(unused)
         if snapshot is not None:

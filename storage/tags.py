@@ -111,17 +111,28 @@ class Tags:
         of a publication that is open, damaged or not.
         """
         self._store.refuse_other_table()
-        with beside_history(self._store, f"Tag {name!r}"), told_of_expiry(self._store):
-            self._refuse_published(name)
-            if self._store.tags.delete_damaged(name):
-                _log.warning(
-                    "Tag %r of %s was damaged. It is deleted; which files it kept cannot be told.",
-                    name,
-                    self._store.identifier,
-                )
+        what = f"Tag {name!r}"
+        # A branch whose newest snapshot is damaged is not closed, and a damaged tag is no part of what becomes main.
+        if is_damaged(self._store.snapshots.latest) and self.is_damaged(name) and self._delete_damaged(name):
+            self._store.refuse_moved(what)
+            return []
+        with beside_history(self._store, what), told_of_expiry(self._store):
+            if self._delete_damaged(name):
                 return []
             _refuse_hold(name)
             return delete_tag(self._store, name)
+
+    def _delete_damaged(self, name: str) -> bool:
+        """Forget a name whose file cannot be read; says whether it was so."""
+        self._refuse_published(name)
+        is_gone = self._store.tags.delete_damaged(name)
+        if is_gone:
+            _log.warning(
+                "Tag %r of %s was damaged. It is deleted; which files it kept cannot be told.",
+                name,
+                self._store.identifier,
+            )
+        return is_gone
 
     @outcome(_REPEAT)
     @of_same_table

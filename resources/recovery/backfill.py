@@ -11,8 +11,9 @@ from storage import StorageError
 
 from ..table_assets import TableAsset
 from .left_to_do import left_to_do, wanted_keys
+from .pages import RECOVERY_TAG
 from .stages import Recovery
-from .twins import BRANCHES, RECOVERY_TAG, event_partition, has_own_partitions, twin_key
+from .twins import BRANCHES, event_partition, has_own_partitions, twin_key
 
 
 class BackfillFailed(StorageError):

@@ -1,5 +1,6 @@
 """The stages of a recovery as Dagster jobs, to be launched from the UI; and the whole as definitions."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -10,18 +11,34 @@ from pydantic import Field
 
 from storage import InvalidRequest, StorageError
 
+from ..launchpad import Launchpads, can_be_recovered
 from ..session import Session
 from ..table_assets import TableAsset, table_assets
 from ..tables import TablesResource
 from .backfill import backfill
 from .branch_checks import published_checks
-from .left_to_do import left_to_do
+from .pages import (
+    OPS,
+    RECOVERY_TAG,
+    asset_link,
+    comparison_page,
+    differing_rows_page,
+    list_page,
+    page,
+    plan_page,
+    state_page,
+    table,
+    text,
+    ways_to_start,
+)
 from .plan import RecoveryPlan, bad_snapshot, plan_recovery
-from .progress import recoveries
+from .progress import progress, recoveries
 from .publish import publish
+from .record import names
+from .refusal import Refused
 from .report import report, report_branch
 from .stages import Recovery
-from .twins import BRANCHES, RECOVERY_TAG, checks_of_twins, comparison_metadata, twins
+from .twins import BRANCHES, checks_of_twins, twins
 from .words import JOBS
 
 
@@ -88,9 +105,7 @@ def _refusals(context: dg.OpExecutionContext, branch: str = "") -> Iterator[None
     try:
         yield
     except StorageError as error:
-        said = " ".join(str(error).split())
-        metadata = {"refused": said} | ({"recovery": branch} if branch else {})
-        raise dg.Failure(said, metadata=metadata, allow_retries=False) from None
+        raise Refused(error, {"recovery": branch} if branch else None) from None
 
 
 def recovery_definitions(assets: Sequence[Any], checks: Sequence[Any] = ()) -> dg.Definitions:
@@ -98,6 +113,7 @@ def recovery_definitions(assets: Sequence[Any], checks: Sequence[Any] = ()) -> d
 
     Those of `checks` that are `sql_check`s run on the twins too, and the blocking ones gate the publication.
     """
+    can_be_recovered(table_assets(assets))
     graph = dg.Definitions(assets=twins(assets), asset_checks=checks_of_twins(assets, checks))
     known = table_assets(assets)
     return dg.Definitions.merge(
@@ -112,22 +128,17 @@ def _first_jobs(known: dict[str, TableAsset]) -> list[dg.JobDefinition]:
     @dg.op
     def list_the_recoveries(context: dg.OpExecutionContext, tables: TablesResource) -> None:
         with _refusals(context):
-            rows = [
-                dg.TableRecord(
-                    {
-                        "recovery": one.branch, "state": one.state, "left": ", ".join(one.left), "bad": one.bad,
-                        "mode": one.mode, "tables": ", ".join(one.tables),
-                        "in spite of": "; ".join(one.overrides) or one.trouble,
-                    }
-                )
-                for one in recoveries(tables.session, known)
-            ]  # fmt: skip
-            context.add_output_metadata({"recoveries": dg.MetadataValue.table(rows) if rows else "none"})
+            listed = recoveries(tables.session, known)
+            context.add_output_metadata({"recoveries": page(list_page(listed, Launchpads.of_run(context.run)))})
 
     @dg.op
     def plan_the_recovery(context: dg.OpExecutionContext, config: PlanConfig, tables: TablesResource) -> None:
         with _refusals(context):
-            context.add_output_metadata(_plan_metadata(config.plan(tables.session)))
+            plan = config.plan(tables.session)
+            taken = names(tables.session.catalog)
+            context.add_output_metadata(
+                {"plan": page(plan_page(plan), ways_to_start(plan, taken, Launchpads.of_run(context.run)))}
+            )
 
     @dg.op
     def start_the_recovery(context: dg.OpExecutionContext, config: StartConfig, tables: TablesResource) -> None:
@@ -136,7 +147,7 @@ def _first_jobs(known: dict[str, TableAsset]) -> list[dg.JobDefinition]:
             recovery = Recovery.start(tables.session, config.branch, plan)
             context.instance.add_dynamic_partitions(str(BRANCHES.name), [config.branch])
             report_branch(tables.session, recovery, known, context.instance, context.log_event)
-            context.add_output_metadata(_plan_metadata(plan))
+            context.add_output_metadata({"started": page(plan_page(plan), _state(context, tables, config, known))})
 
     @dg.op
     def correct_the_source(context: dg.OpExecutionContext, config: CorrectConfig, tables: TablesResource) -> None:
@@ -146,7 +157,8 @@ def _first_jobs(known: dict[str, TableAsset]) -> list[dg.JobDefinition]:
             recovery = Recovery.open(tables.session, config.branch)
             said = [recovery.undo_bad()] if config.undo_bad else recovery.correct(config.sql)
             report_branch(tables.session, recovery, known, context.instance, context.log_event)
-            context.add_output_metadata({"done": dg.MetadataValue.md("\n".join(f"- {one}" for one in said))})
+            listed = "\n".join(f"- {text(one)}" for one in said)
+            context.add_output_metadata({"corrected": page(listed, _state(context, tables, config, known))})
 
     @dg.job(description="List the recoveries, with what is left to do of each.")
     def recovery_list() -> None:
@@ -160,7 +172,9 @@ def _first_jobs(known: dict[str, TableAsset]) -> list[dg.JobDefinition]:
     def recovery_start() -> None:
         start_the_recovery()
 
-    @dg.job(description="Correct the source on the branch, by SQL or by taking it back.")
+    @dg.job(
+        description="Correct the source on the branch, by SQL or by taking it back.", config=_chosen("recovery_correct")
+    )
     def recovery_correct() -> None:
         correct_the_source()
 
@@ -185,13 +199,15 @@ def _backfill_job(known: dict[str, TableAsset], graph: dg.Definitions) -> dg.Job
                 context.log.info(what)
 
             count = backfill(recovery, runnable, known, context.instance, tell)
-            left = left_to_do(recovery, known)
+            listed = "\n".join(f"- {_linked(one)}" for one in said) or "Nothing was left to compute."
             context.add_output_metadata(
-                {"runs": count, "computed": dg.MetadataValue.md("\n".join(f"- {one}" for one in said) or "nothing"),
-                 "left": ", ".join(left) or "nothing"}
-            )  # fmt: skip
+                {"runs": count, "computed": page(listed, _state(context, tables, config, known))}
+            )
 
-    @dg.job(description="Compute anew on the branch what is left, as runs of the twins. Goes on where it stopped.")
+    @dg.job(
+        description="Compute anew on the branch what is left, as runs of the twins. Goes on where it stopped.",
+        config=_chosen("recovery_backfill"),
+    )
     def recovery_backfill() -> None:
         compute_what_is_left()
 
@@ -218,21 +234,19 @@ def _last_jobs(known: dict[str, TableAsset], checks: Sequence[Any]) -> list[dg.J
             count = report(tables.session, recovery, done, known, context.instance, context.log_event)
             for evaluation in published_checks(tables.session, [one.name for one in done], checks):
                 context.instance.report_runless_asset_event(evaluation)
-            rows = [
-                dg.TableRecord({"table": one.name, "main is": str(one.ref), "verdict": one.verdict}) for one in done
-            ]
+            rows = [(asset_link(one.name), one.ref.snapshot_id, text(one.verdict)) for one in done]
+            listed = table(("table", "main is at snapshot", "how"), rows)
             context.add_output_metadata(
-                {"tables": dg.MetadataValue.table(rows), "events": count,
-                 "in spite of": "; ".join(recovery.record.overrides) or "nothing"}
-            )  # fmt: skip
+                {"events": count, "published": page(listed, _state(context, tables, config, known))}
+            )
 
     @dg.op
     def compare_the_branch(context: dg.OpExecutionContext, config: BranchConfig, tables: TablesResource) -> None:
         with _refusals(context, config.branch):
             recovery = Recovery.open(tables.session, config.branch)
-            context.add_output_metadata(
-                comparison_metadata({name: recovery.compare(name) for name in recovery.changed()})
-            )
+            found = {name: recovery.compare(name) for name in recovery.changed()}
+            state = _state(context, tables, config, known)
+            context.add_output_metadata({"comparison": page(comparison_page(found), state, differing_rows_page(found))})
 
     @dg.op
     def drop_the_branch(context: dg.OpExecutionContext, config: BranchConfig, tables: TablesResource) -> None:
@@ -242,22 +256,43 @@ def _last_jobs(known: dict[str, TableAsset], checks: Sequence[Any]) -> list[dg.J
                 context.instance.delete_dynamic_partition(str(BRANCHES.name), config.branch)
             context.add_output_metadata({"dropped": ", ".join(dropped) or "no table"})
 
-    @dg.job(description="Show how the branch of each table differs from main.")
+    @dg.job(description="Show how the branch of each table differs from main.", config=_chosen("recovery_compare"))
     def recovery_compare() -> None:
         compare_the_branch()
 
-    @dg.job(description="Make the branch main's, on all tables or none, and tell Dagster.")
+    @dg.job(
+        description="Make the branch main's, on all tables or none, and tell Dagster.",
+        config=_chosen("recovery_publish"),
+    )
     def recovery_publish() -> None:
         publish_the_branch()
 
-    @dg.job(description="Delete the branch of every table.")
+    @dg.job(description="Delete the branch of every table.", config=_chosen("recovery_drop"))
     def recovery_drop() -> None:
         drop_the_branch()
 
     return [recovery_compare, recovery_publish, recovery_drop]
 
 
-def _plan_metadata(plan: RecoveryPlan) -> dict[str, Any]:
-    names = ("table", "bad from", "newest", "branch at", "what happens")
-    rows = [dg.TableRecord(dict(zip(names, map(str, row), strict=True))) for row in plan.rows()]
-    return {"mode": plan.mode, "plan": dg.MetadataValue.table(rows)}
+def _state(
+    context: dg.OpExecutionContext, tables: TablesResource, config: BranchConfig | StartConfig,
+    known: dict[str, TableAsset],
+) -> str:  # fmt: skip
+    """How far the recovery of a run has come, and the ways on."""
+    return state_page(progress(tables.session, config.branch, known), Launchpads.of_run(context.run), context.job_name)
+
+
+def _linked(said: str) -> str:
+    """What is said of a table, which it begins with; the table as a link."""
+    found = re.match(r"[^\s:]+", said)
+    name = found[0] if found else ""
+    return f"{asset_link(name)}{text(said.removeprefix(name))}"
+
+
+def _chosen(job: str) -> dg.PartitionedConfig[Any]:
+    """The configuration of a job for a recovery that is chosen in the launchpad, from those that there are."""
+
+    def configured(branch: str) -> dict[str, Any]:
+        return {"ops": {OPS[job]: {"config": {"branch": branch}}}}
+
+    return dg.PartitionedConfig(BRANCHES, run_config_for_partition_key_fn=configured)

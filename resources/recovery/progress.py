@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from storage import Catalog, CorruptData
+from storage import CorruptData
 
 from ..session import Session
 from ..table_assets import TableAsset
@@ -11,6 +11,8 @@ from .left_to_do import left_to_do
 from .publish import uncorrected
 from .record import PUBLISHED, get_record, names
 from .stages import Recovery
+
+TO_BE_CORRECTED, TO_BE_PUBLISHED = "to be corrected", "to be published"
 
 
 @dataclass(frozen=True)
@@ -27,16 +29,18 @@ class Progress:
     left: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
     trouble: str = ""
+    is_published: bool = False
 
 
 def recoveries(session: Session, assets: Mapping[str, TableAsset]) -> list[Progress]:
     """Every recovery that there is, by name."""
-    return [_progress(session, session.catalog, name, assets) for name in names(session.catalog)]
+    return [progress(session, name, assets) for name in names(session.catalog)]
 
 
-def _progress(session: Session, catalog: Catalog, name: str, assets: Mapping[str, TableAsset]) -> Progress:
+def progress(session: Session, name: str, assets: Mapping[str, TableAsset]) -> Progress:
+    """How far one has come. Raises NotFound."""
     try:
-        record = get_record(catalog, name)
+        record = get_record(session.catalog, name)
     except CorruptData as error:
         return Progress(name, "", "", "damaged", trouble=str(error))
     recovery = Recovery(session, name)
@@ -46,9 +50,10 @@ def _progress(session: Session, catalog: Catalog, name: str, assets: Mapping[str
     if record.status == PUBLISHED:
         state = "published in spite of something" if record.overrides else "published"
     elif wrong:
-        state = "to be corrected"
+        state = TO_BE_CORRECTED
     else:
-        state = f"{len(to_make) - len(left)} of {len(to_make)} computed anew" if left else "to be published"
+        state = f"{len(to_make) - len(left)} of {len(to_make)} computed anew" if left else TO_BE_PUBLISHED
     return Progress(
-        name, record.bad, record.mode, state, tuple(tables), (*wrong, *left), tuple(record.overrides)
+        name, record.bad, record.mode, state, tuple(tables), (*wrong, *left), tuple(record.overrides),
+        is_published=record.status == PUBLISHED,
     )  # fmt: skip

@@ -4,7 +4,7 @@ What always holds: no table of main goes behind what production, or another reco
 by name; and what is published in spite of something stands in the recovery's record.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,7 +58,8 @@ def publish(
         verdicts = branches.verdicts()
         until = _until(recovery, verdicts, discard_main, words)
         made_from = _MadeFrom(session, recovery, assets)
-        branches.adopt(until, {name: made_from(name) for name in until}, made_from)
+        points = {} if discard_main else _points(recovery, until)
+        branches.adopt(until, {name: made_from(name) for name in until}, made_from, points=points)
     record = recovery.record
     known = [one for one in overrides if one not in record.overrides]
     replace_record(session.catalog, replace(record, status=PUBLISHED, overrides=[*record.overrides, *known]))
@@ -178,6 +179,13 @@ def _until(recovery: Recovery, verdicts: Mapping[str, Verdict], discard_main: bo
             f"{'; '.join(refused)}. Replay what main got ({words.replay}), or give it up ({words.discard_main})."
         )
     return until
+
+
+def _points(recovery: Recovery, names: Iterable[str]) -> dict[str, tuple[int, str]]:
+    """The change of each main that its branch stands for, as far as it is known which it was."""
+    tables = recovery.tables
+    known = ((name, tables[name].main, tables[name].main_identity) for name in names)
+    return {name: (main, identity) for name, main, identity in known if main is not None and identity is not None}
 
 
 class _MadeFrom:

@@ -1,25 +1,31 @@
 """What is remembered of a recovery, in the warehouse: from when, on which tables, and how far it has come."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from storage import AlreadyExists, Catalog, CorruptData, NotFound
 
 _KIND = "recovery"
+# Which snapshots the mains of a recovery are, in a document of its own: versions before read no record that has more.
+_MAINS_KIND = "recovery-mains"
 OPEN, PUBLISHED = "open", "published"
 
 
 @dataclass(frozen=True)
 class TableRecord:
     """A table of a recovery: `main` is its main branch's newest change that the branch stands for. `partitions`: those to
-    compute anew, None for the whole table, and for a table that nothing is to be computed for if `corrected`.
+    compute anew, None for the whole table, and for a table that nothing is to be computed for if `corrected`. `main_identity`
+    tells that change from another one of its number.
     """
 
     main: int | None
     branch_at: int | None
     partitions: list[dict[str, Any]] | None = None
     corrected: bool = False
+    # Recoveries of versions before have none.
+    main_identity: str | None = None
 
 
 @dataclass(frozen=True)
@@ -48,9 +54,12 @@ def read_record(catalog: Catalog, branch: str) -> RecoveryRecord | None:
         found = notes.read(branch)
         if found is None:
             return None
-        return RecoveryRecord(
-            **{**found, "tables": {name: TableRecord(**one) for name, one in found["tables"].items()}}
-        )
+        # What a later version keeps besides says nothing to this one.
+        known = {**_known(RecoveryRecord, found), "tables": {}}
+        record = RecoveryRecord(**known)
+        for name, one in found["tables"].items():
+            record = record.with_table(name, TableRecord(**_known(TableRecord, one)))
+        return _with_identities(catalog, record)
     except (CorruptData, TypeError, LookupError, AttributeError) as error:
         said = str(error) if isinstance(error, CorruptData) else f"File {notes.path(branch)} describes no recovery."
         raise CorruptData(
@@ -71,21 +80,62 @@ def get_record(catalog: Catalog, branch: str) -> RecoveryRecord:
 
 def create_record(catalog: Catalog, record: RecoveryRecord) -> None:
     """Raises AlreadyExists."""
-    if not catalog.notes(_KIND).create(record.branch, asdict(record)):
+    if not catalog.notes(_KIND).create(record.branch, _document(record)):
         raise AlreadyExists(f"Recovery {record.branch!r} exists. Go on with it, drop it, or choose another name.")
+    _keep_identities(catalog, record)
 
 
 def replace_record(catalog: Catalog, record: RecoveryRecord) -> None:
-    catalog.notes(_KIND).replace(record.branch, asdict(record))
+    # First: those of numbers that the record does not have yet count for nothing.
+    _keep_identities(catalog, record)
+    catalog.notes(_KIND).replace(record.branch, _document(record))
 
 
 def delete_record(catalog: Catalog, branch: str) -> None:
     catalog.notes(_KIND).delete(branch)
+    catalog.notes(_MAINS_KIND).delete(branch)
 
 
 def set_record_aside(catalog: Catalog, branch: str) -> str:
     """Put what is remembered of a recovery where nobody reads it; returns the path."""
+    catalog.notes(_MAINS_KIND).delete(branch)
     return catalog.notes(_KIND).set_aside(branch)
+
+
+def _known(kind: type[TableRecord | RecoveryRecord], found: Mapping[str, Any]) -> dict[str, Any]:
+    names = {one.name for one in fields(kind)}
+    return {key: value for key, value in found.items() if key in names}
+
+
+def _document(record: RecoveryRecord) -> dict[str, Any]:
+    document = asdict(record)
+    for table in document["tables"].values():
+        del table["main_identity"]
+    return document
+
+
+def _keep_identities(catalog: Catalog, record: RecoveryRecord) -> None:
+    mains = {
+        name: [one.main, one.main_identity] for name, one in record.tables.items() if one.main_identity is not None
+    }
+    if mains:
+        catalog.notes(_MAINS_KIND).replace(record.branch, {"created_ms": record.created_ms, "mains": mains})
+
+
+def _with_identities(catalog: Catalog, record: RecoveryRecord) -> RecoveryRecord:
+    """With the identities that were kept of that very recovery, of the numbers that it has now: a version before moves those
+    without them. A document that cannot be read, which `snapline check` names, is as none.
+    """
+    kept: dict[str, Any] | None = None
+    with suppress(CorruptData):
+        kept = catalog.notes(_MAINS_KIND).read(record.branch)
+    mains = kept.get("mains") if kept is not None and kept.get("created_ms") == record.created_ms else None
+    for name, point in mains.items() if isinstance(mains, dict) else ():
+        one = record.tables.get(name)
+        is_point = isinstance(point, list) and len(point) == 2 and isinstance(point[1], str)
+        if one is not None and is_point and point[0] == one.main:
+            record = record.with_table(name, replace(one, main_identity=point[1]))
+    return record
 
 
 def names(catalog: Catalog) -> list[str]:

@@ -1,5 +1,6 @@
 """The stages of a recovery. Each asks first what is done already, so that one that broke off is called again."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -47,7 +48,7 @@ class Recovery:
         Raises AlreadyExists if there is another recovery, or another branch, of that name; InvalidRequest for a plan of which
         nothing is spoilt now.
         """
-        recovery = cls(session, branch)
+        recovery = cls(session, check_branch_name(branch))
         if not plan.tables:
             said = "; ".join(f"{one.name} {one.describe()} (snapshot {one.head})" for one in plan.good)
             raise InvalidRequest(
@@ -57,14 +58,18 @@ class Recovery:
         tables = {
             one.name: TableRecord(
                 one.head, one.branch_at, None if one.partitions is None else [dict(part) for part in one.partitions],
-                one.corrected,
+                one.corrected, recovery._identity(one.name, one.head),
             )
             for one in plan.tables
         }  # fmt: skip
         known = read_record(session.catalog, branch)
         if known is None:
             recovery._refuse_taken()
-        if known is None or known.tables != tables or known.bad != str(plan.bad):
+        if (
+            known is None
+            or _without_identities(known.tables) != _without_identities(tables)
+            or known.bad != str(plan.bad)
+        ):
             create_record(
                 session.catalog,
                 RecoveryRecord(branch, Clock().now_ms(), recovery._heads(), tables, plan.mode, str(plan.bad)),
@@ -109,6 +114,13 @@ class Recovery:
         view = self._catalog.consistent(self._catalog.tables())
         found = {name: table.last_change() for name, table in view.items()}
         return {name: ref.snapshot_id for name, ref in found.items() if ref is not None}
+
+    def _identity(self, name: str, number: int) -> str | None:
+        """What tells a snapshot of main from any other one of its number; None if it has expired."""
+        with suppress(NotFound):
+            snapshot = self._catalog.table(name).snapshot(number)
+            return None if snapshot is None else snapshot.identity
+        return None
 
     def _refuse_taken(self) -> None:
         """Raise AlreadyExists if a table has a branch of this name, which is somebody else's: it would be published, or
@@ -248,7 +260,9 @@ class Recovery:
                 since = main.changed_partitions(after=one.main)
                 partitions = [*one.partitions, *(part for part in since if part not in one.partitions)]
                 anew.append(name)
-            record = record.with_table(name, replace(one, main=head.snapshot_id, partitions=partitions))
+            identity = self._identity(name, head.snapshot_id)
+            moved = replace(one, main=head.snapshot_id, main_identity=identity, partitions=partitions)
+            record = record.with_table(name, moved)
             replace_record(self._catalog, record)
         return anew
 
@@ -291,3 +305,8 @@ def drop_damaged(session: Session, branch: str) -> tuple[list[str], str]:
     if tables:
         session.catalog.branch_set(branch, tables).delete()
     return tables, set_record_aside(session.catalog, branch)
+
+
+def _without_identities(tables: Mapping[str, TableRecord]) -> dict[str, TableRecord]:
+    """Tables of a recovery by what was planned: which snapshots had those numbers is told when it is published."""
+    return {name: replace(one, main_identity=None) for name, one in tables.items()}

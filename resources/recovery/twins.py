@@ -22,12 +22,12 @@ from ..table_assets import TableAsset, table_assets
 from ..tables import TablesResource
 from .branch_checks import twin_checks
 from .left_to_do import has_changed
+from .pages import RECOVERY_TAG
 from .record import names, read_record
+from .refusal import Refused
 from .stages import Recovery
 
 PREFIX = "recovery"
-# On each run of a recovery: its name, by which runs can be filtered.
-RECOVERY_TAG = "snapline/recovery"
 BRANCHES = dg.DynamicPartitionsDefinition(name="branch")
 _BRANCH, _PARTITION = "branch", "partition"
 CHECK = "compared_with_main"
@@ -97,7 +97,7 @@ def _twin(asset: TableAsset, known: Mapping[str, TableAsset]) -> dg.AssetsDefini
                 for recovery in recoveries.values():
                     _refuse_corrected(recovery, asset.name, config)
             except StorageError as error:
-                raise dg.Failure(" ".join(str(error).split()), allow_retries=False) from None
+                raise Refused(error) from None
             results = [
                 _materialize(context, tables, asset, recoveries[branch], keys) for branch, keys in wanted.items()
             ]

@@ -1,7 +1,7 @@
 """INSERT, DELETE, UPDATE and MERGE: each a job that knows what it read, and one commit."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -237,7 +237,18 @@ class Sources:
             self.inputs += query.inputs
             inner.replace(query.tree)
         to = None if column is None else self._tables["target"].field(column).type
-        return self._engine.expression(copy.this, self._tables, self.inputs, to)
+        try:
+            return self._engine.expression(copy.this, self._tables, self.inputs, to, column or "")
+        except StorageError as error:
+            raise at(condition, error) from None
+
+    def of_source(self, columns: Sequence[str]) -> dict[str, str] | None:
+        """The source's columns of those names; None if it is not known, or does not have them all."""
+        held = {name.lower() for name in self._tables["source"].names}
+        if not columns or not all(name.lower() in held for name in columns):
+            return None
+        called = next(name for name, table in self._names.items() if table == "source")
+        return {name: self.text(_column(name, called), None, name) for name in columns}
 
     def column(self, node: exp.Expr) -> str:
         """The table's own name of a column. Raises InvalidRequest."""
@@ -262,6 +273,10 @@ class Sources:
             column.set("table", exp.to_identifier(table))
             column.set("db", None)
             column.set("catalog", None)
+
+
+def _column(name: str, table: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True), table=table)
 
 
 def _names_of_queries(column: exp.Column, name: str) -> bool:
@@ -296,9 +311,11 @@ def assignments(
 
 
 def merge_clauses(
-    merge: exp.Merge, names: Mapping[str, str], columns: Sequence[str], sources: Sources
+    merge: exp.Merge, names: Mapping[str, str], columns: Sequence[str], sources: Sources, fixed: Collection[str]
 ) -> list[MergeClause]:
-    """The WHEN clauses of a MERGE. Raises InvalidRequest for what the table cannot do."""
+    """The WHEN clauses of a MERGE; `fixed` are the columns that an update does not set. Raises InvalidRequest for what the table
+    cannot do.
+    """
     clauses = []
     for when in merge.args["whens"].expressions:
         kind = (
@@ -314,8 +331,9 @@ def merge_clauses(
         if isinstance(then, exp.Update | exp.Insert):
             _refuse_unused_then(then)
         if isinstance(then, exp.Update):
-            values = None
-            if not any(isinstance(one, exp.Star) for one in then.expressions):
+            if any(isinstance(one, exp.Star) for one in then.expressions):
+                values = sources.of_source([one for one in columns if one not in fixed])
+            else:
                 default = "target" if kind == "not matched by source" else None
                 values = assignments(then.expressions, names, sources, default)
             clauses.append(MergeClause(kind, "update", text, values))  # type: ignore[arg-type]
@@ -344,7 +362,7 @@ def _refuse_unused_then(then: exp.Update | exp.Insert) -> None:
 
 def _inserted(then: exp.Insert, columns: Sequence[str], sources: Sources) -> dict[str, str] | None:
     if isinstance(then.this, exp.Star) or then.expression is None:
-        return None
+        return sources.of_source(columns)
     listed = [one.name for one in then.this.expressions] if then.this is not None else list(columns)
     if len({one.lower() for one in listed}) < len(listed):
         raise InvalidRequest(f"A column is named twice: {', '.join(listed)}.")

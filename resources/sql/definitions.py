@@ -199,6 +199,8 @@ class Definitions:
             said = []
             for one, place in named:
                 identifier, catalog = str(place.identifier), self._names.catalog(place)
+                if not catalog.exists(identifier) and catalog.views.exists(identifier):
+                    raise at(one, InvalidRequest(f"{identifier} is a view: DROP VIEW."))
                 if if_exists and not catalog.exists(identifier):
                     said.append(f"There is no table {identifier}; nothing was dropped.")
                     continue

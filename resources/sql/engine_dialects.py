@@ -53,7 +53,11 @@ class SparkSql(Spark):
 
 
 def _refuse_native(tree: exp.Expr) -> None:
-    """Raise InvalidRequest for what makes Spark call Java, or look for a function or a file by a text."""
+    """Raise InvalidRequest for what makes Spark call Java, run a program, or look for a function or a file by a text."""
+    if tree.find(exp.QueryTransform):
+        raise InvalidRequest(
+            "SELECT TRANSFORM … USING is not allowed in SQL: it runs a program. Compute its rows in an asset."
+        )
     for node in tree.find_all(exp.Anonymous, exp.DynamicIdentifier):
         name = node.name.lower() if isinstance(node, exp.Anonymous) else "identifier"
         if name in _NATIVE:

@@ -1,7 +1,7 @@
 """Run a prepared query on Spark or on DuckDB."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,14 @@ from sqlglot import exp
 
 from storage import Basis, InvalidRequest, Snapshot, Table
 from storage.engines.merge_clauses import MergeClause
+from storage.engines.storable import refuse_unstorable
+from storage.sql.predicate_text import is_condition
 
 from ..duckdb_failure import failure
+from .duckdb_casts import cast
 from .duckdb_expressions import implied
 from .duckdb_queries import compile_expression, compile_query
-from .duckdb_relations import as_results, relation_of
+from .duckdb_relations import as_results, quoted, relation_of
 from .engine_dialects import spark_text
 from .fill import Fill
 from .query import Input, Query
@@ -39,15 +42,24 @@ class Engine(ABC):
 
     @abstractmethod
     def expression(
-        self, node: exp.Expr, tables: Mapping[str, pa.Schema], inputs: Sequence[Input], to: pa.DataType | None = None
+        self,
+        node: exp.Expr,
+        tables: Mapping[str, pa.Schema],
+        inputs: Sequence[Input],
+        to: pa.DataType | None = None,
+        column: str = "",
     ) -> str:
         """An expression over columns of tables in the engine's own SQL; queries inside of it read inputs. `to`: the type of
-        the column that it is for.
+        the `column` that it is for. Raises InvalidRequest for what is not stored in it.
         """
 
     @abstractmethod
     def schema(self, query: Query) -> pa.Schema:
         """Names and types of a query's columns, as far as the engine needs to know them before it runs."""
+
+    def columns_of(self, query: Query) -> pa.Schema:
+        """Names and types of a query's columns."""
+        return self.columns(self.rows(query))
 
     @abstractmethod
     def rows(self, query: Query) -> Rows:
@@ -106,11 +118,20 @@ class DuckDbEngine(Engine):
         return compile_query(query.tree, _schemas(query.inputs)).sql
 
     def expression(
-        self, node: exp.Expr, tables: Mapping[str, pa.Schema], inputs: Sequence[Input], to: pa.DataType | None = None
+        self,
+        node: exp.Expr,
+        tables: Mapping[str, pa.Schema],
+        inputs: Sequence[Input],
+        to: pa.DataType | None = None,
+        column: str = "",
     ) -> str:
         relations = [relation_of(name, schema) for name, schema in tables.items()]
         typed = compile_expression(node, relations, _schemas(inputs))
-        return typed.sql if to is None else implied(typed, of_arrow(to), node)
+        if to is None:
+            return typed.sql
+        if typed.type.is_known:
+            refuse_unstorable(typed.type.arrow, to, column)
+        return implied(typed, of_arrow(to), node)
 
     def schema(self, query: Query) -> pa.Schema:
         compiled = compile_query(query.tree, _schemas(query.inputs))
@@ -120,6 +141,9 @@ class DuckDbEngine(Engine):
                 for name, one in zip(compiled.names, compiled.types, strict=True)
             ]
         )
+
+    def columns_of(self, query: Query) -> pa.Schema:
+        return self.schema(query)
 
     def rows(self, query: Query) -> pa.Table:
         from storage.engines.duckdb_connection import sealed_duckdb
@@ -160,7 +184,7 @@ class DuckDbEngine(Engine):
         partition: Mapping[str, Any],
         how: Mapping[str, Any],
     ) -> Snapshot | None:
-        rows = _cast(rows, table)
+        rows = _cast(rows, table, partition)
         if mode == APPEND:
             return table.write(rows, **how)
         return table.overwrite(
@@ -213,7 +237,12 @@ class SparkEngine(Engine):
         return spark_text(query.tree)
 
     def expression(
-        self, node: exp.Expr, tables: Mapping[str, pa.Schema], inputs: Sequence[Input], to: pa.DataType | None = None
+        self,
+        node: exp.Expr,
+        tables: Mapping[str, pa.Schema],
+        inputs: Sequence[Input],
+        to: pa.DataType | None = None,
+        column: str = "",
     ) -> str:
         return spark_text(node)
 
@@ -228,7 +257,11 @@ class SparkEngine(Engine):
             return self.session.createDataFrame(one.source.rows)
         assert one.source.table is not None
         narrow = None if one.where is None else one.scan()
-        return read_scan(self.session, one.source.table, one.unfiltered(), one.source.warehouse, narrow=narrow)
+        # A long condition is left to Spark.
+        where = one.where_text if is_condition(one.where_text) else ""
+        return read_scan(
+            self.session, one.source.table, one.unfiltered(), one.source.warehouse, narrow=narrow, where=where
+        )
 
     def rows(self, query: Query) -> "DataFrame":
         return self.over({one.view: self.frame(one) for one in query.inputs}, query.tree)
@@ -282,19 +315,31 @@ class SparkEngine(Engine):
     ) -> Snapshot | None:
         from storage.engines.spark_writer import write_frame
 
-        frame = self.cast(rows, table)
+        frame = self.cast(rows, table, partition)
         listed = [dict(partition)] if partition else None
         if mode != APPEND:
             mode = DYNAMIC if partition or mode == DYNAMIC else OVERWRITE
         with spark_errors():
             return write_frame(frame, table, warehouse, mode=mode, partitions=listed if mode != APPEND else None, **how)
 
-    def cast(self, rows: "DataFrame", table: Table) -> "DataFrame":
-        """Rows under the names and types of a table's columns, by position."""
+    def cast(self, rows: "DataFrame", table: Table, filled: Collection[str] | None = None) -> "DataFrame":
+        """Rows under the types of a table's columns of the same names; other columns stay as they are. Those that are `filled`
+        are what the statement says of its partition. Raises InvalidRequest for values that are not stored, unless `filled` is
+        None.
+        """
         from storage.engines.spark_types import column_named, spark_schema
 
+        if filled is not None:
+            for one in self.columns(rows):
+                if one.name not in filled:
+                    refuse_unstorable(one.type, table.schema.field(one.name).to_arrow().type, one.name)
         types = {field.name: field.dataType for field in spark_schema(table.schema.to_arrow()).fields}
-        return rows.select(*[column_named(name).cast(types[name]).alias(name) for name in rows.columns])
+        return rows.select(
+            *[
+                column_named(name).cast(types[name]).alias(name) if name in types else column_named(name)
+                for name in rows.columns
+            ]
+        )
 
     def merge(
         self,
@@ -334,23 +379,43 @@ def _schemas(inputs: Sequence[Input]) -> dict[str, pa.Schema]:
     }
 
 
-def _cast(rows: pa.Table, table: Table) -> pa.Table:
-    """Rows under the types of a table's columns. Raises InvalidRequest for values that do not fit."""
-    columns = []
+def _cast(rows: pa.Table, table: Table, filled: Collection[str]) -> pa.Table:
+    """Rows under the types of a table's columns; those that are `filled` are what the statement says of its partition.
+
+    Raises InvalidRequest for values that are not stored, or do not fit.
+    """
+    from storage.engines.duckdb_connection import sealed_duckdb
+
     fields = [table.schema.field(name).to_arrow() for name in rows.column_names]
+    chosen, differs = [], False
+    for position, (field, column) in enumerate(zip(fields, rows.columns, strict=True)):
+        given, held = of_arrow(column.type), of_arrow(field.type)
+        value = quoted(f"c{position}")
+        if field.name not in filled:
+            refuse_unstorable(column.type, field.type, field.name)
+        if given != held and given.word != "null" and not (given.inner and column.type.equals(field.type)):
+            differs = True
+            value = cast(value, given, held, exp.column(field.name), implied=True) if held.is_known else value
+        chosen.append(f"{value} AS {quoted(f'c{position}')}")
+    if differs:
+        numbered = rows.rename_columns([f"c{position}" for position in range(rows.num_columns)])
+
+        def add(connection: duckdb.DuckDBPyConnection) -> list[str]:
+            connection.register("__rows", numbered)
+            return []
+
+        try:
+            with sealed_duckdb(add, settings=("SET TimeZone = 'UTC'",)) as connection:
+                text = f"SELECT {', '.join(chosen)} FROM __rows"
+                rows = connection.sql(text).to_arrow_table().rename_columns(rows.column_names)
+        except duckdb.Error as error:
+            raise InvalidRequest(f"{table.identifier} cannot hold the values: {failure(error)}") from None
+    columns = []
     for field, column in zip(fields, rows.columns, strict=True):
         try:
-            if pa.types.is_decimal(field.type) and pa.types.is_integer(column.type):
-                # By way of what every integer fits into.
-                column = pc.cast(column, pa.decimal128(38, field.type.scale))
             columns.append(pc.cast(column, field.type))
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InvalidRequest(
                 f"Column {field.name!r} of {table.identifier} cannot hold the values: {error}"
-            ) from None
-        except pa.ArrowNotImplementedError:
-            raise InvalidRequest(
-                f"Column {field.name!r} of {table.identifier} is {table.schema.field(field.name).type}; the query gives "
-                f"{column.type}."
             ) from None
     return pa.Table.from_arrays(columns, schema=pa.schema([pa.field(field.name, field.type) for field in fields]))

@@ -12,7 +12,13 @@ from .table_text import type_text
 INFORMATION_SCHEMA = "information_schema"
 
 
-def information(name: str, catalog: str, tables: Callable[[], list[Table]], databases: list[str]) -> pa.Table:
+def information(
+    name: str,
+    catalog: str,
+    tables: Callable[[], list[Table]],
+    databases: list[str],
+    views: Callable[[], list[tuple[str, str]]] = list,
+) -> pa.Table:
     """The rows of a table of `information_schema`: of what a catalog holds. Raises NotFound that lists them."""
     text, number = pa.string(), pa.int32()
     match name:
@@ -26,7 +32,7 @@ def information(name: str, catalog: str, tables: Callable[[], list[Table]], data
             rows = [
                 (catalog, one.identifier.database, one.identifier.table, "BASE TABLE", one.schema.comment)
                 for one in tables()
-            ]
+            ] + [(catalog, *view, "VIEW", None) for view in views()]
         case "columns":
             columns = {
                 "table_catalog": text, "table_schema": text, "table_name": text, "column_name": text,

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from storage import Catalog, ComputedColumn, InvalidRequest, NotFound, Table
+from storage import Catalog, ComputedColumn, InvalidRequest, NotFound, Table, View, shown_options
 from storage.sql.commands import DescribeTable, Show
 
 from ..session import Session
@@ -19,6 +19,7 @@ from .procedures import PROCEDURES
 from .result import Result, rows_result
 from .settings import Settings
 from .table_text import create_statement, type_text
+from .views import create_view_statement, described_view
 
 Act = Callable[[], Result]
 _SHOWN = (
@@ -60,9 +61,8 @@ class Look:
                 named = self._database(place)
                 return lambda: rows_result(["table"], matching(self._names.tables_of(*named)))
             case "VIEWS":
-                # There are none: CREATE VIEW is refused.
-                self._database(place)
-                return lambda: rows_result(["view"], [])
+                catalog, database = self._database(place)
+                return lambda: rows_result(["view"], matching(catalog.views.names(database)))
             case "PROCEDURES":
                 procedures = [(one.name, one.signature, one.meaning) for one in PROCEDURES.values()]
                 return lambda: rows_result(["procedure", "arguments", "meaning"], procedures)
@@ -85,6 +85,9 @@ class Look:
         place: Any = node.args.get("place")
         if place is None:
             raise InvalidRequest(f"SHOW {what} of which table? SHOW {what} IN t.")
+        view = self._names.view(place) if what in ("CREATE TABLE", "TBLPROPERTIES", "COLUMNS") else None
+        if view is not None:
+            return self._show_view(node, what, view)
         table = self._names.table(place)
         if what == "CREATE TABLE":
             return lambda: rows_result(["statement"], [(create_statement(table),)])
@@ -108,8 +111,28 @@ class Look:
         kept = [texts <= set(str(path).split("/")) for path in rows.column("partition").to_pylist()]
         return lambda: Result(rows=rows.filter(pa.array(kept, pa.bool_())))
 
+    def _show_view(self, node: Show, what: str, view: View) -> Act:
+        if what == "CREATE TABLE":
+            name = str(self._names.place(node.args["place"]).identifier)
+            return lambda: rows_result(["statement"], [(create_view_statement(name, view),)])
+        if what == "COLUMNS":
+            return lambda: rows_result(["col_name"], [(one.name,) for one in view.columns])
+        keys = node.args.get("keys")
+        missing = [key for key in keys or () if key not in view.options]
+        if missing:
+            raise at(
+                node.args["place"], NotFound(f"The view has no option {missing[0]!r}. SHOW TBLPROPERTIES lists them.")
+            )
+        options = sorted(shown_options(view.options).items())
+        return lambda: rows_result(["key", "value"], [one for one in options if keys is None or one[0] in keys])
+
     def describe(self, node: DescribeTable) -> Act:
         place = node.this
+        view = self._names.view(place)
+        if view is not None:
+            long = bool(node.args.get("extended"))
+            names = ["kind", "name", "value"] if long else ["name", "type", "null", "key", "partition", "comment"]
+            return lambda: rows_result(names, described_view(view, long))
         if self._names.is_system(place):
             schema = self._names.source(place.copy()).schema
             return lambda: rows_result(

@@ -20,6 +20,7 @@ from storage import (
     StorageError,
     Table,
     Version,
+    View,
     version_of_options,
 )
 from storage.sql.dialect import HINT_OPTIONS
@@ -29,8 +30,10 @@ from ..session import CATALOG_NAME, Session
 from .constant import moment
 from .information import INFORMATION_SCHEMA, information
 from .place import at
-from .settings import STARTUP_OPTION, Settings
+from .settings import RUNTIME_MODE, STARTUP_OPTION, Settings
 
+# What FLIP-188 calls them.
+_DOCUMENT_OPTIONS = {"log.scan": "scan.mode", "log.scan.timestamp-mills": "scan.timestamp-millis"}
 # How a statement is run, rather than what it reads.
 RUN_OPTIONS = ("change-tracking", "scan.mode", "consumer-id", "snapshots-per-batch", "read.changelog")
 
@@ -111,9 +114,18 @@ class Names:
             self._session.reconcile(table, place.catalog)
             return table
         except NotFound as error:
+            if self._change is None and self.catalog(place).views.exists(str(place.identifier)):
+                raise at(node, InvalidRequest(f"{place.identifier} is a view, which can only be read.")) from None
             raise at(node, NotFound(f"{error}{self._nearest(place)}")) from None
         except StorageError as error:
             raise at(node, error) from None
+
+    def view(self, node: exp.Table) -> View | None:
+        """The view of a name; None for one of a table, or of nothing."""
+        place = self.place(node)
+        if _is_system(place) or self.catalog(place).exists(str(place.identifier)):
+            return None
+        return self.catalog(place).views.get(str(place.identifier))
 
     def refuse_read_only(self, place: Place) -> None:
         """Raise InvalidRequest for system and lineage tables."""
@@ -149,7 +161,7 @@ class Names:
         if one.database == INFORMATION_SCHEMA:
             return _given(f"{place.catalog}.{one.database}.{one.table}", self._information(place))
         plain = Identifier(one.database, one.table, one.branch)
-        hints = dict(node.meta.get(HINT_OPTIONS) or ())
+        hints = self._hints(node)
         catalog = self.catalog(place)
         try:
             default = place.catalog == self._opened and self._open is not None
@@ -171,6 +183,20 @@ class Names:
         pinned = table.pinned(asks)
         schema = pinned.scan().schema
         return Source(str(pinned.identifier), schema, pinned, catalog.warehouse, place.catalog, options=hints)
+
+    def _hints(self, node: exp.Table) -> dict[str, str]:
+        """The options of a table in a statement, under one name each. Raises InvalidRequest for those of streams elsewhere."""
+        given = dict(node.meta.get(HINT_OPTIONS) or ())
+        found = {key: value for key, value in given.items() if key not in _DOCUMENT_OPTIONS}
+        for key, name in _DOCUMENT_OPTIONS.items():
+            if key not in given:
+                continue
+            if self._settings.options.get(RUNTIME_MODE) != "streaming":
+                raise InvalidRequest(f"{key!r} is where a stream begins: SET '{RUNTIME_MODE}' = 'streaming'.")
+            if name in found:
+                raise InvalidRequest(f"{key!r} and {name!r} are one option: say one.")
+            found[name] = given[key]
+        return found
 
     def lineage_catalogs(self, tree: exp.Expr) -> list[str]:
         """The catalogs whose lineage tables a query reads."""
@@ -198,10 +224,13 @@ class Names:
         return information(
             place.identifier.table, place.catalog, lambda: [catalog.table(one) for one in catalog.tables()],
             [*catalog.databases(), LINEAGE_DATABASE, INFORMATION_SCHEMA],
+            lambda: [(one, view) for one in catalog.databases() for view in catalog.views.names(one)],
         )  # fmt: skip
 
     def _nearest(self, place: Place) -> str:
-        found = difflib.get_close_matches(place.identifier.full_name, self.catalog(place).tables(), n=1, cutoff=0.5)
+        catalog, database = self.catalog(place), place.identifier.database
+        known = [*catalog.tables(), *(f"{database}.{one}" for one in catalog.views.names(database))]
+        found = difflib.get_close_matches(place.identifier.full_name, known, n=1, cutoff=0.5)
         return f" Did you mean {found[0]}?" if found else ""
 
 
@@ -222,7 +251,7 @@ def _version(node: exp.Table, hints: Mapping[str, str]) -> Version:
             raise InvalidRequest(
                 f"Option {key!r} is not known in a hint." + (f" Did you mean {near[0]!r}?" if near else "")
             )
-    streamed = hints.get("scan.mode") in ("from-snapshot", "from-snapshot-full")
+    streamed = hints.get("scan.mode") in ("from-snapshot", "from-snapshot-full", "from-timestamp")
     asked: list[Version] = [] if streamed else [one for one in [version_of_options(hints)] if one is not None]
     clause = node.args.get("version")
     if clause is not None:

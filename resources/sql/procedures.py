@@ -317,17 +317,25 @@ def reset_consumer(context: Context, table: str, consumer_id: str, next_snapshot
 
 
 @procedure
-def delete_table_lineage(context: Context, job: str) -> Result:
-    """Forget which tables a job reads and writes, in the current catalog."""
-    count = context.session.forget_job(job, context.catalog, tables=True)
-    return Result(f"Deleted {count} rows of job {job} in catalog {context.catalog}.")
+def delete_table_lineage(context: Context, job: str, catalog: str | None = None) -> Result:
+    """Forget which tables a job reads and writes, in all catalogs or in one."""
+    if catalog is not None:
+        # Raises NotFound for one that there is not.
+        context.session.catalog_of(catalog)
+    count = context.session.forget_job(job, *([catalog] if catalog else []), tables=True)
+    where = f"catalog {catalog}" if catalog else "all catalogs"
+    return Result(f"Deleted {count} rows of job {job} in {where}.")
 
 
 @procedure
-def delete_data_lineage(context: Context, job: str) -> Result:
-    """Forget which snapshots a job consumed and produced, in the current catalog."""
-    count = context.session.forget_job(job, context.catalog, snapshots=True)
-    return Result(f"Deleted {count} rows of job {job} in catalog {context.catalog}.")
+def delete_data_lineage(context: Context, job: str, catalog: str | None = None) -> Result:
+    """Forget which snapshots a job consumed and produced, in all catalogs or in one."""
+    if catalog is not None:
+        # Raises NotFound for one that there is not.
+        context.session.catalog_of(catalog)
+    count = context.session.forget_job(job, *([catalog] if catalog else []), snapshots=True)
+    where = f"catalog {catalog}" if catalog else "all catalogs"
+    return Result(f"Deleted {count} rows of job {job} in {where}.")
 
 
 @procedure

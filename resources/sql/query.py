@@ -5,6 +5,7 @@ reader. The statement itself runs as it was written, over views that hold at lea
 """
 
 import difflib
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +20,7 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.optimizer.simplify import simplify
 from sqlglot.schema import MappingSchema
 
-from storage import InvalidRequest, Predicate, Scan
+from storage import InvalidRequest, NotFound, Predicate, Scan
 from storage.sql.dialect import HINT_OPTIONS, SnaplineSql
 from storage.sql.predicate_text import predicate_of
 from storage.sql.pure_expression import columns_of, parse_expression
@@ -37,6 +38,9 @@ _SQL_TYPES: list[tuple[Callable[[pa.DataType], bool], str]] = [
 _MOST_CONDITIONS = 150
 
 
+Expand = Callable[[exp.Table, tuple[str, ...], NotFound], tuple[exp.Subquery, tuple[str, ...]]]
+
+
 @dataclass(frozen=True)
 class Input:
     """A source of a query, the view that stands for it, and what is read of it."""
@@ -45,7 +49,9 @@ class Input:
     source: Source
     columns: tuple[str, ...] | None = None
     where: Predicate | None = None
+    # The same as text: as the statement has it, and of the columns' names alone.
     condition: str = ""
+    where_text: str = ""
     # Columns, in lower case, that are read whatever the query needs: others are computed from them.
     needed: frozenset[str] = frozenset()
 
@@ -68,17 +74,37 @@ class Query:
     inputs: tuple[Input, ...]
 
 
-def prepare(tree: exp.Expr, look_up: Callable[[exp.Table], Source], prefix: str, outer: Collection[str] = ()) -> Query:
+def prepare(
+    tree: exp.Expr,
+    look_up: Callable[[exp.Table], Source],
+    prefix: str,
+    outer: Collection[str] = (),
+    expand: Expand | None = None,
+) -> Query:
     """Make a query ready. Raises InvalidRequest or NotFound that points at the name that is wrong.
 
-    `outer`: the columns around a query inside of a statement, which it may name as well.
+    `outer`: the columns around a query inside of a statement, which it may name as well. `expand` puts a query in the place of
+    a name that is no table's.
     """
     tree = _with_names(tree.copy())
     if isinstance(tree, exp.Select) and not tree.expressions:
         raise InvalidRequest("A SELECT names what it selects: write columns, or *, before FROM.")
     inputs: list[Input] = []
-    for node in _tables(tree):
-        source = look_up(node)
+    around: dict[int, tuple[str, ...]] = {}
+    left = deque(_tables(tree))
+    while left:
+        node = left.popleft()
+        try:
+            source = look_up(node)
+        except NotFound as error:
+            if expand is None:
+                raise
+            made, way = expand(node, around.get(id(node), ()), error)
+            # By themselves: a name of theirs is none of a WITH around them.
+            inner = list(_tables(_query_of_view(made)))
+            around |= {id(one): way for one in inner}
+            left.extendleft(reversed(inner))
+            continue
         view = f"{prefix}_{len(inputs)}"
         if not node.alias:
             node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
@@ -98,6 +124,17 @@ def prepare(tree: exp.Expr, look_up: Callable[[exp.Table], Source], prefix: str,
             column.set("db", None)
             column.set("catalog", None)
     return Query(tree, tuple(_pruned(tree, inputs, outer)))
+
+
+def _query_of_view(made: exp.Subquery) -> exp.Expr:
+    tree = made.this.args["from_"].this.this
+    assert isinstance(tree, exp.Expr)
+    return tree
+
+
+def tables_read(tree: exp.Expr) -> list[exp.Table]:
+    """Every table and view that a query names, once each."""
+    return list(_tables(tree))
 
 
 def as_select(values: exp.Values) -> exp.Select:
@@ -190,11 +227,20 @@ def _pruned(tree: exp.Expr, inputs: list[Input], outer: Collection[str]) -> list
     return [_with_needs(one, _both(needs.get(one.view), named), filters.get(one.view, [])) for one in inputs]
 
 
+def refuse_open(query: Query, what: str) -> None:
+    """Raise InvalidRequest for a query that may name columns of others around it."""
+    schema = {one.view: {field.name: sql_type(field.type) for field in one.source.schema} for one in query.inputs}
+    try:
+        qualify(query.tree.copy(), schema=known_columns(schema), dialect=SnaplineSql, identify=False)
+    except SqlglotError as error:
+        raise InvalidRequest(f"{what} cannot be read inside of another query: {str(error).splitlines()[0]}") from None
+
+
 def _both(columns: set[str] | None, named: set[str]) -> set[str] | None:
     return None if columns is None else columns | named
 
 
-def _with_needs(one: Input, columns: set[str] | None, conditions: list[tuple[Predicate, str]]) -> Input:
+def _with_needs(one: Input, columns: set[str] | None, conditions: list[tuple[Predicate, str, str]]) -> Input:
     if one.source.table is None:
         return one
     names = one.source.schema.names
@@ -204,16 +250,20 @@ def _with_needs(one: Input, columns: set[str] | None, conditions: list[tuple[Pre
         # count(*) needs rows without any column.
         one = replace(one, columns=kept or (names[0],))
     where: Predicate | None = None
-    for predicate, _ in conditions:
+    for predicate, _, _ in conditions:
         where = predicate if where is None else where & predicate
-    return replace(one, where=where, condition=" AND ".join(text for _, text in conditions))
+    condition, where_text = (
+        " AND ".join(shown for _, shown, _ in conditions),
+        " AND ".join(text for _, _, text in conditions),
+    )
+    return replace(one, where=where, condition=condition, where_text=where_text)
 
 
 def _needs(
     tree: exp.Expr, schema: Mapping[str, Mapping[str, str]]
-) -> tuple[dict[str, set[str]], dict[str, list[tuple[Predicate, str]]]]:
+) -> tuple[dict[str, set[str]], dict[str, list[tuple[Predicate, str, str]]]]:
     columns: dict[str, set[str]] = {view: set() for view in schema}
-    filters: dict[str, list[tuple[Predicate, str]]] = {}
+    filters: dict[str, list[tuple[Predicate, str, str]]] = {}
     for scope in traverse_scope(tree):
         views = {
             alias: source.name
@@ -230,7 +280,7 @@ def _needs(
 
 def _conditions(
     scope: Scope, views: Mapping[str, str], schema: Mapping[str, Mapping[str, str]]
-) -> Iterator[tuple[str, tuple[Predicate, str]]]:
+) -> Iterator[tuple[str, tuple[Predicate, str, str]]]:
     """The conditions of a SELECT that speak of one table alone and can be told to its reader."""
     where = scope.expression.args.get("where") if isinstance(scope.expression, exp.Select) else None
     if where is None:
@@ -244,9 +294,10 @@ def _conditions(
         if alias not in views or alias in absent:
             continue
         types = {name.lower(): (name, kind) for name, kind in schema[views[alias]].items()}
-        predicate = _predicate(condition, types)
-        if predicate is not None:
-            yield alias, (predicate, condition.sql(SnaplineSql))
+        found = _predicate(condition, types)
+        if found is not None:
+            predicate, text = found
+            yield alias, (predicate, condition.sql(SnaplineSql), text)
 
 
 def _may_be_absent(select: exp.Expr) -> set[str]:
@@ -263,8 +314,8 @@ def _may_be_absent(select: exp.Expr) -> set[str]:
     return found
 
 
-def _predicate(condition: exp.Expr, types: Mapping[str, tuple[str, str]]) -> Predicate | None:
-    """A condition as the reader takes it, if it means the same there as in the engine."""
+def _predicate(condition: exp.Expr, types: Mapping[str, tuple[str, str]]) -> tuple[Predicate, str] | None:
+    """A condition as the reader takes it, and its text, if it means the same there as in the engine."""
     copy = condition.copy()
     kinds = set()
     for column in copy.find_all(exp.Column):
@@ -288,7 +339,9 @@ def _predicate(condition: exp.Expr, types: Mapping[str, tuple[str, str]]) -> Pre
     if kind not in ("BIGINT", "DECIMAL", "TEXT", "DATE"):
         return None
     try:
-        return predicate_of(copy)
+        predicate = predicate_of(copy)
+        # Others are put beside it.
+        return predicate, (exp.paren(copy, copy=False) if isinstance(copy, exp.Or) else copy).sql(SnaplineSql)
     except InvalidRequest:
         return None
 

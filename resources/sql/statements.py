@@ -18,6 +18,7 @@ from lineage import LineageRecorder, columns_property
 from storage import (
     Basis,
     InvalidRequest,
+    NotFound,
     Snapshot,
     SnapshotRef,
     StorageError,
@@ -29,6 +30,7 @@ from storage import (
 from storage.engines.merge_clauses import MergeClause
 from storage.sql.commands import (
     AlterTable,
+    AlterView,
     Call,
     CreateCatalog,
     DescribeTable,
@@ -50,15 +52,16 @@ from .definitions import Act, Definitions
 from .ends import open_piece
 from .engines import DuckDbEngine, Engine, SparkEngine
 from .look import Look
-from .names import Names, Place
+from .names import Names, Place, Source
 from .numbers import with_doubles
 from .place import at, parse_failure
 from .procedures import Context, call
-from .query import Query, described, prepare
+from .query import Query, described, prepare, refuse_open
 from .result import Result
 from .settings import JOB_OPTION, RUNTIME_MODE, Settings, check_key, check_setting
-from .streams import insert_stream
+from .streams import insert_stream, streamed
 from .unread import plain, refuse_clauses, refuse_unread, statement_name, take, watch
+from .views import ViewStatements, expanded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,6 +96,7 @@ class Statements:
         self._names = Names(session, self.settings, open_table, opened, change)
         self._definitions = Definitions(session, self.settings, self._names)
         self._look = Look(session, self.settings, self._names)
+        self._views = ViewStatements(self._names, self.prepare)
         self._engines: dict[str, Engine] = {
             "duckdb": DuckDbEngine(),
             "spark": SparkEngine(start_spark or self._start_spark)
@@ -147,6 +151,12 @@ class Statements:
                 return self._merge(tree, engine)
             case exp.Create() if tree.kind == "TABLE":
                 return self._create_table(tree, engine)
+            case exp.Create() if tree.kind == "VIEW":
+                return self._views.create(tree, engine.columns_of)
+            case exp.Drop() if tree.kind == "VIEW":
+                return self._views.drop(tree)
+            case AlterView():
+                return self._views.alter(tree, engine.columns_of)
             case exp.Create() if tree.kind in ("DATABASE", "SCHEMA"):
                 return define.create_database(tree)
             case exp.Drop() if tree.kind == "TABLE":
@@ -177,17 +187,43 @@ class Statements:
                 return self._explain(tree, engine)
             case SetOption() | ResetOption():
                 return self._set(tree)
-        raise at(tree, InvalidRequest(f"{statement_name(tree)} is no statement that is known here.{_advice(tree)}"))
+        raise at(tree, InvalidRequest(f"{statement_name(tree)} is no statement that is known here."))
 
     # --- reading
 
-    def prepare(self, tree: exp.Expr, outer: Collection[str] = ()) -> Query:
-        """A query with its tables found and pinned, ready for an engine. Lineage that it reads is brought up to date."""
+    def prepare(self, tree: exp.Expr, outer: Collection[str] = (), *, streaming: bool = False) -> Query:
+        """A query with its tables found and pinned, ready for an engine. Lineage that it reads is brought up to date.
+
+        `streaming`: the tables are followed, rather than read once.
+        """
         catalogs = self._names.lineage_catalogs(tree)
         if catalogs:
             self._session.stores_to_ask(*catalogs)
         tree = self._with_places(tree)
-        return prepare(tree, self._names.source, f"__snapline_{next(_views)}", outer)
+
+        def look_up(node: exp.Table) -> Source:
+            source = self._names.source(node)
+            return streamed(source, node) if streaming else source
+
+        return prepare(tree, look_up, f"__snapline_{next(_views)}", outer, self._expand)
+
+    def _expand(
+        self, node: exp.Table, around: tuple[str, ...], error: NotFound
+    ) -> tuple[exp.Subquery, tuple[str, ...]]:
+        """What stands for a view. By itself first: a name that it lacks is none of the query around it."""
+        select = node.find_ancestor(exp.Select)
+        may_see_others = bool(around) or (select is not None and select.find_ancestor(exp.Select) is not None)
+        made, way = expanded(node, self._names, around, error)
+        if not around:
+            alone = prepare(made.this, self._names.source, "__view", (), self._expand_within)
+            if may_see_others:
+                refuse_open(alone, f"View {way[-1]}")
+        return made, way
+
+    def _expand_within(
+        self, node: exp.Table, around: tuple[str, ...], error: NotFound
+    ) -> tuple[exp.Subquery, tuple[str, ...]]:
+        return expanded(node, self._names, around, error)
 
     def _with_places(self, tree: exp.Expr) -> exp.Expr:
         """A copy of a query in which current_catalog() and its like are what USE has said."""
@@ -226,9 +262,10 @@ class Statements:
         written = plain(tree)
         target = changes.target_of(tree, self._names)
         place = self._names.place(target.node)
-        query = self.prepare(changes.query_of(tree))
         if self.settings.options.get(RUNTIME_MODE) == "streaming":
-            return lambda: insert_stream(self, query, target, place, engine)
+            of_stream = self.prepare(changes.query_of(tree), streaming=True)
+            return lambda: insert_stream(self, of_stream, target, place, engine)
+        query = self.prepare(changes.query_of(tree))
         return lambda: self._write(self._said(written), target, query, engine.rows(query), engine)
 
     def _write(
@@ -318,7 +355,8 @@ class Statements:
         def read() -> tuple[changes.Sources, list[MergeClause], str]:
             tables = {"target": table.schema.to_arrow(), "source": engine.schema(self.prepare(source_tree))}
             sources = changes.Sources(self._inner(table), names, None, engine, tables)
-            clauses = changes.merge_clauses(tree, names, table.schema.column_names, sources)
+            fixed = {*table.schema.primary_keys, *table.schema.partition_keys}
+            clauses = changes.merge_clauses(tree, names, table.schema.column_names, sources, fixed)
             return sources, clauses, sources.text(tree.args["on"])
 
         if node.alias_or_name.lower() == using.alias_or_name.lower():
@@ -435,12 +473,6 @@ class Statements:
 
     def _table_named(self, name: str) -> Table:
         return self._names.table(_table_node(name))
-
-
-def _advice(tree: exp.Expr) -> str:
-    if isinstance(tree, exp.Create | exp.Drop) and tree.kind == "VIEW":
-        return " Write the query as WITH v AS (SELECT …), or keep its rows by CREATE TABLE … AS SELECT."
-    return ""
 
 
 def _table_node(name: str) -> exp.Table:

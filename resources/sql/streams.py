@@ -5,16 +5,22 @@ SET 'pipeline.name' = 'job1';
 INSERT INTO word_count SELECT word, count(*) FROM words GROUP BY word;
 """
 
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from sqlglot import exp
 
-from storage import InvalidRequest, SnapshotRef
+from storage import BRANCH_OPTIONS, InvalidRequest, SnapshotRef
 
 from . import changes
 from .engines import Engine, SparkEngine
+from .fill import Fill
 from .names import Place, Source
 from .query import Input, Query
+from .renewal import branches, is_renewed, keys_of, reads_kinds
 from .result import Result
 from .settings import JOB_OPTION, TRIGGER, trigger
 
@@ -23,6 +29,10 @@ if TYPE_CHECKING:
 
     from .statements import Statements
 
+    _Planned = tuple[DataFrame, str | None, Callable[[DataFrame, int], AbstractContextManager[DataFrame]] | None]
+
+ROW_KIND = "rowkind"
+_KIND = "__snapline_kind"
 _STREAM_OPTIONS = (
     "scan.mode",
     "scan.snapshot-id",
@@ -47,9 +57,7 @@ def insert_stream(
     if target.mode != changes.APPEND:
         raise InvalidRequest("A stream cannot overwrite: SET 'execution.runtime-mode' = 'batch', or INSERT INTO.")
     job = options[JOB_OPTION]
-    frames = {one.view: _frame(engine, one) for one in query.inputs}
-    rows = engine.over(frames, query.tree)
-    rows = engine.cast(engine.fill(rows, changes.fitted(rows.columns, target)), target.table)
+    rows, kind, made = _planned_rows(engine, query, target, statements.checkpoint(job))
     sources = [_planned(one.source) for one in query.inputs if one.source.table is not None]
     one = target.table.identifier
     sink = SnapshotRef(place.catalog, one.database, one.table, one.branch, 0)
@@ -59,27 +67,82 @@ def insert_stream(
     def properties(refs: list[SnapshotRef]) -> dict[str, str]:
         # Of a job that goes on from its checkpoint, what it once began with stays.
         recorder.record_startup(job, refs)
-        return changes.sources_property([statements.changed(one) for one in refs])
+        return changes.sources_property(sorted({statements.changed(one) for one in refs}))
 
-    aggregated = query.tree.find(exp.AggFunc, exp.Group) is not None
     stream = write_stream(
         rows, target.table, statements.warehouse(place), commit_user=job, checkpoint=statements.checkpoint(job),
-        trigger=trigger(options.get(TRIGGER, "available-now")), output_mode="update" if aggregated else "append",
-        properties=properties,
+        trigger=trigger(options.get(TRIGGER, "available-now")), properties=properties, row_kind_column=kind, made=made,
+        output_mode="update" if made is None and _is_aggregated(query) else "append",
+        change_tracking=target.change_tracking,
     )  # fmt: skip
     return Result(f"The stream {job} writes to {one}.", stream=stream)
 
 
-def _frame(engine: SparkEngine, one: Input) -> "DataFrame":
+def streamed(source: Source, node: exp.Table) -> Source:
+    """A source as a stream reads it; where changes are asked for with their kinds, these are a column. Raises InvalidRequest
+    for a version, which a stream does not stay at.
+    """
+    other = [key for key in source.options if key not in (*_STREAM_OPTIONS, *BRANCH_OPTIONS)]
+    if source.table is not None and (other or node.args.get("version")):
+        raise InvalidRequest(
+            f"{repr(other[0]) if other else 'AS OF'} is no way for a stream to begin with {source.name}: "
+            "OPTIONS('scan.mode' = 'full', 'latest', 'from-snapshot' or 'from-timestamp')."
+        )
+    if source.table is None or not reads_kinds(source):
+        return source
+    if ROW_KIND in source.schema.names:
+        raise InvalidRequest(f"{source.name} has a column {ROW_KIND!r} of its own, beside which no kinds can be read.")
+    return replace(source, schema=source.schema.insert(0, pa.field(ROW_KIND, pa.string(), False)))
+
+
+def _planned_rows(engine: SparkEngine, query: Query, target: changes.Target, checkpoint: str) -> "_Planned":
+    """What Spark is to stream, the column that holds kinds, and what makes the rows to commit of it, if they are not it."""
+    from storage.engines.spark_stream import INSERTS_ONLY
+
+    if is_renewed(query):
+        from .renewed_rows import KIND, RenewedRows
+
+        found, fills = branches(query, target)
+        renewed = RenewedRows(found, fills, target.table, checkpoint)
+        renewed.check(engine)
+        return renewed.stream(lambda one, given: _frame(engine, one, given)), KIND, renewed.made
+    if _is_aggregated(query) and not target.table.schema.primary_keys:
+        raise InvalidRequest(
+            f"{target.table.identifier} has no primary key: each new value of a group would be one more row. Give it the columns "
+            "of GROUP BY as its primary key."
+        )
+    unread = [one.source.name for one in query.inputs if keys_of(one.source) and not reads_kinds(one.source)]
+    if unread:
+        raise InvalidRequest(
+            f"{unread[0]} has a primary key, and its changes are read without their kinds beside others with theirs: "
+            "OPTIONS('read.changelog' = 'true') for all, or for none."
+        )
+    frames = {
+        one.view: _frame(engine, one, {} if reads_kinds(one.source) else {INSERTS_ONLY: "true"}) for one in query.inputs
+    }
+    rows = engine.over(frames, query.tree)
+    kinds = any(reads_kinds(one.source) for one in query.inputs) and rows.columns[:1] == [ROW_KIND]
+    if kinds and len(rows.columns) == len(target.columns) + 1 and not target.by_name:
+        fills = changes.fitted(rows.columns[1:], target)
+        fills = [one if one.position is None else replace(one, position=one.position + 1) for one in fills]
+        return engine.cast(engine.fill(rows, [*fills, Fill(_KIND, 0)]), target.table), _KIND, None
+    return engine.cast(engine.fill(rows, changes.fitted(rows.columns, target)), target.table), None, None
+
+
+def _is_aggregated(query: Query) -> bool:
+    return query.tree.find(exp.AggFunc, exp.Group) is not None
+
+
+def _frame(engine: SparkEngine, one: Input, more: Mapping[str, str]) -> "DataFrame":
     from storage.engines.spark_stream import read_stream
 
     table = one.source.table
     if table is None:
         return engine.frame(one)
     given: dict[str, str] = {key: value for key, value in one.source.options.items() if key in _STREAM_OPTIONS}
-    if one.columns is not None and "read.changelog" not in given:
+    if one.columns is not None and not reads_kinds(one.source):
         given["columns"] = ",".join(one.columns)
-    return read_stream(engine.session, table, one.source.warehouse, one.source.catalog, given)
+    return read_stream(engine.session, table, one.source.warehouse, one.source.catalog, {**given, **more})
 
 
 def _planned(source: Source) -> SnapshotRef:

@@ -30,12 +30,13 @@ def read_scan(
     *,
     native: bool | None = None,
     narrow: Scan | None = None,
+    where: str = "",
 ) -> DataFrame:
     """The rows of a planned scan (without a filter) as a DataFrame, pinned to the scan's snapshot.
 
-    `narrow`: the same scan with a filter, of which no more than its files need be read. `native` decides whether Spark
-    reads files itself; by default it does for a local warehouse, since an object store needs Hadoop's file systems for
-    that.
+    `narrow`: the same scan with a filter, `where` as text, of which no more than its rows need be read: the caller leaves the
+    others out. `native` decides whether Spark reads files itself; by default it does for a local warehouse, since an object
+    store needs Hadoop's file systems for that.
     """
     schema = spark_schema(scan.schema)
     if scan.snapshot is None or not scan.splits:
@@ -64,11 +65,13 @@ def read_scan(
         else:
             parts.append(reader.schema(schema).parquet(*paths))
     if merged:
-        parts.append(_through_source(spark, table, scan, warehouse, merged_only=merged_only))
+        parts.append(_through_source(spark, table, scan, warehouse, merged_only=merged_only, where=where))
     return reduce(DataFrame.unionByName, parts) if parts else spark.createDataFrame([], schema)
 
 
-def _through_source(spark: SparkSession, table: Table, scan: Scan, warehouse: str, *, merged_only: bool) -> DataFrame:
+def _through_source(
+    spark: SparkSession, table: Table, scan: Scan, warehouse: str, *, merged_only: bool, where: str
+) -> DataFrame:
     assert scan.snapshot is not None
     identifier = scan.store.identifier
     reader = spark.read.format(FORMAT).option("warehouse", warehouse)
@@ -80,4 +83,6 @@ def _through_source(spark: SparkSession, table: Table, scan: Scan, warehouse: st
         reader = reader.option("splits", "merged")
     if scan.columns is not None:
         reader = reader.option("columns", ",".join(scan.columns))
+    if where:
+        reader = reader.option("where", where)
     return reader.load(identifier.full_name)

@@ -6,6 +6,7 @@ others change the same rows before it is committed, again from a newer one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType
 
 from ..basis import MERGE, Basis
 from ..clock import Clock
@@ -43,8 +44,9 @@ from .merge_clauses import (
 from .spark_errors import own_error
 from .spark_jobs import rows_of_tasks
 from .spark_reader import read_scan
-from .spark_types import as_spark_expects, column_named, spark_schema
+from .spark_types import arrow_schema_of, as_spark_expects, column_named, spark_schema
 from .spark_writer import write_frame
+from .storable import refuse_unstorable
 
 _KIND = "__kind"
 
@@ -187,17 +189,50 @@ def _planned(
     views = {f"{name}_target": target} | ({} if source is None else {f"{name}_source": source}) | dict(inner)
     for view, frame in views.items():
         frame.createOrReplaceTempView(view)
-    query = merge_query(
-        table.schema, on, clauses, _quoted, target=f"{name}_target",
-        source=None if source is None else f"{name}_source", addressed=not keyed,
-    )  # fmt: skip
+    places = [f"{view} AS {view.rpartition('_')[2]}" for view in list(views)[: 1 if source is None else 2]]
     try:
+        clauses = [_cast_values(spark, table, clause, places) for clause in clauses]
+        query = merge_query(
+            table.schema, on, clauses, _quoted, target=f"{name}_target",
+            source=None if source is None else f"{name}_source", addressed=not keyed,
+        )  # fmt: skip
         return spark.sql(query)
     except PySparkException as error:
         raise _said_by_spark(error) from None
     finally:
         for view in views:
             spark.catalog.dropTempView(view)
+
+
+def _cast_values(spark: SparkSession, table: Table, clause: MergeClause, places: Sequence[str]) -> MergeClause:
+    """A clause whose values have the types of their columns. Raises InvalidRequest for those that a column does not take."""
+    if clause.then == DELETE:
+        return clause
+    values = clause.values
+    if values is None:
+        fixed = {*table.schema.primary_keys, *table.schema.partition_keys} if clause.then == UPDATE else set()
+        values = {one: f"source.{_quoted(one)}" for one in table.schema.column_names if one not in fixed}
+    if not values:
+        return clause
+    chosen = ", ".join(f"({value}) AS {_quoted(name)}" for name, value in values.items())
+    given = arrow_schema_of(spark.sql(f"SELECT {chosen} FROM {' CROSS JOIN '.join(places)}").schema)
+    held = spark_schema(table.schema.to_arrow())
+    for one in given:
+        refuse_unstorable(one.type, table.schema.field(one.name).to_arrow().type, one.name)
+    cast = {name: f"CAST(({value}) AS {_type_text(held[name].dataType)})" for name, value in values.items()}
+    return replace(clause, values=cast)
+
+
+def _type_text(kind: Any) -> str:
+    """A type in Spark's SQL, with the names of structs quoted."""
+    match kind:
+        case ArrayType():
+            return f"ARRAY<{_type_text(kind.elementType)}>"
+        case MapType():
+            return f"MAP<{_type_text(kind.keyType)}, {_type_text(kind.valueType)}>"
+        case StructType():
+            return f"STRUCT<{', '.join(f'{_quoted(one.name)}: {_type_text(one.dataType)}' for one in kind.fields)}>"
+    return str(kind.simpleString())
 
 
 def _quoted(name: str) -> str:

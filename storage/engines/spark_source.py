@@ -5,36 +5,24 @@
 
 Options for reading: `version` (snapshot id, tag, `branch.tag`) or one of `scan.snapshot-id`, `scan.tag-name`,
 `scan.timestamp-millis`, `scan.timestamp`, `scan.watermark`, `scan.version`; `branch` or `scan.branch`; `columns`
-(comma-separated); `splits` (`merged` leaves out what Spark's own Parquet scan can read). Options for streaming reads:
+(comma-separated); `where` (a condition: rows that do not meet it are left out, and files without any are not read; not for
+streams); `splits` (`merged` leaves out what Spark's own Parquet scan can read). Options for streaming reads:
 `scan.mode` (full, latest, from-snapshot with `scan.snapshot-id`, from-timestamp with `scan.timestamp-millis`),
 `snapshots-per-batch`, `consumer-id`, `read.changelog` (a first column `rowkind`; without it rows of kind -U and -D are
 left out). Options for writing: `commit-user`, `commit-identifier`, `row-kind-column`, `change-tracking`, `properties`
 (JSON), `unless-same` (an overwrite that brings the rows that it replaces commits nothing). `storage.<key>` goes to fsspec.
 """
 
-import datetime as dt
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
     InputPartition,
-    IsNotNull,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
-    Not,
-    StringStartsWith,
     WriterCommitMessage,
 )
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -43,13 +31,14 @@ from pyspark.sql.types import StructType
 from ..catalog import Catalog
 from ..errors import InvalidRequest, NotFound
 from ..lock import FileLock
-from ..read.predicate import Comparison, IsIn, Predicate, StartsWith, all_of
-from ..read.predicate import IsNull as IsNullPredicate
+from ..maintain.left_over import delete_left_over
+from ..read.predicate import Predicate
 from ..read.scan import Scan
 from ..read.split import Split
 from ..read.version import BRANCH_OPTIONS, Pinned, Version, version_of_options
+from ..sql.predicate_text import parse_predicate
 from ..table import Table
-from ..write.table_write import delete_files_of
+from ..write.table_write import files_of
 from .spark_stream import SnaplineStreamReader, SnaplineStreamWriter, stream_schema
 from .spark_task import (
     FilesWritten,
@@ -147,37 +136,20 @@ class SplitPartition(InputPartition):
 
 
 class SnaplineReader(DataSourceReader):
-    """Reads the splits of a scan, one in each task."""
+    """Reads the splits of a scan, one in each task.
+
+    It takes no filters from Spark: a reader belongs to a DataFrame, and Spark (4.3) gives the filters of one use of that to all
+    others, which then miss rows. The option `where` is part of the DataFrame.
+    """
 
     def __init__(self, options: dict[str, str], schema: StructType) -> None:
         self._options = options
         self._arrow_schema = to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
-        self._pushed: Predicate | None = None
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        table_schema = _scan(self._options).store.schema
-        pushed = []
-        for one in filters:
-            predicate = _predicate(one)
-            if predicate is None:
-                yield one
-                continue
-            (column,) = predicate.columns()
-            data_type = table_schema.field(column).type
-            try:
-                predicate.bind(table_schema)
-            except InvalidRequest:
-                yield one
-                continue
-            # Spark orders NaN above all numbers and calls it equal to itself: it judges floats on its own.
-            if data_type.is_float or data_type.is_timestamp or data_type.is_nested:
-                yield one
-            else:
-                pushed.append(predicate)
-        self._pushed = all_of(pushed)
+        where = options.get("where")
+        self._where = None if not where else parse_predicate(where)
 
     def partitions(self) -> list[InputPartition]:
-        scan = _scan(self._options, self._pushed)
+        scan = _scan(self._options, self._where)
         splits = scan.splits
         if self._options.get("splits") == "merged":
             # Whoever reads the others planned without a filter.
@@ -190,32 +162,6 @@ class SnaplineReader(DataSourceReader):
         if partition.split is not None:
             for batch in partition.split.read(use_threads=False):
                 yield as_spark_expects(batch, self._arrow_schema)
-
-
-_COMPARISONS = {EqualTo: "=", GreaterThan: ">", GreaterThanOrEqual: ">=", LessThan: "<", LessThanOrEqual: "<="}
-
-
-def _predicate(one: Filter) -> Predicate | None:
-    """The predicate that means exactly the same, or None if there is none."""
-    if isinstance(one, Not):
-        inner = _predicate(one.child)
-        return None if inner is None else inner.negated()
-    attribute: tuple[str, ...] = getattr(one, "attribute", ())
-    if len(attribute) != 1:
-        return None
-    (column,) = attribute
-    value: Any = getattr(one, "value", None)
-    if isinstance(value, dt.datetime):
-        return None
-    if operator := _COMPARISONS.get(type(one)):
-        return Comparison(column, operator, value)
-    if isinstance(one, In):
-        return IsIn(column, tuple(one.value))
-    if isinstance(one, IsNull | IsNotNull):
-        return IsNullPredicate(column, isinstance(one, IsNotNull))
-    if isinstance(one, StringStartsWith):
-        return StartsWith(column, one.value)
-    return None
 
 
 class SnaplineWriter(DataSourceArrowWriter):
@@ -248,5 +194,6 @@ class SnaplineWriter(DataSourceArrowWriter):
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        # Tasks that were killed sent no message, so their files are found by name.
-        delete_files_of(self._write_name, self._table.store)
+        # Tasks that were killed sent no message, so their files are found by name. Spark aborts also what may have landed.
+        store = self._table.store
+        delete_left_over(store, files_of(self._write_name, store), "The write has failed")

@@ -9,6 +9,7 @@ snapshots and, since the batch's number is the commit identifier, lands once.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from ..consumers import Consumption
-from ..errors import InvalidRequest
+from ..errors import InvalidRequest, NotFound
 from ..file_io import FileIO, split_url
 from ..identifier import SnapshotRef
 from ..metadata.history import identity_at, refuse_other_history
@@ -43,6 +44,8 @@ from ..read.stream_scan import (
     next_position,
     plan_step,
 )
+from ..read.touched import plan_touched, readable_snapshot, refuse_untold
+from ..read.version import Pinned
 from ..table import Table
 from ..write.commit import CommitId
 from .spark_task import FilesWritten, properties_of, write_rows
@@ -50,6 +53,12 @@ from .spark_types import FORMAT, as_spark_expects, spark_schema, storage_texts
 from .spark_writer import write_frame
 
 _POSITION, _IDENTITY = "snapshot", "identity"
+# The position before it, and which of a query's sources it is one of.
+_BEFORE, _SOURCE = "before", "source"
+# The positions before and after a micro-batch, as JSON, in the properties of its commit.
+STEP_PROPERTY = "snapline.stream-step"
+# Rows are the keys whose rows may have changed, or a row that goes is an error.
+TOUCHED_KEYS, INSERTS_ONLY, SOURCE_NUMBER = "read.touched-keys", "read.inserts-only", "source-number"
 
 
 @dataclass
@@ -98,8 +107,13 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, table: Table, options: Mapping[str, str], schema: StructType) -> None:
         self._table = table
+        if options.get("where"):
+            raise InvalidRequest("The option `where` is not for streams: filter the DataFrame.")
         self._start = _start_up(options)
         self._with_kinds = _with_kinds(options)
+        self._touched = options.get(TOUCHED_KEYS) == "true"
+        self._inserts_only = options.get(INSERTS_ONLY) == "true"
+        self._number = _number(options, SOURCE_NUMBER)
         consumer = options.get("consumer-id")
         self._consumption = Consumption(table.store, consumer) if consumer else None
         self._catalog = options.get("catalog", "")
@@ -110,16 +124,21 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         known = self._consumption.position() if self._consumption else None
-        return self._offset(first_position(self._table.store, self._start) if known is None else known)
+        position = first_position(self._table.store, self._start) if known is None else known
+        return self._offset(position, position)
 
-    def _offset(self, position: int) -> dict[str, Any]:
+    def _offset(self, position: int, before: int) -> dict[str, Any]:
         """A position, with the table that it is one of: by it a batch knows what it was made from. And with what tells its
-        snapshot from others that come to have its number.
+        snapshot from others that come to have its number, and where its step began: Spark remembers no first position, and
+        another one may be the first when a batch is replayed.
         """
         one = self._table.identifier
         identity = identity_at(self._table.store, position) if position > 0 else None
-        named = {} if identity is None else {_IDENTITY: identity}
-        return {_POSITION: position, "table": [self._catalog, one.database, one.table, one.branch], **named}
+        named: dict[str, Any] = {} if identity is None else {_IDENTITY: identity}
+        if self._number is not None:
+            named[_SOURCE] = self._number
+        place = [self._catalog, one.database, one.table, one.branch]
+        return {_POSITION: position, _BEFORE: before, "table": place, **named}
 
     def _refuse_other_history(self, offset: Mapping[str, Any]) -> None:
         refuse_other_history(
@@ -141,10 +160,11 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._table.store.refuse_other_table()
             return start
         # An empty table has nothing to begin with: its first snapshot is the first reading.
-        return start if start[_POSITION] == NOTHING_READ and position == 0 else self._offset(position)
+        return start if start[_POSITION] == NOTHING_READ and position == 0 else self._offset(position, start[_POSITION])
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        return self._offset(self._table.store.snapshots.latest_id() or 0)
+        latest = self._table.store.snapshots.latest_id() or 0
+        return self._offset(latest, latest)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._until = self._table.store.snapshots.latest_id() or 0
@@ -153,21 +173,30 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # A batch that is replayed reads what it has read before, or nothing.
         for offset in (start, end):
             self._refuse_other_history(offset)
+        first, last = start[_POSITION] if start == end else end.get(_BEFORE, start[_POSITION]), end[_POSITION]
         # By now the checkpoint remembers this step. What it reads, and all after it, does not expire.
-        self._record(start[_POSITION] if start[_POSITION] != NOTHING_READ else end[_POSITION] - 1)
+        self._record(self._kept(first) if first != NOTHING_READ else last - 1)
         request = ReadRequest(latest_schema(self._table.store), self._columns, None)
-        return [ChangePartition(split) for split in plan_step(request, start[_POSITION], end[_POSITION])]
+        if self._touched and first != NOTHING_READ:
+            return [ChangePartition(split) for split in plan_touched(request, first, last)]
+        return [ChangePartition(split) for split in plan_step(request, first, last)]
+
+    def _kept(self, position: int) -> int:
+        """What a consumer has done with at a position: whoever asks for keys reads the rows that they had there."""
+        return position - 1 if self._touched else position
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ChangePartition)
         for batch in partition.split.read():
-            if not self._with_kinds:
+            if not self._with_kinds and not self._touched:
+                if self._inserts_only:
+                    _refuse_retractions(batch, partition.split)
                 # Without their kind, rows that went would look like rows that came.
                 batch = batch.filter(pc.is_in(batch.column(ROW_KIND), pa.array(["+I", "+U"])))
             yield as_spark_expects(batch.select(self._arrow_schema.names), self._arrow_schema)
 
     def commit(self, end: dict[str, int]) -> None:
-        self._record(end[_POSITION])
+        self._record(self._kept(end[_POSITION]))
 
     def stop(self) -> None:
         """Nothing is open."""
@@ -175,6 +204,17 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _record(self, position: int) -> None:
         if self._consumption and position >= 0:
             self._consumption.record(position)
+
+
+def _refuse_retractions(batch: pa.RecordBatch, split: ChangeSplit) -> None:
+    """Raise InvalidRequest if rows have changed or gone."""
+    count = pc.sum(pc.is_in(batch.column(ROW_KIND), pa.array(["-U", "+U", "-D"]))).as_py()
+    if count:
+        raise InvalidRequest(
+            f"Snapshot {split.snapshot_id} of {split.request.store.identifier} takes rows away, or changes them: what this "
+            "stream has made of them cannot be taken back. Give the source a primary key, or empty the sink and begin under "
+            "another name."
+        )
 
 
 class SnaplineStreamWriter(DataSourceStreamArrowWriter):
@@ -212,6 +252,20 @@ class SnaplineStreamWriter(DataSourceStreamArrowWriter):
                 self._table.store.file_io.delete_quietly(list(one.message.paths))
 
 
+def _has_landed(table: Table, commit_id: CommitId, step: str) -> bool:
+    """Whether a micro-batch was committed. Raises InvalidRequest if another one was under its number."""
+    found = table.new_commit(commit_id).find_committed()
+    if found is None:
+        return False
+    known = (found.properties or {}).get(STEP_PROPERTY, step) if commit_id.made(found) else step
+    if known != step:
+        raise InvalidRequest(
+            f"Stream {commit_id.user!r} has committed its batch {commit_id.identifier} to {table.identifier} already, of other "
+            f"positions ({known}, now {step}): its checkpoint was lost, or belongs to another stream. Begin under another name."
+        )
+    return True
+
+
 def batch_sources(checkpoint: str, batch_id: int) -> list[SnapshotRef]:
     """The snapshots that a micro-batch has come to, as its checkpoint tells: one for each table that it reads.
 
@@ -227,6 +281,41 @@ def batch_sources(checkpoint: str, batch_id: int) -> list[SnapshotRef]:
     return found
 
 
+def batch_spans(checkpoint: str, batch_id: int) -> dict[int, tuple[int | None, int]]:
+    """The positions before and after a micro-batch, as its checkpoint tells, by the numbers of its sources. Before the first
+    reading of a whole table there is none.
+    """
+    earlier, found = _offsets(checkpoint, batch_id - 1), {}
+    for number, offset in _offsets(checkpoint, batch_id).items():
+        position = offset[_POSITION]
+        # The offset of a source that gave nothing stays what it was.
+        before = position if earlier.get(number) == offset else offset[_BEFORE]
+        found[number] = (None if before == NOTHING_READ else before, position)
+    return found
+
+
+def at_position(table: Table, position: int | None) -> Table | None:
+    """A table as a stream has it at a position, with the columns that it has now; None before it has rows. Raises NotFound if
+    that has expired.
+    """
+    try:
+        snapshot = readable_snapshot(table.store, position or 0)
+    except NotFound as error:
+        raise NotFound(
+            f"A stream compares what it reads with what it has read, and that has expired. {error} Fill the sink anew under "
+            "another name; OPTIONS('consumer-id' = 'job1') keeps what the stream still needs."
+        ) from None
+    return None if snapshot is None else table.at(Pinned(snapshot, table.schema))
+
+
+def _offsets(checkpoint: str, batch_id: int) -> dict[int, dict[str, Any]]:
+    text = (
+        FileIO(checkpoint).read_text_or_none(f"{split_url(checkpoint)}/offsets/{batch_id}") if batch_id >= 0 else None
+    )
+    values = [json.loads(line) for line in (text or "").splitlines() if line.startswith("{")]
+    return {value[_SOURCE]: value for value in values if _SOURCE in value and _BEFORE in value}
+
+
 def _ref(table: Sequence[str], snapshot_id: int) -> SnapshotRef:
     catalog, database, name, branch = table
     return SnapshotRef(catalog, database, name, branch, snapshot_id)
@@ -236,6 +325,10 @@ def read_stream(
     session: SparkSession, table: Table, warehouse: str, catalog: str, options: Mapping[str, str]
 ) -> DataFrame:
     """The changes of a branch of a table as a streaming DataFrame. `options`: `scan.mode` and the like."""
+    # What is wrong with it is said before anything begins.
+    _start_up(options)
+    if options.get(TOUCHED_KEYS) == "true":
+        refuse_untold(table.store)
     place = {
         "warehouse": warehouse,
         "catalog": catalog,
@@ -257,18 +350,29 @@ def write_stream(
     trigger: Mapping[str, Any] | None = None,
     output_mode: str = "append",
     properties: Callable[[list[SnapshotRef]], Mapping[str, str]] | None = None,
+    made: "Callable[[DataFrame, int], AbstractContextManager[DataFrame]] | None" = None,
+    change_tracking: bool = True,
 ) -> StreamingQuery:
     """Start a query that commits each micro-batch of a streaming DataFrame once, whatever is replayed.
 
     Rows of a bucket are brought to one task and sorted, as in a batch. `commit_user` names the job: it must stay the same
     as long as the checkpoint does. `trigger` is what `DataStreamWriter.trigger` takes, `{"availableNow": True}` say.
-    `properties` are those of each commit, given the snapshots that its micro-batch has come to.
+    `properties` are those of each commit, given the snapshots that its micro-batch has come to. `made` gives the rows to
+    commit for those of a micro-batch and its number; by default they are the same.
     """
 
     def write(batch: DataFrame, batch_id: int) -> None:
         commit_id = CommitId(commit_user, batch_id)
-        given = properties(batch_sources(checkpoint, batch_id)) if properties else {}
-        write_frame(batch, table, warehouse, commit_id=commit_id, row_kind_column=row_kind_column, properties=given)
+        given = dict(properties(batch_sources(checkpoint, batch_id)) if properties else {})
+        if made is not None:
+            given[STEP_PROPERTY] = json.dumps(sorted(batch_spans(checkpoint, batch_id).items()))
+            if _has_landed(table, commit_id, given[STEP_PROPERTY]):
+                return
+        with nullcontext(batch) if made is None else made(batch, batch_id) as rows:
+            write_frame(
+                rows, table, warehouse, commit_id=commit_id, row_kind_column=row_kind_column, properties=given,
+                change_tracking=change_tracking,
+            )  # fmt: skip
 
     writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint).queryName(commit_user)
     writer = writer.outputMode(output_mode)

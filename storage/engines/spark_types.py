@@ -33,7 +33,19 @@ def spark_schema(schema: pa.Schema) -> StructType:
     try:
         return from_arrow_schema(schema, prefer_timestamp_ntz=True)
     except Exception as error:
-        raise Unsupported(f"Spark cannot hold these columns: {error}") from None
+        wrong = [one for one in schema if not _is_known(one)]
+        named = ", ".join(f"{one.name!r} ({one.type})" for one in wrong)
+        raise Unsupported(
+            f"Spark has no type for {named or error}. Select other columns, or use the engine duckdb, which reads and writes it."
+        ) from None
+
+
+def _is_known(field: pa.Field) -> bool:
+    try:
+        from_arrow_schema(pa.schema([field]), prefer_timestamp_ntz=True)
+    except Exception:
+        return False
+    return True
 
 
 def arrow_schema_of(schema: StructType) -> pa.Schema:

@@ -3,7 +3,7 @@
 Where neither side has changed rows since they parted, main keeps its own files: it may have compacted them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..errors import CommitConflict, NotFound
 from ..metadata.branch_origin import read_origin
@@ -25,6 +25,7 @@ def adopt(
     branch: TableStore,
     *,
     until: int,
+    point: tuple[int, str] | None = None,
     commit_id: CommitId,
     properties: Mapping[str, str] | None = None,
     guard: Guard | None = None,
@@ -34,19 +35,14 @@ def adopt(
     if the rows are the same already and there are no ids.
 
     What main did up to the snapshot `until` is replaced. Raises CommitConflict if it has changed rows since then, or does not
-    have the snapshot that the branch began at. A repeated
-    `commit_id` changes nothing. `guard` is asked before each try.
+    have the snapshot that the branch began at, or `point`, by number and identity. A repeated `commit_id` changes nothing.
+    `guard` is asked before each try.
     """
 
-    origin = read_origin(branch.file_io, branch.paths)
-    begun = origin.points[-1] if origin is not None and origin.points else None
+    points = made_for(branch, point)
 
     def refuse_later(latest: Snapshot | None) -> None:
-        if begun is not None and not stands_at(main, *begun):
-            raise CommitConflict(
-                f"Main of {main.identifier.full_name} was replaced since branch {branch.identifier.branch!r} was made of its "
-                f"snapshot {begun[0]}: its numbers, of which {until} is one, mean others now."
-            )
+        refuse_other_main(main, branch.identifier.branch, points, until)
         later = []
         for snapshot in main.snapshots.backwards(latest):
             if snapshot.id <= until:
@@ -88,16 +84,36 @@ def adopt(
             raise
         # What the branch has may expire, or go with it, as soon as it is not needed there.
         try:
-            with hold_taken(main, branch, judged, taken):
+            with hold_taken(main, branch, judged, taken) as still_held:
                 adopted = become(
                     target, theirs, judged, operation="ADOPT", commit_id=commit_id,
                     properties={**(properties or {}), **ids_property(ids)},
                     listeners=listeners, touches=touched.__contains__, guard=refuse_later, even_empty=bool(ids),
+                    held=still_held,
                 )  # fmt: skip
         except Moved:
             continue
         tell_after(target, adopted, listeners)
         return adopted
+
+
+def made_for(branch: TableStore, point: tuple[int, str] | None) -> list[tuple[int, str]]:
+    """Number and identity of the snapshots of main that a branch was made for: where it began, and `point`."""
+    origin = read_origin(branch.file_io, branch.paths)
+    begun = [] if origin is None else list(origin.points[-1:])
+    return begun if point is None else [*begun, point]
+
+
+def refuse_other_main(main: TableStore, branch: str, points: Iterable[tuple[int, str]], until: int) -> None:
+    """Raise CommitConflict if a snapshot that a branch was made for is not in main's history (any more)."""
+    for number, identity in points:
+        if stands_at(main, number, identity):
+            continue
+        meaning = f"its numbers, of which {until} is one, mean others now"
+        raise CommitConflict(
+            f"Main of {main.identifier.full_name} was replaced, or made anew, since branch {branch!r} was made for its snapshot "
+            f"{number}: {meaning}."
+        )
 
 
 def _touched(main: TableStore, branch: TableStore, common: int | None, live: Sequence[ManifestEntry]) -> set[Place]:

@@ -12,7 +12,7 @@ from ..metadata.live_files import live_files
 from ..metadata.manifest import ManifestEntry, Place
 from ..metadata.snapshot import OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
-from ..write.commit import CommitId, CommitListener, TableCommit
+from ..write.commit import CommitId, CommitListener, Held, TableCommit
 from ..write.table_write import CommitMessage
 
 
@@ -32,12 +32,13 @@ def become(
     touches: Callable[[Place], bool] | None = None,
     guard: Callable[[Snapshot | None], None] | None = None,
     even_empty: bool = False,
+    held: Held | None = None,
 ) -> Snapshot | None:
     """Commit, on top of the snapshot that was judged, what makes the live files those of `target`; None if they are,
     unless `even_empty`.
 
-    `touches` leaves buckets out. `guard` is asked as well, before each try. Raises Moved if a snapshot came after the
-    judged one, CommitConflict if the commit cannot be.
+    `touches` leaves buckets out. `guard` is asked as well, before each try; `held`: see `TableCommit.commit`. Raises Moved if
+    a snapshot came after the judged one, CommitConflict if the commit cannot be.
     """
     try:
         live = live_entries(store, judged)
@@ -45,9 +46,9 @@ def become(
         if has_expired(store, judged):
             raise Moved(f"Snapshot {judged.id if judged else None}, which was judged, has expired meanwhile.") from None
         raise
-    held, wanted = {entry.identity for entry in live}, {entry.identity for entry in target}
+    there, wanted = {entry.identity for entry in live}, {entry.identity for entry in target}
     may_touch = touches or (lambda place: True)
-    added = [entry for entry in target if entry.identity not in held and may_touch(entry.place)]
+    added = [entry for entry in target if entry.identity not in there and may_touch(entry.place)]
     deleted = [entry for entry in live if entry.identity not in wanted and may_touch(entry.place)]
     return TableCommit(store, commit_id, listeners).commit(
         # Without paths: the files are somebody else's too, and stay whatever happens here.
@@ -58,6 +59,7 @@ def become(
         own_properties=properties,
         guard=guard_of(judged, guard),
         adds_again=True,
+        held=held,
         even_empty=even_empty,
     )
 

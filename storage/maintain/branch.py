@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from ..errors import (
     OUTCOME_UNKNOWN,
@@ -260,7 +261,7 @@ def take_back_branch(made: TableStore, refuse: Callable[[], None]) -> None:
         refuse()
 
     _refuse_becoming_main(made, name)
-    _delete([partial(_close_untouched, made)], name, refuse_changed)
+    _delete([lambda *, over_lost: _close_untouched(made)], name, refuse_changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,13 +273,30 @@ class _Closed:
     is_own: bool
 
 
-def _delete(closers: Iterable[Callable[[], list[_Closed]]], name: str, refuse: Callable[[], None]) -> int:
+class _Closer(Protocol):
+    """Closes a branch; None, nothing being done, if its newest snapshot cannot be read, unless `over_lost`."""
+
+    def __call__(self, *, over_lost: bool) -> list[_Closed] | None: ...
+
+
+def _delete(closers: Iterable[_Closer], name: str, refuse: Callable[[], None]) -> int:
     closed: list[_Closed] = []
+    waiting: list[_Closer] = []
     ended: list[TableStore] = []
     failed: list[StorageError] = []
     try:
         for close_one in closers:
-            closed += close_one()
+            found = close_one(over_lost=False)
+            if found is None:
+                waiting.append(close_one)
+            closed += found or []
+        if waiting:
+            # All that may refuse is asked before one is closed that cannot be read.
+            for one in closed:
+                _refuse_becoming_main(one.branch, name)
+            refuse()
+        for close_one in waiting:
+            closed += close_one(over_lost=True) or []
         for one in closed:
             _refuse_becoming_main(one.branch, name)
         refuse()
@@ -318,8 +336,12 @@ def _delete(closers: Iterable[Callable[[], list[_Closed]]], name: str, refuse: C
     return len(unneeded)
 
 
-def _close(store: TableStore, name: str) -> list[_Closed]:
-    """Close a branch for its deletion; returns it, or nothing if there is no such branch."""
+def _close(store: TableStore, name: str, *, over_lost: bool) -> list[_Closed] | None:
+    """Close a branch for its deletion; returns it, or nothing if there is no such branch.
+
+    Where the lists of its newest snapshot are lost or damaged: None, nothing being done, unless `over_lost`: the closing shows
+    what was before then.
+    """
     reason = f"{DELETION} {name}"
     for _ in range(_TRIES):
         try:
@@ -339,7 +361,18 @@ def _close(store: TableStore, name: str) -> list[_Closed]:
                     # Somebody who was about to delete it before it became main has closed it, and died.
                     open_again(branch, latest)
                 return []
-            closing = latest if is_closed else close(branch, latest, reason)
+            try:
+                closing = latest if is_closed else close(branch, latest, reason)
+            except (NotFound, CorruptData):
+                before = None if latest is None else branch.snapshots.before(latest)
+                if before is None or not branch.is_same_table():
+                    raise
+                if not over_lost:
+                    # What can be told before: opened again, it may show less than it had.
+                    branch.manifests_of(before)
+                    _refuse_becoming_main(branch, name)
+                    return None
+                closing = close(branch, latest, reason, shows=before)
             if closing is not None and decision(branch, closing) == "opened":
                 # Whoever decided that has died, or is about to do it.
                 open_again(branch, closing)

@@ -103,6 +103,7 @@ def _look(store: TableStore, *, deep: bool) -> tuple[set[BrokenInvariant], list[
     names = report.attempt("branches", lambda: branch_names(store)) if main else None
     for path in report.attempt("closings", lambda: decisions(store)) or ():
         report.attempt("closings", lambda: decided(store, path))  # noqa: B023
+    report.attempt("cleanings", lambda: _cleanings(store))
     for paths, branch in [(main or store.paths, MAIN_BRANCH), *((None, name) for name in names or ())]:
         identifier = Identifier(store.identifier.database, store.identifier.table, branch)
         own = _Report(str(identifier))
@@ -113,6 +114,17 @@ def _look(store: TableStore, *, deep: bool) -> tuple[set[BrokenInvariant], list[
             failed += map(KeptAside.of, kept_aside(opened))
         report.found |= own.found
     return report.found, failed
+
+
+def _cleanings(store: TableStore) -> None:
+    """Raise CorruptData for a file of an orphan cleaning that makes no sense."""
+    for path in store.cleanings.paths():
+        try:
+            store.cleanings.read(path)
+        except CorruptData as error:
+            raise CorruptData(
+                f"{error} Writers who are late are refused; delete it while nobody cleans the table."
+            ) from None
 
 
 def _failed_work(store: TableStore, report: "_Report") -> Iterator[BrokenInvariant]:

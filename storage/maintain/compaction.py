@@ -34,7 +34,7 @@ from ..read.split_read import ReadRequest, read_run, read_sections
 from ..write.commit import CommitId, CommitListener, TableCommit
 from ..write.data_file_sink import Bucket, DataFileSink
 from ..write.lift import lift_to_top
-from ..write.table_write import CommitMessage
+from ..write.table_write import CommitMessage, earliest
 
 _log = logging.getLogger(__name__)
 _TRIES_AFTER_COMMIT = 3
@@ -173,7 +173,8 @@ def as_top_runs(store: TableStore, messages: Sequence[CommitMessage]) -> tuple[C
     except BaseException:
         store.file_io.delete_quietly(paths)
         raise
-    return CommitMessage(tuple(added), tuple(paths)), unused
+    begun_ms = earliest(message.begun_ms for message in messages)
+    return CommitMessage(tuple(added), tuple(paths), begun_ms=begun_ms), unused
 
 
 def plan_compaction(
@@ -284,7 +285,8 @@ def compact_bucket(store: TableStore, plan: BucketCompaction) -> BucketResult:
         sink.abort()
         changelog_sink.abort()
         raise
-    return BucketResult(tuple(deleted), CommitMessage(tuple(added), (*sink.paths, *changelog_sink.paths), tuple(told)))
+    paths, begun_ms = (*sink.paths, *changelog_sink.paths), earliest((sink.begun_ms, changelog_sink.begun_ms))
+    return BucketResult(tuple(deleted), CommitMessage(tuple(added), paths, tuple(told), begun_ms=begun_ms))
 
 
 Rewritten = tuple[list[ManifestEntry], list[ManifestEntry]]

@@ -4,9 +4,10 @@ It takes such a commit back itself, unless it dies before. Until somebody else d
 snapshot, and those before it are the last that can be read. Follows `docs/protocols.md`, "Commit".
 """
 
-from ..errors import NotFound
+from ..errors import CommitConflict, NotFound
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
+from ..write.lost_to_cleaning import taken_of
 from ..write.take_back import take_back
 from .references import ReferenceReader
 
@@ -34,8 +35,21 @@ def lost_file(store: TableStore, snapshot: Snapshot, reader: ReferenceReader | N
     return None
 
 
+def refuse_taken(store: TableStore, snapshot: Snapshot) -> None:
+    """Raise CommitConflict if an orphan cleaning that has not seen a snapshot may take its files: its writer, who was late, takes
+    it back.
+    """
+    taken = taken_of(store, snapshot)
+    if taken is not None:
+        raise CommitConflict(
+            f"Snapshot {snapshot.id} of {store.identifier} was written so late that {taken}. Nothing is done. Try again once "
+            "that has ended."
+        )
+
+
 def refuse_lost(store: TableStore, newest: Snapshot, reader: ReferenceReader) -> None:
     """Raise NotFound if the newest snapshot cannot be read: those before it are all there is then."""
+    refuse_taken(store, newest)
     lost = lost_file(store, newest, reader)
     if lost is not None:
         raise NotFound(

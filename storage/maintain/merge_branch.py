@@ -20,7 +20,7 @@ from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, OVERWR
 from ..metadata.table_store import TableStore
 from ..metadata.tag import TAG_BRANCH_KEY, Tag
 from ..write.close import refuse_closed
-from ..write.commit import CommitId, CommitListener, Guard, TableCommit
+from ..write.commit import CommitId, CommitListener, Guard, Held, TableCommit
 from ..write.table_write import CommitMessage
 from ..write.taken_over import taken_over_properties
 from .become import Moved, become, live_entries
@@ -100,7 +100,7 @@ def _take_over(
         if taken is None and not discards:
             return verdict
         # What the branch has may expire, or go with it, as soon as it is not needed there.
-        with hold_taken(main, branch, verdict.judged, taken):
+        with hold_taken(main, branch, verdict.judged, taken) as still_held:
             refuse_other_schemas(branch, main)
             copy_schemas(branch, main)
             newest = main.schemas.latest()
@@ -117,9 +117,10 @@ def _take_over(
                     properties={**taken_over_properties(branch, verdict.new, taken, whole=True), **back},
                     listeners=listeners,
                     guard=guard,
+                    held=still_held,
                 )
             elif verdict.new:
-                made = put_on_top(target, branch, verdict, commit_id, guard, listeners)
+                made = put_on_top(target, branch, verdict, commit_id, guard, listeners, held=still_held)
             copy_tags(branch, main, after=verdict.common or 0)
         tell_after(target, made, listeners)
         return replace(verdict, made=made)
@@ -135,7 +136,7 @@ def _take_over(
 
 def hold_taken(
     main: TableStore, branch: TableStore, judged: Snapshot | None, taken: Snapshot | None
-) -> AbstractContextManager[None]:
+) -> AbstractContextManager[Held | None]:
     """Hold what main takes over; if that is nothing, what main is: by the hold others see that somebody is at it."""
     if taken is not None:
         return held(main, taken, partial(is_there, branch, taken))
@@ -175,8 +176,10 @@ def put_on_top(
     listeners: Sequence[CommitListener],
     *,
     snapshots: Sequence[Snapshot] | None = None,
+    held: Held | None = None,
 ) -> Snapshot | None:
     """Do what snapshots of another branch did, by default the new ones of a verdict, in one commit of the same files.
+    `held`: see `TableCommit.commit`.
 
     Raises Moved if the verdict has changed, CommitConflict if it cannot be.
     """
@@ -215,6 +218,7 @@ def put_on_top(
         watermark=max((one.watermark for one in taken if one.watermark is not None), default=None),
         guard=refuse,
         adds_again=True,
+        held=held,
         # What has left no trace in the files is not to land again when it is repeated.
         even_empty=any(one.commit_identifier != BATCH_COMMIT_IDENTIFIER for one in taken),
     )
@@ -283,17 +287,25 @@ def _stands(store: TableStore, snapshot: Snapshot, hold: str) -> bool:
 
 
 def copy_tags(
-    source: TableStore, target: TableStore, *, after: int = 0, up_to: int | None = None, common: int | None = None
+    source: TableStore,
+    target: TableStore,
+    *,
+    after: int = 0,
+    up_to: int | None = None,
+    common: int | None = None,
+    damaged_too: bool = False,
 ) -> None:
     """Give a branch the tags of another, but for names that it has; those of snapshots after an id, and up to one. `common`:
-    the last snapshot that both have.
+    the last snapshot that both have. `damaged_too`: those that cannot be read come there as they are.
 
     What both have in common each side names itself, or does not any more.
     """
-    for tag in source.tags.all():
+    if damaged_too:
+        source.tags.hand_over_damaged(target.tags)
+    for tag in source.tags.readable() if damaged_too else source.tags.all():
         is_between = after < tag.snapshot.id and (up_to is None or tag.snapshot.id <= up_to)
         is_wanted = is_between and not tag.name.startswith(RESERVED_TAGS)
-        if is_wanted and target.tags.find(tag.name) is None:
+        if is_wanted and not (damaged_too and target.tags.is_damaged(tag.name)) and target.tags.find(tag.name) is None:
             snapshot = tag.snapshot
             here = target.snapshots.find(snapshot.id)
             has_expired_there = here is None and snapshot.id <= (common or 0)

@@ -5,12 +5,13 @@ the clock that gives files their times, which is that of the file system: this m
 """
 
 import re
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
 from ..errors import InvalidRequest, NotFound, StorageError
 from ..identifier import HOLD_PREFIX
+from ..metadata.cleaning import Cleaning
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 from ..read.version import all_branches
@@ -19,7 +20,7 @@ from ..write.commit_time import SAFE_MS
 from .hold import HOLD_MS, delete_hold
 from .references import needed_files
 
-_OWN_DIRECTORIES = ("trouble", "committed")
+_OWN_DIRECTORIES = ("trouble", "committed", "cleaning")
 _METADATA_DIRECTORIES = ("schema", "snapshot", "tag", "branch", "consumer", "changelog", "service", *_OWN_DIRECTORIES)
 _TEMPORARY = re.compile(r"\..+\.tmp")
 
@@ -53,7 +54,31 @@ def remove_orphan_files(
     if now_ms is None:
         return []
     until_ms = now_ms - age_ms
-    # Listed first: what is committed while this runs is needed by then, or too young to be in the list.
+    long_ago_ms = until_ms if no_writers else min(until_ms, now_ms - HOLD_MS)
+    with nullcontext() if dry_run else _said(store, until_ms, long_ago_ms):
+        return _clean(store, listed, until_ms, long_ago_ms, dry_run=dry_run)
+
+
+@contextmanager
+def _said(store: TableStore, until_ms: int, long_ago_ms: int) -> Iterator[None]:
+    """Say that a cleaning is under way: who is late looks here once his snapshot is there, so that one of both sees the other."""
+    newest = {
+        one.paths.branch: (last.id, last.identity) for one in all_branches(store) if (last := one.snapshots.latest())
+    }
+    name = f"cleaning-{store.clock.unique_name()}"
+    try:
+        store.cleanings.begin(name, Cleaning(until_ms, newest))
+        store.cleanings.forget(long_ago_ms)
+        yield
+    finally:
+        with suppress(OSError, StorageError):
+            store.cleanings.end(name)
+
+
+def _clean(
+    store: TableStore, listed: Sequence[tuple[str, int, int | None]], until_ms: int, long_ago_ms: int, *, dry_run: bool
+) -> list[OrphanFile]:
+    # Listed first: what is committed while this runs is needed by then, too young to be in the list, or taken back.
     candidates = [(path, size) for path, size, time_ms in listed if time_ms is not None and time_ms <= until_ms]
     needed = needed_files(store)
     orphans = [OrphanFile(path, size) for path, size in sorted(candidates) if path not in needed]
@@ -66,7 +91,6 @@ def remove_orphan_files(
         for directory, _ in unfinished:
             _delete_unfinished(store, directory)
         for branch in all_branches(store):
-            long_ago_ms = until_ms if no_writers else min(until_ms, now_ms - HOLD_MS)
             _end_holds(branch, long_ago_ms)
             branch.consumers.give_up_unsure(long_ago_ms, store.clock.unique_name())
     return [*orphans, *(orphan for _, files in unfinished for orphan in files)]

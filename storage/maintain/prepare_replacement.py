@@ -11,7 +11,7 @@ from ..identifier import MAIN_BRANCH
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..read.version import on_branch
-from ..write.close import REPLACEMENT, close, closed_by, decide, open_again, refuse_closed
+from ..write.close import REPLACEMENT, close, close_again, closed_by, decide, decision, open_again, refuse_closed
 from ..write.commit import CommitListener, Guard
 from .become import Moved
 from .compaction import tell_after
@@ -31,8 +31,15 @@ def close_main(store: TableStore, name: str, *, publication: int, discard_main: 
     for _ in range(_TRIES):
         main = on_branch(store, MAIN_BRANCH)
         latest = main.snapshots.latest()
-        if main.paths.branch == name or closed_by(latest) == publication:
+        if main.paths.branch == name:
             return
+        if latest is not None and closed_by(latest) == publication:
+            if decision(main, latest) != "opened":
+                return
+            # Whoever decided that put it there late, and was about to put it there once more.
+            guard(latest)
+            close_again(main, latest)
+            continue
         try:
             branch = on_branch(store, name)
             refuse(main, branch, latest, judge(main, branch), discard_main=discard_main)
@@ -68,8 +75,11 @@ def settle(
             return
         latest = main.snapshots.latest()
         guard(latest)
-        if closed_by(latest) != publication:
+        if latest is None or closed_by(latest) != publication:
             raise CommitConflict(f"Main of {store.identifier.full_name} was opened again meanwhile.")
+        if decision(main, latest) == "opened":
+            close_again(main, latest)
+            continue
         try:
             branch = on_branch(store, name)
             verdict = judge(main, branch)
@@ -98,13 +108,17 @@ def _refuse_damaged(main: TableStore, branch: TableStore) -> None:
 
 def open_main(main: TableStore, publication: int) -> Snapshot | None:
     """Open a main again that a publication has closed; returns the snapshot that had closed it, None if none has."""
-    latest = main.snapshots.latest()
-    if latest is None or closed_by(latest) != publication:
-        return None
-    main.refuse_other_table()
-    if decide(main, latest, "opened"):
+    closing = None
+    while True:
+        latest = main.snapshots.latest()
+        if latest is None or closed_by(latest) != publication:
+            return closing
+        closing = latest
+        main.refuse_other_table()
+        if not decide(main, latest, "opened"):
+            return closing
+        # Whoever has put it there late may come first, and put it there once more.
         open_again(main, latest)
-    return latest
 
 
 def _refuse_gone(main: TableStore, name: str) -> None:

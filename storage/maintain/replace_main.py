@@ -24,7 +24,17 @@ from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 from ..read.version import on_branch
-from ..write.close import REPLACEMENT, close, closed_by, closed_for, decide, is_closed_for, open_again, refuse_closed
+from ..write.close import (
+    REPLACEMENT,
+    close,
+    close_again,
+    closed_by,
+    closed_for,
+    decide,
+    is_closed_for,
+    open_again,
+    refuse_closed,
+)
 from ..write.commit import CommitListener, Guard
 from ..write.taken_over import ids_of
 from .become import Moved, guard_of
@@ -125,7 +135,7 @@ def replace_closed(
             branch.refuse_other_table()
             # What it had elsewhere the branch has been given before, unless somebody has rolled the branch back.
             with_schemas = verdict.kind == "disjoint"
-            put = _complete(main, branch, verdict, listeners, with_schemas=with_schemas) or put
+            put = _complete(main, branch, verdict, listeners, with_schemas=with_schemas, is_decided=True) or put
         except (Moved, NotFound):
             main.refuse_other_table()
             # Somebody has written, or snapshots have expired.
@@ -136,6 +146,8 @@ def replace_closed(
             _name(main, branch, verdict)
             _end(branch, put, listeners)
             return verdict
+        # Closed late, by somebody who has died before he could close it once more: nobody writes in between.
+        close_again(main, latest)
     raise CommitConflict(f"What becomes of {store.identifier.full_name} was decided otherwise. Replace its main again.")
 
 
@@ -167,23 +179,31 @@ def _complete(
     listeners: Sequence[CommitListener],
     *,
     with_schemas: bool,
+    is_decided: bool = False,
 ) -> Snapshot | None:
     """Give a branch what it lacks of a main that is closed; returns the commit that puts main's rows there, None if there are
-    none. Can be done again after a crash.
+    none. Can be done again after a crash. Once it `is_decided` that main goes, tags, kept changelogs and remembered commit ids
+    that cannot be read are handed over as they are.
     """
     put = give_rows(main, branch, verdict, listeners, with_schemas=with_schemas)
-    copy_tags(main, branch, up_to=(verdict.common or 0) if verdict.kind == "diverged" else None, common=verdict.common)
+    up_to = (verdict.common or 0) if verdict.kind == "diverged" else None
+    copy_tags(main, branch, up_to=up_to, common=verdict.common, damaged_too=is_decided)
     _restore_earlier(main, branch, verdict)
     earliest = branch.snapshots.earliest_id()
-    for changelog in main.changelogs.all():
-        if verdict.common is not None and changelog.id < (earliest or 0):
-            branch.changelogs.keep(changelog)
+    if not is_decided:
+        # What cannot be read opens main again.
+        list(main.changelogs.all())
+    if verdict.common is not None:
+        main.changelogs.hand_over(branch.changelogs, below=earliest or 0)
     # What is in the branch since it was made, and was not given back to it. Read before what main remembers, since what
     # expires meanwhile goes there first.
     here = {snapshot.identity for snapshot in branch.snapshots.all()}
     others = [one for one in standing(main.snapshots.all()) if one.identity not in here]
     # Those whose rows go with main as well: who repeats one of them must not bring them back.
-    branch.committed.remember([*ids_of(others), *main.committed.all()])
+    if is_decided:
+        main.committed.hand_over(branch.committed, ids_of(others))
+    else:
+        branch.committed.remember([*ids_of(others), *main.committed.all()])
     return put
 
 

@@ -4,7 +4,7 @@ Of a table with a key, rows that came later stay the later ones: where what come
 files are written anew with higher ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..errors import CommitConflict
 from ..metadata.history import REVERTED_PROPERTY
@@ -27,10 +27,11 @@ def revert(store: TableStore, snapshot: Snapshot, commit_id: CommitId) -> Snapsh
     refuse_index(store, snapshot)
     delta = store.delta_of(snapshot)
     back = [entry.added() for entry in delta if entry.kind != ADD]
+    highest = _highest(back)
     while True:
         latest = store.snapshots.latest()
-        later = _later_files(store, snapshot, latest, back) if store.schema.primary_keys else []
-        copies = list(raised_copies(store, later, _shifts(back, later)))
+        later = _later_files(store, snapshot, latest, highest) if store.schema.primary_keys else []
+        copies = raised_copies(store, later, _shifts(highest, later))
         messages = [
             # Without paths: the files are not its own.
             CommitMessage(tuple(back)),
@@ -58,31 +59,29 @@ def revert(store: TableStore, snapshot: Snapshot, commit_id: CommitId) -> Snapsh
 
 
 def _later_files(
-    store: TableStore, snapshot: Snapshot, latest: Snapshot | None, back: Sequence[ManifestEntry]
+    store: TableStore, snapshot: Snapshot, latest: Snapshot | None, highest: Mapping[Place, int]
 ) -> list[ManifestEntry]:
     """The files that came after a snapshot to buckets in which its rows would be hidden by those that come back: what comes
     back may have higher sequence numbers than the bucket had when they were written. Raises CommitConflict if they have been
     compacted.
     """
-    numbers = _highest(back)
     since = [one for one in store.snapshots.backwards(latest) if one.id > snapshot.id]
     came = {entry.identity for one in since for entry in store.delta_of(one) if entry.kind == ADD}
-    later = [one for one in live_entries(store, latest) if one.identity in came and one.place in numbers]
-    hidden = {one.place for one in later if one.file.min_sequence_number <= numbers[one.place]}
+    later = [one for one in live_entries(store, latest) if one.identity in came and one.place in highest]
+    hidden = {one.place for one in later if one.file.min_sequence_number <= highest[one.place]}
     later = [one for one in later if one.place in hidden]
     if any(one.file.level for one in later):
         raise CommitConflict("Files that came since have been compacted.")
     return later
 
 
-def _shifts(back: Sequence[ManifestEntry], later: Sequence[ManifestEntry]) -> dict[Place, int]:
-    """By how much the numbers of the files of each bucket are raised, above those that come back."""
+def _shifts(highest: Mapping[Place, int], later: Sequence[ManifestEntry]) -> dict[Place, int]:
+    """By how much the numbers of the files of each bucket are raised, above the highest of those that come back."""
     lowest: dict[Place, int] = {}
     for one in later:
         number = one.file.min_sequence_number
         lowest[one.place] = min(lowest.get(one.place, number), number)
-    numbers = _highest(back)
-    return {place: numbers[place] + 1 - number for place, number in lowest.items()}
+    return {place: highest[place] + 1 - number for place, number in lowest.items()}
 
 
 def _highest(entries: Sequence[ManifestEntry]) -> dict[Place, int]:

@@ -58,7 +58,7 @@ def rollback_to(
     def is_there(hold: str) -> bool:
         return is_kept(store, target, hold) or (kept_by is not None and store.tags.find(kept_by.name) == kept_by)
 
-    with held(store, target, is_there):
+    with held(store, target, is_there) as still_held:
         taken_back: Snapshot | None = None
         while True:
             _refuse_later(store, judged, latest)
@@ -77,6 +77,7 @@ def rollback_to(
                     properties={**inherited, **(properties or {}), **rolled_back_properties(target)},
                     listeners=listeners,
                     guard=guard,
+                    held=still_held,
                 )
                 break
             except Moved:

@@ -5,23 +5,26 @@ top of the damaged one, its manifests say which files were live then, and only w
 snapshot nothing is known: its stand-in shows the state before. Follows `docs/damage.md`, "Mending".
 """
 
+import logging
 import posixpath
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ..errors import CommitConflict, CorruptData
-from ..identifier import RESERVED_TAGS
-from ..metadata.branch_origin import read_origin
+from ..metadata.branch_origin import BranchOrigin, read_origin
 from ..metadata.index_manifest import refuse_index
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ManifestEntry, ManifestFile
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, OVERWRITE, STAND_IN, Snapshot
 from ..metadata.table_store import TableStore
-from ..metadata.tag import TAG_BRANCH_KEY
-from ..read.version import all_branches
+from ..metadata.tag import Tag
+from ..read.version import readable_branches
 from .become import live_entries
 
+_log = logging.getLogger(__name__)
 _SET_ASIDE = "damaged-"
+_RESTORED = "is restored from a copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +48,27 @@ def mend_newest(store: TableStore) -> Mended | None:
         return beyond[-1]
     newest = store.snapshots.latest_id()
     damaged = None if newest is None else store.snapshots.damaged(newest)
-    return None if newest is None or damaged is None else _mend(store, newest, damaged)
+    return None if newest is None or damaged is None else _mend(store, newest, damaged, _copies_of(store))
 
 
 def mend_snapshots(store: TableStore) -> list[Mended]:
     """Mend all snapshots of a branch that cannot be read, in order. Raises CorruptData if none of them can."""
     beyond = _set_aside_beyond_gap(store)
-    contents = ((number, store.snapshots.damaged(number)) for number in store.snapshots.ids())
-    return beyond + [_mend(store, number, damaged) for number, damaged in contents if damaged is not None]
+    contents = {number: store.snapshots.damaged(number) for number in store.snapshots.ids()}
+    damaged = {number: content for number, content in contents.items() if content is not None}
+    if not damaged:
+        return beyond
+    copies, mended = _copies_of(store), dict[int, Mended]()
+    # From above: by the next one it is known of which copy it was put on top.
+    for number in sorted(damaged, reverse=True):
+        above = _readable(store, number + 1)
+        copy = None if above is None else copies.of(store, number, None, above)
+        if copy is not None:
+            mended[number] = _put(store, number, damaged[number], copy, _RESTORED)
+    sound = {*contents} - {*damaged} | {*mended}
+    for number in sorted({*damaged} - {*mended}):
+        mended[number] = _mend(store, number, damaged[number], copies, sound)
+    return [*beyond, *(mended[number] for number in sorted(mended))]
 
 
 def kept_aside(store: TableStore) -> list[str]:
@@ -105,26 +121,48 @@ def _keep_aside(store: TableStore, number: int, damaged: bytes) -> str:
     return aside
 
 
-def _mend(store: TableStore, number: int, damaged: bytes) -> Mended:
-    """Put another snapshot in the place of a file, as long as that holds the very bytes that could not be read."""
-    path = store.paths.snapshot(number)
+def _mend(store: TableStore, number: int, damaged: bytes, copies: "_Copies", sound: Collection[int] = ()) -> Mended:
+    """Put another snapshot in the place of a file, as long as that holds the very bytes that could not be read; or nothing, if it
+    is the earliest, and the next one cannot be read either, but one of the `sound` numbers that come later.
+    """
     below, above = _readable(store, number - 1), _readable(store, number + 1)
-    snapshot, shows = _copy_of(store, number, below, above), "is restored from a copy"
+    snapshot, shows = copies.of(store, number, below, above), _RESTORED
     if snapshot is None and above is not None:
         snapshot, shows = _state_below(store, number, below, above), "has its rows again; who committed it is lost"
     elif snapshot is None:
+        if below is None and (later := [one for one in sound if one > number]):
+            return _set_aside_earliest(store, number, damaged, min(later))
         if below is None:
             raise CorruptData(
-                f"File {path} is damaged, and no snapshot before it can be read: go back to a tag, or restore the file."
+                f"File {store.paths.snapshot(number)} is damaged, and no snapshot before it can be read: go back to a tag, or "
+                "restore the file."
             )
         snapshot, shows = (
             _state_again(store, number, below),
             f"shows the state of {below.id}; what it committed is lost",
         )
+    return _put(store, number, damaged, snapshot, shows)
+
+
+def _put(store: TableStore, number: int, damaged: bytes, snapshot: Snapshot, shows: str) -> Mended:
+    path = store.paths.snapshot(number)
     aside = _keep_aside(store, number, damaged)
     if not store.file_io.replace_if(path, damaged, snapshot.to_json().encode(), of=store.read_witness()):
         raise CommitConflict(f"Somebody else has changed {path} meanwhile. Nothing is done; ask again.")
     return Mended(snapshot, aside, shows)
+
+
+def _set_aside_earliest(store: TableStore, number: int, damaged: bytes, sound: int) -> Mended:
+    """Let the history begin after its earliest snapshot, of which nothing can be told, as if that had expired."""
+    later, newest = store.snapshots.get(sound), store.snapshots.latest_id()
+    aside = _keep_aside(store, number, damaged)
+    # As an expiry does: the search for the newest must not begin below the history.
+    store.snapshots.raise_hint("LATEST", newest or sound)
+    store.snapshots.raise_hint("EARLIEST", number + 1)
+    path = store.paths.snapshot(number)
+    if not store.file_io.delete_if(path, damaged):
+        raise CommitConflict(f"Somebody else has changed {path} meanwhile. Nothing is done; ask again.")
+    return Mended(later, aside, f"stands; the history begins after {number}, of which nothing can be told")
 
 
 def _readable(store: TableStore, number: int) -> Snapshot | None:
@@ -133,27 +171,45 @@ def _readable(store: TableStore, number: int) -> Snapshot | None:
     return None
 
 
-def _copy_of(store: TableStore, number: int, below: Snapshot | None, above: Snapshot | None) -> Snapshot | None:
-    """The snapshot of a number as a tag has it, or a branch that began there."""
-    copies = [
-        tag.snapshot
-        for tag in store.tags.all()
-        if tag.snapshot.id == number
-        and (
-            above is not None or (TAG_BRANCH_KEY not in tag.snapshot.others and not tag.name.startswith(RESERVED_TAGS))
-        )
-    ]
-    for branch in all_branches(store):
-        origin = read_origin(branch.file_io, branch.paths) if branch.paths != store.paths else None
-        began = origin is not None and (origin.branch, origin.snapshot_id) == (store.identifier.branch, number)
-        other = _readable(branch, number) if began or above is not None else None
-        copies += [] if other is None else [other]
-    for copy in copies:
-        # The next one says which it was put on top of; the newest says which it was put on itself.
-        is_it = above.follows == copy.identity if above is not None else _may_follow(copy, below)
-        if is_it:
-            return copy.without_others()
-    return None
+@dataclass(frozen=True, slots=True)
+class _Copies:
+    """Where snapshots of a branch may be found again: in its tags, and in other branches, each with what it was made from. What
+    cannot be read of them is passed by.
+    """
+
+    tags: Sequence[Tag]
+    branches: Sequence[tuple[TableStore, BranchOrigin | None]]
+
+    def of(self, store: TableStore, number: int, below: Snapshot | None, above: Snapshot | None) -> Snapshot | None:
+        """The snapshot of a number as a tag has it, or a branch that began there."""
+        copies = [
+            tag.snapshot
+            for tag in self.tags
+            if tag.snapshot.id == number and (above is not None or tag.is_of_its_branch)
+        ]
+        for branch, origin in self.branches:
+            began = origin is not None and (origin.branch, origin.snapshot_id) == (store.identifier.branch, number)
+            other = _readable(branch, number) if began or above is not None else None
+            copies += [] if other is None else [other]
+        for copy in copies:
+            # The next one says which it was put on top of; the newest says which it was put on itself.
+            is_it = above.follows == copy.identity if above is not None else _may_follow(copy, below)
+            if is_it:
+                return copy.without_others()
+        return None
+
+
+def _copies_of(store: TableStore) -> _Copies:
+    branches: list[tuple[TableStore, BranchOrigin | None]] = []
+    for branch in readable_branches(store):
+        if branch.paths != store.paths:
+            try:
+                origin = read_origin(branch.file_io, branch.paths)
+            except CorruptData as error:
+                _log.warning("%s What began at a snapshot that is mended cannot be told of that branch.", error)
+                origin = None
+            branches.append((branch, origin))
+    return _Copies(store.tags.readable(), branches)
 
 
 def _may_follow(snapshot: Snapshot, below: Snapshot | None) -> bool:

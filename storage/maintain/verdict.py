@@ -148,11 +148,11 @@ def _origin_of(store: TableStore) -> BranchOrigin | None:
 
 def _known(store: TableStore, history: Sequence[Snapshot], shown: Mapping[int, Snapshot]) -> dict[int, str]:
     """The identities, by number, of the snapshots that a side's state builds on: of those that have expired, what it began
-    at, what its tags keep, and what its earliest one was put on top of.
+    at, what its tags keep, as far as they can be read, and what its earliest one was put on top of.
     """
     origin = _origin_of(store)
     expired = dict(origin.points) if origin is not None else {}
-    expired |= {tag.snapshot.id: tag.snapshot.identity for tag in store.tags.all() if tag.is_of_its_branch}
+    expired |= {tag.snapshot.id: tag.snapshot.identity for tag in store.tags.readable() if tag.is_of_its_branch}
     begun = 0 if store.paths.branch == MAIN_BRANCH else None if origin is None else origin.snapshot_id
     # What a branch's first one was put on top of is none of its own: main may have taken the first one back.
     if history and history[0].follows is not None and begun is not None and history[0].id > begun:

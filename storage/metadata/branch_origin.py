@@ -1,6 +1,7 @@
 """What a branch was made from: the snapshot and the tag, remembered in a file that other readers of the format ignore."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -39,18 +40,30 @@ def origin_content(origin: BranchOrigin) -> bytes:
 
 def read_origin(file_io: FileIO, paths: TablePaths) -> BranchOrigin | None:
     """What a branch was made from; None for one that another writer made. Raises CorruptData if it cannot be read."""
-    text = file_io.read_text_or_none(paths.origin)
-    if text is None:
-        return None
-    value = read_document(text, paths.origin)
+    content = file_io.read_bytes_or_none(paths.origin)
+    return None if content is None else parse_origin(content, paths)
+
+
+def parse_origin(content: bytes, paths: TablePaths) -> BranchOrigin:
+    """What the file of a branch says that it was made from. Raises CorruptData that names the file, and what ends that."""
+    try:
+        return _parsed(read_document(content, paths.origin), paths.origin)
+    except CorruptData as error:
+        raise CorruptData(
+            f"{str(error).rstrip('.')}. Restore the file, or delete the branch: `snapline delete-branch --name {paths.branch}`; "
+            "if it is main, replace main with a branch of it: `snapline replace-main-branch`."
+        ) from None
+
+
+def _parsed(value: Mapping[str, Any], path: str) -> BranchOrigin:
     tag, snapshot_id = value.get("tag"), value.get("snapshot_id")
     return BranchOrigin(
-        document.file_name(value.get("branch"), paths.origin, "branch"),
-        None if tag is None else document.file_name(tag, paths.origin, "tag"),
-        None if snapshot_id is None else document.integer(snapshot_id, paths.origin, "snapshot_id"),
-        document.integer(value.get("create_time_ms"), paths.origin, "create_time_ms"),
-        None if value.get("uuid") is None else document.text(value["uuid"], paths.origin, "uuid"),
-        _points(value.get("points"), paths.origin),
+        document.file_name(value.get("branch"), path, "branch"),
+        None if tag is None else document.file_name(tag, path, "tag"),
+        None if snapshot_id is None else document.integer(snapshot_id, path, "snapshot_id"),
+        document.integer(value.get("create_time_ms"), path, "create_time_ms"),
+        None if value.get("uuid") is None else document.text(value["uuid"], path, "uuid"),
+        _points(value.get("points"), path),
     )
 
 

@@ -46,6 +46,13 @@ class ChangelogFiles:
         data = snapshot.to_json(f"changelog-{snapshot.id}").encode()
         return self._file_io.create_exclusively(self._paths.changelog(snapshot.id), data, of=self._of())
 
+    def hand_over(self, target: "ChangelogFiles", *, below: int) -> None:
+        """Give another branch those below an id. One that cannot be read comes there as it is."""
+        for snapshot_id in self.ids():
+            content = self._file_io.read_bytes_or_none(self._paths.changelog(snapshot_id))
+            if content is not None and snapshot_id < below:
+                target._file_io.create_exclusively(target._paths.changelog(snapshot_id), content, of=target._of())
+
     def delete_if(self, snapshot: Snapshot) -> bool:
         """Forget the changelog of a snapshot, if its number still stands for it; says whether it did."""
         path = self._paths.changelog(snapshot.id)

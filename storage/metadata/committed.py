@@ -9,7 +9,9 @@ of the directory and leaves it alone.
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +22,7 @@ from ..errors import CorruptData
 from ..file_io import FileIO
 from ..paths import TablePaths
 
+_log = logging.getLogger(__name__)
 _MOST_RANGES = 1_000
 _LONGEST_NAME = 150
 _PREFIX = "user-"
@@ -130,6 +133,28 @@ class CommittedFiles:
         """Remember commit ids besides; of snapshots that are about to go, before they are deleted."""
         for one in united(remembered).values():
             self._add(one)
+
+    def hand_over(self, target: "CommittedFiles", others: Iterable[Committed]) -> None:
+        """Let another branch remember what this one does, and others besides. What cannot be read comes there as it is, and stays
+        there as it is: whoever asks for a commit of that user is told.
+        """
+        remembered, damaged = list(others), []
+        for name in self.names():
+            try:
+                found = self.read(name)
+            except CorruptData as error:
+                _log.warning("%s It is handed over as it is.", error)
+                damaged.append(name)
+            else:
+                remembered += [] if found is None else [found]
+        for one in united(remembered).values():
+            with suppress(CorruptData):
+                target._add(one)
+        for name in damaged:
+            content = self._file_io.read_bytes_or_none(f"{self._directory}/{name}")
+            path, was_put = f"{target._directory}/{name}", content is None
+            while content is not None and not was_put:
+                was_put = target._file_io.replace_if(path, target._file_io.read_bytes_or_none(path), content)
 
     def _add(self, committed: Committed) -> None:
         name = _file_name(committed.user)

@@ -16,6 +16,7 @@ from ..errors import CorruptData, InvalidRequest
 from ..file_io import FileIO
 from ..identifier import check_file_name
 from ..paths import TablePaths
+from .rising_number import RisingNumber
 from .witness import WitnessOf, no_witness
 
 _log = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class ConsumerFiles:
         self._file_io = file_io
         self._paths = paths
         self._of = of
+        self._expiring = RisingNumber(file_io, paths.expiring, of)
 
     def content(self, name: str) -> bytes | None:
         """What the file of a consumer holds, by which it is told whether it has changed; None if there is none."""
@@ -189,26 +191,8 @@ class ConsumerFiles:
 
     def announce_expiry(self, next_snapshot_id: int) -> None:
         """Say that snapshots below a number may expire from now on, before looking which consumers there are."""
-        if self._file_io.is_local:
-            self._file_io.raise_number(self._paths.expiring, next_snapshot_id, of=self._of())
-            return
-        # Where no number is raised in one step, each has a file of its own, and the highest counts.
-        lower = [number for number in self._expiring() if number < next_snapshot_id]
-        self._file_io.create_exclusively(f"{self._paths.expiring}-{next_snapshot_id}", b"", of=self._of())
-        for number in lower:
-            self._file_io.delete(f"{self._paths.expiring}-{number}")
+        self._expiring.raise_to(next_snapshot_id)
 
     def expiring_below(self) -> int:
         """The number below which snapshots may expire at any moment, unless a consumer keeps them; 0 for none."""
-        written = self._file_io.read_number(self._paths.expiring) or 0
-        return written if self._file_io.is_local else max([written, *self._expiring()])
-
-    def _expiring(self) -> list[int]:
-        directory, _, name = self._paths.expiring.rpartition("/")
-        prefix = f"{name}-"
-        numbers = [
-            file.name.removeprefix(prefix)
-            for file in self._file_io.list_files(directory)
-            if file.name.startswith(prefix)
-        ]
-        return [int(number) for number in numbers if number.isdigit()]
+        return self._expiring.read()

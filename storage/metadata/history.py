@@ -115,7 +115,7 @@ def despite_expiry(stores: Sequence[TableStore], act: Callable[[], T]) -> T:
 
 
 def _is_tagged(store: TableStore, snapshot: Snapshot) -> bool:
-    return any(tag.snapshot.identity == snapshot.identity for tag in store.tags.all())
+    return any(tag.snapshot.identity == snapshot.identity for tag in store.tags.readable())
 
 
 def has_expired(store: TableStore, snapshot: Snapshot | None) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import document
 from ..document import writable
-from ..errors import CorruptData, MainReplaced, NotFound, StorageError
+from ..errors import CorruptData, DirectoryInPlace, MainReplaced, NotFound, StorageError
 from ..file_io import FileIO
 from ..paths import TablePaths
 from .time_order import last_at_or_before
@@ -217,6 +217,8 @@ class SnapshotFiles:
         try:
             text = self._file_io.read_text_or_none(path)
             return None if text is None else Snapshot.from_json(text, path)
+        except DirectoryInPlace:
+            raise
         except CorruptData as error:
             raise CorruptData(
                 f"{str(error).rstrip('.')}. `snapline mend-snapshots` keeps it aside and makes up for it."
@@ -264,6 +266,9 @@ class SnapshotFiles:
         listed = self.listed_ids()
         if not listed:
             return []
+        while self._file_io.is_local and self._exists(listed[-1] + 1):
+            # It has come since, or a directory is in its place, which no listing of files has.
+            listed.append(listed[-1] + 1)
         known = set(listed)
         lowest = listed[-1]
         # A listing may miss a file that came while it was made: only what is looked for and not there is a gap.
@@ -310,6 +315,8 @@ class SnapshotFiles:
         while (latest_id := self.latest_id()) is not None:
             try:
                 snapshot = self.find(latest_id)
+            except DirectoryInPlace:
+                raise
             except CorruptData as error:
                 raise CorruptData(f"{error} {self._way_back(latest_id)}") from None
             # Where there is no hint, the number may have expired and been created again between the listing and the reading.

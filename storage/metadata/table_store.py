@@ -8,7 +8,6 @@ from typing import Any
 
 from ..clock import Clock
 from ..data_types import DataType
-from ..document import read_document
 from ..errors import CommitOutcomeUnknown, CorruptData, InvalidRequest, MainReplaced, NotFound
 from ..file_io import FileIO, Witness
 from ..format.binary_row import decoder
@@ -16,7 +15,9 @@ from ..identifier import MAIN_BRANCH, Identifier
 from ..lazy import lazy_property
 from ..options import TableOptions
 from ..paths import TablePaths, partition_path
+from .branch_origin import parse_origin
 from .changelog_files import ChangelogFiles
+from .cleaning import CleaningFiles
 from .committed import CommittedFiles
 from .consumer import ConsumerFiles
 from .main_branch import find_main
@@ -58,9 +59,10 @@ class TableStore:
         self.schema = latest
         # By what it is told whether the table is still the one that was opened, whichever schema it is read with.
         self._opened = latest
-        self._origin = None
+        self._origin: bytes | None = None
         if schema is None and self.paths.branch != MAIN_BRANCH:
-            self._origin = file_io.read_text_or_none(self.paths.origin)
+            # As it is, also damaged: it tells the branch from others all the same.
+            self._origin = file_io.read_bytes_or_none(self.paths.origin)
 
     def __reduce__(self) -> tuple[object, ...]:
         arguments = (self.file_io, self.paths.root, self.identifier, self.schema, None, self.paths)
@@ -89,6 +91,11 @@ class TableStore:
     @lazy_property
     def committed(self) -> CommittedFiles:
         return CommittedFiles(self.file_io, self.paths, lambda: self.table_id)
+
+    @lazy_property
+    def cleanings(self) -> CleaningFiles:
+        """The orphan cleanings of the table that are under way."""
+        return CleaningFiles(self.file_io, self.paths.root, self.read_witness)
 
     @lazy_property
     def troubles(self) -> TroubleFiles:
@@ -153,7 +160,7 @@ class TableStore:
 
     def is_same_table(self) -> bool:
         """Whether this is still the table, and the branch, that was opened: neither dropped, nor renamed, nor made anew."""
-        same_branch = self._origin is None or self.file_io.read_text_or_none(self.paths.origin) == self._origin
+        same_branch = self._origin is None or self.file_io.read_bytes_or_none(self.paths.origin) == self._origin
         return same_branch and self.schemas.is_still(self._opened)
 
     def refuse_moved(self, what: str) -> None:
@@ -169,25 +176,26 @@ class TableStore:
         """What tells this table, or branch, from any other one of its name, whatever versions its schema has and had. Raises
         NotFound if it has gone, CorruptData if it cannot be told.
         """
-        text = self._origin
-        if text is None and self.paths.branch != MAIN_BRANCH:
-            text = self.file_io.read_text_or_none(self.paths.origin)
-        if text:
+        content = self._origin
+        if content is None and self.paths.branch != MAIN_BRANCH:
+            content = self.file_io.read_bytes_or_none(self.paths.origin)
+        if content:
             # A damaged file would be taken for another table's.
-            read_document(text, self.paths.origin)
+            parse_origin(content, self.paths)
         else:
             path = self.paths.schema(0)
             text = self.file_io.read_text_or_none(path)
             if text is not None:
                 TableSchema.from_json(text, path)
+            content = (text or "").encode()
         # What was read is of the table that was opened if that is still there.
         self.refuse_other_table()
-        return hashlib.sha256((text or "").encode()).hexdigest()[:32]
+        return hashlib.sha256(content).hexdigest()[:32]
 
     def read_witness(self) -> Witness:
         """By what this table or branch is told from a later one of the same name. Raises NotFound if it is no more."""
         if self._origin is not None:
-            return Witness(self.paths.root, self.paths.origin, self._origin.encode())
+            return Witness(self.paths.root, self.paths.origin, self._origin)
         content = self.schemas.content_of(self._opened)
         if content is None:
             self.refuse_other_table()

@@ -1,6 +1,7 @@
 """Tags: names for snapshots. A tag is a copy of the snapshot's metadata; it outlives the snapshot."""
 
 import datetime as dt
+import logging
 import math
 import re
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import Any
 
 from .. import document
 from ..arguments import shown
-from ..errors import AlreadyExists, CorruptData, NotFound, StorageError
+from ..errors import AlreadyExists, CorruptData, DirectoryInPlace, NotFound, StorageError
 from ..file_io import FileIO
 from ..identifier import PUBLICATION_PREFIX, RESERVED_TAGS, check_file_name, check_tag_name
 from ..paths import TablePaths
@@ -18,6 +19,7 @@ from .snapshot import Snapshot, cannot_be_read
 from .unchanged import unchanged
 from .witness import WitnessOf, no_witness
 
+_log = logging.getLogger(__name__)
 # In a tag that was copied from another branch, along with its snapshot: the name of that branch.
 TAG_BRANCH_KEY = "snapline.branch"
 # In a tag that was renamed: who did it.
@@ -73,6 +75,8 @@ class TagFiles:
         try:
             text = self._file_io.read_text_or_none(path)
             return None if text is None else _parsed(name, text, path)
+        except DirectoryInPlace:
+            raise
         except CorruptData as error:
             raise CorruptData(f"{str(error).rstrip('.')}. {_way_out(name)}") from None
 
@@ -98,6 +102,37 @@ class TagFiles:
         """Every tag, in the order of snapshot id and name."""
         tags = [tag for name in self.names() if (tag := self.find(name)) is not None]
         return sorted(tags, key=lambda tag: (tag.snapshot.id, tag.name))
+
+    def readable(self) -> list[Tag]:
+        """Every tag that is not damaged, in the order of snapshot id and name; a warning names the others."""
+        tags = []
+        for name in self.names():
+            try:
+                tag = self.find(name)
+            except CorruptData as error:
+                _log.warning("A tag is passed by: %s", error)
+                continue
+            tags += [] if tag is None else [tag]
+        return sorted(tags, key=lambda tag: (tag.snapshot.id, tag.name))
+
+    def is_damaged(self, name: str) -> bool:
+        """Whether there is a tag of a name that cannot be read."""
+        try:
+            self.find(name)
+        except CorruptData:
+            return True
+        return False
+
+    def hand_over_damaged(self, target: "TagFiles") -> None:
+        """Give another branch the tags of this one that cannot be read, as they are, but for names that it has: there they can be
+        deleted, and until then nothing that they may keep goes.
+        """
+        for name in self.names():
+            if not name.startswith(RESERVED_TAGS) and self.is_damaged(name):
+                content = self._file_io.read_bytes_or_none(self._paths.tag(name))
+                if content is not None:
+                    _log.warning("Tag %r is damaged, and handed over as it is.", name)
+                    target._file_io.replace_if(target._paths.tag(name), None, content, of=target._of())
 
     def create(
         self,

@@ -26,6 +26,7 @@ from ..table import Table
 from ..write.close import closed_by
 from ..write.commit import CommitId, Guard
 from .clean_up import clean_up
+from .ending import ended_as
 from .traces import OpenTable, is_done, main_of
 from .undo import undo
 
@@ -40,25 +41,28 @@ def finish(
     """Take over what is not taken over yet, and end the publication.
 
     Raises CommitConflict, leaving it open, if a main cannot take its branch over, or if somebody undoes it;
-    CommitOutcomeUnknown if others have ended it, and more since, so that nobody remembers by what. Where the branch becomes
+    CommitOutcomeUnknown if others have ended it, and more since, and its tables cannot tell how. Where the branch becomes
     main, it is undone instead, on no table.
     """
     if publication.replaces:
-        _close_all(open_table, journal, publication)
-        _refuse(journal.decide(publication, REPLACING), publication)
+        if _close_all(open_table, journal, publication):
+            return
+        if is_published(open_table, journal.decide(publication, REPLACING), publication):
+            return
     for name in publication.before:
-        table = open_table(name)
         try:
-            _take_over(table, name, journal, publication, made_from)
-        except CommitConflict as error:
+            _take_over(open_table(name), name, journal, publication, made_from)
+        except (CommitConflict, NotFound) as error:
             outcome = journal.outcome(publication)
-            if outcome in (UNDONE, ENDED):
-                raise _ended(outcome, publication) from None
-            if outcome == PUBLISHED:
+            if outcome in (None, REPLACING) and journal.is_closed(publication):
+                outcome = ENDED
+            if is_published(open_table, outcome, publication):
                 # Somebody else was faster, and every table has it.
+                if outcome == ENDED:
+                    return
                 break
-            if journal.is_closed(publication):
-                raise _ended(ENDED, publication) from None
+            if isinstance(error, NotFound):
+                raise
             if publication.replaces and is_done(open_table, publication, name):
                 # By somebody else, who was first.
                 continue
@@ -68,18 +72,52 @@ def finish(
                 f"`snapline branch recover --discard-main`{'.' if publication.replaces else ', or undo it by `--undo`.'}"
             ) from None
     if not publication.replaces:
-        _refuse(journal.decide(publication, PUBLISHED), publication)
+        outcome = journal.decide(publication, PUBLISHED)
+        is_published(open_table, outcome, publication)
+        if outcome == ENDED:
+            return
     clean_up(open_table, journal, publication)
 
 
-def _close_all(open_table: OpenTable, journal: Journal, publication: Publication) -> None:
-    """Close every main for its replacement, so that nobody writes to one while another one is replaced: all, or none.
+def give_up(open_table: OpenTable, journal: Journal, publication: Publication) -> bool:
+    """Undo a publication that was begun and must not go on; says whether others have published it meanwhile."""
+    try:
+        return not undo(open_table, journal, publication) and is_published(open_table, ENDED, publication)
+    except CommitConflict:
+        if journal.outcome(publication) != PUBLISHED:
+            raise
+        return True
+
+
+def is_published(open_table: OpenTable, outcome: Outcome | None, publication: Publication) -> bool:
+    """Whether an outcome says that a publication is on every table, by what is on them if the journal has forgotten it.
+
+    Raises CommitConflict if somebody else has undone it, or is about to; CommitOutcomeUnknown if the tables cannot tell.
+    """
+    said = ended_as(open_table, publication) if outcome == ENDED else outcome
+    if said == UNDONE:
+        raise CommitConflict(
+            f"The publication of branch {publication.branch!r} was undone by somebody else, or is being undone: on no table. "
+            "Publish it again."
+        )
+    if said is None and outcome == ENDED:
+        raise CommitOutcomeUnknown(
+            f"The publication of branch {publication.branch!r} was ended by somebody else, and others have come since. How "
+            f"cannot be told by its tables, for one of {', '.join(publication.before)} has gone since, cannot be read, or has no "
+            "history of it any more. Look at their rows: publish it again if they have none of it."
+        )
+    return said == PUBLISHED
+
+
+def _close_all(open_table: OpenTable, journal: Journal, publication: Publication) -> bool:
+    """Close every main for its replacement, so that nobody writes to one while another one is replaced: all, or none. Says
+    whether others have done all that is to be done meanwhile.
 
     Raises CommitConflict or NotFound, once it is undone and all mains are open again, if one of them must not be replaced,
     CorruptData if what must be read of it is damaged.
     """
     if journal.outcome(publication) == REPLACING:
-        return
+        return False
     try:
         for name in publication.before:
             _close_main(open_table(name), publication, journal)
@@ -90,20 +128,20 @@ def _close_all(open_table: OpenTable, journal: Journal, publication: Publication
     except OUTCOME_UNKNOWN:
         raise
     except StorageError as error:
-        outcome = journal.outcome(publication)
+        is_mine = journal.outcome(publication) is None
+        outcome = journal.decide(publication, UNDONE)
+        if outcome == UNDONE:
+            undo(open_table, journal, publication)
         if outcome == REPLACING:
             # Somebody else, who goes on with it, has found all of them closed and judged.
-            return
-        if outcome is not None:
-            undo(open_table, journal, publication)
-            raise _ended(UNDONE if outcome == UNDONE else ENDED, publication) from None
-        if journal.decide(publication, UNDONE) == REPLACING:
-            return
-        undo(open_table, journal, publication)
+            return False
+        if not is_mine or outcome != UNDONE:
+            return is_published(open_table, outcome, publication)
         kind = next((one for one in (NotFound, CorruptData, Unsupported) if isinstance(error, one)), CommitConflict)
         raise kind(
             f"Branch {publication.branch!r} becomes main of no table, and its publication is undone: {error}"
         ) from None
+    return False
 
 
 def _close_main(table: Table, publication: Publication, journal: Journal) -> None:
@@ -120,23 +158,6 @@ def _settle_main(table: Table, publication: Publication, journal: Journal, *, gi
     )  # fmt: skip
 
 
-def _refuse(outcome: Outcome, publication: Publication) -> None:
-    if outcome in (UNDONE, ENDED):
-        raise _ended(outcome, publication)
-
-
-def _ended(outcome: Outcome | None, publication: Publication) -> CommitConflict | CommitOutcomeUnknown:
-    """The error that says that somebody else has ended a publication, or is about to undo it."""
-    if outcome == ENDED:
-        return CommitOutcomeUnknown(
-            f"The publication of branch {publication.branch!r} was ended by somebody else, and others have come since. Look "
-            "at its tables by `snapline snapshots`: they all have it, or none has. Publish it again if none has."
-        )
-    return CommitConflict(
-        f"The publication of branch {publication.branch!r} is being undone by somebody else: on no table. Publish it again."
-    )
-
-
 def _take_over(table: Table, name: str, journal: Journal, publication: Publication, made_from: MadeFrom | None) -> None:
     branches = table.branches
     # Whoever takes up the publication after a crash, or beside another, commits under the same number.
@@ -147,8 +168,8 @@ def _take_over(table: Table, name: str, journal: Journal, publication: Publicati
     if name in publication.adopted:
         properties = publication.properties.get(name) if made_from is None else made_from(name)
         branches.adopt(
-            publication.branch, until=publication.adopted[name], commit_id=commit_id, properties=properties, guard=guard,
-            publication=number,
+            publication.branch, until=publication.adopted[name], point=publication.points.get(name), commit_id=commit_id,
+            properties=properties, guard=guard, publication=number,
         )  # fmt: skip
     elif publication.replaces:
         if branches.has_other(publication.branch) and closed_by(main_of(table).snapshots.latest()) != number:

@@ -16,7 +16,6 @@ from ..journal import (
     PUBLISHED,
     RECOVERY_USER,
     REPLACING,
-    UNDO_USER,
     UNDONE,
     DamagedEntry,
     Journal,
@@ -25,10 +24,11 @@ from ..journal import (
 )
 from ..maintain.beside_publication import bears_marks, commit_of_number
 from ..table import Table
-from ..write.close import FENCE_PROPERTY, REPLACEMENT, closed_by, closed_for, decision, fence
+from ..write.close import REPLACEMENT, closed_by, closed_for, decision, fence
 from .clean_up import clean_up
+from .ending import is_undone_on, lacks, undo_purpose
 from .traces import OpenTable, is_done, main_of, table_or_none
-from .undo import undo, undo_purpose
+from .undo import undo
 
 # Stands for the branch of a publication that has made no commit by which its branch could be told.
 _UNKNOWN = "unknown"
@@ -156,8 +156,8 @@ def _settled(
 
 
 def _was_undone(open_table: OpenTable, tables: Sequence[str], publication: Publication) -> bool:
-    opened = (table_or_none(open_table, name) for name in tables)
-    return any(_is_being_undone(table, publication) for table in opened if table is not None)
+    opened = ((name, table_or_none(open_table, name)) for name in tables)
+    return any(is_undone_on(table, publication, name) for name, table in opened if table is not None)
 
 
 def _told_by_tables(
@@ -208,9 +208,11 @@ def _outcome_by_tables(open_table: OpenTable, publication: Publication) -> Outco
     tables = [(name, table) for name, table in found if table is not None]
     if publication.replaces:
         return REPLACING if _is_replacing(open_table, publication, tables) else UNDONE
-    if any(_is_being_undone(table, publication) for _, table in tables):
+    if any(is_undone_on(table, publication, name) for name, table in tables):
         return UNDONE
-    is_on_all = all(is_done(open_table, publication, name) or not _lacks(table, publication) for name, table in tables)
+    is_on_all = all(
+        is_done(open_table, publication, name) or not lacks(table, publication, if_gone=False) for name, table in tables
+    )
     return PUBLISHED if is_on_all else UNDONE
 
 
@@ -228,19 +230,3 @@ def _is_replacing(open_table: OpenTable, publication: Publication, tables: Seque
         if verdict.kind == "diverged" and not publication.discard_main:
             return False
     return bool(left)
-
-
-def _is_being_undone(table: Table, publication: Publication) -> bool:
-    number = int(publication.name)
-    return any(
-        (one.properties or {}).get(FENCE_PROPERTY) == undo_purpose(publication)
-        or (one.commit_user.startswith(UNDO_USER) and one.commit_identifier == number)
-        for one in table.on_branch(MAIN_BRANCH).store.snapshots.all()
-    )
-
-
-def _lacks(table: Table, publication: Publication) -> bool:
-    """Whether a branch has something that main has not."""
-    with suppress(NotFound):
-        return bool(table.branches.verdict(publication.branch).new)
-    return False

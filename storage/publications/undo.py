@@ -19,11 +19,13 @@ from ..table import Table
 from ..write.close import fence
 from ..write.commit import CommitId, Overwrite
 from .clean_up import clean_up
+from .ending import undo_purpose
 from .traces import OpenTable, before_commit, commit_of, main_of, since, table_or_none
 
 
-def undo(open_table: OpenTable, journal: Journal, publication: Publication, *, discard_main: bool = False) -> None:
-    """Take every table back to what it was before the publication's commit on it, and end the publication.
+def undo(open_table: OpenTable, journal: Journal, publication: Publication, *, discard_main: bool = False) -> bool:
+    """Take every table back to what it was before the publication's commit on it, and end the publication; False if it has ended
+    before, and the journal has forgotten how.
 
     Needs neither the branch nor tables that are gone. Raises CommitConflict, doing nothing, if somebody has written to a
     table since, unless `discard_main`; if nothing keeps what a table was before; or if mains are being replaced, or it is
@@ -41,7 +43,7 @@ def undo(open_table: OpenTable, journal: Journal, publication: Publication, *, d
     outcome = journal.decide(publication, UNDONE)
     if outcome == ENDED:
         # By somebody else, who has cleaned up.
-        return
+        return False
     if outcome != UNDONE:
         how = "is published already" if outcome == PUBLISHED else "replaces mains already, which cannot be undone"
         raise CommitConflict(f"The publication of branch {publication.branch!r} {how}. Finish it instead.")
@@ -50,11 +52,7 @@ def undo(open_table: OpenTable, journal: Journal, publication: Publication, *, d
         if table is not None:
             _take_back(table, publication, name, discard_main=discard_main)
     clean_up(open_table, journal, publication)
-
-
-def undo_purpose(publication: Publication) -> str:
-    """What a snapshot is for that is put on a main before a publication is undone there."""
-    return f"the undo of publication {int(publication.name)}"
+    return True
 
 
 def refuse_later(open_table: OpenTable, publication: Publication, name: str) -> None:

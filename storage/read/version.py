@@ -6,6 +6,7 @@ expired, the latest such tag), or a snapshot that somebody holds.
 """
 
 import datetime as dt
+import logging
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,6 +22,7 @@ from ..metadata.table_store import TableStore
 from ..metadata.tag import TAG_BRANCH_KEY, Tag
 from ..paths import TablePaths
 
+_log = logging.getLogger(__name__)
 _WATERMARK = re.compile(r"watermark-(\d+)")
 
 
@@ -191,6 +193,19 @@ def all_branches(store: TableStore) -> list[TableStore]:
         except (NotFound, CorruptData):
             if _is_complete(main, name):
                 raise
+    return branches
+
+
+def readable_branches(store: TableStore) -> list[TableStore]:
+    """As `all_branches`, without those of which nothing can be read; a warning names them."""
+    branches = []
+    for name in [MAIN_BRANCH, *branch_names(store)]:
+        try:
+            branches.append(on_branch(store, name))
+        except NotFound:
+            continue
+        except CorruptData as error:
+            _log.warning("A branch of %s is passed by: %s", store.identifier.full_name, error)
     return branches
 
 

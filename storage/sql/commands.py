@@ -52,6 +52,12 @@ class AlterTable(exp.Expression):
     }
 
 
+class AlterView(exp.Expression):
+    """ALTER VIEW view action; `action` names it, `values` are what it takes."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "action": True, "values": False, "action_exists": False}
+
+
 class AddedColumn(exp.Expression):
     """A column of ALTER TABLE … ADD COLUMN; `this` is a ColumnDef, `name` the path to it."""
 

@@ -18,6 +18,7 @@ from sqlglot.tokens import Token, TokenType
 from .commands import (
     AddedColumn,
     AlterTable,
+    AlterView,
     Call,
     CreateCatalog,
     DescribeTable,
@@ -260,6 +261,23 @@ class _Parser(DatabricksParser):
         self.raise_error(f"Expected one of {', '.join(' '.join(words) for words in _ALTERATIONS)}")
         raise AssertionError
 
+    def _parse_alter_view_statement(self) -> exp.Expr:
+        view = self._table()
+        exists = False
+        values: Any = None
+        if self._match_text_seq("AS"):
+            action, values = "as", self._parse_statement()
+        elif self._match_text_seq("RENAME", "TO"):
+            action, values = "rename to", self._table()
+        elif self._match_text_seq("SET", "TBLPROPERTIES"):
+            action, values = "set", self._options()
+        elif self._match_text_seq("UNSET", "TBLPROPERTIES"):
+            action, exists = "reset", self._if("EXISTS")
+            values = self._keys()
+        else:
+            self.raise_error("Expected one of AS, RENAME TO, SET TBLPROPERTIES, UNSET TBLPROPERTIES")
+        return self.expression(AlterView(this=view, action=action, values=values, action_exists=exists))
+
     def _alter_compact(self) -> tuple[str, Any]:
         return "compact", None
 
@@ -433,6 +451,7 @@ _STATEMENTS = {
     ("DESCRIBE",): "_parse_describe_statement",
     ("DESC",): "_parse_describe_statement",
     ("ALTER", "TABLE"): "_parse_alter_table_statement",
+    ("ALTER", "VIEW"): "_parse_alter_view_statement",
     ("CALL",): "_parse_call",
     ("EXPLAIN",): "_parse_explain",
     ("SET",): "_parse_set_option",

@@ -56,6 +56,15 @@ def parse_predicate(text: str) -> Predicate:
         raise _too_deep() from None
 
 
+def is_condition(text: str) -> bool:
+    """Whether a text is a condition that `parse_predicate` takes."""
+    try:
+        parse_predicate(text)
+    except InvalidRequest:
+        return False
+    return True
+
+
 def _said(error: SqlglotError) -> str:
     found = error.errors if isinstance(error, ParseError) else []
     return found[0].get("description") or str(error).splitlines()[0] if found else str(error).splitlines()[0]

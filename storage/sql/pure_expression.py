@@ -61,6 +61,7 @@ _NAMED = frozenset(_words("""
     to_unix_timestamp to_utc_timestamp try_add try_divide try_multiply try_subtract unix_timestamp weekday xxhash64 zeroifnull
 """))  # fmt: skip
 _FUNCTIONS = tuple(getattr(exp, name) for name in [*_PURE, *_OF_NOW])
+_NOW = tuple(getattr(exp, name) for name in _OF_NOW)
 _TYPES = {
     *exp.DataType.TEXT_TYPES, *exp.DataType.NUMERIC_TYPES, *exp.DataType.TEMPORAL_TYPES, exp.DataType.Type.BOOLEAN,
     exp.DataType.Type.BINARY, exp.DataType.Type.VARBINARY, exp.DataType.Type.ARRAY, exp.DataType.Type.MAP,
@@ -141,24 +142,33 @@ def _parsed(text: str, what: str) -> exp.Expr:
     return trees[0]
 
 
-def _refuse_impure(node: exp.Expr, text: str, what: str) -> None:
+def is_of_row_alone(node: exp.Expr) -> bool:
+    """Whether a node of a tree, without those below it, is computed from a row alone; the time of the query is not."""
+    is_now = isinstance(node, _NOW) or (isinstance(node, exp.Anonymous) and node.name.lower() == "proctime")
+    return is_pure(node) and is_written_safely(node) and not is_now
+
+
+def is_pure(node: exp.Expr) -> bool:
+    """Whether a node, its parts aside, is computed from the row alone."""
     if isinstance(node, exp.Anonymous):
-        allowed = isinstance(node.this, str) and node.name.lower() in _NAMED
-    elif isinstance(node, exp.DataType):
-        allowed = node.this in _TYPES
-    elif isinstance(node, exp.Column):
+        return isinstance(node.this, str) and node.name.lower() in _NAMED
+    if isinstance(node, exp.DataType):
+        return node.this in _TYPES
+    if isinstance(node, exp.Column):
         # A star, or what an engine puts in the place of a name, is none.
-        allowed = all(isinstance(part, exp.Identifier) for part in node.parts) and not node.args.get("join_mark")
-    elif isinstance(node, exp.In):
-        allowed = not any(node.args.get(key) for key in ("query", "unnest", "field"))
-    else:
-        # By its very class: one that is derived from another may do something else.
-        allowed = type(node) in _NODES or type(node) in _FUNCTIONS or isinstance(node, exp.WeekStart)
-    if not allowed or not _is_written_safely(node):
-        raise Unsupported(f"{what} = {_short(text)}: {_short(_named(node))} is not allowed in a table. {_HELP}")
+        return all(isinstance(part, exp.Identifier) for part in node.parts) and not node.args.get("join_mark")
+    if isinstance(node, exp.In):
+        return not any(node.args.get(key) for key in ("query", "unnest", "field"))
+    # By its very class: one that is derived from another may do something else.
+    return type(node) in _NODES or type(node) in _FUNCTIONS or isinstance(node, exp.WeekStart)
 
 
-def _is_written_safely(node: exp.Expr) -> bool:
+def _refuse_impure(node: exp.Expr, text: str, what: str) -> None:
+    if not is_pure(node) or not is_written_safely(node):
+        raise Unsupported(f"{what} = {_short(text)}: {_short(named(node))} is not allowed in a table. {_HELP}")
+
+
+def is_written_safely(node: exp.Expr) -> bool:
     """Whether the engine's text of a node can hold nothing else: texts and quoted names are escaped, other words are plain."""
     if (isinstance(node, exp.Literal) and node.is_string) or (
         isinstance(node, exp.Identifier) and node.args.get("quoted")
@@ -173,7 +183,8 @@ def _is_written_safely(node: exp.Expr) -> bool:
     return all(_PLAIN.fullmatch(value) for value in node.args.values() if isinstance(value, str))
 
 
-def _named(node: exp.Expr) -> str:
+def named(node: exp.Expr) -> str:
+    """What a node is called in an error."""
     if isinstance(node, exp.Anonymous):
         return f"{node.name}()"
     if isinstance(node, exp.Func):

@@ -6,19 +6,23 @@ the state before it. Whoever closed a branch in vain opens it again by a snapsho
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Literal
 
-from ..errors import CommitConflict, CommitOutcomeUnknown, CorruptData, MainReplaced
-from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, Snapshot
+from ..errors import CommitConflict, CommitOutcomeUnknown, CorruptData, MainReplaced, NotFound
+from ..metadata.history import ROLLED_BACK_PROPERTY, rolled_back_properties
+from ..metadata.manifest import ManifestFile
+from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, TAKE_BACK, Snapshot
 from ..metadata.table_store import TableStore
-from .commit_time import SAFE_MS, commit_time
+from .commit_time import commit_time, is_late
 from .landing import create_on_top
+from .lost_to_cleaning import first_lost
 
 CLOSED_PROPERTY = "snapline.closed"
 # The publication, by its number, that closed a branch as a part of it, and alone opens it again.
 CLOSED_BY_PROPERTY = "snapline.closed-by-publication"
+_OF_A_CLOSING = (CLOSED_PROPERTY, CLOSED_BY_PROPERTY)
 _DECISION = ".closed-"
 # What a snapshot that changes nothing was put on top for.
 FENCE_PROPERTY = "snapline.fence"
@@ -59,13 +63,19 @@ def refuse_closed(store: TableStore, latest: Snapshot | None) -> None:
 
 
 def close(
-    store: TableStore, latest: Snapshot | None, reason: str, *, publication: int | None = None
+    store: TableStore,
+    latest: Snapshot | None,
+    reason: str,
+    *,
+    publication: int | None = None,
+    shows: Snapshot | None = None,
 ) -> Snapshot | None:
     """Put on top of the latest snapshot one that closes the branch; None if a writer came first. `publication`: the number of
-    the one that this is a part of.
+    the one that this is a part of. `shows`: an earlier snapshot, as after a rollback to it, if the latest cannot be read.
     """
     by = {} if publication is None else {CLOSED_BY_PROPERTY: str(publication)}
-    return put_on_top(store, latest, latest, "CLOSE", {CLOSED_PROPERTY: reason, **by})
+    back = {} if shows is None else rolled_back_properties(shows)
+    return put_on_top(store, latest, shows or latest, "CLOSE", {CLOSED_PROPERTY: reason, **by, **back})
 
 
 @contextmanager
@@ -85,9 +95,52 @@ def beside_history(store: TableStore, what: str) -> Iterator[None]:
     )
 
 
+def close_again(store: TableStore, closing: Snapshot) -> Snapshot | None:
+    """Put a closing on top of itself once more, for that it is opened has been decided: by whoever put it there so late that its
+    lists may be lost, and was about to do this, or has died. None if somebody else came first.
+    """
+    properties = {key: value for key, value in (closing.properties or {}).items() if key in _OF_A_CLOSING}
+    return _on_top_of_closing(store, closing, TAKE_BACK, properties)
+
+
 def open_again(store: TableStore, closing: Snapshot) -> None:
-    """Put on top of a snapshot that closes a branch one that opens it; nothing if somebody else did."""
-    put_on_top(store, closing, closing, "OPEN", {})
+    """Put on top of a snapshot that closes a branch one that opens it; nothing if somebody else did. What could not be read when
+    the branch was closed is shown again, if it can be now.
+    """
+    with suppress(CorruptData, NotFound):
+        unread = _unread_below(store, closing)
+        if unread is not None:
+            put_on_top(store, closing, unread, "OPEN", rolled_back_properties(unread))
+            return
+    _on_top_of_closing(store, closing, "OPEN", {})
+
+
+def _unread_below(store: TableStore, closing: Snapshot) -> Snapshot | None:
+    """The snapshot that a closing was put on top of, if it shows an earlier one instead, and that has not expired."""
+    if ROLLED_BACK_PROPERTY not in (closing.properties or {}):
+        return None
+    above: Snapshot = closing
+    while True:
+        below = store.snapshots.find(above.id - 1)
+        if below is None or below.identity != above.follows:
+            return None
+        if closed_for(below) is None:
+            return below
+        # Put there late, and once more.
+        above = below
+
+
+def _on_top_of_closing(
+    store: TableStore, closing: Snapshot, operation: str, properties: dict[str, str]
+) -> Snapshot | None:
+    """Put what a closing shows on top of it; the state before it, which is the same, if its own lists are lost."""
+    try:
+        return put_on_top(store, closing, closing, operation, properties)
+    except NotFound:
+        before = store.snapshots.before(closing)
+        if (before is None and closing.id > 1) or not store.is_same_table():
+            raise
+        return put_on_top(store, closing, before, TAKE_BACK, properties)
 
 
 def decide(store: TableStore, closing: Snapshot, outcome: Literal["done", "opened"]) -> bool:
@@ -135,10 +188,20 @@ def decided(store: TableStore, path: str) -> str | None:
 def put_on_top(
     store: TableStore, latest: Snapshot | None, shows: Snapshot | None, operation: str, properties: dict[str, str]
 ) -> Snapshot | None:
-    """Commit, on top of the latest snapshot, the state of another, as no change of rows; None if a writer came first."""
-    name = store.clock.unique_name()
+    """Commit, on top of the latest snapshot, the state of another, as no change of rows; None if a writer came first.
+
+    Whoever sleeps while he does it, until his lists count as orphans, does it once more, on top of his own.
+    """
     base = [] if shows is None else store.manifests_of(shows)
-    lists = {f"manifest-list-{name}-0": base, f"manifest-list-{name}-1": []}
+    return _put_on_top(store, latest, shows, base, operation, properties)
+
+
+def _put_on_top(
+    store: TableStore, latest: Snapshot | None, shows: Snapshot | None, base: Sequence[ManifestFile],
+    operation: str, properties: dict[str, str],
+) -> Snapshot | None:  # fmt: skip
+    name = store.clock.unique_name()
+    lists: dict[str, Sequence[ManifestFile]] = {f"manifest-list-{name}-0": base, f"manifest-list-{name}-1": []}
     begun_ms = store.clock.now_ms()
     (base_list, base_size), (delta_list, delta_size) = (
         (name, store.manifests.write_list(name, held)) for name, held in lists.items()
@@ -156,15 +219,16 @@ def put_on_top(
         watermark=shows.watermark if shows else None, next_row_id=latest.next_row_id if latest else 0,
         operation=operation, properties=time.with_properties({**properties, **follows}) or None,
     )  # fmt: skip
-    if create_on_top(store, snapshot, latest):
-        if store.clock.now_ms() - begun_ms >= SAFE_MS:
-            # Whoever slept so long may find them cleaned as orphans. The same content has the same bytes.
-            for name, held in lists.items():
-                if not store.file_io.exists(store.paths.manifest(name)):
-                    store.manifests.write_list(name, held)
+    paths = [store.paths.manifest(name) for name in lists]
+    if not create_on_top(store, snapshot, latest):
+        store.file_io.delete_quietly(paths)
+        return None
+    if not is_late(store.clock, begun_ms) or first_lost(store, paths, snapshot) is None:
         return snapshot
-    store.file_io.delete_quietly([store.paths.manifest(name) for name in lists])
-    return None
+    if closed_for(snapshot) is not None and not decide(store, snapshot, "opened"):
+        # Somebody else has decided that what it closes goes.
+        return snapshot
+    return _put_on_top(store, snapshot, shows, base, TAKE_BACK, properties)
 
 
 def fence(store: TableStore, purpose: str) -> None:

@@ -8,12 +8,20 @@ identifier lands once, however often it is tried; what an attempt wrote in vain 
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..arguments import checked
-from ..errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest, NotFound, StorageError, StoreUnavailable
+from ..errors import (
+    CommitConflict,
+    CommitOutcomeUnknown,
+    InvalidRequest,
+    NotFound,
+    StorageError,
+    StoreUnavailable,
+    TakenBack,
+)  # fmt: skip
 from ..identifier import Identifier
 from ..metadata.change_tracking import untracked_property
 from ..metadata.index_manifest import refuse_index
@@ -24,21 +32,24 @@ from ..metadata.table_store import TableStore
 from ..metadata.trouble import LISTENERS, afterwards
 from ..store_errors import outcome
 from .close import refuse_closed
-from .commit_time import SAFE_MS, commit_time
+from .commit_time import commit_time, is_late
 from .conflicts import check_conflicts
 from .find_commit import find_commit
-from .landing import create_on_top
+from .landing import create_on_top, take_away_foreign
 from .lift import lift_to_top
+from .lost_to_cleaning import first_lost
 from .manifest_merge import merge_manifests
 from .own_properties import refuse_own_properties
 from .renumber import NumberedFiles
-from .table_write import CommitMessage
+from .table_write import CommitMessage, earliest
 from .take_back import take_back
 
 _log = logging.getLogger(__name__)
 WRITER_VERSION = "snapline-0.1.0"
 # Asked before each try of a commit with the newest snapshot, which is None for a table without one.
 Guard = Callable[[Snapshot | None], None]
+# Whether what somebody holds is held still.
+Held = Callable[[], bool]
 
 
 class CommitListener(Protocol):
@@ -164,6 +175,7 @@ class TableCommit:
         change_tracking: bool = True,
         guard: Guard | None = None,
         adds_again: bool = False,
+        held: Held | None = None,
         own_properties: Mapping[str, str] | None = None,
         even_empty: bool = False,
     ) -> Snapshot | None:
@@ -172,8 +184,9 @@ class TableCommit:
         there is.
 
         `guard` is asked again before each try, with the newest snapshot as that try finds it, and raises if the change must
-        not be put on top of it. `adds_again`: files may be added that the table has had before. `own_properties`: those by which
-        the store knows what the commit was. Raises InvalidRequest if they are among `properties`, CommitConflict if
+        not be put on top of it. `adds_again`: files may be added that the table has had before, those that are in the paths
+        of no message; `held` says, once the snapshot is there, whether they have been kept until then. `own_properties`: those
+        by which the store knows what the commit was. Raises InvalidRequest if they are among `properties`, CommitConflict if
         another commit made this one impossible (its files are deleted), and CommitOutcomeUnknown if the store gave no
         answer. Raises StoreUnavailable if it failed before: then nothing is committed, and the files of the messages are
         kept for another try.
@@ -191,13 +204,16 @@ class TableCommit:
             untracked = untracked_property(self._store, partitions, tracked=change_tracking)
             properties |= untracked
         changelog = [entry for message in messages for entry in message.changelog]
+        own = frozenset(path for message in messages for path in message.paths) if adds_again else None
         change = _Change(
             added, list(deleted), changelog, overwrite, kind, operation, properties, watermark, guard,
             NumberedFiles(self._store, messages if overwrite is None else (), added, changelog), adds_again, even_empty,
+            earliest(message.begun_ms for message in messages), own, held,
         )  # fmt: skip
         try:
             snapshot, is_own = self._commit(change)
-        except (CommitOutcomeUnknown, StoreUnavailable):
+        except (CommitOutcomeUnknown, StoreUnavailable, TakenBack):
+            # What has landed may be held by others: its files are left to orphan cleaning.
             raise
         except StorageError:
             self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
@@ -226,7 +242,9 @@ class TableCommit:
         """The snapshot that this user and identifier made, if they did, up to `latest` or by now. If it has expired, the
         earliest that there is, which holds what they committed and is somebody else's: `CommitId.made` tells.
         """
-        return find_commit(self._store, self._id, latest)
+        found = find_commit(self._store, self._id, latest)
+        # What a writer of a table that was dropped has left here is no commit of this one.
+        return find_commit(self._store, self._id) if take_away_foreign(self._store, found) else found
 
     def find_earlier(self, latest: Snapshot | None = None) -> Snapshot | None:
         """As `find_committed`, before committing: an id that is new has made none, and the history is not looked at."""
@@ -277,6 +295,8 @@ class TableCommit:
                 made.clean_up()
                 if latest is not None and self._store.snapshots.find(latest.id) is None:
                     # It has expired while this was put on it: there is a newer one.
+                    continue
+                if take_away_foreign(self._store, latest):
                     continue
                 self._refuse_unreadable(latest)
                 raise
@@ -336,6 +356,10 @@ class _Change:
     numbers: NumberedFiles
     adds_again: bool
     even_empty: bool
+    begun_ms: int | None
+    # The paths of the files that this commit has written, if others may be among those that it adds.
+    own: frozenset[str] | None
+    held: Held | None
 
 
 class _Attempt:
@@ -421,17 +445,16 @@ class _Attempt:
         )
 
     def refuse_lost_files(self) -> None:
-        """Raise CommitConflict if the files were written so long ago that they have been cleaned away."""
-        if self._is_late():
-            lost = self._lost()
-            if lost:
-                raise CommitConflict(self._said_of(lost[0]) + " Nothing is committed. Write the rows again.")
+        """Raise CommitConflict if the files were written so long ago that cleaning has taken them, or may do so."""
+        lost = self._lost()
+        if lost is not None:
+            raise CommitConflict(self._said_of(lost) + " Nothing is committed. Write the rows, or do it, again.")
 
     def take_back_if_lost(self, snapshot: Snapshot) -> None:
         """The same after the commit, in case the process slept in the moment between: it is taken back then."""
         try:
-            lost = self._lost() if self._is_late() else []
-            if not lost:
+            lost = self._lost(snapshot)
+            if lost is None:
                 return
             back = take_back(self._store, snapshot, self._latest)
             newest = self._store.snapshots.find(snapshot.id + 1)
@@ -444,32 +467,42 @@ class _Attempt:
             ) from error
         if not is_back:
             raise CommitOutcomeUnknown(
-                f"{self._said_of(lost[0])} Others have committed on top of its snapshot {snapshot.id} since: look at the table "
+                f"{self._said_of(lost)} Others have committed on top of its snapshot {snapshot.id} since: look at the table "
                 f"with `check`, and roll back to {snapshot.id - 1}."
             )
-        raise CommitConflict(self._said_of(lost[0]) + " The commit is taken back. Write the rows again.")
+        raise TakenBack(self._said_of(lost) + " The commit is taken back. Write the rows, or do it, again.")
 
-    def _said_of(self, path: str) -> str:
-        return (
-            f"{self._store.identifier}: the commit took so long that its files were taken for orphans ({path} is gone)."
-        )
+    def _said_of(self, lost: str) -> str:
+        return f"{self._store.identifier}: the commit took so long that its files count as orphans ({lost})."
 
-    def _is_late(self) -> bool:
-        """Whether orphan cleaning may have come since the first file was written."""
+    def _lost(self, snapshot: Snapshot | None = None) -> str | None:
+        """What has become, or may become, of a file that orphan cleaning does not spare; None if there is none. `snapshot`:
+        what needs them by now.
+        """
+        store, change = self._store, self._change
+        if change.held is not None and not change.held():
+            return "what it adds again is not held any more"
+        # What the snapshot below holds under another level is needed until this one is there.
+        kept = {entry.file.name for entry in change.deleted}
+        own = {
+            f"{store.bucket_directory(entry.place)}/{entry.file.name}": entry.file.creation_time_local_ms
+            for entry in (*change.added, *change.changelog)
+            if not entry.file.external_path and entry.file.name not in kept
+        }
+        if change.own is not None:
+            written = {*change.own, *change.numbers.written}
+            own = {path: time_ms for path, time_ms in own.items() if path in written}
+        if not self._is_late(own.values()):
+            return None
+        names = [*self._list_names, *self._manifest_names]
+        return first_lost(store, [*own, *(store.paths.manifest(name) for name in names)], snapshot)
+
+    def _is_late(self, created_ms: Iterable[int | None]) -> bool:
+        """Whether orphan cleaning may have come since the first file was written; files of other writers tell local times."""
         offset_ms = (time.localtime().tm_gmtoff or 0) * 1000
-        written = [
-            entry.file.creation_time_local_ms - offset_ms
-            for entry in self._change.added
-            if entry.file.creation_time_local_ms is not None
-        ]
-        return self._store.clock.now_ms() - min([self._begun_ms, *written]) >= SAFE_MS
-
-    def _lost(self) -> list[str]:
-        store = self._store
-        added = [entry for entry in self._change.added if not entry.file.external_path]
-        paths = [f"{store.bucket_directory(entry.place)}/{entry.file.name}" for entry in added]
-        paths += [store.paths.manifest(name) for name in self._list_names + self._manifest_names]
-        return [path for path in paths if not store.file_io.exists(path)]
+        created = earliest(created_ms)
+        begun = [self._begun_ms, self._change.begun_ms, None if created is None else created - offset_ms]
+        return is_late(self._store.clock, earliest(begun) or 0)
 
     def clean_up(self) -> None:
         """Delete the metadata of an attempt that did not become a snapshot."""

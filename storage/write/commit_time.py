@@ -7,6 +7,7 @@ clock that is not believed: times begin anew there, and `metadata/time_order.py`
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..clock import Clock
 from ..metadata.snapshot import Snapshot
 from ..metadata.time_order import CLOCK_PROPERTY, TIME_DISORDER_PROPERTY, rising_since
 
@@ -14,6 +15,13 @@ HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 # Younger files are spared by orphan cleaning, by default with a wide margin.
 SAFE_MS = HOUR_MS
+# Whoever has taken so long looks whether his files were spared: clocks of writers may differ by what is between the two.
+LATE_MS = SAFE_MS // 2
+
+
+def is_late(clock: Clock, begun_ms: int) -> bool:
+    """Whether what was begun then may have become old since; also where the clock was set, and does not tell."""
+    return clock.was_set() or not 0 <= clock.now_ms() - begun_ms < LATE_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ class DataFileSink:
         self._file_numbers = count()
         self._key_fields = store.schema.fields_named(store.schema.trimmed_primary_keys)
         self.paths: list[str] = []
+        # When the first file was begun.
+        self.begun_ms: int | None = None
 
     def write_run(self, bucket: Bucket, rows: pa.Table, sequence: np.ndarray, kinds: np.ndarray) -> list[ManifestEntry]:
         """Write rows that are sorted by key, each key once, with their sequence numbers (int64) and kinds (int8)."""
@@ -77,7 +79,9 @@ class DataFileSink:
         while start < content.num_rows:
             name, path = self._next_file(bucket)
             # Before the file is there: whoever tells its age by this does not take it for younger than it is.
-            created_ms = _local_ms(self._store.clock.now_ms())
+            now_ms = self._store.clock.now_ms()
+            self.begun_ms = now_ms if self.begun_ms is None else min(self.begun_ms, now_ms)
+            created_ms = _local_ms(now_ms)
             compression = self._options.compression_of_level(self._level)
             writer = open_writer(self._store.file_io, path, content.schema, self._types, self._options, compression)
             try:

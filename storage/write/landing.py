@@ -22,6 +22,23 @@ def create_on_top(store: TableStore, snapshot: Snapshot, base: Snapshot | None) 
     return _create(store, snapshot) and _stands(store, snapshot, base)
 
 
+def take_away_foreign(store: TableStore, newest: Snapshot | None) -> bool:
+    """Take a newest snapshot away that cannot be read and says it was put on top of another one than is there, which can;
+    says whether it was so.
+
+    On an object store a writer can create it whose table was dropped and made anew in the request before, and die.
+    """
+    if store.file_io.is_local or newest is None or newest.follows is None or _has_list(store, newest):
+        return False
+    below = store.snapshots.find(newest.id - 1)
+    is_foreign = below is not None and below.identity != newest.follows and _has_list(store, below)
+    return is_foreign and store.snapshots.delete_if(newest)
+
+
+def _has_list(store: TableStore, snapshot: Snapshot) -> bool:
+    return store.file_io.exists(store.paths.manifest(snapshot.delta_manifest_list))
+
+
 def _create(store: TableStore, snapshot: Snapshot) -> bool:
     """Create the snapshot file. An answer that was lost is looked for."""
     try:

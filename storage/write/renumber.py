@@ -10,7 +10,7 @@ Rows that replace what is there (overwrites) and files of a branch are not numbe
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
@@ -136,14 +136,22 @@ class NumberedFiles:
 
 def raised_copies(
     store: TableStore, entries: Sequence[ManifestEntry], shifts: Mapping[Place, int]
-) -> Iterator[tuple[ManifestEntry, str]]:
+) -> list[tuple[ManifestEntry, str]]:
     """Write the rows of files of a table with a key to other ones, their numbers raised by what is given for each bucket;
-    returns each with its path.
+    returns each with its path. If one of them fails, those that were written are deleted.
     """
     name = store.clock.unique_name()
-    for number, entry in enumerate(entries):
-        directory, new_name = store.bucket_directory(entry.place), f"data-{name}-{number}.{entry.file.format}"
-        yield _raised_copy(store, entry, directory, new_name, shifts[entry.place]), f"{directory}/{new_name}"
+    written: list[str] = []
+    copies: list[tuple[ManifestEntry, str]] = []
+    try:
+        for number, entry in enumerate(entries):
+            directory, new_name = store.bucket_directory(entry.place), f"data-{name}-{number}.{entry.file.format}"
+            written.append(f"{directory}/{new_name}")
+            copies.append((_raised_copy(store, entry, directory, new_name, shifts[entry.place]), written[-1]))
+    except BaseException:
+        store.file_io.delete_quietly(written)
+        raise
+    return copies
 
 
 def _raised_copy(store: TableStore, entry: ManifestEntry, directory: str, new_name: str, shift: int) -> ManifestEntry:

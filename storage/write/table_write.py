@@ -32,6 +32,7 @@ from ..paths import partition_path
 from ..values import from_arrow
 from .data_file_sink import Bucket, DataFileSink
 from .incoming import Rows, row_kinds, shaped
+from .watermark import highest, row_time
 
 # The property of a snapshot: how many rows were given to its writers under a key that a later row of the same write has.
 _DUPLICATE_KEYS = "snapline.duplicate-keys"
@@ -58,6 +59,10 @@ class CommitMessage:
     numbered_at: Mark | None = None
     # Rows that were given and are in no file, since a later one of the same write has their key.
     duplicate_key_count: int = 0
+    # When the first of the files was begun, by the clock of whoever wrote them.
+    begun_ms: int | None = field(default=None, compare=False)
+    # The watermark of the rows that were given.
+    watermark: int | None = None
 
 
 def duplicate_keys_property(store: TableStore, messages: Sequence[CommitMessage]) -> dict[str, str]:
@@ -72,6 +77,11 @@ def duplicate_keys_of(snapshot: Snapshot) -> int:
     """What that property of a snapshot says; 0 where it is not there, or is no number."""
     text = (snapshot.properties or {}).get(_DUPLICATE_KEYS, "")
     return int(text) if text.isdecimal() else 0
+
+
+def earliest(times_ms: Iterable[int | None]) -> int | None:
+    """The earliest of some times, of which not all are known."""
+    return min((one for one in times_ms if one is not None), default=None)
 
 
 @dataclass(slots=True)
@@ -155,7 +165,7 @@ class TableWrite:
         change_tracking: bool = True,
     ) -> None:
         """`ignore_existing`: the rows replace the partitions they go to, so sequence numbers start from 0.
-        `write_name` is shared by the writers of one commit, and is how `delete_files_of` finds their files.
+        `write_name` is shared by the writers of one commit, and is how `files_of` finds their files.
         """
         refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
         self._store = store
@@ -174,6 +184,8 @@ class TableWrite:
         self._sink = DataFileSink(store, prefix)
         self._changelog: list[ManifestEntry] = []
         self._retracted: list[pa.Table] = []
+        self._row_time = row_time(self._schema)
+        self._watermark: int | None = None
         self._duplicate_key_count = 0
         self._changelog_sink: DataFileSink | None = None
         # What an overwrite changes is seen by comparing what it replaced with what it wrote.
@@ -198,6 +210,8 @@ class TableWrite:
         table = shaped(rows, self._schema, row_kind_column)
         self._refuse_long_partitions(table)
         kinds = row_kinds(rows, table, self._schema, row_kind_column)
+        if self._row_time is not None:
+            self._watermark = highest([self._watermark, self._row_time.of(table)])
         table, kinds = self._without_ignored(table, kinds)
         if table.num_rows == 0:
             return
@@ -273,7 +287,8 @@ class TableWrite:
         self.flush()
         return CommitMessage(
             tuple(self._added), tuple(self._paths), tuple(self._changelog), tuple(self._retracted), self._numbered_at,
-            self._duplicate_key_count,
+            self._duplicate_key_count, earliest(sink.begun_ms for sink in (self._sink, self._changelog_sink) if sink),
+            self._watermark,
         )  # fmt: skip
 
     def abort(self) -> None:
@@ -414,8 +429,9 @@ def _take(rows: pa.Table, order: np.ndarray) -> pa.Table:
     return pa.Table.from_arrays([column.take(indices) for column in rows.columns], schema=rows.schema)
 
 
-def delete_files_of(write_name: str, store: TableStore) -> None:
-    """Delete all files that the writers of a write made that will not be committed, those of killed writers too."""
+def files_of(write_name: str, store: TableStore) -> list[str]:
+    """All files that the writers of a write have made, those of killed writers too."""
+    found = []
     directories = [store.paths.root]
     for _ in store.schema.partition_keys:
         directories = [
@@ -426,8 +442,8 @@ def delete_files_of(write_name: str, store: TableStore) -> None:
             if bucket.startswith("bucket-"):
                 files = store.file_io.list_files(f"{directory}/{bucket}")
                 prefixes = (_file_prefix(write_name), f"changelog-{write_name}-")
-                left = [one.name for one in files if one.name.startswith(prefixes)]
-                store.file_io.delete_quietly([f"{directory}/{bucket}/{name}" for name in left])
+                found += [f"{directory}/{bucket}/{one.name}" for one in files if one.name.startswith(prefixes)]
+    return found
 
 
 def _file_prefix(write_name: str) -> str:

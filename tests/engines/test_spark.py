@@ -163,8 +163,29 @@ def test_a_filter_over_buckets_of_which_some_are_merged_loses_no_row(
     expected = arrow_rows(table, where=where)
     whole = read_scan(spark, table, table.scan(), warehouse)
     assert rows(whole.where(where)) == expected
-    narrowed = read_scan(spark, table, table.scan(), warehouse, narrow=table.scan(where=where))
+    narrowed = read_scan(spark, table, table.scan(), warehouse, narrow=table.scan(where=where), where=where)
     assert rows(narrowed.where(where)) == expected
+    # Nor is a row given that another use of the frame did not ask for.
+    assert rows(narrowed.where("false").union(narrowed.where(where))) == expected
+
+
+def test_a_frame_may_be_used_often_with_other_conditions(
+    spark: "SparkSession", orders: Table, warehouse: str, load: "Callable[..., DataFrame]"
+) -> None:
+    """Spark gives the filters of one use of a source to every other one, if a source takes them."""
+    from storage.engines.spark_reader import read_scan
+    from storage.engines.spark_stream import SnaplineStreamReader
+
+    for item in ("old", "new"):
+        orders.write(pa.table({"id": list(range(10)), "item": [item] * 10}))
+    for frame in (load("shop.orders"), read_scan(spark, orders, orders.scan(), warehouse)):
+        assert rows(frame.where("id = 1")) == [(1, "new")]
+        assert frame.count() == 10
+        assert rows(frame.where("id = 1").union(frame.where("id = 2"))) == [(1, "new"), (2, "new")]
+        assert frame.where("id < 3").join(frame.where("id > 1"), "id").count() == 1
+    assert rows(load("shop.orders", where="id IN (1, 2)")) == [(1, "new"), (2, "new")]
+    with pytest.raises(InvalidRequest, match="not for streams"):
+        SnaplineStreamReader(orders, {"where": "id = 1"}, load("shop.orders").schema)
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("overwrite", ["n"]), ("overwrite-partitions", ["n", "o"])])

@@ -29,7 +29,7 @@ FLOORS = [
     {"system_tables", "row_changes", "tags", "branches", "consumers", "description"},
     {"table"},
     {"publications"},
-    {"branch_set", "notes"},
+    {"branch_set", "notes", "views"},
     {"warehouse_check"},
     {"catalog"},
     {"engines"},

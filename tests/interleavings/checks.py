@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from storage import Catalog, StorageError, Table
-from storage.maintain.references import needed_files
+from storage.maintain.references import Holder, holders_of, needed_files
 from tests.interleavings.memory_files import Files
 from tests.interleavings.operations import NEXT_DAY, SCHEMA, held, rows
 
@@ -126,12 +126,22 @@ def _left_over(table: Table) -> Iterator[str]:
     root = table.store.paths.root
     there = set(table.store.file_io.everything_below(root))
     metadata = {path for path in there if posixpath.basename(posixpath.dirname(path)) in _METADATA}
-    metadata |= {path for path in there if posixpath.basename(path) in _NAMED or "/branch/.closed-" in path}
+    metadata |= {path for path in there if posixpath.basename(path) in _NAMED}
+    metadata |= {path for path in there if "/branch/.closed-" in path}
     needed = needed_files(table.store).keys()
     for path in sorted(there - metadata - needed):
         yield f"left over: {path}"
     for path in sorted(needed - there):
-        yield f"missing: {path}"
+        if not all(_is_taken_back(table, holder) for holder in holders_of(table.store, [path])):
+            yield f"missing: {path}"
+
+
+def _is_taken_back(table: Table, holder: Holder) -> bool:
+    """Whether it is a snapshot that was taken back since its files are not there."""
+    if holder.kind != "snapshot":
+        return False
+    snapshots = (table if holder.branch == "main" else table.on_branch(holder.branch)).store.snapshots
+    return snapshots.is_taken_back(snapshots.get(int(holder.name)))
 
 
 def _next_write(table: Table) -> Iterator[str]:

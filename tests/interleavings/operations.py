@@ -1,5 +1,6 @@
 """Everything that changes or reads a table, each by a name: what one process does while others do something else."""
 
+import pickle
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,8 +20,11 @@ ORDERS, STOCK, BILLS = "shop.orders", "shop.stock", "shop.bills"
 OLD_DAY, DAY, NEXT_DAY = "2023-01-01", "2023-11-14", "2023-11-15"
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.int64()), ("w", pa.int64())])
 ALL = [ORDERS, STOCK]
+DAY_MS = 86_400_000
 KEYED, PLAIN, EXPIRING, TOLD, HALF = "keyed", "plain", "expiring", "told", "half published"
-COMPACTED = "compacted"
+COMPACTED, LATE = "compacted", "late"
+# Where a writer has left what it is to commit.
+_WRITTEN = "/written"
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     KEYED: {"bucket": 1},
     PLAIN: {},
@@ -33,6 +37,7 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "changelog.num-retained.max": 5,
     },
     COMPACTED: {"bucket": 1},
+    LATE: {"bucket": 1},
 }
 SCENARIOS = tuple(_OPTIONS)
 Act = Callable[[Catalog], Any]
@@ -46,7 +51,8 @@ def prepare(catalog: Catalog, scenario: str) -> None:
     """Two tables with a branch `fix`; the first has expired history, tags, a consumer, and partitions, one of them old.
 
     HALF: a publication of the branch has come as far as the second table. COMPACTED: the first has been compacted since the
-    branch was made, so that the branch's files cannot be put on top one by one.
+    branch was made, so that the branch's files cannot be put on top one by one. LATE: a writer has written files, and two
+    days have passed.
     """
     key = {} if scenario == PLAIN else {"primary_key": ["day", "id"]}
     options = {**_OPTIONS[scenario], "partition.expiration-time": "30 d"}
@@ -69,6 +75,11 @@ def prepare(catalog: Catalog, scenario: str) -> None:
     if scenario == COMPACTED:
         orders.compact()
     orders.expire(retain_last=3)
+    if scenario == LATE:
+        writer = orders.new_write()
+        writer.write(rows(8, v=8))
+        orders.store.file_io.write_bytes(_WRITTEN, pickle.dumps(writer.prepare_commit()))
+        orders.store.clock.pass_ms(2 * DAY_MS)
     if scenario == HALF:
         catalog.table(STOCK).store.file_io.process.before = _die_on_stock
         with suppress(Killed):
@@ -156,8 +167,15 @@ def _follow(table: Table) -> list[tuple[Any, ...]]:
     return ordered(pa.Table.from_batches(batches).drop_columns(["snapshot_id"]))
 
 
+def _commit_late(catalog: Catalog) -> None:
+    """What was written two days ago."""
+    table = catalog.table(ORDERS)
+    message = pickle.loads(table.store.file_io.read_bytes(_WRITTEN))
+    table.commit_messages([message], commit_id=CommitId("late", 1, exact=True))
+
+
 def _wait_and_clean(catalog: Catalog) -> None:
-    catalog.table(ORDERS).store.clock.pass_ms(2 * 86_400_000)
+    catalog.table(ORDERS).store.clock.pass_ms(2 * DAY_MS)
     catalog.table(ORDERS).remove_orphan_files()
 
 
@@ -263,8 +281,9 @@ OPERATIONS = {
         Operation("expire", orders(lambda table: table.expire(retain_last=1)), scenarios=SCENARIOS),
         Operation("expire tags", orders(lambda table: table.tags.expire())),
         Operation("expire partitions", orders(lambda table: table.expire_partitions())),
-        Operation("clean", orders(lambda table: table.remove_orphan_files()), scenarios=ROWS),
-        Operation("wait and clean", _wait_and_clean, scenarios=ROWS),
+        Operation("clean", orders(lambda table: table.remove_orphan_files()), scenarios=(*ROWS, LATE)),
+        Operation("wait and clean", _wait_and_clean, scenarios=(*ROWS, LATE)),
+        Operation("commit late", _commit_late, once=True, scenarios=(LATE,)),
         Operation("drop table", lambda catalog: catalog.drop_table(ORDERS), scenarios=(KEYED, HALF)),
         Operation("drop and create", _drop_and_create, only_second=True, takes_away=True, scenarios=(KEYED, HALF)),
         Operation("rename table", _rename, scenarios=(KEYED, HALF)),

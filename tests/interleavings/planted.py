@@ -17,6 +17,7 @@ from storage.consumers import Consumers, Consumption
 from storage.errors import CorruptData, StorageError
 from storage.format import seal
 from storage.maintain import branch, merge_branch, references, replace_main, rollback
+from storage.metadata.cleaning import CleaningFiles
 from storage.metadata.consumer import Consumer, ConsumerFiles
 from storage.metadata.schema import SchemaFiles, TableSchema
 from storage.metadata.snapshot import Snapshot, SnapshotFiles
@@ -25,9 +26,9 @@ from storage.metadata.tag import Tag, TagFiles
 from storage.paths import TablePaths
 from storage.publications import finish, undo
 from storage.read.version import branch_names, on_branch
-from storage.write import close, commit, commit_time, find_commit, landing
+from storage.write import close, commit, commit_time, find_commit, landing, lost_to_cleaning
 from storage.write.renumber import NumberedFiles
-from tests.interleavings.operations import COMPACTED, HALF, KEYED, PLAIN
+from tests.interleavings.operations import COMPACTED, HALF, KEYED, LATE, PLAIN
 from tests.interleavings.schedules import Place
 
 LOCAL = Place(KEYED, is_local=True)
@@ -218,6 +219,10 @@ BUGS = [
         _instead(SchemaFiles, "latest", _latest_as_listed), "read fix", "delete branch"),
     Bug("C5: who reads all branches fails if one of them goes",
         _instead(references, "all_branches", _every_branch_listed), "expire", "delete branch"),
+    Bug("a late writer does not look how old files are that cleaning takes",
+        _instead(lost_to_cleaning, "_written_until", lambda *_: None), "clean", "commit late", Place(LATE, is_local=True)),
+    Bug("cleaning does not say how old files it takes", _instead(CleaningFiles, "begin", lambda *_: "nowhere"),
+        "clean", "commit late", Place(LATE, is_local=True)),
     Bug("a new consumer of snapshots that are expiring", _instead(Consumers, "reset", _record_blindly),
         "new consumer", "expire"),
 ]  # fmt: skip

@@ -108,7 +108,56 @@ def leftovers(database: Path) -> None:
         database.with_name(database.name + end).write_bytes(os.urandom(9_000))
 
 
-UNREADABLE = [garbage, truncated, zeroed_pages, of_somebody_else, leftovers]
+def changed(database: Path, statements: str) -> None:
+    with sqlite3.connect(database) as connection:
+        connection.executescript(statements)
+    connection.close()
+
+
+def with_a_foreign_table(database: Path) -> None:
+    database.unlink()
+    changed(database, "CREATE TABLE source_snapshot_lineage (x)")
+
+
+def with_a_foreign_version_table(database: Path) -> None:
+    database.unlink()
+    changed(database, "CREATE TABLE lineage_schema_version (x)")
+
+
+def without_version_and_a_table(database: Path) -> None:
+    changed(database, "DROP TABLE lineage_schema_version; DROP TABLE sink_snapshot_lineage")
+
+
+def without_a_version(database: Path) -> None:
+    changed(
+        database,
+        "DROP TABLE lineage_schema_version; CREATE TABLE lineage_schema_version (version TEXT);"
+        "INSERT INTO lineage_schema_version VALUES ('two')",
+    )
+
+
+UNREADABLE = [
+    garbage, truncated, zeroed_pages, of_somebody_else, leftovers, with_a_foreign_table, with_a_foreign_version_table,
+    without_version_and_a_table, without_a_version,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (with_a_foreign_table, "no such table|is missing"),
+        (with_a_foreign_version_table, "no column named version"),
+        (without_version_and_a_table, "table sink_snapshot_lineage is missing"),
+        (without_a_version, "its version is 'two', no number"),
+    ],
+)
+def test_what_is_wrong_with_the_tables_of_a_database_is_said(
+    opened: Open, home: Path, damage: Callable[[Path], None], why: str
+) -> None:
+    chain(opened())
+    damage(home / "lineage.db")
+    with pytest.raises(LineageUnavailable, match=f"({why}).*Its tables are not those of lineage.*lineage rebuild"):
+        upstream(opened(), "core.b")
 
 
 def emptied(database: Path) -> None:

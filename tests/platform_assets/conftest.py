@@ -1,5 +1,7 @@
 """The demo, materialized twice by its command."""
 
+import fcntl
+import json
 import os
 import shutil
 import subprocess
@@ -26,18 +28,32 @@ class Demo:
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    home = tmp_path_factory.mktemp("demo")
-    copy = tmp_path_factory.mktemp("copy") / "home"
+def demo(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Demo:
+    """One for all processes of a test run: the first that needs it makes it, the others wait."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base if worker_id == "master" else base.parent) / "demo-of-all"
+    shared.mkdir(exist_ok=True)
+    made = Demo(shared / "home", [], shared / "after-first")
+    printed = shared / "printed.json"
+    with (shared / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not printed.exists():
+            printed.write_text(json.dumps(_run_twice(made)))
+    return Demo(made.home, json.loads(printed.read_text()), made.after_first)
+
+
+def _run_twice(demo: Demo) -> list[str]:
+    """Run it, copy its state, and run it again; returns what it printed each time."""
+    shutil.rmtree(demo.home, ignore_errors=True)
     printed = []
-    for _ in range(2):
+    for number in range(2):
         done = subprocess.run(
             [str(Path(sys.executable).with_name("snapline")), "demo"],
             capture_output=True, text=True, timeout=400, check=False, cwd=ROOT,
-            env=os.environ | {"SNAPLINE_HOME": str(home)},
+            env=os.environ | {"SNAPLINE_HOME": str(demo.home)},
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         printed.append(done.stdout)
-        if len(printed) == 1:
-            shutil.copytree(home, copy)
-    return Demo(home, printed, copy)
+        if number == 0:
+            shutil.copytree(demo.home, demo.after_first, dirs_exist_ok=True)
+    return printed

@@ -63,11 +63,16 @@ def test_native_functions_and_names_by_text_are_no_sql(sql: Sql, engine: str, tm
         f"INSERT INTO e.t SELECT 2, reflect{call}", f"SELECT * FROM IDENTIFIER('csv.`{tmp_path}/x.csv`')",
         f"SELECT * FROM csv.`{tmp_path}/x.csv`", f"CREATE TABLE e.evil (id INT, x AS java_method{call})",
         f"MERGE INTO e.t AS t USING e.t AS s ON t.s = reflect{call} WHEN MATCHED THEN DELETE",
+        f"SELECT TRANSFORM(s) USING 'touch {tmp_path}/ran; cat' AS (b) FROM e.t",
+        f"INSERT INTO e.t SELECT 2, b FROM (FROM e.t SELECT TRANSFORM(s) USING 'touch {tmp_path}/ran' AS (b))",
+        f"FROM e.t MAP s USING 'touch {tmp_path}/ran' AS b", f"FROM e.t REDUCE s USING 'touch {tmp_path}/ran' AS b",
+        f"DELETE FROM e.t WHERE s IN (SELECT TRANSFORM(s) USING 'touch {tmp_path}/ran' AS (b) FROM e.t)",
     ):  # fmt: skip
         with pytest.raises(StorageError) as failed:
             sql(statement)
         assert "mine" not in str(failed.value)
     assert sql("SELECT * FROM e.t") == [(1, "a")]
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_recorded_statement_that_is_no_change_of_rows_is_not_run_again(

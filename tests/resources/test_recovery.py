@@ -234,6 +234,27 @@ def test_what_production_writes_meanwhile_is_refused_or_replayed_never_lost(bad_
     assert [row[0] for row in rows(session.table("raw.orders"))] == [1, 2, 3, 4, 5]
 
 
+def test_a_main_that_was_replaced_by_a_branch_made_since_is_noticed(bad_day: Run, session: Session) -> None:
+    assert bad_day(job="recovery_start", config={"bad": "raw.orders@2", "mode": "incremental", "branch": "fix"}).success
+    bad_day(job="recovery_correct", config={"branch": "fix", "sql": CORRECTION})
+    recompute(bad_day, session, "fix")
+    orders = session.table("raw.orders")
+    orders.branches.create("since", snapshot_id=1)
+    for number in range(2):
+        orders.on_branch("since").write(orders.to_arrow().slice(number, 1))
+    orders.branches.replace_main("since", discard_main=True)
+    main = {name: rows(session.table(name)) for name in CHANGED}
+    recovery = Recovery(session, "fix")
+    with pytest.raises(CommitConflict, match=r"raw.orders was replaced, or made anew, since .* its snapshot 3"):
+        publish(session, recovery, table_assets(ASSETS))
+    assert {name: rows(session.table(name)) for name in CHANGED} == main
+    # Nor can what main has now be given up: what the branch says was computed for another one. Nothing is left open.
+    with pytest.raises(CommitConflict, match=r"raw.orders was replaced, or made anew"):
+        publish(session, recovery, table_assets(ASSETS), discard_main=True)
+    assert session.catalog.publications() == []
+    assert {name: rows(session.table(name)) for name in CHANGED} == main
+
+
 def test_a_source_can_be_taken_back_instead_of_being_corrected(bad_day: Run, session: Session) -> None:
     bad_day(job="recovery_start", config={"bad": "raw.orders@2", "mode": "full", "branch": "fix"})
     assert bad_day(job="recovery_correct", config={"branch": "fix", "undo_bad": True}).success

@@ -51,6 +51,7 @@ class Shop:
         assert failure.user_failure_data is not None
         said = failure.user_failure_data.description
         assert said is not None and "\n" not in said
+        assert failure.error is not None and (failure.error.message, failure.error.stack) == (said, [])
         return said
 
     def produce(self, first: str = KEYS[0], last: str = KEYS[-1]) -> None:

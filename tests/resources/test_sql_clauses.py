@@ -175,7 +175,7 @@ REFUSED = {
     "CREATE TABLE made (x INT) LIKE t": "list none",
     "CREATE TABLE made LIKE t EXCLUDING OPTIONS": "EXCLUDING OPTIONS",
     "CREATE OR REPLACE TABLE t (a INT)": "OR REPLACE",
-    "CREATE VIEW v AS SELECT 1": "WITH v AS",
+    "CREATE TEMPORARY VIEW v AS SELECT 1 AS a": "no temporary views",
     "ALTER TABLE t SET ('nothing.known' = '1')": "nothing.known",
     "ALTER TABLE t ADD COLUMN b INT DEFAULT 5": "DEFAULT",
     "ALTER TABLE t ALTER COLUMN a SET NOT NULL": "NOT NULL",

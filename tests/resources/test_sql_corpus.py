@@ -64,7 +64,9 @@ def differences(session: Session, texts: Sequence[str], data: dict[str, pa.Table
     counts = {"wrong in Spark": 0, "equal": 0, "refused": 0}
     wrong = []
     for name, rows in data.items():
-        spark.createDataFrame(rows, spark_schema(rows.schema)).createOrReplaceTempView(name)
+        # Rows that are known would be computed while a statement is planned, errors and all.
+        frame = spark.createDataFrame(rows, spark_schema(rows.schema)).coalesce(1).localCheckpoint()
+        frame.createOrReplaceTempView(name)
         session.catalog.create_table(f"default.{name}", rows.schema).write(rows)
     for number, text in enumerate(texts):
         expected = answer(lambda text=text: spark.sql(text).toArrow())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from resources import Session
-from storage import InvalidRequest
+from storage import InvalidRequest, NotFound
 
 pytestmark = pytest.mark.spark
 Sql = Callable[[str], Any]
@@ -146,12 +146,17 @@ def test_a_job_is_forgotten_in_the_current_catalog_only(words: Sql, tmp_path: Pa
         return [len(words(f"SELECT * FROM {catalog}.paimon.{one} WHERE job = 'job1'")) for one in tables]
 
     assert known("catalog2") == [1, 1]
-    words("USE CATALOG catalog2; CALL sys.delete_data_lineage('job1')")
+    words("CALL sys.delete_data_lineage('job1', catalog => 'catalog2')")
     assert known("catalog2") == [1, 0]
     assert known("my_catalog")[1] > 0
-    words("CALL sys.delete_table_lineage('job1')")
+    words("CALL sys.delete_table_lineage('job1', 'catalog2')")
     assert known("catalog2") == [0, 0]
     assert known("my_catalog")[0] > 0
+    with pytest.raises(NotFound, match="nope"):
+        words("CALL sys.delete_table_lineage('job1', 'nope')")
+    # Those of every catalog, whichever is the current one.
+    words("USE CATALOG catalog2; CALL sys.delete_data_lineage('job1'); CALL sys.delete_table_lineage('job1')")
+    assert known("my_catalog") == [0, 0]
 
 
 def test_lineage_tables_are_read_only_and_forgotten_by_procedures(words: Sql) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from resources import Session
 from resources.sql.ends import is_ended, open_piece
-from storage import InvalidRequest, StorageError
+from storage import InvalidRequest, StorageError, Unsupported
 
 pytestmark = pytest.mark.spark
 Sql = Callable[[str], Any]
@@ -202,3 +202,13 @@ def test_the_shell_runs_what_is_ended(session: Session, monkeypatch: pytest.Monk
     monkeypatch.setattr("builtins.input", lambda prompt: next(lines, None) or (_ for _ in ()).throw(EOFError()))
     run_shell(session.statements, "duckdb", "table", Console(quiet=True), tmp_path / "history")
     assert sorted(session.catalog.table("default.t").to_arrow().column("a").to_pylist()) == ["--;", "a;\nb"]
+
+
+def test_a_column_that_spark_does_not_have_is_named_and_the_others_can_be_read(session: Session) -> None:
+    session.sql("CREATE TABLE d.clock (a INT, k TIME); INSERT INTO d.clock (a) VALUES (1)", "duckdb")
+    assert session.sql("SELECT a FROM d.clock WHERE a = 1", "spark").to_arrow().to_pylist() == [{"a": 1}]
+    for statement in ("SELECT * FROM d.clock", "INSERT INTO d.clock (a) VALUES (2)", "UPDATE d.clock SET a = 2"):
+        with pytest.raises(Unsupported, match=r"no type for 'k' \(time32\[ms\]\)\. .* engine duckdb"):
+            session.sql(statement, "spark").to_arrow()
+    session.sql("UPDATE d.clock SET a = 2", "duckdb")
+    assert session.sql("SELECT a FROM d.clock", "duckdb").to_arrow().to_pylist() == [{"a": 2}]

@@ -1,6 +1,6 @@
 """Three tables with a branch of one name, and a publication of it that dies on the way."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -77,11 +77,19 @@ def _dying(original: Any, name: str) -> Any:
     return act
 
 
-def half_publish(catalog: Catalog, *, before: str = "a.two", replacing: bool = False) -> None:
+def half_publish(
+    catalog: Catalog,
+    *,
+    before: str = "a.two",
+    replacing: bool = False,
+    branch: str = "fix",
+    tables: Sequence[str] = NAMES,
+    discard_main: bool = False,
+) -> None:
     """Publish the branch, and die before one of the tables has it."""
-    branches = catalog.branch_set("fix", NAMES)
+    branches = catalog.branch_set(branch, tables)
     with dying_before(before):
         if replacing:
-            branches.replace_main()
+            branches.replace_main(discard_main=discard_main)
         else:
-            branches.publish()
+            branches.publish(discard_main=discard_main)

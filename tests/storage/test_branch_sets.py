@@ -3,6 +3,7 @@
 import shutil
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from storage import (
 )
 from storage.branches import Branches
 from storage.file_io import FileIO
+from storage.journal import Publication
 from storage.maintain import branch as branch_module
 from storage.maintain.branch import delete_branches
 from storage.metadata.snapshot import Snapshot
@@ -33,6 +35,7 @@ from tests.storage.branched_tables import (
     NAMES,
     OLD,
     SCHEMA,
+    all_held,
     dying_before,
     fork_tables,
     half_publish,
@@ -158,6 +161,66 @@ def test_a_main_that_moved_beyond_what_it_may_give_up_adopts_nothing(catalog: Ca
     assert [held(table) for table in catalog.consistent(NAMES).values()] == [OLD, [*OLD, ("x", 7, "main")], OLD]
     catalog.recover(undo=True)
     assert [held(table) for table in forked] == [OLD, [*OLD, ("x", 7, "main")], OLD]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "of a version before"])
+def test_a_main_that_was_replaced_by_a_branch_made_since_adopts_nothing(
+    catalog: Catalog, forked: list[Table], known: bool
+) -> None:
+    for table in forked:
+        table.write(rows(2, v="bad"))
+    heads = {name: catalog.table(name).snapshot() for name in NAMES}
+    points = {name: (head.id, head.identity) for name, head in heads.items() if head is not None}
+    # It begins where the first branch does, and has other snapshots of the same numbers.
+    forked[1].branches.create("since", snapshot_id=2)
+    for other in range(8, 10):
+        forked[1].on_branch("since").write(rows(other))
+    forked[1].branches.replace_main("since", discard_main=True)
+    before = all_held(catalog)
+    until = {name: catalog.table(name).snapshot().id for name in NAMES}  # type: ignore[union-attr]
+    fix = catalog.branch_set("fix", NAMES)
+    if not known:
+        fix.adopt(until, {})
+        assert all_held(catalog) == [FIXED] * 3
+        return
+    with pytest.raises(
+        CommitConflict, match=r"Main of a\.two was replaced, or made anew, since branch 'fix' .* snapshot 3"
+    ):
+        fix.adopt(until, {}, points=points)
+    assert all_held(catalog) == before
+    assert catalog.publications() == []
+
+
+@pytest.mark.parametrize("given", ["until", "properties", "points"])
+def test_what_is_given_for_another_table_is_no_adoption(catalog: Catalog, forked: list[Table], given: str) -> None:
+    until = dict.fromkeys(NAMES, 2)
+    how = {
+        "until": lambda fix: fix.adopt({**until, "a.four": 2}, {}),
+        "properties": lambda fix: fix.adopt(until, {"a.four": {"why": "fix"}}),
+        "points": lambda fix: fix.adopt(until, {}, points={"a.four": (2, "abc")}),
+    }[given]
+    with pytest.raises(InvalidRequest, match=rf"{given} names a\.four, no table of this branch: it is one of a\.one"):
+        how(catalog.branch_set("fix", NAMES))
+    assert catalog.publications() == []
+    assert all_held(catalog) == [OLD] * 3
+
+
+def test_who_finishes_an_adoption_asks_for_the_same_main(catalog: Catalog, forked: list[Table]) -> None:
+    heads = {name: catalog.table(name).snapshot() for name in NAMES}
+    points = {name: (head.id, head.identity) for name, head in heads.items() if head is not None}
+    until = {name: number for name, (number, _) in points.items()}
+    with dying_before("a.two"):
+        catalog.branch_set("fix", NAMES).adopt(until, {}, points=points)
+    (entry,) = (Path(catalog.warehouse) / ".journal").glob("open-*")
+    publication = Publication.from_json("00000001", entry.read_text(), str(entry))
+    assert publication.points == points
+    other = replace(publication, points={**points, "a.two": (2, "another")})
+    entry.write_text(other.to_json())
+    with pytest.raises(CommitConflict, match=r"a\.two was replaced"):
+        catalog.recover()
+    entry.write_text(publication.to_json())
+    catalog.recover()
+    assert all_held(catalog) == [FIXED] * 3
 
 
 @pytest.mark.parametrize("way", ["discard", "undo", "undo with more"])

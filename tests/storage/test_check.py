@@ -10,6 +10,7 @@ import pytest
 
 from storage import Catalog, NotFound, Snapshot, Table
 from storage.metadata import manifest
+from storage.metadata.cleaning import Cleaning
 from storage.metadata.snapshot import SnapshotFiles
 
 TABLES = Path(__file__).parent.parent / "fixtures" / "paimon" / "tables"
@@ -156,6 +157,16 @@ def test_what_others_do_while_it_runs_is_not_broken(orders: Table, monkeypatch: 
     monkeypatch.setattr(SnapshotFiles, "get", expire_then_get)
     assert orders.check(deep=True) == []
     assert expired
+
+
+@pytest.mark.parametrize("said", ["", "soon", "{}", '{"untilMillis": 1, "newest": {"main": [1]}}'])
+def test_a_mark_of_orphan_cleaning_that_makes_no_sense_is_named(orders: Table, said: str) -> None:
+    orders.write(pa.table({"id": [1], "item": ["x"]}))
+    path = Path(orders.store.cleanings.begin("cleaning-x", Cleaning(1, {})))
+    assert orders.check() == []
+    path.write_text(said)
+    (found,) = orders.check()
+    assert str(path) in str(found)
 
 
 def test_a_table_that_has_gone_is_not_called_broken(catalog: Catalog, orders: Table) -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage import Catalog, CorruptData, InvalidRequest, SetOptions, StorageError, Table
-from storage.document import CHECKSUM
+from storage.document import CHECKSUM, read_document
 from storage.engines.duckdb_views import add_scan
 from storage.format.seal import KEY
 from storage.journal import Publication
@@ -364,3 +364,11 @@ def test_a_partition_whose_directory_would_have_too_long_a_name_is_refused_first
         table.write(pa.table({"day": ["'" * 90], "id": [2]}))
     assert not list(root(table).glob("day=a*"))
     assert table.to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize("held", ['{"a": ["\\ud800"]}', '{"a": {"\\uDFFF": 1}}', '{"a": "\ud800"}'], ids=ascii)
+def test_text_that_cannot_be_written_is_damage_wherever_it_stands(held: str) -> None:
+    for text in (held, held.encode(errors="surrogatepass")):
+        with pytest.raises(CorruptData, match="File x/y is damaged"):
+            read_document(text, "x/y")
+    assert read_document('{"a": "\\ud83d\\ude00 \\\\ud800"}', "x/y") == {"a": "😀 \\ud800"}

@@ -1,5 +1,6 @@
 """A snapshot whose file is damaged is made up for, and the file kept aside: what was committed before and after stays."""
 
+import datetime as dt
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from storage import AddColumn, Catalog, CommitConflict, CommitId, CorruptData, KeptAside, Table
 from storage.file_io import FileIO
+from storage.metadata.branch_origin import read_origin
 from tests.storage.branched_tables import (
     NAMES,
     SCHEMA,
@@ -254,3 +256,117 @@ def test_a_stand_in_shows_the_columns_that_came_before_it(table: Table, catalog:
     fresh = again(table, catalog)
     assert fresh.at(6).to_arrow().sort_by("id").equals(before.sort_by("id"))
     assert fresh.at(5).to_arrow().column_names == ["day", "id", "v"]
+
+
+def damage_tag(table: Table, name: str) -> None:
+    table.tags.create(name, snapshot_id=2)
+    Path(table.store.paths.tag(name)).write_bytes(b'{"id": \xff')
+
+
+@pytest.mark.parametrize("branch", ["main", "fix"])
+@pytest.mark.parametrize("newest", [True, False], ids=["newest", "between"])
+@pytest.mark.parametrize("act", ["mend", "rollback", "delete-tag"])
+def test_a_damaged_snapshot_beside_a_damaged_tag_is_mended(
+    table: Table, catalog: Catalog, branch: str, newest: bool, act: str
+) -> None:
+    if branch != "main":
+        table.branches.create("fix", snapshot_id=2)
+        table = table.on_branch("fix")
+        for number in (3, 4, 5):
+            table.write(rows(number))
+    before, numbers = history(table), table.store.snapshots.ids()
+    damage_tag(table, "g")
+    damage(table, numbers[-1 if newest else -2])
+    files = {path for path in Path(table.store.paths.root).rglob("*") if path.is_file()}
+    if act == "delete-tag":
+        assert table.tags.delete("g") == []
+        assert table.tags.list() == []
+        files -= {Path(table.store.paths.tag("g"))}
+    if act == "rollback":
+        table.rollback_to(numbers[-3])
+        assert held(table) == before[-3]
+    table.mend_snapshots()
+    assert history(table)[: len(before) - 2] == before[:-2]
+    assert files <= {path for path in Path(table.store.paths.root).rglob("*") if path.is_file()}
+    if act != "delete-tag":
+        table.tags.delete("g")
+    assert all(isinstance(one, KeptAside) for one in again(table, catalog).check(deep=True))
+    table.expire(retain_last=1)
+
+
+@pytest.mark.parametrize("act", ["mend", "rollback"])
+@pytest.mark.parametrize("what", ["ORIGIN", "schema/schema-0"])
+def test_a_damaged_newest_snapshot_of_main_is_mended_beside_a_damaged_branch(
+    table: Table, catalog: Catalog, act: str, what: str
+) -> None:
+    before = history(table)
+    table.branches.create("br")
+    damage(table, 5)
+    Path(table.store.paths.root, "branch/branch-br", what).write_bytes(b'{"branch": "ma')
+    back = table.rollback_to(4) if act == "rollback" else table.mend_snapshots()[0].snapshot
+    assert back is not None and back.operation == "STAND IN"
+    assert held(again(table, catalog)) == before[3]
+    if what == "ORIGIN":
+        with pytest.raises(CorruptData, match=r"ORIGIN is damaged.*`snapline delete-branch --name br`"):
+            read_origin_of(table, "br")
+        table.branches.delete("br")
+        assert all(isinstance(one, KeptAside) for one in again(table, catalog).check(deep=True))
+    table.write(rows(6))
+
+
+def read_origin_of(table: Table, branch: str) -> None:
+    store = table.on_branch(branch).store
+    read_origin(store.file_io, store.paths)
+
+
+def test_damaged_earliest_snapshots_are_set_aside(table: Table, catalog: Catalog) -> None:
+    before = history(table)
+    for number in (1, 2, 3):
+        damage(table, number)
+    with pytest.raises(CorruptData):
+        table.expire(retain_last=1)
+    mended = table.mend_snapshots()
+    assert [Path(one.path).name for one in mended] == [f"damaged-snapshot-{number}" for number in (1, 2, 3)]
+    assert "the history begins after 1" in str(mended[0])
+    fresh = again(table, catalog)
+    assert fresh.store.snapshots.ids() == [3, 4, 5]
+    assert fresh.store.snapshots.earliest_id() == 3
+    assert history(fresh) == before[2:]
+    assert len(fresh.check(deep=True)) == 3
+    fresh.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
+    assert history(fresh) == before[2:]
+    fresh.write(rows(6))
+    fresh.expire(retain_last=1)
+    assert held(fresh) == sorted([*ROWS, ("x", 6, "main")])
+
+
+def test_a_damaged_earliest_snapshot_below_one_that_a_tag_has_is_made_up_for(table: Table, catalog: Catalog) -> None:
+    before = history(table)
+    table.tags.create("kept", snapshot_id=2)
+    damage(table, 1)
+    damage(table, 2)
+    first, second = table.mend_snapshots()
+    assert "has its rows again" in str(first) and "restored" in str(second)
+    assert history(again(table, catalog)) == before
+
+
+@pytest.mark.parametrize("number", [4, 5])
+def test_a_directory_in_the_place_of_a_snapshot_is_named(table: Table, catalog: Catalog, number: int) -> None:
+    before = history(table)
+    path = Path(table.store.paths.snapshot(number))
+    content = path.read_bytes()
+    path.unlink()
+    path.mkdir()
+    act = table.mend_snapshots if number == 4 else table.to_arrow
+    said = rf"snapshot-{number} is damaged: there is a directory in its place\. Move that away by hand"
+    with pytest.raises(CorruptData, match=said) as raised:
+        act()
+    assert "mend-snapshots" not in str(raised.value)
+    with pytest.raises(CorruptData, match=said):
+        table.mend_snapshots()
+    assert any(f"snapshot-{number} " in str(one) for one in table.check())
+    path.rmdir()
+    if number == 5:
+        assert held(again(table, catalog)) == before[3]
+    path.write_bytes(content)
+    assert history(again(table, catalog)) == before

@@ -229,6 +229,7 @@ def cases(table: Path, value: str) -> Iterator[tuple[str, list[str], Callable[[P
             journal,
             lambda path, key=key: change_document(path, **{key: {value: 1, f"a.{value}": 1}}),
         )
+    yield "journal points", journal, lambda path: change_document(path, points={value: [1, value], "a.t": value})
 
 
 OPERATIONS: dict[str, Callable[[Table], object]] = {

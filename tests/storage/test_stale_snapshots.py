@@ -87,3 +87,26 @@ def test_a_history_whose_lowest_is_damaged_is_still_listed(stale: tuple[Table, i
     log, number = stale
     Path(log.store.paths.snapshot(number)).write_text("{")
     assert log.store.snapshots.ids() == ([3, 4, 5] if number == 3 else [4, 5])
+
+
+@pytest.mark.parametrize("end", ["write", "rollback"])
+def test_what_a_dead_writer_of_a_dropped_table_left_on_top_is_taken_away(end: str) -> None:
+    catalog = Catalog(f"memory://foreign-{end}")
+    schema = pa.schema([("id", pa.int64())])
+    table, other = (catalog.create_table(f"a.{name}", schema) for name in ("log", "other"))
+    for number in range(3):
+        other.write(pa.table({"id": [number]}))
+        if number < 2:
+            table.write(pa.table({"id": [number]}))
+    left = other.store.snapshots.get(3)
+    assert table.store.file_io.create_exclusively(table.store.paths.snapshot(3), left.to_json().encode())
+    with pytest.raises(NotFound):
+        table.to_arrow()
+    if end == "write":
+        table.write(pa.table({"id": [2]}))
+    else:
+        table.rollback_to(2)
+    assert table.to_arrow()["id"].to_pylist() == [0, 1, 2][: 3 if end == "write" else 2]
+    assert table.check(deep=True) == []
+    table.write(pa.table({"id": [3]}))
+    assert table.store.snapshots.ids()[:3] == [1, 2, 3]

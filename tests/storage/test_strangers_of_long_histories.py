@@ -8,10 +8,12 @@ import pyarrow as pa
 import pytest
 
 from storage import AddColumn, Catalog, CommitConflict, CommitId, NotFound, Table
-from storage.branches import Branches
 from storage.journal import UNDONE
 from storage.metadata import manifest
+from tests.storage.branched_tables import half_publish
 
+# A publication of the branch `b` that dies before the second of two tables has it.
+PAIR: dict[str, Any] = {"branch": "b", "tables": ["shop.first", "shop.second"], "before": "shop.second"}
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("n", pa.int64())])
 
 
@@ -122,9 +124,7 @@ def test_changes_after_a_snapshot_that_has_expired_are_those_of_the_next(keyed: 
 
 @pytest.mark.parametrize("side", ["main", "branch"])
 @pytest.mark.parametrize("producer", ["none", "lookup"])
-def test_an_expiry_leaves_what_an_open_publication_is_judged_by(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, producer: str, side: str
-) -> None:
+def test_an_expiry_leaves_what_an_open_publication_is_judged_by(catalog: Catalog, producer: str, side: str) -> None:
     for name in ("shop.first", "shop.second"):
         table = catalog.create_table(
             name, SCHEMA, primary_key=["day", "id"], partition_by=["day"],
@@ -140,7 +140,7 @@ def test_an_expiry_leaves_what_an_open_publication_is_judged_by(
             table.on_branch("b").write(batch(1, n, day="fixed"))
             table.write(batch(3 + n, day="kept"))
 
-    half_published(catalog, monkeypatch)
+    half_publish(catalog, **PAIR)
     # It cannot be undone any more.
     catalog.table("shop.first").write(batch(9, day="kept"))
     second = catalog.table("shop.second")
@@ -149,20 +149,6 @@ def test_an_expiry_leaves_what_an_open_publication_is_judged_by(
         catalog.recover(undo=True)
     catalog.recover()
     assert rows(catalog.table("shop.second")) == [("fixed", 1, 1), *(("kept", id, 0) for id in (1, 2, 3, 4))]
-
-
-def half_published(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, **how: Any) -> None:
-    """A publication of the branch `b` that ends before its second table."""
-    merge = Branches.merge
-
-    def dying(self: Branches, *arguments: Any, **named: Any) -> Any:
-        if "second" in str(self._store.identifier):
-            raise KeyboardInterrupt
-        return merge(self, *arguments, **named)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Branches, "merge", dying)
-        catalog.branch_set("b", ["shop.first", "shop.second"]).publish(**how)
 
 
 @pytest.fixture
@@ -176,12 +162,10 @@ def pair(catalog: Catalog) -> Catalog:
 
 
 @pytest.mark.parametrize("writes", [1, 3])
-def test_what_is_written_while_a_publication_is_undone_stays_the_latest(
-    pair: Catalog, monkeypatch: pytest.MonkeyPatch, writes: int
-) -> None:
+def test_what_is_written_while_a_publication_is_undone_stays_the_latest(pair: Catalog, writes: int) -> None:
     for name in ("shop.first", "shop.second"):
         pair.table(name).on_branch("b").overwrite(batch(1, 100))
-    half_published(pair, monkeypatch)
+    half_publish(pair, **PAIR)
     [publication] = pair._journal.all_open()
     pair._journal.decide(publication, UNDONE)
     first = pair.table("shop.first")
@@ -197,14 +181,12 @@ def test_what_is_written_while_a_publication_is_undone_stays_the_latest(
     assert first.remove_orphan_files(no_writers=True, older_than=dt.timedelta(0)) == []
 
 
-def test_a_publication_of_a_branch_without_rows_of_its_own_is_undone(
-    pair: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_publication_of_a_branch_without_rows_of_its_own_is_undone(pair: Catalog) -> None:
     pair.table("shop.first").on_branch("b").alter(AddColumn("w", "INT"))
     pair.table("shop.second").on_branch("b").write(batch(9, 9))
     for name in ("shop.first", "shop.second"):
         pair.table(name).write(batch(2, 22))
-    half_published(pair, monkeypatch, discard_main=True)
+    half_publish(pair, discard_main=True, **PAIR)
     pair.recover(undo=True)
     for name in ("shop.first", "shop.second"):
         assert [row[:3] for row in rows(pair.table(name))] == [("x", 1, 2), ("x", 2, 22), ("x", 3, 2)]
@@ -225,6 +207,6 @@ def test_what_a_main_was_replaced_with_is_not_replaced_by_numbers_of_the_one_bef
     main = catalog.table("shop.t")
     main.write(batch(4, 444))
     before = rows(main)
-    with pytest.raises(CommitConflict, match="was replaced since"):
+    with pytest.raises(CommitConflict, match="was replaced, or made anew, since"):
         main.branches.adopt("fix", until=newest.id, commit_id=CommitId("adopter", 1, exact=True))
     assert rows(main) == before

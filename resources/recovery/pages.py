@@ -1,0 +1,182 @@
+"""What the jobs of a recovery show in the Dagster UI: whole tables, with links to assets, and the ways on as links to launchpads
+with the recovery's name filled in.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import dagster as dg
+
+from storage.engines.duckdb_compare import Comparison
+
+from ..launchpad import Launchpads
+from .plan import RecoveryPlan
+from .progress import TO_BE_CORRECTED, TO_BE_PUBLISHED, Progress
+
+# The op of each job.
+OPS = {
+    "recovery_list": "list_the_recoveries", "recovery_plan": "plan_the_recovery", "recovery_start": "start_the_recovery",
+    "recovery_correct": "correct_the_source", "recovery_backfill": "compute_what_is_left",
+    "recovery_compare": "compare_the_branch", "recovery_publish": "publish_the_branch", "recovery_drop": "drop_the_branch",
+}  # fmt: skip
+# On each run of a recovery: its name, by which runs can be filtered.
+RECOVERY_TAG = "snapline/recovery"
+
+
+def page(*parts: str) -> dg.MarkdownMetadataValue:
+    """Parts of a page, those that are not empty below each other."""
+    return dg.MetadataValue.md("\n\n".join(one for one in parts if one))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table; cells may hold links."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(' '.join(str(cell).split()) for cell in line)} |" for line in lines)
+
+
+def text(value: object) -> str:
+    """What comes from outside, as a cell that shows it letter by letter."""
+    return re.sub(r"([\\`*_{}\[\]()#+!|<>~&])", r"\\\1", str(value))
+
+
+def asset_link(name: str) -> str:
+    """A table, as a link to its asset."""
+    return f"[{text(name)}](/assets/{'/'.join(name.split('.'))})"
+
+
+def plan_page(plan: RecoveryPlan) -> str:
+    """Every table of a plan, and what happens to it."""
+    rows = [
+        (asset_link(name), bad, newest, branch_at, text(what)) for name, bad, newest, branch_at, what in plan.rows()
+    ]
+    shown = table(("table", "bad from snapshot", "newest", "branched at", "what happens"), rows)
+    return f"Bad: {text(plan.bad)}, mode {plan.mode}.\n\n{shown}"
+
+
+def ways_to_start(plan: RecoveryPlan, taken: Sequence[str], launchpads: Launchpads) -> str:
+    """How a plan is begun: under a name that is free, in either mode, the planned one first."""
+    if not plan.tables:
+        return "Nothing is spoilt now: there is nothing to recover."
+    modes = ("incremental", "full") if plan.mode == "incremental" else ("full", "incremental")
+    texts = {
+        "incremental": "Start it: compute anew what came after the last good snapshot",
+        "full": "Start it: compute everything downstream anew",
+    }
+    bad = f"{plan.bad.table_name}@{plan.bad.snapshot_id}"
+    return _next(
+        launchpads.link(
+            texts[mode], "recovery_start", OPS["recovery_start"],
+            {"branch": free_name(bad, taken), "bad": bad, "mode": mode},
+        )
+        for mode in modes
+    )  # fmt: skip
+
+
+def free_name(bad: str, taken: Sequence[str]) -> str:
+    """A name for a recovery that no other has."""
+    name = "fix-" + re.sub(r"[^A-Za-z0-9]+", "-", bad).strip("-")
+    number = 1
+    while (found := name if number == 1 else f"{name}-{number}") in taken:
+        number += 1
+    return found
+
+
+def state_page(progress: Progress, launchpads: Launchpads, done: str = "") -> str:
+    """How far a recovery has come, what is left, its runs, and the ways on, without the job that has been done just now."""
+    left = f" Left: {', '.join(map(asset_link, progress.left))}." if progress.left else ""
+    spite = f" In spite of: {text('; '.join(progress.overrides))}." if progress.overrides else ""
+    runs = f"[Its runs](/runs?q%5B0%5D={quote(f'tag:{RECOVERY_TAG}={progress.branch}', safe='')})"
+    said = f"Recovery **{text(progress.branch)}**: {text(progress.state)}.{left}{spite} {runs}."
+    return f"#### State\n\n{said}\n\n{_next(ways(progress, launchpads, done))}"
+
+
+def ways(progress: Progress, launchpads: Launchpads, done: str = "") -> list[str]:
+    """What can be done next with a recovery, what is to be done first."""
+
+    def way(label: str, job: str, **config: Any) -> str:
+        return launchpads.link(label, job, OPS[job], {"branch": progress.branch, **config})
+
+    if progress.trouble:
+        return []
+    drop = way("Drop it", "recovery_drop")
+    if progress.is_published:
+        return [drop]
+    compare = way("Compare with main", "recovery_compare")
+    if progress.state == TO_BE_PUBLISHED:
+        publish = way("Publish it", "recovery_publish")
+        return [publish, drop] if done == "recovery_compare" else [compare, publish, drop]
+    backfill = way("Compute what is left", "recovery_backfill")
+    correct = way("Correct the source by SQL", "recovery_correct", sql="")
+    if progress.state != TO_BE_CORRECTED:
+        return [backfill, *([] if done == "recovery_compare" else [compare]), correct, drop]
+    back = way("Take the source back to before the bad snapshot", "recovery_correct", undo_bad=True)
+    return [correct, *([back] if progress.bad else []), drop]
+
+
+def _next(links: Iterable[str]) -> str:
+    return "\n".join(["#### Next", "", *(f"- {one}" for one in links)])
+
+
+def list_page(listed: Sequence[Progress], launchpads: Launchpads) -> str:
+    """Every recovery, with its state and the ways on."""
+    if not listed:
+        return (
+            "There is no recovery. The page of an asset leads to one: events of its snapshots have a link to plan it."
+        )
+    columns = ["recovery", "state", "left", "bad", "mode", "tables", "next"]
+    rows = [
+        [
+            f"**{text(one.branch)}**", text(one.state), ", ".join(map(asset_link, one.left)) or "nothing", text(one.bad),
+            one.mode, ", ".join(map(asset_link, one.tables)), " · ".join(ways(one, launchpads)),
+        ]
+        for one in listed
+    ]  # fmt: skip
+    if any(one.overrides or one.trouble for one in listed):
+        columns.append("in spite of")
+        for row, one in zip(rows, listed, strict=True):
+            row.append(text("; ".join(one.overrides) or one.trouble))
+    return table(columns, rows)
+
+
+def comparison_page(found: Mapping[str, Comparison]) -> str:
+    """How the branch of each table differs from main."""
+    rows = [
+        (
+            asset_link(name), one.rows_before, one.rows_after, one.added, one.removed, one.changed,
+            ", ".join(f"{text(column)} in {count} rows" for column, count in one.changed_columns.items()),
+        )
+        for name, one in found.items()
+    ]  # fmt: skip
+    return table(("table", "rows on main", "on the branch", "added", "removed", "changed", "columns that differ"), rows)
+
+
+def differing_rows_page(found: Mapping[str, Comparison]) -> str:
+    """The first rows of each table that differ, with all columns of which anything is known."""
+    parts = []
+    for name, one in found.items():
+        if one.examples is not None and one.examples.num_rows:
+            columns = one.examples.to_pydict()
+            known = [column for column, values in columns.items() if any(value is not None for value in values)]
+            rows = zip(*([cell(value) for value in columns[column]] for column in known), strict=True)
+            parts += [
+                f"#### First rows of {asset_link(name)} that differ",
+                table(list(map(_heading, known)), list(rows)),
+            ]
+    return "\n\n".join(parts)
+
+
+def _heading(column: str) -> str:
+    """A column of a comparison, by the names of its sides."""
+    for side, said in ((" before", " on main"), (" after", " on the branch")):
+        if column.endswith(side):
+            return text(column.removesuffix(side) + said)
+    return text(column)
+
+
+def cell(value: object) -> str:
+    """A value of a row."""
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else text(value)

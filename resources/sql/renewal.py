@@ -1,0 +1,456 @@
+"""What a streaming INSERT has to make anew when rows of its sources change: read off its query before it begins.
+
+A query over tables whose rows change stays right if, after each step, the rows that it has made of the changed keys are made
+again. That can be shown for queries row by row, aggregates, joins along which one table is the root, and UNION ALL of such;
+each row has to be found again in the sink by the sink's key. Whatever cannot be shown is refused by name.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.qualify import qualify
+
+from storage import InvalidRequest, Table
+from storage.sql.dialect import SnaplineSql
+from storage.sql.pure_expression import is_of_row_alone, named
+
+from . import changes
+from .fill import Fill
+from .names import Source
+from .query import Input, Query, known_columns, sql_type
+
+_Tree = TypeVar("_Tree", bound=exp.Expr)
+# The view in which the groups to be made anew are, and its columns, followed by numbers.
+GROUPS, GROUP = "__snapline_groups", "__group"
+# Their value is that of a set of rows, whatever their order.
+_AGGREGATES = (
+    exp.Sum, exp.Count, exp.CountIf, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr, exp.Stddev, exp.StddevPop,
+    exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Corr, exp.CovarPop, exp.CovarSamp, exp.ApproxDistinct, exp.Median,
+    exp.Quantile, exp.BitwiseAndAgg, exp.BitwiseOrAgg, exp.BitwiseXorAgg, exp.Skewness, exp.Kurtosis,
+)  # fmt: skip
+_AROUND = (*_AGGREGATES, exp.Filter, exp.Where, exp.Distinct, exp.Alias)
+_CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "distinct"}
+_ROW_BY_ROW = {"expressions", "from_", "where"}
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A SELECT over views of tables, and how it is followed.
+
+    `root`: the view whose keys are followed. `joined`: for each other view the query that gives, of its rows, the root's keys.
+    `groups`: the query of the groups that rows belong to, and `restricted` the SELECT of the groups in the view GROUPS alone;
+    None if rows are made one by one, or all are one group.
+    """
+
+    tree: exp.Select
+    inputs: tuple[Input, ...]
+    root: str
+    joined: Mapping[str, exp.Select]
+    groups: exp.Select | None = None
+    restricted: exp.Select | None = None
+
+
+def is_renewed(query: Query) -> bool:
+    """Whether a query reads a table whose rows may change, and not their kinds."""
+    tables = [one.source for one in query.inputs if one.source.table is not None]
+    return any(keys_of(one) for one in tables) and not any(reads_kinds(one) for one in tables)
+
+
+def reads_kinds(source: Source) -> bool:
+    """Whether the changes of a source are asked for as they are, with their kinds."""
+    return source.options.get("read.changelog", "false").lower() == "true"
+
+
+def keys_of(source: Source) -> Sequence[str]:
+    """The columns by which rows of a source are told apart."""
+    return () if source.table is None else source.table.schema.primary_keys
+
+
+def branches(query: Query, target: changes.Target) -> tuple[list[Branch], list[Fill]]:
+    """How a query is followed, and how its columns become the sink's. Raises InvalidRequest, saying what to do, for one of
+    which that is not known.
+    """
+    _check_sink(query, target.table)
+    selects = list(_united(query.tree))
+    reader = _Reader(query, target)
+    found = [reader.branch(one) for one in selects]
+    reader.refuse_overlaps(found)
+    return found, reader.fills
+
+
+def _check_sink(query: Query, sink: Table) -> None:
+    schema, options = sink.schema, sink.schema.table_options
+    changing = next(one.source for one in query.inputs if keys_of(one.source))
+    why = f"{changing.name} has a primary key, so that its rows may change and go"
+    if not schema.primary_keys:
+        raise InvalidRequest(
+            f"{sink.identifier} has no primary key, by which a stream would find rows again: {why}. Give the sink a primary "
+            "key, or read the changes themselves: OPTIONS('read.changelog' = 'true')."
+        )
+    if any(one.source.table is not None and one.source.table.identifier == sink.identifier for one in query.inputs):
+        raise InvalidRequest(f"{sink.identifier} would be its own source in a stream without end: name another sink.")
+    unfit = [("merge-engine", options.merge_engine)] if options.merge_engine != "deduplicate" else []
+    unfit += [("sequence.field", ",".join(options.sequence_field))] if options.sequence_field else []
+    unfit += [("rowkind.field", str(options.rowkind_field))] if options.rowkind_field else []
+    unfit += [("ignore-delete", "true")] if options.ignore_delete else []
+    if unfit:
+        key, value = unfit[0]
+        raise InvalidRequest(
+            f"The sink {sink.identifier} has '{key}' = '{value}', with which rows are not what is written last: {why}. Write "
+            "into a table without it, or read the changes themselves: OPTIONS('read.changelog' = 'true')."
+        )
+
+
+def _refused(what: str, advice: str = "") -> InvalidRequest:
+    return InvalidRequest(
+        f"A streaming INSERT cannot follow {what} over a table whose rows change. "
+        + (advice or "Run it in batch mode: SET 'execution.runtime-mode' = 'batch', INSERT OVERWRITE.")
+    )
+
+
+def _united(tree: exp.Expr) -> Iterator[exp.Select]:
+    tree = tree.unnest()
+    if isinstance(tree, exp.Union) and tree.args.get("distinct") is False:
+        extra = [key for key, value in tree.args.items() if value and key not in ("this", "expression", "distinct")]
+        if extra:
+            raise _refused(f"UNION ALL with {extra[0].strip('_').upper()}")
+        yield from _united(tree.this)
+        yield from _united(tree.expression)
+    elif isinstance(tree, exp.Select):
+        yield tree
+    else:
+        raise _refused("UNION, which drops equal rows," if isinstance(tree, exp.Union) else named(tree))
+
+
+@dataclass(frozen=True)
+class _Relation:
+    """What stands after FROM or JOIN: its name, the view below, and the view's columns by its own names for them."""
+
+    name: str
+    view: str
+    columns: Mapping[str, str]
+    join: exp.Join | None
+
+
+class _Reader:
+    def __init__(self, query: Query, target: changes.Target) -> None:
+        self._inputs = {one.view: one for one in query.inputs}
+        self._target = target
+        self._schema = known_columns(
+            {one.view: {field.name: sql_type(field.type) for field in one.source.schema} for one in query.inputs}
+        )
+        self.fills: list[Fill] = []
+        self._literals: list[Mapping[str, exp.Literal]] = []
+
+    def branch(self, select: exp.Select) -> Branch:
+        tree = _inlined(select)
+        for number, node in enumerate(tree.find_all(exp.Subquery)):
+            if not node.alias:
+                node.set("alias", exp.TableAlias(this=exp.to_identifier(f"__snapline_derived_{number}")))
+        try:
+            seen = qualify(tree.copy(), schema=self._schema, dialect=SnaplineSql, identify=True)
+        except (SqlglotError, KeyError, AttributeError, ValueError) as error:
+            raise _refused("this query", f"Its columns cannot be told: {str(error).splitlines()[0]}") from None
+        assert isinstance(seen, exp.Select)
+        self._check_clauses(seen, _CLAUSES)
+        relations = self._relations(seen)
+        views = [one.view for one in relations]
+        if len(set(views)) < len(views):
+            raise _refused("one common table expression that is read twice", "Write it out twice.")
+        projections = [one.unalias() for one in seen.expressions]
+        output = self._output(seen)
+        inputs = tuple(self._with_keys(self._inputs[view], alone=len(views) == 1) for view in views)
+        root = relations[0]
+        if not keys_of(self._inputs[root.view].source):
+            raise _refused(
+                f"{self._inputs[root.view].source.name}, which has no primary key,",
+                "Give it one; in a join, one that has a primary key stands first.",
+            )
+        joined = self._joined(tree, relations)
+        aggregated = any(one.find(exp.AggFunc) for one in projections) or seen.args.get("group") is not None
+        if not (aggregated or seen.args.get("distinct")):
+            if seen.args.get("having"):
+                raise _refused("HAVING without GROUP BY")
+            self._check_rows(relations, output)
+            return Branch(tree, inputs, root.view, joined)
+        groups = self._groups(tree, seen, relations, projections, aggregated=aggregated)
+        for group in groups:
+            if group not in output.values():
+                raise InvalidRequest(
+                    f"Rows that are grouped by {group.sql(SnaplineSql)} are found again by it alone: it has to be a column of "
+                    f"the primary key of {self._target.table.identifier}. Its key: "
+                    f"{', '.join(self._target.table.schema.primary_keys)}."
+                )
+        if not groups:
+            return Branch(tree, inputs, root.view, joined, None, tree)
+        return Branch(tree, inputs, root.view, joined, _groups_query(tree, groups), _restricted(tree, groups))
+
+    # --- what a query is made of
+
+    def _check_clauses(self, select: exp.Select, known: set[str]) -> None:
+        for key, value in select.args.items():
+            if value and key not in known:
+                raise _refused(key.strip("_").replace("laterals", "lateral view").upper())
+        distinct = select.args.get("distinct")
+        if distinct is not None and distinct.args.get("on"):
+            raise _refused("DISTINCT ON")
+        nodes = [node for one in self._parts(select) for node in one.walk()]
+        if any(isinstance(node, exp.Query) for node in nodes):
+            raise _refused("a query inside of an expression", "Write it as a JOIN.")
+        if any(isinstance(node, exp.Window) for node in nodes):
+            raise _refused("window functions")
+        for node in nodes:
+            is_star = isinstance(node, exp.Star) and isinstance(node.parent, exp.Count)
+            if not (type(node) in _AROUND or is_star or is_of_row_alone(node)):
+                raise _refused(
+                    named(node),
+                    "Its value may change while no row does, or depends on the order of rows: leave it out.",
+                )
+
+    def _parts(self, select: exp.Select) -> Iterator[exp.Expr]:
+        yield from select.expressions
+        for key in ("where", "having"):
+            if select.args.get(key):
+                yield select.args[key].this
+        group = select.args.get("group")
+        if group is not None:
+            extra = [key for key, value in group.args.items() if value and key != "expressions"]
+            if extra:
+                raise _refused(f"GROUP BY {extra[0].replace('_', ' ').upper()}", "Name the columns after GROUP BY.")
+            yield from group.expressions
+        for join in select.args.get("joins") or []:
+            if join.args.get("on"):
+                yield join.args["on"]
+
+    def _relations(self, select: exp.Select) -> list[_Relation]:
+        start = select.args.get("from_")
+        if start is None:
+            raise _refused("a SELECT without a table")
+        found = [self._relation(start.this, None)]
+        for join in select.args.get("joins") or []:
+            side, kind, method = join.side.upper(), join.kind.upper(), (join.method or "").upper()
+            if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER", "CROSS") or method:
+                raise _refused(f"{' '.join(filter(None, (method, side, kind)))} JOIN", "Known are JOIN and LEFT JOIN.")
+            found.append(self._relation(join.this, join))
+        return found
+
+    def _relation(self, node: exp.Expr, join: exp.Join | None) -> _Relation:
+        name = node.alias_or_name
+        if isinstance(node, exp.Table) and node.name in self._inputs:
+            for key in ("pivots", "sample", "joins", "laterals"):
+                if node.args.get(key):
+                    raise _refused(key.upper())
+            columns = {column.lower(): column for column in self._inputs[node.name].source.schema.names}
+            return _Relation(name, node.name, columns, join)
+        inner = node.this if isinstance(node, exp.Subquery) else None
+        if not isinstance(inner, exp.Select):
+            raise _refused(named(node))
+        extra = [key for key, value in node.args.items() if value and key not in ("this", "alias")]
+        if extra or (node.args.get("alias") and node.args["alias"].columns):
+            raise _refused("an inner query with names for its columns, or a clause after it")
+        self._check_clauses(inner, _ROW_BY_ROW)
+        if any(one.find(exp.AggFunc) for one in inner.expressions):
+            raise _refused("an aggregate inside of another query")
+        below = self._relation(inner.args["from_"].this, None)
+        columns = {}
+        for one in inner.expressions:
+            made = one.unalias()
+            if isinstance(made, exp.Column) and made.name.lower() in below.columns:
+                columns[one.alias_or_name.lower()] = below.columns[made.name.lower()]
+        return _Relation(name, below.view, columns, join)
+
+    def _with_keys(self, one: Input, *, alone: bool) -> Input:
+        """An input that holds its keys as well; in a join also the rows that conditions leave out."""
+        names = one.source.schema.names
+        wanted = {*(one.columns or names), *keys_of(one.source)}
+        kept = None if one.columns is None else tuple(name for name in names if name in wanted)
+        return replace(one, columns=kept, where=one.where if alone else None)
+
+    def _output(self, select: exp.Select) -> dict[str, exp.Expr]:
+        """What the columns of the sink's key are made of."""
+        # The parts of a UNION ALL have the names of the first.
+        self.fills = self.fills or changes.fitted([one.alias_or_name for one in select.expressions], self._target)
+        if len(select.expressions) != len(self._target.columns) and not self._target.by_name:
+            changes.fitted([one.alias_or_name for one in select.expressions], self._target)
+        keys = self._target.table.schema.primary_keys
+        made: dict[str, exp.Expr] = {}
+        for fill in self.fills:
+            if fill.name in keys:
+                made[fill.name] = self._filled(fill, select)
+        self._literals.append({name: one for name, one in made.items() if isinstance(one, exp.Literal)})
+        return made
+
+    def _filled(self, fill: Fill, select: exp.Select) -> exp.Expr:
+        if fill.position is None:
+            return exp.null() if fill.value is None else exp.Literal.string(fill.value)
+        return select.expressions[fill.position].unalias()
+
+    # --- how rows are found again
+
+    def _check_rows(self, relations: Sequence[_Relation], output: Mapping[str, exp.Expr]) -> None:
+        """Raise InvalidRequest if rows of the query are not told apart by the sink's key."""
+        held = {(one.table, one.name.lower()) for one in output.values() if isinstance(one, exp.Column)}
+        left = list(relations)
+        found: list[_Relation] = []
+        while True:
+            told = next((one for one in left if self._is_told(one, held, found, relations)), None)
+            if told is None:
+                break
+            left.remove(told)
+            found.append(told)
+        if left:
+            source = self._inputs[left[0].view].source
+            keys = ", ".join(keys_of(source))
+            raise InvalidRequest(
+                f"Rows of {source.name} are told apart by its primary key ({keys}), which the primary key of "
+                f"{self._target.table.identifier} ({', '.join(self._target.table.schema.primary_keys)}) does not hold as it is: "
+                "several rows would become one. Select the key into the sink's key, with the same types, or join by it."
+                if keys
+                else f"Rows of {source.name}, which has no primary key, cannot be told apart. Give it one."
+            )
+
+    def _is_told(
+        self, one: _Relation, held: set[tuple[str, str]], found: Sequence[_Relation], relations: Sequence[_Relation]
+    ) -> bool:
+        """Whether there is one row of a relation at the most for a row of the sink."""
+        keys = keys_of(self._inputs[one.view].source)
+        equal: set[str] = set()
+        condition = None if one.join is None else one.join.args.get("on")
+        known = {each.name for each in found}
+        for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
+            part = part.unnest() if part is not None else None
+            if not isinstance(part, exp.EQ):
+                continue
+            for mine, other in ((part.this, part.expression), (part.expression, part.this)):
+                same = isinstance(mine, exp.Column) and mine.table == one.name and isinstance(other, exp.Column)
+                if same and other.table in known and self._type_of(mine, relations) == self._type_of(other, relations):
+                    equal.add(mine.name.lower())
+        own = {name for name, column in one.columns.items() if (one.name, name) in held or name in equal}
+        return bool(keys) and {one.columns[name] for name in own} >= set(keys)
+
+    def _type_of(self, made: exp.Expr, relations: Sequence[_Relation]) -> pa.DataType | None:
+        """The type of a column; of anything else it is not known."""
+        if not isinstance(made, exp.Column):
+            return None
+        for one in relations:
+            column = one.columns.get(made.name.lower()) if one.name == made.table else None
+            if column is not None:
+                return self._inputs[one.view].source.schema.field(column).type
+        return None
+
+    def _groups(
+        self, tree: exp.Select, seen: exp.Select, relations: Sequence[_Relation], projections: Sequence[exp.Expr],
+        *, aggregated: bool,
+    ) -> list[exp.Expr]:  # fmt: skip
+        """What a query groups by, constants left out."""
+        if not aggregated:
+            found = list(projections)
+        elif seen.args.get("distinct"):
+            raise _refused("DISTINCT beside an aggregate", "Leave DISTINCT out: groups differ.")
+        else:
+            group = seen.args.get("group")
+            found = [] if group is None else [one.unnest() for one in group.expressions]
+            names = {name for one in relations for name in one.columns}
+            asked = [] if group is None else tree.args["group"].expressions
+            for said, made in zip(asked, found, strict=True):
+                # Spark takes a column of the table before one of the query; so may not the analysis.
+                is_column = isinstance(said, exp.Column) and said.name.lower() in names
+                if is_column and not (isinstance(made, exp.Column) and made.name.lower() == said.name.lower()):
+                    raise _refused(f"GROUP BY {said.name}, which two columns are called,", "Give one another name.")
+        return [one for one in found if not isinstance(one, exp.Literal)]
+
+    def _joined(self, tree: exp.Select, relations: Sequence[_Relation]) -> dict[str, exp.Select]:
+        """For each joined view the query of the root's keys beside its rows; what it leaves out of the rest is not asked."""
+        root, found = relations[0], {}
+        names = {column: name for name, column in root.columns.items()}
+        keys = keys_of(self._inputs[root.view].source)
+        for number, one in enumerate(relations[1:]):
+            source = self._inputs[one.view].source
+            if source.table is None:
+                continue
+            if not keys_of(source):
+                raise _refused(f"a join with {source.name}, which has no primary key,", "Give it one.")
+            missing = [key for key in keys if key not in names]
+            if missing:
+                raise _refused(f"a join of an inner query that leaves out {missing[0]}", "Select the key in it.")
+            columns = [_quoted(root.name, names[key], key) for key in keys]
+            select = exp.select(*columns, copy=False)
+            select.set("from_", tree.args["from_"].copy())
+            select.set("joins", [join.copy() for join in tree.args["joins"]])
+            select.args["joins"][number].set("side", None)
+            if select.args["joins"][number].kind.upper() == "OUTER":
+                select.args["joins"][number].set("kind", None)
+            found[one.view] = select
+        return found
+
+    def refuse_overlaps(self, found: Sequence[Branch]) -> None:
+        """Raise InvalidRequest if rows of two parts of a UNION ALL may have the same key."""
+        for number, one in enumerate(self._literals):
+            for other in self._literals[:number]:
+                apart = any(
+                    name in other and one[name].is_string == other[name].is_string and one[name].this != other[name].this
+                    and self._is_exact(name, one[name])
+                    for name in one
+                )  # fmt: skip
+                if not apart:
+                    raise InvalidRequest(
+                        "Rows of the parts of a UNION ALL over tables whose rows change may have the same key in "
+                        f"{self._target.table.identifier}. Give each part a constant of its own in a column of the sink's key: "
+                        "SELECT 'a', … UNION ALL SELECT 'b', …."
+                    )
+
+    def _is_exact(self, name: str, literal: exp.Literal) -> bool:
+        taken = self._target.table.schema.field(name).to_arrow().type
+        return pa.types.is_string(taken) if literal.is_string else literal.is_int and pa.types.is_integer(taken)
+
+
+def _quoted(table: str, column: str, alias: str) -> exp.Expr:
+    made = exp.column(exp.to_identifier(column, quoted=True), table=exp.to_identifier(table, quoted=True))
+    return exp.alias_(made, alias, quoted=True)
+
+
+def _inlined(select: exp.Select) -> exp.Select:
+    """A SELECT in which common table expressions stand where they are read."""
+    tree = select.copy()
+    before = tree.args.pop("with_", None)
+    if before is None:
+        return tree
+    if before.args.get("recursive"):
+        raise _refused("WITH RECURSIVE")
+    made: dict[str, exp.Expr] = {}
+    for one in before.expressions:
+        if one.args["alias"].columns:
+            raise _refused("WITH that names columns", "Name them in the SELECT.")
+        made[one.alias.lower()] = _replaced(one.this.copy(), made)
+    return _replaced(tree, made)
+
+
+def _replaced(tree: _Tree, made: Mapping[str, exp.Expr]) -> _Tree:
+    for node in list(tree.find_all(exp.Table)):
+        if node.name.lower() in made and not node.db:
+            alias = exp.TableAlias(this=exp.to_identifier(node.alias_or_name, quoted=True))
+            node.replace(exp.Subquery(this=made[node.name.lower()].copy(), alias=alias))
+    return tree
+
+
+def _groups_query(tree: exp.Select, groups: Sequence[exp.Expr]) -> exp.Select:
+    """The groups of rows, whether HAVING keeps them or not."""
+    made = tree.copy()
+    for key in ("having", "group", "distinct"):
+        made.set(key, None)
+    made.set("expressions", [exp.alias_(one.copy(), f"{GROUP}{number}") for number, one in enumerate(groups)])
+    return made.distinct(copy=False)
+
+
+def _restricted(tree: exp.Select, groups: Sequence[exp.Expr]) -> exp.Select:
+    """A SELECT of the groups in a view alone."""
+    same = [
+        exp.NullSafeEQ(this=exp.column(f"{GROUP}{number}", table=GROUPS), expression=one.copy())
+        for number, one in enumerate(groups)
+    ]
+    held = exp.select("1").from_(GROUPS).where(*same)
+    return tree.copy().where(exp.Exists(this=held), copy=False)

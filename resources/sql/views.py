@@ -1,0 +1,330 @@
+"""Views: CREATE, ALTER and DROP VIEW, and what stands for a view in a query that reads it.
+
+A view is read as the SELECT that it is, over tables that are each read at one snapshot: what reads a view has read those tables.
+Its text may be anybody's, so that it is checked whenever it is read (`storage.sql.pure_query`).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from storage import (
+    Catalog,
+    CorruptData,
+    InvalidRequest,
+    NotFound,
+    StorageError,
+    Unsupported,
+    View,
+    ViewColumn,
+)
+from storage.sql.commands import AlterView
+from storage.sql.dialect import HINT_OPTIONS, SnaplineSql
+from storage.sql.pure_query import parse_query
+from storage.sql.table_definition import options_of
+
+from .names import Names, Place
+from .place import at
+from .query import Query, tables_read
+from .result import Result
+from .unread import plain, take
+
+Act = Callable[[], Result]
+_MOST_NESTED = 20
+_OF_TABLES = ("joins", "laterals", "pivots", "sample")
+
+
+class ViewStatements:
+    """Reads statements about views; what it returns carries them out."""
+
+    def __init__(self, names: Names, prepare: Callable[[exp.Expr], Query]) -> None:
+        self._names = names
+        self._prepare = prepare
+
+    def create(self, node: exp.Create, columns_of: Callable[[Query], pa.Schema]) -> Act:
+        name = node.this.this if isinstance(node.this, exp.Schema) else node.this
+        place = self._place(name)
+        listed = [_listed(one) for one in node.this.expressions] if isinstance(node.this, exp.Schema) else []
+        comment, options = None, options_of(node)
+        properties = node.args.get("properties")
+        for one in properties.expressions if properties else []:
+            if isinstance(one, exp.SchemaCommentProperty):
+                comment = one.this.name
+            elif isinstance(one, exp.TemporaryProperty):
+                raise at(
+                    name,
+                    InvalidRequest("There are no temporary views: leave TEMPORARY out, and DROP the view afterwards."),
+                )
+        if_not_exists, replaces = bool(node.args.get("exists")), bool(node.args.get("replace"))
+        if if_not_exists and replaces:
+            raise at(name, InvalidRequest("CREATE OR REPLACE VIEW … IF NOT EXISTS: say one of the two."))
+        if node.expression is None:
+            raise at(name, InvalidRequest("CREATE VIEW v AS SELECT …: it needs a query."))
+        view = self._view(take(node.expression), name, place, columns_of, listed)
+        view = View(view.query, view.columns, comment, options)
+
+        def act() -> Result:
+            try:
+                written = self._names.catalog(place).views.create(
+                    str(place.identifier), view, if_not_exists=if_not_exists, replaces=replaces
+                )
+            except StorageError as error:
+                raise at(name, error) from None
+            stays = "" if written else " already; it stays as it is"
+            return Result(f"View {place.identifier} is there{stays}.")
+
+        return act
+
+    def drop(self, node: exp.Drop) -> Act:
+        if_exists = bool(node.args.get("exists"))
+        named = [(one, self._place(one)) for one in node.args["tables"]]
+        if node.args.get("temporary"):
+            raise InvalidRequest("There are no temporary views: leave TEMPORARY out.")
+
+        def act() -> Result:
+            said = []
+            for one, place in named:
+                catalog, name = self._names.catalog(place), str(place.identifier)
+                if not catalog.views.exists(name):
+                    if catalog.exists(name):
+                        raise at(one, InvalidRequest(f"{name} is a table: DROP TABLE."))
+                    if if_exists:
+                        said.append(f"There is no view {name}; nothing was dropped.")
+                        continue
+                try:
+                    catalog.views.drop(name)
+                except StorageError as error:
+                    raise at(one, error) from None
+                said.append(f"{name} dropped.")
+            return Result(" ".join(said))
+
+        return act
+
+    def alter(self, node: AlterView, columns_of: Callable[[Query], pa.Schema]) -> Act:
+        name, action = node.this, node.args["action"]
+        values: Any = node.args.get("values")
+        place = self._place(name)
+        catalog, called = self._names.catalog(place), str(place.identifier)
+        if not catalog.views.exists(called):
+            raise at(name, self._missing(catalog, called))
+        if action == "rename to":
+            target = self._place(values)
+            if target.catalog != place.catalog:
+                raise at(name, InvalidRequest("A view stays in its catalog."))
+            return lambda: self._done(name, lambda: catalog.views.rename(called, str(target.identifier)), called)
+        if action == "as":
+            made = self._view(take(values), name, place, columns_of, [])
+
+            def change(view: View) -> View:
+                return View(made.query, made.columns, view.comment, view.options)
+
+        elif action == "set":
+            given = dict(values)
+
+            def change(view: View) -> View:
+                return view.with_options(given)
+
+        else:
+            keys, if_exists = tuple(values), bool(node.args.get("action_exists"))
+
+            def change(view: View) -> View:
+                missing = [key for key in keys if key not in view.options]
+                if missing and not if_exists:
+                    raise InvalidRequest(f"Option {missing[0]!r} is not set, so that it cannot be reset.")
+                return view.with_options({}, keys)
+
+        return lambda: self._done(name, lambda: catalog.views.change(called, change), called)
+
+    @staticmethod
+    def _done(node: exp.Expr, change: Callable[[], object], called: str) -> Result:
+        try:
+            change()
+        except StorageError as error:
+            raise at(node, error) from None
+        return Result(f"View {called} is changed.")
+
+    def _place(self, node: exp.Table) -> Place:
+        place = self._names.place(node)
+        self._names.refuse_read_only(place)
+        return place
+
+    def _missing(self, catalog: Catalog, name: str) -> StorageError:
+        if catalog.exists(name):
+            return InvalidRequest(f"{name} is a table, no view.")
+        return catalog.views.missing(name)
+
+    def _view(
+        self,
+        query: exp.Expr,
+        name: exp.Table,
+        place: Place,
+        columns_of: Callable[[Query], pa.Schema],
+        listed: list[tuple[str, str | None]],
+    ) -> View:
+        """A view of a query, checked as it will be read: it can be run, and does not read itself."""
+        tree = plain(query)
+        for table in tables_read(tree):
+            one = self._names.place(table)
+            if one.catalog != place.catalog:
+                raise at(
+                    table,
+                    Unsupported(f"A view reads tables of its own catalog, {place.catalog}, and no others."),
+                )
+            if table.meta_get(HINT_OPTIONS):
+                raise at(table, Unsupported("OPTIONS(…) has no place in a view. Use VERSION AS OF."))
+            table.set("catalog", None)
+            table.set("db", exp.to_identifier(one.identifier.database, quoted=True))
+        what = f"View {place.identifier}"
+        try:
+            text = parse_query(tree.sql(SnaplineSql), what).sql(SnaplineSql)
+            parse_query(text, what)
+        except StorageError as error:
+            raise at(name, error) from None
+        prepared = self._prepare(_as_subquery(text, what, place))
+        self._refuse_itself(text, what, place, 0)
+        schema = columns_of(prepared)
+        if listed and len(listed) != len(schema):
+            raise at(name, InvalidRequest(f"{what} names {len(listed)} columns, the query gives {len(schema)}."))
+        given = listed or [(one, None) for one in schema.names]
+        if len({one.lower() for one, _ in given}) < len(given) or len(set(schema.names)) < len(schema):
+            raise at(name, InvalidRequest(f"{what} has two columns of one name: {', '.join(one for one, _ in given)}."))
+        columns = []
+        for (column, comment), one in zip(given, schema, strict=True):
+            if pa.types.is_null(one.type):
+                raise at(name, InvalidRequest(f"{what}: column {column!r} has no type. CAST it to one."))
+            columns.append(ViewColumn.of(column, one.type, comment))
+        wanted = [one for one, _ in given]
+        if wanted != schema.names:
+            text = _renamed(text, schema.names, wanted)
+        inner = exp.Subquery(
+            this=_as_subquery(text, what, place), alias=exp.TableAlias(this=exp.to_identifier("__view"))
+        )
+        try:
+            columns_of(self._prepare(exp.select(*map(_column, wanted)).from_(inner)))
+        except InvalidRequest as error:
+            raise at(name, InvalidRequest(f"{what}: give each of its columns a name by AS. {error}")) from None
+        return View(text, tuple(columns))
+
+    def _refuse_itself(self, text: str, what: str, place: Place, depth: int) -> None:
+        """Raise InvalidRequest for a view that reads itself, by way of others or not."""
+        for table in tables_read(parse_query(text, what)):
+            one = self._names.place(table).identifier
+            if one.full_name == place.identifier.full_name:
+                raise InvalidRequest(f"{what} would read itself.")
+            inner = self._names.catalog(place).views.get(str(one)) if depth < _MOST_NESTED else None
+            if inner is not None and not self._names.catalog(place).exists(str(one)):
+                self._refuse_itself(inner.query, what, place, depth + 1)
+
+
+def _as_subquery(text: str, what: str, place: Place) -> exp.Expr:
+    tree = parse_query(text, what)
+    for table in tables_read(tree):
+        table.set("catalog", exp.to_identifier(place.catalog, quoted=True))
+    return tree
+
+
+def _renamed(text: str, held: list[str], wanted: list[str]) -> str:
+    """A query under other names for its columns."""
+    tree = parse_query(text, "The view")
+    names = [exp.to_identifier(one, quoted=True) for one in wanted]
+    alias = exp.TableAlias(this=exp.to_identifier("__view"))
+    if not any(one.is_star for one in tree.selects):
+        alias.set("columns", names)
+        return exp.select("*").from_(exp.Subquery(this=tree, alias=alias)).sql(SnaplineSql)
+    # Columns that the table gets later on are none of the view's.
+    chosen = [exp.alias_(_column(one), name, quoted=True) for one, name in zip(held, names, strict=True)]
+    return exp.select(*chosen).from_(exp.Subquery(this=tree, alias=alias)).sql(SnaplineSql)
+
+
+def _column(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def _listed(node: exp.Expr) -> tuple[str, str | None]:
+    """A column of `CREATE VIEW v (a COMMENT '…', b)`."""
+    if isinstance(node, exp.Identifier):
+        return node.name, None
+    if not isinstance(node, exp.ColumnDef) or node.args.get("kind") is not None:
+        raise at(
+            node, InvalidRequest("The columns of a view have names and comments: their types are those of the query.")
+        )
+    comment = None
+    for one in node.args.get("constraints") or []:
+        kind = one.args.get("kind")
+        if not isinstance(kind, exp.CommentColumnConstraint):
+            raise at(node, InvalidRequest(f"Column {node.name!r} of a view takes a COMMENT alone."))
+        comment = kind.this.name
+    return node.name, comment
+
+
+def expanded(
+    node: exp.Table, names: Names, around: tuple[str, ...], error: NotFound
+) -> tuple[exp.Subquery, tuple[str, ...]]:
+    """The query that stands for a view in a query, and the views that it stands in. `error`: what to raise if there is no view.
+
+    Raises InvalidRequest for a version of a view, CorruptData and Unsupported for one that cannot be read.
+    """
+    place = names.place(node)
+    name = str(place.identifier)
+    found = names.catalog(place).views.get(name)
+    if found is None:
+        raise error
+    if node.args.get("version") is not None or node.meta_get(HINT_OPTIONS):
+        raise at(
+            node, InvalidRequest(f"{name} is a view, which has no versions. Ask for them of the tables that it reads.")
+        )
+    if name in around or len(around) >= _MOST_NESTED:
+        way = " → ".join([*around, name])
+        raise at(
+            node, CorruptData(f"View {name} cannot be read: it reads itself, or views lie {_MOST_NESTED} deep ({way}).")
+        )
+    what = f"View {name}"
+    try:
+        tree = _as_subquery(found.query, what, place)
+    except StorageError as wrong:
+        kind = Unsupported if isinstance(wrong, Unsupported) else CorruptData
+        raise at(node, kind(f"{what} cannot be read, nothing of it was run: {wrong}")) from None
+    chosen = [_column(one.name) for one in found.columns]
+    inner = exp.Subquery(this=tree, alias=exp.TableAlias(this=exp.to_identifier("__view")))
+    alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
+    made = exp.Subquery(this=exp.select(*chosen).from_(inner), alias=alias.copy())
+    for key in _OF_TABLES:
+        value = node.args.pop(key, None)
+        if value:
+            made.set(key, value)
+    node.replace(made)
+    return made, (*around, name)
+
+
+def create_view_statement(name: str, view: View) -> str:
+    """A CREATE VIEW that makes a view like this one."""
+    columns = ", ".join(
+        _quoted(one.name) + (f" COMMENT {_literal(one.comment)}" if one.comment else "") for one in view.columns
+    )
+    text = f"CREATE VIEW {'.'.join(map(_quoted, name.split('.')))} ({columns})"
+    if view.comment:
+        text += f"\nCOMMENT {_literal(view.comment)}"
+    if view.options:
+        pairs = [f"{_literal(key)} = {_literal(value)}" for key, value in sorted(view.options.items())]
+        text += f"\nTBLPROPERTIES ({', '.join(pairs)})"
+    return f"{text}\nAS {view.query}"
+
+
+def described_view(view: View, extended: bool) -> list[tuple[Any, ...]]:
+    """The rows of DESCRIBE for a view."""
+    if not extended:
+        return [
+            (one.name, one.type.removesuffix(" NOT NULL"), "YES", "", "", one.comment or "") for one in view.columns
+        ]
+    facts = [("type", "VIEW"), ("query", view.query), ("comment", view.comment or ""), *sorted(view.options.items())]
+    return [("column", one.name, one.type) for one in view.columns] + [("property", *fact) for fact in facts]
+
+
+def _quoted(name: str) -> str:
+    return exp.to_identifier(name, quoted=True).sql(SnaplineSql)
+
+
+def _literal(text: str) -> str:
+    return exp.Literal.string(text).sql(SnaplineSql)

@@ -1,0 +1,177 @@
+"""Views: kept in the warehouse, read on both engines, and never trusted."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resources import Session
+from storage import AlreadyExists, CorruptData, InvalidRequest, NotFound, StorageError, Unsupported
+from storage.document import CHECKSUM
+
+Sql = Callable[[str], Any]
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def shop(sql: Sql) -> Sql:
+    sql(
+        "CREATE TABLE shop.orders (id INT, `a b` STRING, price DECIMAL(10, 2), tags ARRAY<STRING>);"
+        "INSERT INTO shop.orders (id, `a b`, price) VALUES (1, 'it''s', 1.50), (2, 'x', 2.50), (3, 'x', 3.50)"
+    )
+    return sql
+
+
+def test_a_view_is_read_as_its_query(shop: Sql, session: Session, engine: str) -> None:
+    assert shop("CREATE VIEW shop.dear AS SELECT id, `a b`, price * 2 AS twice FROM shop.orders WHERE price > 2") == (
+        "View shop.dear is there."
+    )
+    assert shop("SELECT id FROM shop.dear ORDER BY id") == [(2,), (3,)]
+    assert shop("SELECT d.`a b`, count(*) FROM shop.dear AS d JOIN shop.orders o ON d.id = o.id GROUP BY 1") == [
+        ("x", 2)
+    ]
+    shop("USE shop; CREATE VIEW named (n COMMENT 'how many', `w;` COMMENT 'it''s') COMMENT 'of dear' AS "
+         "WITH dear AS (SELECT * FROM dear) SELECT count(*), `a b` FROM dear GROUP BY 2")  # fmt: skip
+    assert shop("SELECT n + 1, `w;` FROM named") == [(3, "x")]
+    # Names of the query around are none of a view's.
+    assert shop("WITH orders AS (SELECT 7 AS id) SELECT id FROM orders WHERE id NOT IN (SELECT id FROM dear)") == [(7,)]
+    assert shop("SELECT id FROM orders o WHERE EXISTS (SELECT 1 FROM dear WHERE dear.id = o.id) ORDER BY 1") == [
+        (2,),
+        (3,),
+    ]
+    shop("INSERT INTO orders (id, `a b`, price) VALUES (4, 'y', 9.00)")
+    assert shop("SELECT sum(n) FROM named") == [(3,)]
+    assert shop("SHOW VIEWS") == [("dear",), ("named",)]
+    assert shop("SHOW VIEWS IN shop LIKE 'd*'") == [("dear",)]
+    assert shop("SHOW TABLES") == [("orders",)]
+    assert [row[0:2] + row[5:] for row in shop("DESCRIBE named")] == [
+        ("n", "BIGINT", "how many"), ("w;", "STRING", "it's"),
+    ]  # fmt: skip
+    assert ("property", "comment", "of dear") in shop("DESCRIBE EXTENDED named")
+    assert shop("SELECT table_name, table_type FROM information_schema.tables ORDER BY 1") == [
+        ("dear", "VIEW"), ("named", "VIEW"), ("orders", "BASE TABLE")
+    ]  # fmt: skip
+    [(text,)] = shop("SHOW CREATE TABLE named")
+    shop("DROP VIEW named")
+    shop(text)
+    assert shop("SHOW CREATE TABLE named") == [(text,)]
+    assert shop("SELECT sum(n) FROM named") == [(3,)]
+    # Another session, by another name of the catalog, reads the same.
+    assert Session(session.settings).sql("SELECT count(*) FROM shop.dear", engine).to_arrow().column(0).to_pylist() == [
+        3
+    ]
+
+
+def test_what_reads_a_view_was_made_from_the_tables_below(shop: Sql, session: Session) -> None:
+    shop("CREATE VIEW shop.v AS SELECT id FROM shop.orders; CREATE VIEW shop.w AS SELECT id FROM shop.v")
+    shop("CREATE TABLE shop.made (id INT); INSERT INTO shop.made SELECT id FROM shop.w")
+    shop("DELETE FROM shop.made WHERE id IN (SELECT id FROM shop.w WHERE id > 2)")
+    assert shop("SELECT count(*) FROM shop.made") == [(2,)]
+    catalog = session.catalog
+    snapshot = catalog.table("shop.made").snapshot(1)
+    assert snapshot is not None
+    assert "orders" in str(snapshot.properties)
+    assert [row[0] for row in shop("EXPLAIN SELECT * FROM shop.w")] == ["shop.orders"]
+
+
+def test_views_are_altered_and_dropped(shop: Sql, session: Session) -> None:
+    shop("USE shop; CREATE VIEW v TBLPROPERTIES ('k' = '1') AS SELECT id FROM orders")
+    assert shop("CREATE VIEW IF NOT EXISTS v AS SELECT 1 AS one") == "View shop.v is there already; it stays as it is."
+    shop("ALTER VIEW v AS SELECT max(id) AS top FROM orders")
+    assert shop("SELECT top FROM v") == [(3,)]
+    assert shop("SHOW TBLPROPERTIES v") == [("k", "1")]
+    shop("ALTER VIEW v SET TBLPROPERTIES ('a' = 'b'); ALTER VIEW v UNSET TBLPROPERTIES ('k')")
+    assert shop("SHOW TBLPROPERTIES v") == [("a", "b")]
+    shop("ALTER VIEW v RENAME TO w; CREATE OR REPLACE VIEW w AS SELECT 1 AS one")
+    assert shop("SELECT * FROM w") == [(1,)]
+    assert shop("SHOW VIEWS") == [("w",)]
+    with pytest.raises(InvalidRequest, match="Database 'v2' has views"):
+        shop("CREATE DATABASE v2; CREATE VIEW v2.x AS SELECT 1 AS one; DROP DATABASE v2")
+    shop("DROP DATABASE v2 CASCADE; DROP VIEW w")
+    assert shop("DROP VIEW IF EXISTS w") == "There is no view shop.w; nothing was dropped."
+    assert session.catalog.views.names("shop") == session.catalog.views.names("v2") == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "said"),
+    [
+        ("SELECT * FROM v VERSION AS OF 1", InvalidRequest, "is a view, which has no versions"),
+        ("SELECT * FROM v /*+ OPTIONS('scan.snapshot-id'='1') */", InvalidRequest, "which has no versions"),
+        ("INSERT INTO v VALUES (1)", InvalidRequest, "is a view, which can only be read"),
+        ("DELETE FROM v", InvalidRequest, "is a view"), ("UPDATE v SET id = 1", InvalidRequest, "is a view"),
+        ("MERGE INTO v USING orders AS o ON v.id = o.id WHEN MATCHED THEN DELETE", InvalidRequest, "is a view"),
+        ("TRUNCATE TABLE v", InvalidRequest, "is a view"), ("ALTER TABLE v ADD COLUMN a INT", InvalidRequest, "is a view"),
+        ("DROP TABLE v", InvalidRequest, "is a view: DROP VIEW"), ("DROP VIEW orders", InvalidRequest, "is a table"),
+        ("CREATE TABLE v (a INT)", AlreadyExists, "is a view"), ("ALTER TABLE orders RENAME TO v", AlreadyExists, "is a view"),
+        ("CREATE VIEW orders AS SELECT 1 AS a", AlreadyExists, "is a table"), ("DROP VIEW nope", NotFound, "does not exist"),
+        ("ALTER VIEW v RENAME TO orders", AlreadyExists, "is a table"), ("ALTER VIEW nope AS SELECT 1", NotFound, "exist"),
+        ("ALTER VIEW v AS SELECT id FROM v", InvalidRequest, "would read itself"),
+        ("ALTER VIEW v AS SELECT id FROM w", InvalidRequest, "would read itself"),
+        ("CREATE VIEW x (a, b) AS SELECT 1", InvalidRequest, "names 2 columns"),
+        ("CREATE VIEW x (a INT) AS SELECT 1", InvalidRequest, "names and comments"),
+        ("CREATE VIEW x AS SELECT 1 AS a, 2 AS a", InvalidRequest, "two columns of one name"),
+        ("CREATE VIEW x AS SELECT NULL AS a", InvalidRequest, "has no type"),
+        ("CREATE VIEW x AS SELECT nope FROM orders", InvalidRequest, "nope"), ("CREATE VIEW x", StorageError, "query|Expect|AS"),
+        ("CREATE VIEW x AS SELECT count(*) FROM orders", InvalidRequest, "a name by AS"),
+        ("CREATE VIEW x AS SELECT * FROM nope", NotFound, "nope"),
+        ("CREATE TEMPORARY VIEW x AS SELECT 1 AS a", InvalidRequest, "no temporary views"),
+        ("CREATE OR REPLACE VIEW IF NOT EXISTS x AS SELECT 1 AS a", InvalidRequest, "say one of the two"),
+        ("CREATE VIEW x WITH SCHEMA EVOLUTION AS SELECT 1 AS a", InvalidRequest, "not supported"),
+        ("CREATE VIEW x AS SELECT * FROM `orders$snapshots`", StorageError, "system table|cannot name"),
+        ("CREATE VIEW x AS SELECT * FROM paimon.source_job_lineage", Unsupported, "system table"),
+        ("CREATE VIEW x AS SELECT current_catalog() AS a", Unsupported, "not allowed in a view"),
+        ("CREATE VIEW x AS SELECT reflect('a', 'b') AS a", StorageError, "not allowed"),
+        ("CREATE VIEW x AS SELECT rand() AS a", StorageError, "not allowed|rand|RAND"),
+        ("CREATE VIEW x AS SELECT * FROM orders /*+ OPTIONS('scan.snapshot-id'='1') */", Unsupported, "no place in a view"),
+        ("CREATE VIEW x TBLPROPERTIES ('password' = 'abcdefghij') AS SELECT 1 AS a", InvalidRequest, "secret"),
+    ],
+)  # fmt: skip
+def test_what_a_view_is_not_is_refused_by_name(
+    shop: Sql, session: Session, engine: str, statement: str, error: type[Exception], said: str
+) -> None:
+    if engine == "spark" and "AS SELECT" not in statement:
+        pytest.skip("nothing of it is the engine's")
+    session.sql("USE shop; CREATE VIEW v AS SELECT id FROM orders; CREATE VIEW w AS SELECT id FROM v", "duckdb")
+    with pytest.raises(error, match=said):
+        shop(statement)
+    assert session.catalog.views.names("shop") == ["v", "w"]
+    assert session.catalog.table("shop.orders").to_arrow().num_rows == 3
+
+
+def test_a_forged_view_runs_nothing(shop: Sql, session: Session, engine: str, tmp_path: Path) -> None:
+    shop("CREATE VIEW shop.v AS SELECT id FROM shop.orders; CREATE VIEW shop.w AS SELECT id FROM shop.v")
+    path = Path(session.settings.warehouse) / "shop.db/v.view"
+    plain = {key: value for key, value in json.loads(path.read_text()).items() if key != CHECKSUM}
+    (tmp_path / "canary").write_text("mine")
+
+    def reads(**changed: Any) -> Any:
+        path.write_text(json.dumps({**plain, **changed}))
+        return sorted(shop("SELECT * FROM shop.v"))
+
+    assert reads() == [(1,), (2,), (3,)]
+    for query in (
+        "DROP TABLE shop.orders", "SELECT 1 AS id; DROP TABLE shop.orders", "SELECT id FROM orders",
+        "INSERT INTO shop.orders VALUES (1)",
+        f"SELECT content AS id FROM read_text('{tmp_path}/canary')", "SELECT reflect('java.util.UUID', 'randomUUID') AS id",
+        f"SELECT TRANSFORM(id) USING 'touch {tmp_path}/ran' AS (id) FROM shop.orders", f"SELECT * FROM csv.`{tmp_path}/canary`",
+        f"SELECT * FROM '{tmp_path}/canary'", "SELECT * FROM other.shop.orders", "SELECT id FROM shop.w", "SELECT id FROM shop.v",
+        "SELECT * FROM paimon.catalog_options", "SELECT id FROM shop.nope", "SELECT nope AS id FROM shop.orders", "(" * 5000, "",
+        "SELECT id FROM `../../x`.y", "WITH orders AS (SELECT * FROM orders) SELECT id FROM orders", "SELECT 1 AS other",
+    ):  # fmt: skip
+        with pytest.raises(StorageError) as failed:
+            reads(query=query)
+        assert "mine" not in str(failed.value)
+    for wrong in ({"columns": []}, {"columns": 3}, {"query": 3}, {"version": 2}, {"options": []}, {"comment": {}},
+                  {"columns": [{"name": "id", "type": "NOPE"}]}):  # fmt: skip
+        with pytest.raises(CorruptData, match=r"v\.view"):
+            reads(**wrong)
+    # Neither is what a query around a view has to do with it.
+    path.write_text(json.dumps({**plain, "query": "SELECT price AS id FROM shop.v2"}))
+    shop("CREATE OR REPLACE VIEW shop.v2 AS SELECT id FROM shop.orders")
+    with pytest.raises(StorageError):
+        shop("SELECT id FROM shop.orders WHERE id IN (SELECT id FROM shop.v)")
+    assert shop("SELECT count(*) FROM shop.orders") == [(3,)]
+    assert not (tmp_path / "ran").exists()
+    shop("DROP VIEW shop.v")
