@@ -33,7 +33,7 @@ _DEATHS = 3
 # Files that tables and branches are seen by; holds, lists and data files are told from others by nobody, or left to cleaning.
 _MADE_FOR_GOOD = re.compile(r"/(snapshot/snapshot|schema/schema|tag/tag(?!-snapline-hold)|consumer/consumer)-|/ORIGIN$")
 # What tells a caller to look again, or that others came first, may be answered whenever others are there.
-_OVERTAKEN = ("CommitConflict", "CommitOutcomeUnknown", "RowsChanged", "Moved", "MainReplaced")
+_OVERTAKEN = ("CommitConflict", "TakenBack", "CommitOutcomeUnknown", "RowsChanged", "Moved", "MainReplaced")
 _NOTHING_DONE = "Nothing is done"
 # Where others take away what was there, whoever reads it is told that this is why.
 _GONE = re.compile(r"NotFound: .*(ha(s|ve) expired|is about to|not the table any more|not in its history)")
