@@ -13,6 +13,7 @@ from pyspark.sql.types import ByteType, StructField, StructType
 from ..lsm.system_columns import INSERT, UPDATE_AFTER, VALUE_KIND
 from ..read.scan import Scan
 from ..table import Table
+from .spark_options import MERGED
 from .spark_source import SnaplineSource
 from .spark_types import FORMAT, spark_schema, storage_texts
 
@@ -80,9 +81,9 @@ def _through_source(
     reader = reader.options(**storage_texts(table.store.file_io.storage_options))
     reader = reader.option("external-roots", json.dumps(table.store.file_io.external_roots))
     if merged_only:
-        reader = reader.option("splits", "merged")
+        reader = reader.option("splits", MERGED)
     if scan.columns is not None:
-        reader = reader.option("columns", ",".join(scan.columns))
+        reader = reader.option("columns", json.dumps(scan.columns))
     if where:
         reader = reader.option("where", where)
     return reader.load(identifier.full_name)

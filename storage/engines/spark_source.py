@@ -4,13 +4,16 @@
     df.write.format("snapline").option("warehouse", uri).mode("append").save("shop.orders")
 
 Options for reading: `version` (snapshot id, tag, `branch.tag`) or one of `scan.snapshot-id`, `scan.tag-name`,
-`scan.timestamp-millis`, `scan.timestamp`, `scan.watermark`, `scan.version`; `branch` or `scan.branch`; `columns`
-(comma-separated); `where` (a condition: rows that do not meet it are left out, and files without any are not read; not for
-streams); `splits` (`merged` leaves out what Spark's own Parquet scan can read). Options for streaming reads:
-`scan.mode` (full, latest, from-snapshot with `scan.snapshot-id`, from-timestamp with `scan.timestamp-millis`),
-`snapshots-per-batch`, `consumer-id`, `read.changelog` (a first column `rowkind`; without it rows of kind -U and -D are
-left out). Options for writing: `commit-user`, `commit-identifier`, `row-kind-column`, `change-tracking`, `properties`
-(JSON), `unless-same` (an overwrite that brings the rows that it replaces commits nothing). `storage.<key>` goes to fsspec.
+`scan.timestamp-millis`, `scan.timestamp`, `scan.watermark`, `scan.version`; `branch` or `scan.branch`; `columns` (names with
+commas between them, or a JSON list); `where` (a condition: rows that do not meet it are left out, and files without any are not
+read); `splits` (`merged` leaves out what Spark's own Parquet scan can read).
+Options for streaming reads: `scan.mode` (full, latest, from-snapshot with `scan.snapshot-id`, from-timestamp with
+`scan.timestamp-millis`), `columns`, `snapshots-per-batch`, `consumer-id`, `read.changelog` (a first column `rowkind`; without it
+rows of kind -U and -D are left out).
+Options for writing: `commit-user`, `commit-identifier`, `row-kind-column`, `change-tracking`, `properties` (JSON), `unless-same`
+(an overwrite that brings the rows that it replaces commits nothing), `overwrite` (`table`, `partitions`, or a JSON list of them).
+Streaming writes take those of them that are of no single commit.
+`storage.<key>` goes to fsspec. What a use does not take is refused (`spark_options.py`).
 """
 
 import json
@@ -28,6 +31,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from ..arguments import shown
 from ..catalog import Catalog
 from ..errors import InvalidRequest, NotFound
 from ..lock import FileLock
@@ -39,6 +43,17 @@ from ..read.version import BRANCH_OPTIONS, Pinned, Version, version_of_options
 from ..sql.predicate_text import parse_predicate
 from ..table import Table
 from ..write.table_write import files_of
+from .spark_options import (
+    MERGED,
+    READ,
+    STREAM_READ,
+    STREAM_WRITE,
+    WRITE,
+    columns_of,
+    is_true,
+    refuse_untaken,
+    storage_options,
+)
 from .spark_stream import SnaplineStreamReader, SnaplineStreamWriter, stream_schema
 from .spark_task import (
     FilesWritten,
@@ -62,6 +77,8 @@ class SnaplineSource(DataSource):
 
     def schema(self) -> StructType:
         options = dict(self.options)
+        # Spark asks for it first, and does not say yet what for.
+        refuse_untaken(options, READ, STREAM_READ)
         if "read.changelog" in options:
             return stream_schema(_table(options), options)
         try:
@@ -71,17 +88,23 @@ class SnaplineSource(DataSource):
             return spark_schema(_table(options).schema.to_arrow())
 
     def reader(self, schema: StructType) -> "SnaplineReader":
-        return SnaplineReader(dict(self.options), schema)
+        options = dict(self.options)
+        refuse_untaken(options, READ)
+        return SnaplineReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> "SnaplineWriter":
-        return SnaplineWriter(dict(self.options), overwrite)
+        options = dict(self.options)
+        refuse_untaken(options, WRITE)
+        return SnaplineWriter(options, overwrite)
 
     def streamReader(self, schema: StructType) -> SnaplineStreamReader:
         options = dict(self.options)
+        refuse_untaken(options, STREAM_READ)
         return SnaplineStreamReader(_table(options), options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> SnaplineStreamWriter:
         options = dict(self.options)
+        refuse_untaken(options, STREAM_WRITE)
         return SnaplineStreamWriter(_table(options), options, overwrite)
 
 
@@ -91,11 +114,9 @@ def _table(options: dict[str, str]) -> Table:
         raise InvalidRequest('The format `snapline` needs a warehouse: .option("warehouse", "/data/warehouse").')
     if not name:
         raise InvalidRequest('The format `snapline` needs a table: .load("database.table") or .save("database.table").')
-    prefix = "storage."
-    storage_options = {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}
     lock = FileLock(options["lock-directory"]) if "lock-directory" in options else None
     roots = _external_roots(options)
-    table = Catalog(warehouse, storage_options=storage_options, lock=lock, external_roots=roots).table(name)
+    table = Catalog(warehouse, storage_options=storage_options(options), lock=lock, external_roots=roots).table(name)
     for key in BRANCH_OPTIONS:
         if options.get(key):
             return table.on_branch(options[key])
@@ -114,7 +135,7 @@ def _external_roots(options: dict[str, str]) -> list[str]:
 
 
 def _scan(options: dict[str, str], where: Predicate | None = None) -> Scan:
-    columns = [name for name in options.get("columns", "").split(",") if name]
+    columns = columns_of(options)
     table = _table(options)
     version: Version = options.get("version") or (None if "scan.mode" in options else version_of_options(options))
     if version and "schema-id" in options:
@@ -147,11 +168,13 @@ class SnaplineReader(DataSourceReader):
         self._arrow_schema = to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
         where = options.get("where")
         self._where = None if not where else parse_predicate(where)
+        if options.get("splits", MERGED) != MERGED:
+            raise InvalidRequest(f"Option 'splits' is {MERGED!r}, not {shown(options['splits'])}.")
 
     def partitions(self) -> list[InputPartition]:
         scan = _scan(self._options, self._where)
         splits = scan.splits
-        if self._options.get("splits") == "merged":
+        if "splits" in self._options:
             # Whoever reads the others planned without a filter.
             whole = _scan(self._options).splits
             splits = scan.narrowed(split for split in whole if not split.can_be_read_natively)
@@ -190,7 +213,7 @@ class SnaplineWriter(DataSourceArrowWriter):
             change_tracking_of(self._options),
             replaced_files(self._table, self._options),
             guard_of(self._table, self._options, written),
-            unless_same=self._options.get("unless-same") == "true",
+            unless_same=is_true(self._options, "unless-same"),
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:

@@ -31,6 +31,7 @@ from ..consumers import Consumption
 from ..errors import InvalidRequest, NotFound
 from ..file_io import FileIO, split_url
 from ..identifier import SnapshotRef
+from ..maintain.left_over import delete_left_over
 from ..metadata.history import identity_at, refuse_other_history
 from ..read.changes import ROW_KIND, ChangeSplit, latest_schema
 from ..read.split_read import ReadRequest
@@ -48,7 +49,8 @@ from ..read.touched import plan_touched, readable_snapshot, refuse_untold
 from ..read.version import Pinned
 from ..table import Table
 from ..write.commit import CommitId
-from .spark_task import FilesWritten, properties_of, write_rows
+from .spark_options import INSERTS_ONLY, SOURCE_NUMBER, TOUCHED_KEYS, columns_of, is_true, number_of
+from .spark_task import FilesWritten, change_tracking_of, properties_of, write_rows
 from .spark_types import FORMAT, as_spark_expects, spark_schema, storage_texts
 from .spark_writer import write_frame
 
@@ -57,8 +59,6 @@ _POSITION, _IDENTITY = "snapshot", "identity"
 _BEFORE, _SOURCE = "before", "source"
 # The positions before and after a micro-batch, as JSON, in the properties of its commit.
 STEP_PROPERTY = "snapline.stream-step"
-# Rows are the keys whose rows may have changed, or a row that goes is an error.
-TOUCHED_KEYS, INSERTS_ONLY, SOURCE_NUMBER = "read.touched-keys", "read.inserts-only", "source-number"
 
 
 @dataclass
@@ -70,19 +70,15 @@ class ChangePartition(InputPartition):
 
 def stream_schema(table: Table, options: Mapping[str, str]) -> StructType:
     """The columns of a stream: those wanted, and first `rowkind` with `read.changelog`."""
-    names = _columns(options) or table.schema.column_names
+    names = columns_of(options) or table.schema.column_names
     fields = list(pa.schema([field.to_arrow() for field in table.schema.fields_named(names)]))
     if _with_kinds(options):
         fields.insert(0, pa.field(ROW_KIND, pa.string(), False))
     return spark_schema(pa.schema(fields))
 
 
-def _columns(options: Mapping[str, str]) -> list[str]:
-    return [name for name in options.get("columns", "").split(",") if name]
-
-
 def _with_kinds(options: Mapping[str, str]) -> bool:
-    return options.get("read.changelog", "false").lower() == "true"
+    return is_true(options, "read.changelog")
 
 
 def _start_up(options: Mapping[str, str]) -> StartUp:
@@ -90,16 +86,7 @@ def _start_up(options: Mapping[str, str]) -> StartUp:
     mode = options.get("scan.mode")
     if mode is None:
         mode = FROM_SNAPSHOT if snapshot_id else FROM_TIMESTAMP if timestamp else FULL
-    return StartUp(mode, _number(options, "scan.snapshot-id"), _number(options, "scan.timestamp-millis"))
-
-
-def _number(options: Mapping[str, str], key: str) -> int | None:
-    text = options.get(key)
-    if text is None:
-        return None
-    if not text.strip().isdigit():
-        raise InvalidRequest(f"Option {key!r} = {text!r} is not a whole number.")
-    return int(text)
+    return StartUp(mode, number_of(options, "scan.snapshot-id"), number_of(options, "scan.timestamp-millis"))
 
 
 class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -107,19 +94,20 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, table: Table, options: Mapping[str, str], schema: StructType) -> None:
         self._table = table
-        if options.get("where"):
-            raise InvalidRequest("The option `where` is not for streams: filter the DataFrame.")
         self._start = _start_up(options)
         self._with_kinds = _with_kinds(options)
-        self._touched = options.get(TOUCHED_KEYS) == "true"
-        self._inserts_only = options.get(INSERTS_ONLY) == "true"
-        self._number = _number(options, SOURCE_NUMBER)
+        self._touched = is_true(options, TOUCHED_KEYS)
+        self._inserts_only = is_true(options, INSERTS_ONLY)
+        self._number = number_of(options, SOURCE_NUMBER)
         consumer = options.get("consumer-id")
         self._consumption = Consumption(table.store, consumer) if consumer else None
         self._catalog = options.get("catalog", "")
-        self._snapshots_at_once = _number(options, "snapshots-per-batch") or 1
+        at_once = number_of(options, "snapshots-per-batch")
+        if at_once == 0:
+            raise InvalidRequest("Option 'snapshots-per-batch' = 0: a micro-batch holds a snapshot at least.")
+        self._snapshots_at_once = at_once or 1
         self._arrow_schema = to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
-        self._columns = tuple(_columns(options) or table.schema.column_names)
+        self._columns = tuple(columns_of(options) or table.schema.column_names)
         self._until: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:
@@ -244,12 +232,13 @@ class SnaplineStreamWriter(DataSourceStreamArrowWriter):
             CommitId(self._user, batchId),
             self._properties,
             "WRITE",
+            change_tracking_of(self._options),
         )
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        for one in messages:
-            if isinstance(one, FilesWritten):
-                self._table.store.file_io.delete_quietly(list(one.message.paths))
+        # Spark aborts also what may have landed.
+        paths = [path for one in messages if isinstance(one, FilesWritten) for path in one.message.paths]
+        delete_left_over(self._table.store, paths, "The write has failed")
 
 
 def _has_landed(table: Table, commit_id: CommitId, step: str) -> bool:
@@ -327,7 +316,7 @@ def read_stream(
     """The changes of a branch of a table as a streaming DataFrame. `options`: `scan.mode` and the like."""
     # What is wrong with it is said before anything begins.
     _start_up(options)
-    if options.get(TOUCHED_KEYS) == "true":
+    if is_true(options, TOUCHED_KEYS):
         refuse_untold(table.store)
     place = {
         "warehouse": warehouse,

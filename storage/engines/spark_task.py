@@ -17,6 +17,7 @@ from ..table import Table
 from ..write.commit import CommitId, Guard, Overwrite
 from ..write.own_properties import refuse_own_properties
 from ..write.table_write import CommitMessage
+from .spark_options import is_true, number_of
 
 
 @dataclass
@@ -38,7 +39,8 @@ def write_rows(
 
 
 def change_tracking_of(options: Mapping[str, str]) -> bool:
-    return options.get("change-tracking", "true").lower() != "false"
+    """Whether the write says what it changed. Raises InvalidRequest for other words than `true` and `false`."""
+    return is_true(options, "change-tracking", default=True)
 
 
 def overwrite_of(table: Table, options: Mapping[str, str]) -> Overwrite:
@@ -46,7 +48,15 @@ def overwrite_of(table: Table, options: Mapping[str, str]) -> Overwrite:
     partitions, or nothing for the table's default."""
     mode = options.get("overwrite", "")
     if mode.startswith("["):
-        return Overwrite(matching=tuple(table.partition_values(one) for one in json.loads(mode)))
+        try:
+            partitions = json.loads(mode)
+            return Overwrite(matching=tuple(table.partition_values(one) for one in partitions))
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            raise InvalidRequest(f"Option 'overwrite' = {shown(mode)} must be a JSON list of partitions.") from None
+    if mode not in ("", "table", "partitions"):
+        raise InvalidRequest(
+            f"Option 'overwrite' is table, partitions or a JSON list of partitions, not {shown(mode)}."
+        )
     return table.overwrite_by_default(None if not mode else mode == "partitions")
 
 
@@ -71,16 +81,14 @@ def commit_id_of(options: Mapping[str, str]) -> CommitId | None:
     """The commit id that the options name; None for a write that nobody repeats."""
     if "commit-user" not in options:
         return None
-    not_before = options.get("commit-not-before-ms")
-    exact = options.get("commit-exact", "true").lower() != "false"
-    try:
-        identifier = int(options.get("commit-identifier", "1"))
-        return CommitId(
-            options["commit-user"], identifier, exact, int(not_before) if not_before else None,
-            is_new=options.get("commit-new") == "true",
-        )  # fmt: skip
-    except ValueError as error:
-        raise InvalidRequest(f"Option 'commit-identifier' must be a whole number: {error}") from None
+    identifier = number_of(options, "commit-identifier")
+    return CommitId(
+        options["commit-user"],
+        1 if identifier is None else identifier,
+        is_true(options, "commit-exact", default=True),
+        number_of(options, "commit-not-before-ms"),
+        is_new=is_true(options, "commit-new"),
+    )
 
 
 def properties_of(options: Mapping[str, str]) -> dict[str, str]:

@@ -174,7 +174,6 @@ def test_a_frame_may_be_used_often_with_other_conditions(
 ) -> None:
     """Spark gives the filters of one use of a source to every other one, if a source takes them."""
     from storage.engines.spark_reader import read_scan
-    from storage.engines.spark_stream import SnaplineStreamReader
 
     for item in ("old", "new"):
         orders.write(pa.table({"id": list(range(10)), "item": [item] * 10}))
@@ -184,8 +183,6 @@ def test_a_frame_may_be_used_often_with_other_conditions(
         assert rows(frame.where("id = 1").union(frame.where("id = 2"))) == [(1, "new"), (2, "new")]
         assert frame.where("id < 3").join(frame.where("id > 1"), "id").count() == 1
     assert rows(load("shop.orders", where="id IN (1, 2)")) == [(1, "new"), (2, "new")]
-    with pytest.raises(InvalidRequest, match="not for streams"):
-        SnaplineStreamReader(orders, {"where": "id = 1"}, load("shop.orders").schema)
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("overwrite", ["n"]), ("overwrite-partitions", ["n", "o"])])
@@ -277,6 +274,59 @@ def test_what_is_missing_is_said_in_one_sentence(spark: "SparkSession", warehous
         reader.load("shop.orders")
     with pytest.raises(Exception, match=r"Tables of shop: shop\.orders"):
         reader.option("warehouse", warehouse).load("shop.nothing")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"versoin": "1"}, r"no option 'versoin' for a read\. Did you mean 'version'"),
+        ({"consumer-id": "c"}, r"'consumer-id' for a read\. It is for a streaming read"),
+        ({"row-kind-column": "k"}, "It is for a write and a streaming write"),
+        ({"inferSchema": "true"}, "no option 'inferschema'"),
+        ({"version": "1", "scan.tag-name": "t"}, "ask for a version both"),
+        ({"branch": "a", "scan.branch": "b"}, "name different branches"),
+        ({"scan.snapshot-id": "one"}, "not a whole number"),
+        ({"splits": "native"}, "'splits' is 'merged'"),
+        ({"columns": '["id'}, "JSON list"),
+    ],
+)
+def test_an_option_that_a_read_does_not_take_is_refused(
+    load: "Callable[..., DataFrame]", orders: Table, options: dict[str, str], said: str
+) -> None:
+    with pytest.raises(Exception, match=said):
+        load("shop.orders", **options).collect()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"where": "id = 1"}, r"'where' for a write\. It is for a read"),
+        ({"mergeSchema": "true"}, "no option 'mergeschema'"),
+        ({"change-tracking": "flase"}, "'change-tracking' is true or false, not 'flase'"),
+        ({"unless-same": "yes"}, "'unless-same' is true or false"),
+        ({"commit-user": "u", "commit-identifier": "x"}, "not a whole number"),
+        ({"overwrite": "everything"}, "'overwrite' is table, partitions or a JSON list"),
+        ({"overwrite": "[1]"}, "JSON list of partitions"),
+    ],
+)
+def test_an_option_that_a_write_does_not_take_is_refused(
+    spark: "SparkSession", orders: Table, warehouse: str, options: dict[str, str], said: str
+) -> None:
+    frame = spark.createDataFrame([(1, "a")], "id bigint, item string")
+    writer = frame.write.format("snapline").option("warehouse", warehouse).options(**options)
+    with pytest.raises(Exception, match=said):
+        writer.mode("overwrite").save("shop.orders")
+    assert orders.snapshot() is None
+
+
+def test_columns_may_have_commas_in_their_names(spark: "SparkSession", catalog: Catalog, warehouse: str) -> None:
+    from storage.engines.spark_reader import read_scan
+
+    schema = pa.schema([("id", pa.int64()), ("a,b", pa.string()), ("[c", pa.string())])
+    table = catalog.create_table("a.b", schema, primary_key=["id"], options={"bucket": 1})
+    for text in ("old", "new"):
+        table.write(pa.table({"id": [1], "a,b": [text], "[c": ["c"]}, schema))
+    assert rows(read_scan(spark, table, table.scan(columns=["[c", "a,b"]), warehouse)) == [("c", "new")]
 
 
 @pytest.mark.pypaimon_differs("a file is damaged on purpose")

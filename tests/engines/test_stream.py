@@ -210,6 +210,33 @@ def test_the_sink_commits_a_micro_batch_under_its_number(
     assert rows(sink) == [(1, "a"), (2, "b")]
 
 
+@pytest.mark.parametrize(
+    ("reads", "writes", "said"),
+    [
+        ({"where": "id = 1"}, {}, r"'where' for a streaming read\. It is for a read"),
+        ({"version": "1"}, {}, r"'version' for a streaming read\. It is for a read"),
+        ({"snapshots_per_batch": "0"}, {}, "a snapshot at least"),
+        ({"read.changelog": "yes"}, {}, "'read.changelog' is true or false"),
+        ({}, {"unless-same": "true"}, r"'unless-same' for a streaming write\. It is for a write"),
+        ({}, {"commit-identifier": "7"}, "It is for a write"),
+        ({}, {"change-tracking": "no"}, "'change-tracking' is true or false"),
+    ],
+)
+def test_an_option_that_a_stream_does_not_take_is_refused(
+    source: Table, sink: Table, stream: "Callable[..., DataFrame]", warehouse: str, tmp_path: Path,
+    reads: dict[str, str], writes: dict[str, str], said: str,
+) -> None:  # fmt: skip
+    source.write(batch((1, "a")))
+    with pytest.raises(Exception, match=said):
+        writer = stream(**reads).writeStream.format("snapline").option("warehouse", warehouse).options(**writes)
+        query = (
+            writer.option("path", "a.sink").option("commit-user", "plain").option("checkpointLocation", str(tmp_path / "c"))
+            .trigger(availableNow=True).start()
+        )  # fmt: skip
+        query.awaitTermination()
+    assert sink.snapshot() is None
+
+
 def test_a_stream_runs_while_another_writes(
     source: Table, sink: Table, stream: "Callable[..., DataFrame]", warehouse: str, tmp_path: Path
 ) -> None:
