@@ -35,7 +35,7 @@ test-full: $(TEST_READY) $(PYPAIMON_READY) ## Run all tests with more of what is
 	@SNAPLINE_TEST_AMOUNT=full $(PYTEST)
 
 interleavings: $(TEST_READY) ## Stop every operation at each of its steps beside every other one: all pairs on local files
-	@SNAPLINE_TEST_AMOUNT=full $(PYTEST) tests/interleavings/test_pairs.py
+	@SNAPLINE_TEST_AMOUNT=full $(PYTEST) tests/interleavings/test_pairs.py tests/interleavings/test_triples.py
 
 test-long: $(TEST_READY) $(PYPAIMON_READY) ## Run the random and the crash tests for hours (SNAPLINE_TEST_SEED=n for one seed)
 	@SNAPLINE_TEST_AMOUNT=long $(PYTEST) tests/crash tests/interleavings tests/model tests/storage/test_hostile_fuzz.py tests/resources/test_sql_corpus.py tests/resources/test_sql_changes.py

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 
 from storage import InvalidRequest
 
+_LARGER = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
 _TAKEN = "a Spark DataFrame, a pyarrow Table, a duckdb relation, a pandas or a polars DataFrame"
 # Classes are looked up by name where their package may be missing, or costs time to import.
 _SPARK = {
@@ -81,9 +82,9 @@ def as_rows(name: str, made: Any) -> "DataFrame | pa.Table":
         if kind == "pandas.DataFrame":
             return _from_pandas(made)
         if kind == "polars.LazyFrame":
-            return made.collect().to_arrow()
+            return _signed(made.collect().to_arrow())
         if kind == "polars.DataFrame":
-            return made.to_arrow()
+            return _signed(made.to_arrow())
     except (pa.ArrowException, TypeError, ValueError) as error:
         said = " ".join(str(error).split())
         raise InvalidRequest(f"Asset {name} returned a {kind} that is no table of typed columns: {said}") from None
@@ -93,6 +94,12 @@ def as_rows(name: str, made: Any) -> "DataFrame | pa.Table":
         return made.read_all()
     what = "nothing (None)" if made is None else f"a {kind}"
     raise InvalidRequest(f"Asset {name} returned {what}. Return {_TAKEN}.")
+
+
+def _signed(rows: pa.Table) -> pa.Table:
+    """Rows whose unsigned columns, which polars gives for each count, are of the next larger type, as tables have them."""
+    fields = [one.with_type(_LARGER.get(one.type, one.type)).remove_metadata() for one in rows.schema]
+    return rows.cast(pa.schema(fields))
 
 
 def _from_pandas(frame: Any) -> pa.Table:

@@ -347,6 +347,18 @@ class SnapshotFiles:
         ids = self.ids()
         return ids[0] if ids else None
 
+    def earliest(self) -> Snapshot | None:
+        """The snapshot of the lowest number, or None for a table without snapshots."""
+        before = None
+        while (number := self.earliest_id()) != before:
+            assert number is not None
+            found = self.find(number)
+            if found is not None:
+                return found
+            # It has expired meanwhile.
+            before = number
+        return None
+
     def all(self) -> Iterator[Snapshot]:
         """Every snapshot, ascending."""
         history: list[Snapshot] = []

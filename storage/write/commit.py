@@ -278,6 +278,7 @@ class TableCommit:
         options = self._store.options
         deadline = self._store.clock.now_ms() + options.commit_timeout_ms
         attempt = 0
+        missed = ""
         while True:
             latest = self._store.snapshots.latest()
             self._store.refuse_other_table()
@@ -291,10 +292,14 @@ class TableCommit:
                 snapshot = made.prepare()
                 if snapshot is not None:
                     made.refuse_lost_files()
-            except NotFound:
+            except NotFound as error:
                 made.clean_up()
                 if latest is not None and self._store.snapshots.find(latest.id) is None:
                     # It has expired while this was put on it: there is a newer one.
+                    continue
+                if str(error) != missed:
+                    # Or one before it, which this looked back at: the next try does not see it any more.
+                    missed = str(error)
                     continue
                 if take_away_foreign(self._store, latest):
                     continue

@@ -54,8 +54,7 @@ def find_commit(store: TableStore, commit_id: "CommitId", latest: Snapshot | Non
         "%s: commit %s of %s landed long ago, its snapshot has expired. Nothing is committed again.",
         store.identifier, commit_id.identifier, commit_id.user,
     )  # fmt: skip
-    earliest = store.snapshots.earliest_id()
-    return latest if earliest is None else store.snapshots.get(earliest)
+    return store.snapshots.earliest() or latest
 
 
 def _in_history(

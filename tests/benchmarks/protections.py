@@ -20,7 +20,7 @@ from rich.console import Console
 ROOT = Path(__file__).parent.parent.parent
 # Runs in either version: what it calls has not changed since the first one that is compared with.
 SCRIPT = """
-import json, sys, time
+import json, os, sys, time
 import pyarrow as pa
 from storage import Catalog
 directory, endpoint = sys.argv[1:]
@@ -37,6 +37,15 @@ def timed(work):
 table = Catalog(directory).create_table("a.t", SCHEMA, primary_key=["id"], options={"bucket": 1, "write-only": True})
 commits = [timed(lambda: table.write(rows(number))) for number in range(500)]
 found = {"commit": sum(commits[400:]) / 100}
+
+def files(number):
+    for one in range(5):
+        with open(f"{directory}/limit-{number}-{one}", "wb") as file:
+            file.write(b"x" * 1500)
+    os.link(f"{directory}/limit-{number}-0", f"{directory}/linked-{number}")
+    os.unlink(f"{directory}/limit-{number}-0")
+
+found["limit"] = sum(timed(lambda: files(number)) for number in range(100)) / 100
 found["tag"] = sum(timed(lambda: table.tags.create(f"t{number}", snapshot_id=number)) for number in range(401, 451)) / 50
 found["branch"] = sum(timed(lambda: table.branches.create(f"b{number}", snapshot_id=460)) for number in range(20)) / 20
 found["expire"] = timed(lambda: table.expire(retain_last=100))
@@ -52,9 +61,13 @@ for number in range(10):
 print("done", flush=True)
 """
 FIGURES = {
-    "commit": "commit #401 to #500, ms", "tag": "create a tag, ms", "branch": "create a branch, ms",
-    "expire": "expire 400 of 500 snapshots, ms", "requests": "requests of a commit on an object store",
-}  # fmt: skip
+    "commit": "commit #401 to #500, ms",
+    "limit": "its files alone: five created, one linked and unlinked, ms",
+    "tag": "create a tag, ms",
+    "branch": "create a branch, ms",
+    "expire": "expire 400 of 500 snapshots, ms",
+    "requests": "requests of a commit on an object store",
+}
 out = Console()
 
 

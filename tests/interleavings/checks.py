@@ -156,8 +156,12 @@ def _next_write(table: Table) -> Iterator[str]:
 
 
 def rewritten_history(files: Files, *, hints_rise: bool) -> Iterator[str]:
-    """Snapshot numbers that were committed twice, and hints that went down (on object stores nobody reads them)."""
+    """Snapshot numbers that were committed twice, and hints that went down (on object stores nobody reads them).
+
+    Who creates a snapshot at a number that has expired takes it away again, before anybody is told of it.
+    """
     committed: dict[tuple[str, str], tuple[str, str]] = {}
+    twice: dict[str, tuple[str, str]] = {}
     hints: dict[str, int] = {}
     for event in files.events:
         if event.path.endswith("/schema/schema-0") and event.data is None:
@@ -170,8 +174,11 @@ def rewritten_history(files: Files, *, hints_rise: bool) -> Iterator[str]:
             who, text = event.process, event.data.decode()
             earlier = committed.get((match[1], match[2]))
             if earlier is not None and earlier[1] != text:
-                yield f"{event.path} was written by {earlier[0]} and again by {who}"
-            committed[match[1], match[2]] = (who, text)
+                twice[event.path] = (earlier[0], who)
+            else:
+                committed[match[1], match[2]] = (who, text)
+        elif match and event.path in twice and twice[event.path][1] == event.process:
+            del twice[event.path]
         elif match and committed.get((match[1], match[2]), ("", ""))[0] == event.process:
             # Its own creator took it away again.
             del committed[match[1], match[2]]
@@ -180,3 +187,5 @@ def rewritten_history(files: Files, *, hints_rise: bool) -> Iterator[str]:
             if hints_rise and number < hints.get(event.path, 0):
                 yield f"{event.path} went from {hints[event.path]} to {number}, by {event.process}"
             hints[event.path] = number
+    for path, (who, again) in twice.items():
+        yield f"{path} was written by {who} and again by {again}"

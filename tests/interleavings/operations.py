@@ -23,6 +23,8 @@ ALL = [ORDERS, STOCK]
 DAY_MS = 86_400_000
 KEYED, PLAIN, EXPIRING, TOLD, HALF = "keyed", "plain", "expiring", "told", "half published"
 COMPACTED, LATE = "compacted", "late"
+# A commit that has landed, and expired.
+_LONG_AGO = CommitId("long ago", 1, exact=True)
 # Where a writer has left what it is to commit.
 _WRITTEN = "/written"
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -57,7 +59,7 @@ def prepare(catalog: Catalog, scenario: str) -> None:
     key = {} if scenario == PLAIN else {"primary_key": ["day", "id"]}
     options = {**_OPTIONS[scenario], "partition.expiration-time": "30 d"}
     orders = catalog.create_table(ORDERS, SCHEMA, partition_by=["day"], options=options, **key)
-    orders.write(rows(1, 2, day=OLD_DAY))
+    orders.write(rows(1, 2, day=OLD_DAY), commit_id=_LONG_AGO)
     orders.tags.create("first")
     orders.write(rows(1, 2))
     orders.overwrite(rows(1, 2, 3, v=2), partition={"day": DAY})
@@ -189,8 +191,12 @@ def _several_writes(catalog: Catalog) -> None:
 
 
 def _writes_and_expiry(catalog: Catalog) -> None:
-    """All that others may have seen expires: the consumer goes on as well."""
     _several_writes(catalog)
+    _expire_all(catalog)
+
+
+def _expire_all(catalog: Catalog) -> None:
+    """All that others may have seen expires: the consumer goes on as well."""
     table = catalog.table(ORDERS)
     table.consumers.reset("feed", table.store.snapshots.latest_id() or 1)
     table.expire(retain_last=1)
@@ -239,7 +245,10 @@ OPERATIONS = {
                   scenarios=(KEYED, HALF, COMPACTED)),
         Operation("write without id", orders(lambda table: table.write(rows(2, v=17))),
                   scenarios=(KEYED, EXPIRING, TOLD)),
+        Operation("write what has expired", orders(lambda table: table.write(rows(9), commit_id=_LONG_AGO) and None),
+                  scenarios=(EXPIRING,)),
         Operation("several writes", _several_writes, only_second=True),
+        Operation("expire all", _expire_all, scenarios=()),
         Operation("writes and expiry", _writes_and_expiry, only_second=True, takes_away=True, scenarios=SCENARIOS),
         Operation("write to fix", lambda catalog: catalog.table(f"{ORDERS}$branch_fix").write(rows(2, v=70)),
                   scenarios=(KEYED, COMPACTED)),

@@ -1,16 +1,19 @@
 """What becomes of the rows that an asset makes: the same rows, rows of one key, other columns, frames of other libraries."""
 
+import datetime as dt
+import importlib.util
 import inspect
 import re
 import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import dagster as dg
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -369,39 +372,55 @@ def test_frames_of_pandas_go_in_and_out(materialize: Callable[..., Any], session
     assert session.table("raw.in").schema.primary_keys == ("id",)
 
 
-def test_frames_of_polars_go_in_and_out_where_it_is_installed(
-    materialize: Callable[..., Any], session: Session, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("lazy", [False, True], ids=["frame", "lazy"])
+def test_frames_of_polars_go_in_and_out(materialize: Callable[..., Any], session: Session, lazy: bool) -> None:
+    kind = pl.LazyFrame if lazy else pl.DataFrame
+
+    def given() -> Any:
+        frame = pl.DataFrame(
+            {
+                "id": [3, 1, 2],
+                "name": ["c", None, "a text that is longer than twelve bytes"],
+                "kind": pl.Series(["x", "y", "x"], dtype=pl.Categorical),
+                "at": [dt.datetime(2024, 1, day) for day in (1, 2, 3)],
+                "price": [Decimal("1.50"), None, Decimal("2.25")],
+                "parts": [["a"], [], None],
+                "raw": [b"a", None, b"a value that is longer than twelve"],
+            }
+        ).filter(pl.col("id") > 1)
+        return frame.lazy() if lazy else frame
+
+    def out(given: Any) -> Any:
+        assert isinstance(given, kind)
+        return given.group_by("kind").agg(pl.len().alias("count"), pl.col("price").sum(), pl.col("name").max())
+
+    out.__annotations__ = {"given": kind, "return": kind}
+    made = table_asset("raw.in", primary_key="id")(given)
+    materialize(made, table_asset("core.out", inputs={"given": "raw.in"})(out))
+    at, text, raw = (
+        dt.datetime(2024, 1, 1),
+        "a text that is longer than twelve bytes",
+        b"a value that is longer than twelve",
+    )
+    assert rows(session, "raw.in") == [
+        (2, text, "x", at.replace(day=3), Decimal("2.25"), None, raw),
+        (3, "c", "x", at, Decimal("1.50"), ["a"], b"a"),
+    ]
+    assert rows(session, "core.out") == [("x", 2, Decimal("3.75"), "c")]
+
+
+def test_an_asset_of_polars_says_if_it_is_not_installed(
+    materialize: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a stand-in that has the three methods of polars that are used: polars itself need not be installed."""
-    polars = ModuleType("polars")
-    frame_class = type("DataFrame", (), {"__module__": "polars.dataframe.frame", "__init__": _keep, "to_arrow": _kept})
-    polars.DataFrame, polars.from_arrow = frame_class, frame_class  # type: ignore[attr-defined]
+    def out(given: Any) -> Any:
+        return given
 
-    def frame_asset(name: str, kind: Any) -> Any:
-        def made(rows: Any) -> Any:
-            assert isinstance(rows, frame_class)
-            return rows
-
-        made.__annotations__ = {"rows": kind}
-        return table_asset(name, inputs={"rows": "raw.rows"}, code_version="1")(made)
-
-    @table_asset("raw.rows")
-    def source() -> pa.Table:
-        return pa.table({"n": [1]})
-
+    out.__annotations__ = {"given": pl.DataFrame}
+    source = table_asset("raw.in")(lambda: pa.table({"n": [1]}))
+    monkeypatch.delitem(sys.modules, "polars")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(dg.Failure, match="polars is not installed"):
-        materialize(source, frame_asset("core.none", frame_class))
-    monkeypatch.setitem(sys.modules, "polars", polars)
-    materialize(source, frame_asset("core.some", frame_class))
-    assert rows(session, "core.some") == [(1,)]
-
-
-def _keep(self: Any, rows: pa.Table) -> None:
-    self.rows = rows
-
-
-def _kept(self: Any) -> Any:
-    return self.rows
+        materialize(source, table_asset("core.none", inputs={"given": "raw.in"})(out))
 
 
 @pytest.mark.parametrize(
