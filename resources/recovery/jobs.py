@@ -23,6 +23,7 @@ from .pages import (
     asset_link,
     comparison_page,
     differing_rows_page,
+    dropped_page,
     list_page,
     page,
     plan_page,
@@ -254,7 +255,7 @@ def _last_jobs(known: dict[str, TableAsset], checks: Sequence[Any]) -> list[dg.J
             dropped = Recovery.open(tables.session, config.branch).drop()
             if config.branch in context.instance.get_dynamic_partitions(str(BRANCHES.name)):
                 context.instance.delete_dynamic_partition(str(BRANCHES.name), config.branch)
-            context.add_output_metadata({"dropped": ", ".join(dropped) or "no table"})
+            context.add_output_metadata({"dropped": page(dropped_page(config.branch, dropped))})
 
     @dg.job(description="Show how the branch of each table differs from main.", config=_chosen("recovery_compare"))
     def recovery_compare() -> None:

@@ -140,6 +140,12 @@ def list_page(listed: Sequence[Progress], launchpads: Launchpads) -> str:
     return table(columns, rows)
 
 
+def dropped_page(branch: str, tables: Sequence[str]) -> str:
+    """What has gone with a recovery."""
+    gone = f"its branches of {', '.join(map(asset_link, tables))}" if tables else "it had a branch of no table"
+    return f"Recovery **{text(branch)}** is dropped: {gone}."
+
+
 def comparison_page(found: Mapping[str, Comparison]) -> str:
     """How the branch of each table differs from main."""
     rows = [

@@ -7,6 +7,8 @@ from resources.recovery import Recovery
 from tests.browser.shops import BAD_PRICES
 from tests.browser.story import repaired
 from tests.browser.visitor import visitor
+from tests.resources.dagster_server import kill_run, wait
+from tests.resources.quick_shop import KEYS
 from tests.resources.test_recovery_refusals import GOOD, MENDED
 
 if TYPE_CHECKING:
@@ -42,6 +44,43 @@ def test_a_bad_day_is_repaired_by_clicks_from_the_page_of_the_spoilt_asset(
         user.sees("There is no recovery 'fix-raw-order'. There is none: start one from a bad snapshot.")
         assert "Traceback" not in user.text() and ".py" not in user.text()
         user.picture("recovery-refused")
+
+
+def test_a_load_that_is_found_late_and_a_backfill_that_is_killed(ui_shop: "UiShop") -> None:
+    # Right rows have come since, and what was made of them: they stay.
+    ui_shop.session.sql(f"INSERT INTO raw.orders VALUES (5, '{KEYS[3]}', 5.0)", "duckdb")
+    ui_shop.shop.produce(KEYS[3])
+    wait(lambda: ui_shop.knows_of("raw.orders", 3), bool, 120)
+    with visitor(ui_shop.server.url) as user:
+        user.open("/assets/raw/orders?view=events")
+        user.click(user.page.get_by_role("link", name="Plan a recovery from raw.orders@2"))
+        user.runs()
+        user.sees("what happens", f"{KEYS[2]}, {KEYS[3]}", *BAD_PRICES.spoilt)
+        user.goes_on("Start it: compute anew what came after the last good snapshot")
+        user.runs()
+        user.goes_on("Correct the source by SQL")
+        user.writes_at_the_end(MENDED)
+        user.runs()
+        user.goes_on("Compute what is left")
+        user.launch()
+        run_id = user.page.url.rpartition("/")[2]
+        wait(lambda: ui_shop.server.status(run_id), lambda status: status == "STARTED", 120)
+        wait(lambda: ui_shop.session.table("core.days$branch_fix-raw-orders-2").snapshot().id > 3, bool, 120)
+        kill_run(ui_shop.shop.instance, run_id)
+        user.sees("Failure")
+        # Whoever comes next finds it in the list, with what is left.
+        user.open(f"/locations/{ui_shop.server.location()}/jobs/recovery_list/playground")
+        user.runs()
+        user.sees(BAD_PRICES.recovery, "computed anew")
+        user.goes_on("Compute what is left")
+        user.runs()
+        user.sees("to be published")
+        user.goes_on("Compare with main")
+        user.runs()
+        user.goes_on("Publish it")
+        user.runs()
+        user.sees("published")
+    assert ui_shop.shop.rows("mart.totals") == [*GOOD[:3], (KEYS[3], 9.0)]
 
 
 def test_what_cannot_be_done_is_said_in_one_line_and_two_recoveries_and_production_lose_nothing(
