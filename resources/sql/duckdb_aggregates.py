@@ -5,9 +5,12 @@ from typing import Any
 
 from sqlglot import exp
 
+from storage import InvalidRequest
+
 from .duckdb_decimals import Typed, quotient
 from .duckdb_expressions import Expressions, Rule, implied, unknown
 from .duckdb_functions import RULES
+from .place import at
 from .spark_types import BIGINT, BOOLEAN, DOUBLE, INT, SparkType
 
 # What follows a call: a filter, a window.
@@ -189,6 +192,8 @@ def _windowed(compiler: Expressions, node: Any) -> Typed:
     function, behind = node.this, ""
     if isinstance(function, exp.Filter):
         behind, function = _filter(compiler, function), function.this
+    if isinstance(function.args.get("this"), exp.Distinct):
+        raise at(node, InvalidRequest("DISTINCT is not for a function with OVER."))
     act = _checked(function, True)[1]
     return act(compiler, function, f"{behind} OVER ({window(compiler, node)})")
 

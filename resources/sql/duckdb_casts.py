@@ -43,7 +43,8 @@ def _number(sql: str, kind: SparkType, to: SparkType) -> str:
         # Spark cuts, DuckDB rounds.
         return f"CAST(trunc({sql}) AS {to.duckdb})"
     if to.is_decimal and kind.is_float:
-        return f"CAST(CAST({sql} AS VARCHAR) AS {to.duckdb})"
+        # A FLOAT by all the digits that it has as a DOUBLE.
+        return f"CAST(CAST(CAST({sql} AS DOUBLE) AS VARCHAR) AS {to.duckdb})"
     return f"CAST({sql} AS {to.duckdb})"
 
 

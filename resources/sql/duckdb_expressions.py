@@ -134,9 +134,12 @@ class Expressions:
             given = unwrapped(patterns.this)
             listed = given.expressions if isinstance(given, exp.Tuple) else [given]
             word = " OR " if isinstance(patterns, exp.Any) else " AND "
-            text = f"({word.join(self._likeness(node, value, one, BACKSLASH) for one in listed)})"
-        else:
-            text = self._likeness(node, value, patterns, BACKSLASH)
+            # NOT LIKE ANY is not the contrary of LIKE ANY: it asks each pattern.
+            sign = "NOT " if node.args.get("negate") else ""
+            return Typed(
+                f"({word.join(f'({sign}{self._likeness(node, value, one, BACKSLASH)})' for one in listed)})", BOOLEAN
+            )
+        text = self._likeness(node, value, patterns, BACKSLASH)
         return Typed(f"(NOT {text})" if node.args.get("negate") else text, BOOLEAN)
 
     def escaped_like(self, node: exp.Expr) -> Typed:

@@ -262,6 +262,7 @@ class _Queries:
         distinct = node.args.get("distinct")
         if distinct is not None:
             _refuse_others(distinct, set())
+            _refuse_order_by_others(node, compiler, chosen)
         names = tuple(name for name, _ in chosen)
         text += self._tail(node, compiler, names, output)
         columns = ", ".join(f"{one.sql} AS {quoted(name)}" for name, one in chosen)
@@ -326,9 +327,15 @@ class _Queries:
         texts = [key(one) for one in group.expressions]
         for name, word in (("rollup", "ROLLUP"), ("cube", "CUBE"), ("grouping_sets", "GROUPING SETS")):
             for one in group.args.get(name) or []:
-                if one is True:
+                if one is True or not one.expressions:
                     # WITH ROLLUP: of all that stand before.
                     texts = [f"{word} ({', '.join(texts)})"]
+                elif texts and name == "grouping_sets":
+                    # With a comma between them each set is added to what stands before; without one it is not.
+                    raise at(
+                        node,
+                        InvalidRequest("Expressions before GROUPING SETS: write GROUP BY GROUPING SETS (...) alone."),
+                    )
                 else:
                     texts.append(f"{word} ({', '.join(key(inner) for inner in one.expressions)})")
         return f" GROUP BY {', '.join(texts)}"
@@ -477,6 +484,14 @@ def _cast(one: Compiled, kinds: Sequence[SparkType], node: exp.Expr) -> str:
         for name, given, kind in zip(names, one.types, kinds, strict=True)
     )
     return f"SELECT {chosen} FROM ({one.sql}) AS __side ({', '.join(names)})"
+
+
+def _refuse_order_by_others(node: exp.Select, compiler: _Compiler, chosen: Sequence[tuple[str, Typed]]) -> None:
+    """Raise InvalidRequest if rows of which each is there once are to be in the order of what is no part of them."""
+    parts = {one.sql for _, one in chosen}
+    for one in node.args["order"].expressions if node.args.get("order") is not None else []:
+        if not (isinstance(one.this, exp.Literal) and one.this.is_int) and compiler.of(one.this).sql not in parts:
+            raise at(one, InvalidRequest("ORDER BY of SELECT DISTINCT takes columns of the SELECT alone."))
 
 
 def _refuse_both(node: exp.Expr, scope: _Scope) -> None:

@@ -6,6 +6,7 @@ is without a time zone, TIMESTAMP_LTZ with the local one.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -35,6 +36,10 @@ from .commands import (
 # Key of a table's meta data in a tree: the options of its hint.
 HINT_OPTIONS = "hint-options"
 _LONGEST_SHOWN = 60
+# What binds less comes first.
+_BITWISE = (
+    (TokenType.PIPE, exp.BitwiseOr), (TokenType.CARET, exp.BitwiseXor), (TokenType.AMP, exp.BitwiseAnd),
+)  # fmt: skip
 
 
 class _Tokenizer(Databricks.Tokenizer):
@@ -86,6 +91,9 @@ class _Parser(DatabricksParser):
     }
     SCHEMA_UNNAMED_CONSTRAINTS: ClassVar[set[str]] = {*DatabricksParser.SCHEMA_UNNAMED_CONSTRAINTS, "WATERMARK"}
 
+    # Texts are joined where numbers are added, from the left.
+    TERM: ClassVar[dict[TokenType, Any]] = {**DatabricksParser.TERM, TokenType.DPIPE: partial(exp.DPipe, safe=True)}
+
     # --- statements
 
     def _parse_statement(self) -> exp.Expr | None:
@@ -102,6 +110,29 @@ class _Parser(DatabricksParser):
                 f"{self._tokens[start].text!r} begins no statement that is known here", self._tokens[start]
             )
         return statement
+
+    def _parse_bitwise(self) -> exp.Expr | None:
+        """Each operator by its rank in Spark: shifts before &, & before ^, ^ before |."""
+        return self._ranked(0)
+
+    def _ranked(self, rank: int) -> exp.Expr | None:
+        if rank == len(_BITWISE):
+            return self._shifted()
+        this = self._ranked(rank + 1)
+        token, kind = _BITWISE[rank]
+        while self._match(token):
+            this = self.expression(kind(this=this, expression=self._ranked(rank + 1)))
+        return this
+
+    def _shifted(self) -> exp.Expr | None:
+        this = self._parse_term()
+        while True:
+            if self._match_pair(TokenType.LT, TokenType.LT):
+                this = self.expression(exp.BitwiseLeftShift(this=this, expression=self._parse_term()))
+            elif self._match_pair(TokenType.GT, TokenType.GT):
+                this = self.expression(exp.BitwiseRightShift(this=this, expression=self._parse_term()))
+            else:
+                return this
 
     def _name(self) -> exp.Expr:
         found = self._parse_id_var()
