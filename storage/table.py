@@ -62,6 +62,7 @@ _EXPIRES_BY_ITSELF = {"snapshot.num-retained.min", "snapshot.num-retained.max", 
 _NOT_COMMITTED = "Nothing was committed. Mend the store, then repeat the call."
 _PARTLY_DONE = "What was done before stays done. Mend the store, then repeat the call."
 _NOTHING_CHANGED = "Nothing was changed."
+_RESCALE_TRIES = 10
 Data: TypeAlias = Rows | pa.RecordBatchReader
 Where = str | Predicate | None
 _T = TypeVar("_T")
@@ -577,27 +578,40 @@ class Table:
         table = self
         if self._store.options.bucket != bucket_count:
             table = self.alter(SetOptions({"bucket": bucket_count}))
-        snapshot = table._store.snapshots.latest()
+        for tries_left in reversed(range(_RESCALE_TRIES)):
+            # Whoever hashes rows by the old number is refused from now on; compactions, merges and rollbacks still come.
+            try:
+                return table._rescale_once(bucket_count, covered)
+            except CommitConflict as error:
+                self._store.refuse_other_table()
+                if not tries_left:
+                    raise CommitConflict(
+                        f"{self.identifier} has {bucket_count} buckets by its schema, and its files still have another number, "
+                        f"since others came first each time ({error}). Nothing is lost; rescale it again, which writers wait for."
+                    ) from None
+        raise AssertionError("the last try raises")
+
+    def _rescale_once(self, bucket_count: int, covered: Overwrite) -> Snapshot | None:
+        """Hash the rows of the newest snapshot anew. Raises CommitConflict if others come first."""
+        snapshot = self._store.snapshots.latest()
         if snapshot is None:
             return None
         try:
-            entries, message = _hashed_anew(table, snapshot, bucket_count, covered)
+            entries, message = _hashed_anew(self, snapshot, bucket_count, covered)
         except NotFound as error:
-            if not has_expired(table._store, snapshot):
+            if not has_expired(self._store, snapshot):
                 raise
-            raise CommitConflict(
-                f"{self.identifier}: snapshot {snapshot.id}, which was to be rescaled, has expired meanwhile ({error}) "
-                "Nothing is lost; rescale it again."
-            ) from None
+            raise CommitConflict(f"snapshot {snapshot.id}, which was to be rescaled, has expired: {error}") from None
         if not entries:
             return None
         unused: list[str] = []
         if self.schema.primary_keys:
-            message, unused = as_top_runs(table._store, [message])
-        # Not an overwrite of whatever is there by then: files that came meanwhile have the old number of buckets.
-        rescaled = table.commit_messages([message], deleted=entries, operation="RESCALE")
-        self._store.file_io.delete_quietly(unused)
-        return rescaled
+            message, unused = as_top_runs(self._store, [message])
+        try:
+            # Not an overwrite of whatever is there by then: files that came meanwhile have the old number of buckets.
+            return self.commit_messages([message], deleted=entries, operation="RESCALE")
+        finally:
+            self._store.file_io.delete_quietly(unused)
 
     @outcome(_NOTHING_CHANGED)
     @of_same_table

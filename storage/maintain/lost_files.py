@@ -7,6 +7,7 @@ snapshot, and those before it are the last that can be read. Follows `docs/proto
 from ..errors import CommitConflict, NotFound
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
+from ..write.commit import Guard
 from ..write.lost_to_cleaning import taken_of
 from ..write.take_back import take_back
 from .references import ReferenceReader
@@ -58,10 +59,37 @@ def refuse_lost(store: TableStore, newest: Snapshot, reader: ReferenceReader) ->
         )
 
 
-def take_back_lost(store: TableStore, newest: Snapshot, target: Snapshot) -> Snapshot | None:
-    """Put on top of a newest snapshot that cannot be read the state before it, or that of `target` if that has expired;
-    returns what is on top then, None if the newest can be read.
+def take_back_lost(
+    store: TableStore, newest: Snapshot, target: Snapshot, guard: Guard | None = None
+) -> Snapshot | None:
+    """Put on top of a newest snapshot that cannot be read the state before it, or that of `target` if that has expired or
+    cannot be read either; returns what is on top then, None if the newest can be read.
+
+    `guard` may be against it unless that state is the target's: where a publication is open, it has to be possible to go on
+    with it. Raises NotFound that names what to go back to if the target cannot be read: nothing is done then.
     """
     if newest.identity == target.identity or lost_file(store, newest) is None:
         return None
-    return take_back(store, newest, store.snapshots.before(newest) or target) or store.snapshots.latest()
+    refuse_lost_target(store, target)
+    before = store.snapshots.before(newest)
+    base = before if before is not None and lost_file(store, before) is None else target
+    if guard is not None and base.identity != target.identity:
+        guard(newest)
+    return take_back(store, newest, base) or store.snapshots.latest()
+
+
+def refuse_lost_target(store: TableStore, target: Snapshot) -> None:
+    """Raise NotFound that names the newest snapshot that can be read if a snapshot, or what a tag keeps of one, cannot be."""
+    lost = lost_file(store, target)
+    if lost is None:
+        return
+    readable = next((one for one in store.snapshots.backwards() if lost_file(store, one) is None), None)
+    tags = [one.name for one in store.tags.readable() if lost_file(store, one.snapshot) is None]
+    ways = [f"snapshot {readable.id}"] if readable else []
+    ways += [f"tag {tags[0]!r}"] if tags else []
+    advice = (
+        f"Roll back to {' or '.join(ways)}."
+        if ways
+        else f"No other can be read: bring it back, or drop {store.identifier}."
+    )
+    raise NotFound(f"Snapshot {target.id} of {store.identifier} cannot be read: {lost} Nothing is done. {advice}")

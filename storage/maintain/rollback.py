@@ -62,9 +62,12 @@ def rollback_to(
         taken_back: Snapshot | None = None
         while True:
             _refuse_later(store, judged, latest)
-            on_top = take_back_lost(store, latest, target)
+            on_top = take_back_lost(store, latest, target, guard)
             if on_top is not None:
                 latest = taken_back = on_top
+                if _shows(on_top, target):
+                    made = None
+                    break
                 refuse_closed(store, latest)
                 continue
             try:
@@ -91,6 +94,12 @@ def rollback_to(
         TableCommit(store, CommitId(taken_back.commit_user), listeners).notify(taken_back)
     tell_after(store, made, listeners)
     return made or taken_back
+
+
+def _shows(snapshot: Snapshot, target: Snapshot) -> bool:
+    """Whether a snapshot is a commit that took another one back and put that state on top."""
+    identity = (snapshot.properties or {}).get(ROLLED_BACK_IDENTITY_PROPERTY)
+    return snapshot.number(ROLLED_BACK_PROPERTY) == target.id and identity == target.identity
 
 
 def effective_history(history: Sequence[Snapshot]) -> list[Snapshot]:

@@ -3,10 +3,10 @@
 Follows `docs/protocols.md`, "Publications".
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
-from ..errors import CommitConflict
+from ..errors import CommitConflict, CorruptData, NotFound
 from ..identifier import MAIN_BRANCH
 from ..journal import ENDED, PUBLISHED, UNDO_USER, UNDONE, Journal, Publication
 from ..maintain.become import Moved, guard_of
@@ -50,9 +50,22 @@ def undo(open_table: OpenTable, journal: Journal, publication: Publication, *, d
     for name in publication.before:
         table = table_or_none(open_table, name)
         if table is not None:
-            _take_back(table, publication, name, discard_main=discard_main)
+            with _advised(name):
+                _take_back(table, publication, name, discard_main=discard_main)
     clean_up(open_table, journal, publication)
     return True
+
+
+@contextmanager
+def _advised(name: str) -> Iterator[None]:
+    """Errors of files that are lost or damaged, with what lets the publication be undone."""
+    try:
+        yield
+    except (CorruptData, NotFound) as error:
+        raise type(error)(
+            f"{error} If the newest snapshot of {name} cannot be read, roll it back to the one before it, which the publication "
+            "does not prevent, and undo it again."
+        ) from None
 
 
 def refuse_later(open_table: OpenTable, publication: Publication, name: str) -> None:

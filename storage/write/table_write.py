@@ -27,7 +27,7 @@ from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, ManifestEntry
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
-from ..options import refuse_unsupported
+from ..options import TableOptions, refuse_unsupported
 from ..paths import partition_path
 from ..values import from_arrow
 from .data_file_sink import Bucket, DataFileSink
@@ -372,11 +372,19 @@ class TableWrite:
             self._existing = self._highest_sequence_numbers()
         count = self._bucket_counts.get(partition, self._options.bucket)
         if count != self._options.bucket:
-            raise CommitConflict(
-                f"Partition files of {self._store.identifier} have {count} buckets, the table now has "
-                f"{self._options.bucket}. Overwrite the partition first, or rescale it, so that all of its rows are hashed anew."
-            )
+            raise CommitConflict(self._bucket_conflict(count))
         return self._existing.get((partition, bucket), -1) + 1
+
+    def _bucket_conflict(self, count: int) -> str:
+        """What to do if the files of a partition have another number of buckets than this writer hashes rows to."""
+        name, own = self._store.identifier, self._options.bucket
+        newest = self._store.schemas.latest()
+        if newest is not None and TableOptions.read(newest.options).bucket == count:
+            return f"{name} has {count} buckets since it was rescaled, and had {own} when it was opened. Open it again."
+        return (
+            f"Files of a partition of {name} have {count} buckets, the table has {own}: whoever changed that has not rescaled "
+            f"this partition, or has died. Rescale it to {own}, or overwrite the partition: then its rows are hashed anew."
+        )
 
     def _highest_sequence_numbers(self) -> dict[tuple[bytes, int], int]:
         while True:

@@ -1,6 +1,7 @@
 """What a table is defined by beside its columns, and changing its number of buckets."""
 
 import datetime as dt
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ from storage import (
     Table,
     Watermark,
 )
+from storage.file_io import FileIO
 
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("at", pa.timestamp("ms"))])
 
@@ -113,10 +115,50 @@ def test_partitions_are_rescaled_one_by_one(table: Table, catalog: Catalog) -> N
     again = catalog.table("a.t")
     assert ids(again) == list(range(100))
     again.write(rows("x"))
-    with pytest.raises(CommitConflict, match="Overwrite the partition first"):
+    with pytest.raises(CommitConflict, match=r"have 2 buckets, the table has 3.*Rescale it to 3"):
         again.write(rows("y"))
     again.rescale(3)
     catalog.table("a.t").write(rows("y"))
+
+
+def test_who_opened_a_table_before_it_was_rescaled_is_told_so(table: Table, catalog: Catalog) -> None:
+    table.write(rows("x"))
+    catalog.table("a.t").rescale(3)
+    with pytest.raises(CommitConflict, match=r"has 3 buckets since it was rescaled, and had 2 .* Open it again"):
+        table.write(rows("x"))
+    catalog.table("a.t").write(rows("x"))
+
+
+@pytest.mark.parametrize("comes", ["compact", "merge", "rollback"])
+def test_a_rescale_goes_on_with_what_others_have_made_meanwhile(
+    table: Table, catalog: Catalog, comes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for day in "xyx":
+        table.write(rows(day))
+    table.branches.create("b")
+    table.on_branch("b").write(rows("z"))
+    others: list[Callable[[], object]] = [
+        {
+            "compact": lambda: catalog.table("a.t").compact(full=True),
+            "merge": lambda: catalog.table("a.t").branches.merge("b"),
+            "rollback": lambda: catalog.table("a.t").rollback_to(2),
+        }[comes]
+    ]
+    create = FileIO.create_exclusively
+
+    def after_others(self: FileIO, path: str, data: bytes, **how: object) -> bool:
+        if "/snapshot/" in path and others:
+            others.pop()()
+        return create(self, path, data, **how)  # type: ignore[arg-type]
+
+    before = catalog.table("a.t").count()
+    catalog.table("a.t").rescale(5)
+    assert catalog.table("a.t").count() == before
+    monkeypatch.setattr(FileIO, "create_exclusively", after_others)
+    rescaled = catalog.table("a.t").rescale(3)
+    assert not others and rescaled is not None and rescaled.operation == "RESCALE"
+    catalog.table("a.t").write(rows("x"))
+    assert [str(one) for one in catalog.table("a.t").check(deep=True)] == []
 
 
 def test_a_writer_that_does_not_know_of_the_new_buckets_is_refused(table: Table, catalog: Catalog) -> None:

@@ -435,3 +435,59 @@ def test_a_clock_that_is_set_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None
     now = time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: now() - 7_200_000_000_000)
     assert clock.was_set()
+
+
+# --- what is lost below the newest snapshot
+
+
+def _shared_manifest(table: Table) -> str:
+    """The manifest that all snapshots but the first few share."""
+    first = table.store.snapshots.get(2)
+    (manifest_file,) = table.store.manifests.read_list(first.delta_manifest_list)
+    return table.store.paths.manifest(manifest_file.name)
+
+
+def test_a_rollback_to_what_has_lost_the_same_manifest_does_nothing_and_names_another(catalog: Catalog) -> None:
+    table = catalog.create_table("a.shared", pa.schema([("id", pa.int64())]))
+    for number in range(6):
+        table.write(rows(number))
+    table.store.file_io.delete(_shared_manifest(table))
+    manifest.forget()
+    for target in (5, 2):
+        with pytest.raises(NotFound, match=rf"Snapshot {target} .* cannot be read: .* Roll back to snapshot 1\."):
+            catalog.table("a.shared").rollback_to(target)
+    assert catalog.table("a.shared").store.snapshots.latest_id() == 6
+    assert catalog.table("a.shared").rollback_to(1) is not None
+    assert catalog.table("a.shared").to_arrow()["id"].to_pylist() == [0]
+    catalog.table("a.shared").write(rows(9))
+
+
+@pytest.mark.parametrize("target", [4, 3])
+def test_beside_a_publication_only_what_cannot_be_read_is_rolled_back(catalog: Catalog, target: int) -> None:
+    for name in ("a.one", "a.two"):
+        options = {"bucket": 1, "write-only": True}
+        table = catalog.create_table(name, pa.schema([("id", pa.int64())]), primary_key=["id"], options=options)
+        for number in range(5):
+            table.write(rows(number))
+    both = catalog.branch_set("fix", ["a.one", "a.two"])
+    both.create()
+    for name in ("a.one", "a.two"):
+        catalog.table(f"{name}$branch_fix").write(rows(77))
+    two = catalog.table("a.two")
+    newest = two.store.snapshots.get(5)
+    two.store.file_io.delete(two.store.paths.manifest(newest.base_manifest_list))
+    manifest.forget()
+    with pytest.raises(NotFound, match="roll back to the one before it"):
+        both.publish()
+    with pytest.raises(NotFound, match=r"If the newest snapshot of a\.two cannot be read, roll it back"):
+        catalog.recover(undo=True)
+    if target == 3:
+        with pytest.raises(CommitConflict, match="Publication 1 of branch 'fix' is open"):
+            catalog.table("a.two").rollback_to(target)
+        assert catalog.table("a.two").store.snapshots.latest_id() == 5
+        return
+    assert catalog.table("a.two").rollback_to(target) is not None
+    catalog.recover(undo=True)
+    assert catalog.publications() == []
+    assert sorted(catalog.table("a.two").to_arrow()["id"].to_pylist()) == [0, 1, 2, 3]
+    assert sorted(catalog.table("a.one").to_arrow()["id"].to_pylist()) == [0, 1, 2, 3, 4]
