@@ -78,8 +78,8 @@ def _days_added(compiler: Expressions, node: Any) -> Typed:
 
 
 def _days_between(compiler: Expressions, node: Any) -> Typed:
-    unit = node.args.get("unit")
-    if unit is not None and unit.name.upper() != "DAY":
+    # With one it counts whole units of time, as a BIGINT.
+    if node.args.get("unit") is not None:
         raise unknown(node)
     return Typed(f"CAST({compiler.to(node.this, DATE)} - {compiler.to(node.expression, DATE)} AS INTEGER)", INT)
 

@@ -36,6 +36,12 @@ class _SparkGenerator(SparkGenerator):
         _may_escape(expression)
         return super().ilike_sql(expression)
 
+    def datediff_sql(self, expression: exp.DateDiff) -> str:
+        unit = expression.args.get("unit")
+        return self.func(
+            "DATEDIFF", *([unit, expression.expression, expression.this] if unit else expression.iter_expressions())
+        )
+
     def generate(self, expression: exp.Expr, copy: bool = True) -> str:
         _refuse_native(expression)
         text = super().generate(expression, copy)

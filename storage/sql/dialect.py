@@ -16,6 +16,7 @@ from sqlglot.errors import TokenError
 from sqlglot.parsers.databricks import DatabricksParser
 from sqlglot.tokens import Token, TokenType
 
+from .called import AS_TYPED, PLAIN, as_typed
 from .commands import (
     AddedColumn,
     AlterTable,
@@ -93,6 +94,32 @@ class _Parser(DatabricksParser):
 
     # Texts are joined where numbers are added, from the left.
     TERM: ClassVar[dict[TokenType, Any]] = {**DatabricksParser.TERM, TokenType.DPIPE: partial(exp.DPipe, safe=True)}
+
+    # Whose results sqlglot would change, by what follows them or by parsers of their own: they are written as they are typed.
+    FUNCTIONS: ClassVar[dict[str, Any]] = {
+        name: build for name, build in DatabricksParser.FUNCTIONS.items() if name not in AS_TYPED
+    }
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: parse for name, parse in DatabricksParser.FUNCTION_PARSERS.items() if name not in PLAIN
+    }
+
+    # --- functions
+
+    def _parse_function_call(self, *arguments: Any, **how: Any) -> exp.Expr | None:
+        called: list[str] = self.__dict__.setdefault("_called", [])
+        called.append(self._curr.text if self._curr else "")
+        try:
+            return super()._parse_function_call(*arguments, **how)
+        finally:
+            called.pop()
+
+    def validate_expression(self, expression: Any, args: Any = None) -> Any:
+        """A function as a tree of its own kind if that says what was typed; else by its name and arguments alone."""
+        node = super().validate_expression(expression, args)
+        called = self.__dict__.get("_called")
+        if args is None or not called or not isinstance(node, exp.Expr):
+            return node
+        return as_typed(node, called[-1], args, self.dialect)
 
     # --- statements
 

@@ -37,7 +37,8 @@ _NAMED = frozenset(
     _words("""
     array_sort sort_array array_join array_position array_repeat array_union array_overlap arrays_overlap every some forall
     exists_in kurtosis map_concat map_entries map_filter percentile percentile_approx sequence size skewness try_avg try_sum
-    transform_keys transform_values zip_with
+    transform_keys transform_values zip_with approx_percentile array_agg first last listagg max_by min_by percentile_cont
+    percentile_disc regr_avgx regr_avgy regr_sxx regr_sxy regr_syy string_agg
 """)
 )
 _NODES = tuple(getattr(exp, name) for name in _CLAUSES if hasattr(exp, name))
