@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from lineage import LineageRecorder, sources_property
 from storage import Clock, CommitId, InvalidRequest, SnapshotRef, StorageError, Table
-from storage.engines.merge_clauses import MergeClause
+from storage.engines.merge_clauses import HIDDEN, MergeClause
 from storage.sql.dialect import HINT_OPTIONS, SnaplineSql
 from storage.sql.predicate_text import literal_of
 
@@ -18,7 +18,7 @@ from .engines import APPEND, DYNAMIC, OVERWRITE, Engine
 from .fill import Fill
 from .names import Names
 from .place import at
-from .query import Input, Query, as_select
+from .query import Input, Query, as_select, is_count_of_rows
 from .result import Result
 from .settings import JOB_OPTION
 
@@ -212,6 +212,11 @@ class Sources:
         """`names`: what the tables of the statement are called where the change is computed, by their names in the
         statement; `tables`: their columns, by that name; `default`: whose columns those without a table are.
         """
+        for name in (name for schema in tables.values() for name in schema.names if name.lower() in HIDDEN):
+            raise InvalidRequest(
+                f"UPDATE, DELETE and MERGE are not done beside a column {name!r}, a name that the platform uses: rename it "
+                "(ALTER TABLE … RENAME COLUMN)."
+            )
         self._tables = tables
         self._prepare = prepare
         self._names = names
@@ -229,6 +234,8 @@ class Sources:
         none of the statement's.
         """
         copy = exp.Paren(this=condition.copy())
+        for star in copy.find_all(exp.Star):
+            self._refuse_star(star)
         queries = [one for one in copy.find_all(exp.Query) if one.find_ancestor(exp.Query) is None]
         for named in list(copy.find_all(exp.Column)):
             self._rename(named, default or self._default)
@@ -258,12 +265,47 @@ class Sources:
                 return str(name)
         raise at(node, InvalidRequest(f"There is no column {node.name!r}. Columns: {', '.join(names)}."))
 
+    def _refuse_star(self, star: exp.Star) -> None:
+        """Raise InvalidRequest for a * that takes the columns of what changes: beside them stand the platform's own."""
+        if is_count_of_rows(star):
+            return
+        query = star.find_ancestor(exp.Query)
+        column = star.parent if isinstance(star.parent, exp.Column) else None
+        name = "" if column is None else column.table.lower()
+        if (
+            query is not None
+            and column is not None
+            and name
+            and (name not in self._names or _names_of_queries(column, name))
+        ):
+            return
+        # One of a query with tables of its own takes theirs.
+        if query is not None and not name and (not isinstance(query, exp.Select) or query.args.get("from_")):
+            return
+        raise at(
+            star,
+            InvalidRequest(
+                "* is not known in the conditions and values of UPDATE, DELETE and MERGE: name the columns."
+            ),
+        )
+
     def _rename(self, column: exp.Column, default: str | None) -> None:
         inner = column.find_ancestor(exp.Query) is not None
         name = column.table.lower()
-        if inner and (not name or name not in self._names or _names_of_queries(column, name)):
+        if (
+            inner
+            and column.name.lower() not in HIDDEN
+            and (not name or name not in self._names or _names_of_queries(column, name))
+        ):
             return
         table = self._names.get(name) if name else default
+        if column.name.lower() in HIDDEN:
+            raise at(
+                column,
+                InvalidRequest(
+                    f"No column {column.name!r} can be named in UPDATE, DELETE and MERGE: the platform uses the name."
+                ),
+            )
         if name and (table is None or column.args.get("db")):
             raise at(
                 column,

@@ -117,6 +117,7 @@ def prepare(
         inputs.append(Input(view, source, needed=frozenset(needed)))
         if computed:
             _compute(node, computed)
+    _refuse_ambiguous_words(tree, inputs, outer)
     aliases = {node.alias_or_name for node in tree.find_all(exp.Table, exp.Subquery)}
     for column in tree.find_all(exp.Column):
         # db.t.c is t.c by now.
@@ -124,6 +125,32 @@ def prepare(
             column.set("db", None)
             column.set("catalog", None)
     return Query(tree, tuple(_pruned(tree, inputs, outer)))
+
+
+def _refuse_ambiguous_words(tree: exp.Expr, inputs: list[Input], outer: Collection[str]) -> None:
+    """Raise InvalidRequest for `current_date` and its like beside a column of that name: in Spark the column goes first."""
+    words = list(
+        tree.find_all(exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser, exp.CurrentTime, exp.SessionUser)
+    )
+    if not words:
+        return
+    held = {name.lower() for one in inputs for name in one.source.schema.names}
+    held |= {made.name.lower() for one in inputs for made in one.source.computed} | {name.lower() for name in outer}
+    held |= {name.name.lower() for alias in tree.find_all(exp.TableAlias) for name in alias.columns}
+    aliases = list(tree.find_all(exp.Alias))
+    for word in words:
+        name = word.sql_name().lower()
+        clause = word.find_ancestor(exp.Order, exp.Having, exp.Group, exp.Select)
+        own = None if not isinstance(clause, exp.Select) else clause
+        others = {one.alias.lower() for one in aliases if own is None or one.parent is not own}
+        if name in held | others:
+            raise at(
+                word,
+                InvalidRequest(
+                    f"{name} is also the name of a column here: write `{name}` in back quotes for the column. For the "
+                    "function give the column another name."
+                ),
+            )
 
 
 def _query_of_view(made: exp.Subquery) -> exp.Expr:
@@ -203,7 +230,7 @@ def _pruned(tree: exp.Expr, inputs: list[Input], outer: Collection[str]) -> list
         one.view: {field.name: sql_type(field.type) for field in one.source.schema} for one in inputs
     }
     conditions = sum(1 for _ in tree.find_all(exp.Connector))
-    if conditions > 10 * _MOST_CONDITIONS:
+    if conditions > 10 * _MOST_CONDITIONS or _reads_unnamed(tree):
         return inputs
     try:
         analysed = qualify(tree.copy(), schema=known_columns(schema), dialect=SnaplineSql, identify=False)
@@ -215,6 +242,9 @@ def _pruned(tree: exp.Expr, inputs: list[Input], outer: Collection[str]) -> list
         return inputs
     if conditions > _MOST_CONDITIONS:
         return inputs
+    if any(not is_count_of_rows(star) for star in analysed.find_all(exp.Star)):
+        # It stands for columns that the analysis does not name.
+        return inputs
     try:
         analysed = pushdown_predicates(simplify(analysed, dialect=SnaplineSql), dialect=SnaplineSql)
         analysed = pushdown_projections(analysed)
@@ -225,6 +255,27 @@ def _pruned(tree: exp.Expr, inputs: list[Input], outer: Collection[str]) -> list
     named = {column.name for column in tree.find_all(exp.Column)}
     named |= {column.name for star in tree.find_all(exp.Star) for column in star.args.get("except_") or []}
     return [_with_needs(one, _both(needs.get(one.view), named), filters.get(one.view, [])) for one in inputs]
+
+
+def is_count_of_rows(star: exp.Star) -> bool:
+    """Whether a * is that of count(*), which stands for no column."""
+    return isinstance(star.parent, exp.Count) and not any(star.args.values())
+
+
+def _reads_unnamed(tree: exp.Expr) -> bool:
+    """Whether a query has a part that needs columns which it does not name: all are read then."""
+    for star in tree.find_all(exp.Star):
+        outermost = star.parent if isinstance(star.parent, exp.Column) else star
+        selected = isinstance(outermost.parent, exp.Select) and outermost.arg_key == "expressions"
+        if not selected and not is_count_of_rows(star):
+            return True
+    for join in tree.find_all(exp.Join):
+        if join.method.upper() == "NATURAL":
+            return True
+    if tree.find(exp.Pivot) or any(isinstance(one.this, exp.Subquery) for one in tree.find_all(exp.Lateral)):
+        return True
+    relations = {one.alias_or_name.lower() for one in tree.find_all(exp.Table, exp.Subquery, exp.CTE)}
+    return any(not one.table and one.name.lower() in relations for one in tree.find_all(exp.Column))
 
 
 def refuse_open(query: Query, what: str) -> None:

@@ -13,6 +13,8 @@ from ..metadata.schema import TableSchema
 
 CLAUSE, FILE, ROW, SINKS = "__clause", "__file", "__row", "__sinks"
 _THERE = "__there"
+# Columns that stand beside those of the tables while a change is computed.
+HIDDEN = frozenset((CLAUSE, FILE, ROW, SINKS, _THERE, "__kind", "__action"))
 UPDATE: Literal["update"] = "update"
 DELETE: Literal["delete"] = "delete"
 INSERT: Literal["insert"] = "insert"
