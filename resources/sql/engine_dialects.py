@@ -24,7 +24,25 @@ class DuckDbSql(DuckDB):
     """DuckDB's SQL, for constants."""
 
 
+# Spark has none of them, or the generator writes another in their place.
+_NO_TYPES = tuple(
+    getattr(exp.DataType.Type, name)
+    for name in ("TIME", "TIMETZ", "TIME_NS", "UUID", "JSON", "JSONB", "XML", "INET", "MONEY")
+    if hasattr(exp.DataType.Type, name)
+)
+
+
 class _SparkGenerator(SparkGenerator):
+    def datatype_sql(self, expression: exp.DataType) -> str:
+        if expression.this in _NO_TYPES:
+            raise at(
+                expression,
+                InvalidRequest(
+                    f"Type {expression.this.value} is none of the types in queries: use a text, or a TIMESTAMP."
+                ),
+            )
+        return super().datatype_sql(expression)
+
     def literal_sql(self, expression: exp.Literal) -> str:
         return super().literal_sql(expression).replace("${", "\\u0024{")
 
