@@ -1,4 +1,4 @@
-"""A manifest or manifest list of the newest snapshot is damaged or gone: what is before stays, and a rollback ends it."""
+"""Damaged manifests and lists of the newest snapshot, kept changelogs, former names: what stays, and what ends it."""
 
 from pathlib import Path
 
@@ -119,3 +119,40 @@ def test_a_damaged_data_file_of_the_newest_snapshot_names_the_way_back(table: Ta
     assert "may have expired" not in str(raised.value)
     table.rollback_to(5)
     assert keys(table) == [0, 1, 2, 3, 4]
+
+
+def test_a_damaged_kept_changelog_names_what_ends_it_and_that_does(catalog: Catalog) -> None:
+    options: dict[str, object] = {
+        "bucket": 1,
+        "changelog-producer": "input",
+        "snapshot.num-retained.max": 20,
+        "changelog.num-retained.min": 10,
+        "changelog.num-retained.max": 30,
+    }
+    table = catalog.create_table("a.kept", SCHEMA, primary_key=["k"], options=options)
+    for number in range(3):
+        table.write(rows(number))
+    table.expire(retain_last=1)
+    (first, *_) = table.store.changelogs.ids()
+    path = Path(table.store.paths.changelog(first))
+    damage(path, "garbage")
+    table.write(rows(4))
+    for act in (lambda: table.expire(retain_last=1), table.remove_orphan_files):
+        with pytest.raises(CorruptData, match=f"{path.name}.*delete it by hand"):
+            act()
+    path.unlink()
+    table.expire(retain_last=1)
+    table.remove_orphan_files()
+    assert keys(table) == [0, 1, 2, 4]
+
+
+def test_damaged_former_names_name_what_ends_them_and_that_does(catalog: Catalog, table: Table) -> None:
+    catalog.rename_table("a.t", "a.u")
+    renamed = catalog.rename_table("a.u", "a.t")
+    path = Path(renamed.store.paths.root) / "FORMER-NAMES"
+    path.write_text("x")
+    for act in (lambda: catalog.former_names("a.t"), lambda: catalog.rename_table("a.t", "a.z")):
+        with pytest.raises(CorruptData, match=r"FORMER-NAMES.*delete it by hand"):
+            act()
+    path.unlink()
+    assert keys(catalog.rename_table("a.t", "a.z")) == [0, 1, 2, 3, 4, 5]
