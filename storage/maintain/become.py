@@ -12,6 +12,7 @@ from ..metadata.live_files import live_files
 from ..metadata.manifest import ManifestEntry, Place
 from ..metadata.snapshot import OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.way_back import told_of_way_back
 from ..write.commit import CommitId, CommitListener, Held, TableCommit
 from ..write.table_write import CommitMessage
 
@@ -84,4 +85,5 @@ def guard_of(
 def live_entries(store: TableStore, snapshot: Snapshot | None) -> list[ManifestEntry]:
     """The live files at a snapshot; none without one. Raises Unsupported if they are not all that tells its rows."""
     refuse_index(store, snapshot)
-    return [] if snapshot is None else live_files(store.manifests_of(snapshot), store.manifests.read)
+    with told_of_way_back(store, snapshot):
+        return [] if snapshot is None else live_files(store.manifests_of(snapshot), store.manifests.read)

@@ -29,6 +29,7 @@ from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.trouble import COMPACTION, afterwards
+from ..metadata.way_back import told_of_way_back
 from ..options import TableOptions, refuse_unsupported
 from ..read.split_read import ReadRequest, read_run, read_sections
 from ..write.commit import CommitId, CommitListener, TableCommit
@@ -188,7 +189,8 @@ def plan_compaction(
     def keep(entry: ManifestEntry) -> bool:
         return entry.bucket >= 0 and (wanted is None or wanted(entry.place))
 
-    live = live_files(store.manifests_of(snapshot), store.manifests.read, keep)
+    with told_of_way_back(store, snapshot):
+        live = live_files(store.manifests_of(snapshot), store.manifests.read, keep)
     live.sort(key=attrgetter("place"))
     plans: list[BucketCompaction] = []
     for _, group in groupby(live, attrgetter("place")):

@@ -268,6 +268,12 @@ class ReferenceReader:
             return self.files_of(store, replace(tag.snapshot, changelog_manifest_list=None))
         return self.files_of(store, tag.snapshot)
 
+    def read_manifests(self, store: TableStore, snapshot: Snapshot) -> None:
+        """Read all by which the rows of a snapshot are found. Raises NotFound, CorruptData if that cannot be."""
+        merge_entries(entry for one in store.manifests_of(snapshot) for entry, _ in self._entries(store, one.name))
+        if snapshot.index_manifest is not None:
+            read_index_manifest(store, snapshot.index_manifest)
+
     def data_files_of(self, store: TableStore, snapshot: Snapshot) -> set[str]:
         with _unless_taken_back(store, snapshot):
             return self._data_files_of(store, snapshot)

@@ -6,6 +6,7 @@ Follows `docs/format.md`, "Expiry".
 import re
 from collections.abc import Iterator
 
+from ..errors import CorruptData, DirectoryInPlace
 from ..file_io import FileIO
 from ..paths import TablePaths
 from .snapshot import Snapshot
@@ -25,8 +26,15 @@ class ChangelogFiles:
 
     def find(self, snapshot_id: int) -> Snapshot | None:
         path = self._paths.changelog(snapshot_id)
-        text = self._file_io.read_text_or_none(path)
-        return None if text is None else Snapshot.from_json(text, path)
+        try:
+            text = self._file_io.read_text_or_none(path)
+            return None if text is None else Snapshot.from_json(text, path)
+        except DirectoryInPlace:
+            raise
+        except CorruptData as error:
+            raise CorruptData(
+                f"{error} Restore the file, or delete it by hand: what it alone told readers of changes is lost then."
+            ) from None
 
     def ids(self) -> list[int]:
         matches = (

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from .. import document
 from ..document import integer, read_document, sealed
-from ..errors import CorruptData, InvalidRequest
+from ..errors import CorruptData, DirectoryInPlace, InvalidRequest
 from ..file_io import FileIO, Witness
 from ..identifier import Identifier
 
 _FILE = "FORMER-NAMES"
+_WAY_OUT = "Restore the file, or delete it by hand: the table is not known by its former names then."
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,8 +37,12 @@ def former_names(file_io: FileIO, root: str) -> list[FormerName]:
         rows = json.loads(text) if text.startswith("[") else read_document(text, path)["names"]
         names = [(document.text(name, path, "a name"), integer(until, path, "a time")) for name, until in rows]
         return [FormerName(Identifier.parse(name).full_name, until) for name, until in names]
+    except DirectoryInPlace:
+        raise
+    except CorruptData as error:
+        raise CorruptData(f"{error} {_WAY_OUT}") from None
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError, InvalidRequest) as error:
-        raise CorruptData(f"{path} does not list names: {error}") from None
+        raise CorruptData(f"{path} does not list names: {error}. {_WAY_OUT}") from None
 
 
 def write_former_names(file_io: FileIO, root: str, names: Sequence[FormerName], of: Witness) -> None:

@@ -8,6 +8,7 @@ from typing import TypeVar
 from ..errors import CorruptData, NotFound
 from .snapshot import Snapshot
 from .table_store import TableStore
+from .way_back import told_of_way_back
 
 T = TypeVar("T")
 _TRIES = 20
@@ -82,10 +83,11 @@ def refuse_other_history(store: TableStore, position: int, identity: str | None,
 @contextmanager
 def told_of_expiry(store: TableStore, *snapshots: Snapshot | None) -> Iterator[None]:
     """Turn the error that a file is not there into one that says why, where a snapshot has expired since it was read, or main
-    was replaced, or the table has gone.
+    was replaced, or the table has gone. Where a file of the newest snapshot is damaged or gone, it says what ends that.
     """
     try:
-        yield
+        with told_of_way_back(store, snapshots[-1] if snapshots else None):
+            yield
     except NotFound as error:
         for snapshot in snapshots:
             if snapshot is not None and has_expired(store, snapshot) and not _is_tagged(store, snapshot):

@@ -227,11 +227,11 @@ class TableStore:
         self.refuse_other_table()
 
     def delta_of(self, snapshot: Snapshot) -> list[ManifestEntry]:
-        """What a snapshot added and took away; nothing if it was taken back because its files are not there."""
+        """What a snapshot added and took away; nothing if it was taken back because its files cannot be read."""
         try:
             listed = self.manifests.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
             return [entry for one in listed for entry in self.manifests.read(one.name)]
-        except NotFound:
+        except (CorruptData, NotFound):
             if self.snapshots.is_taken_back(snapshot):
                 return []
             raise

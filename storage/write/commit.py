@@ -16,6 +16,7 @@ from ..arguments import checked
 from ..errors import (
     CommitConflict,
     CommitOutcomeUnknown,
+    CorruptData,
     InvalidRequest,
     NotFound,
     StorageError,
@@ -30,6 +31,7 @@ from ..metadata.manifest import ADD, ManifestEntry, ManifestFile
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.trouble import LISTENERS, afterwards
+from ..metadata.way_back import told_of_way_back
 from ..store_errors import outcome
 from .close import refuse_closed
 from .commit_time import commit_time, is_late
@@ -305,6 +307,10 @@ class TableCommit:
                     continue
                 self._refuse_unreadable(latest)
                 raise
+            except CorruptData:
+                made.clean_up()
+                with told_of_way_back(self._store, latest):
+                    raise
             except BaseException:
                 made.clean_up()
                 raise

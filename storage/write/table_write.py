@@ -27,6 +27,7 @@ from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, ManifestEntry
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.way_back import told_of_way_back
 from ..options import TableOptions, refuse_unsupported
 from ..paths import partition_path
 from ..values import from_arrow
@@ -103,7 +104,8 @@ class _KnownPlaces:
         self.highest: dict[tuple[bytes, int], int] = {}
         self.bucket_counts: dict[bytes, int] = {}
         self._snapshot = snapshot
-        self._add(live_files(store.manifests_of(snapshot), store.manifests.read))
+        with told_of_way_back(store, snapshot):
+            self._add(live_files(store.manifests_of(snapshot), store.manifests.read))
 
     def advance(self, store: TableStore, snapshot: Snapshot) -> bool:
         """Go on to a later snapshot; False if the way there is not known."""

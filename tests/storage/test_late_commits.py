@@ -128,7 +128,7 @@ def test_a_rollback_takes_a_late_commit_back_whose_writer_died(
         with pytest.raises(NotFound, match=r"the newest, cannot be read.*roll back to the one before"):
             log.write(rows(4))
     # Those before it are the last that can be read.
-    with pytest.raises(NotFound, match=r"Nothing expires.*roll back to 2"):
+    with pytest.raises(NotFound, match=r"Nothing expires.*Roll back to snapshot 2"):
         log.expire(retain_last=1)
     assert log.store.snapshots.ids() == [1, 2, 3]
     assert log.check() != []
