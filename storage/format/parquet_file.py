@@ -64,6 +64,10 @@ class ParquetWriter(StreamWriter):
             "store_decimal_as_integer": True,
             "use_deprecated_int96_timestamps": any(map(is_fine, leaves(schema))),
             "write_page_checksum": True,
+            # Their extremes would leave NaN out, which is larger than all others to Spark: its readers would skip it.
+            "write_statistics": [
+                one.name for one in schema if not pa.types.is_floating(one.type) and not pa.types.is_nested(one.type)
+            ],
         }
         self._writer: Any = None
         super().__init__(file_io.open_output(path), path)

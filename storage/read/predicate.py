@@ -4,6 +4,7 @@ A predicate is built from column names and Python literals, then bound to a sche
 literals into the values that statistics hold (`storage.values`). SQL's logic: a comparison with null is not true.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -92,7 +93,10 @@ class Comparison(Predicate):
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         assert self.type is not None
-        return _COMPARE[self.operator](batch.column(self.column), _scalar(self.literal, self.type))
+        column = batch.column(self.column)
+        if self.type.is_float:
+            return _mask_of_float(column, self.operator, self.literal, self.type)
+        return _COMPARE[self.operator](column, _scalar(self.literal, self.type))
 
     def may_match(self, stats: Mapping[str, ColumnStats], row_count: int) -> bool:
         one = stats.get(self.column)
@@ -104,6 +108,9 @@ class Comparison(Predicate):
             return False
         if one.minimum is None or one.maximum is None:
             return True
+        if _is_nan(self.literal):
+            # A file with NaN has no bounds: all that is in this one is less.
+            return self.operator in ("<", "<=", "!=")
         match self.operator:
             case "=":
                 return bool(one.minimum <= self.literal <= one.maximum)
@@ -276,6 +283,24 @@ class Or(Predicate):
         return And(tuple(part.negated() for part in self.parts))
 
 
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _mask_of_float(column: pa.Array, operator: str, literal: Any, kind: DataType) -> pa.Array:
+    """Which numbers compare so, as in Spark: NaN equals NaN, and is larger than all others."""
+    nan = pc.is_nan(column)
+    if literal is None or not _is_nan(literal):
+        found = _COMPARE[operator](column, _scalar(literal, kind))
+        return pc.or_(found, nan) if operator in (">", ">=") and literal is not None else found
+    if operator in ("=", ">="):
+        return nan
+    if operator in ("!=", "<"):
+        return pc.invert(nan)
+    everything = operator == "<="
+    return pc.if_else(pc.is_null(column), pa.scalar(None, pa.bool_()), pa.scalar(everything))
+
+
 def _may_be_truncated(data_type: DataType | None) -> bool:
     return data_type is not None and (data_type.is_text or data_type.is_bytes)
 
@@ -308,11 +333,14 @@ def value_ranges(predicate: Predicate | None) -> dict[str, tuple[Any, Any, DataT
     ranges: dict[str, tuple[Any, Any, DataType]] = {}
     for part in conjuncts(predicate):
         if isinstance(part, Comparison) and part.type is not None and part.literal is not None:
+            if part.type.is_float and (part.operator in (">", ">=") or _is_nan(part.literal)):
+                # Files of others may have bounds that leave NaN out, which is above all.
+                continue
             low, high = {"=": (1, 1), "<": (0, 1), "<=": (0, 1), ">": (1, 0), ">=": (1, 0)}.get(part.operator, (0, 0))
             _narrow(ranges, part.column, part.literal if low else None, part.literal if high else None, part.type)
         elif isinstance(part, IsIn) and part.type is not None and not part.is_negated:
             known = [one for one in part.literals if one is not None]
-            if known:
+            if known and not any(map(_is_nan, known)):
                 _narrow(ranges, part.column, min(known), max(known), part.type)
     return ranges
 

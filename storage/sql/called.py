@@ -12,7 +12,16 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 # Functions of which sqlglot makes others where WITHIN GROUP follows, or which it gives arguments of its own.
 AS_TYPED = frozenset(
-    {"PERCENTILE_CONT", "PERCENTILE_DISC", "LISTAGG", "STRING_AGG", "PARSE_JSON", "TO_CHAR", "REGEXP_LIKE"}
+    {
+        "PERCENTILE_CONT",
+        "PERCENTILE_DISC",
+        "LISTAGG",
+        "STRING_AGG",
+        "PARSE_JSON",
+        "TO_CHAR",
+        "REGEXP_LIKE",
+        "LEVENSHTEIN",
+    }
 )
 # Those whose own parsers are no better than the one for all functions.
 PLAIN = frozenset({
@@ -30,6 +39,8 @@ _SAME = frozenset({
 _DAY_DIFFERENCES = frozenset({"DATEDIFF", "DATE_DIFF"})
 # The first of three arguments is a word that is no column.
 _WITH_UNIT = frozenset({*_DAY_DIFFERENCES, "DATEADD", "DATE_ADD", "TIMESTAMPADD", "TIMESTAMPDIFF"})
+# So many arguments may be given; sqlglot leaves out the last where it is what Spark takes by default, or reckons with it.
+_BY_DEFAULT = {"DATE_SUB": 2, "REGEXP_EXTRACT": 3}
 # Their units are words in whatever case.
 _BY_UNIT = frozenset({"DATE_TRUNC", "TRUNC"})
 
@@ -42,7 +53,7 @@ def as_typed(node: exp.Expr, name: str, arguments: Sequence[Any], dialect: Any) 
         return exp.DateDiff(this=arguments[0], expression=arguments[1])
     if upper == "NAMED_STRUCT" and arguments and len(arguments) % 2 == 0:
         return node
-    if (upper == "DATE_SUB" and len(arguments) == 2) or (upper in _WITH_UNIT and len(arguments) == 3):
+    if (upper in _BY_DEFAULT and len(arguments) <= _BY_DEFAULT[upper]) or (upper in _WITH_UNIT and len(arguments) == 3):
         return node
     if upper in _SAME and _holds(node, arguments):
         return node

@@ -192,7 +192,7 @@ REFUSED = {
     "SELECT /*+ BROADCAST(t) */ a FROM t": "HINT",
     "SELECT get_json_object('{}', '$.a')": "GET_JSON_OBJECT",
     "SELECT 1 / 0": "Division by zero",
-    "SELECT * FROM read_parquet('/etc/passwd')": "parquet",
+    "SELECT * FROM read_parquet('/etc/passwd')": "PARQUET",
     "SELECT 'abc": "column 8",
     "SELECT a FROM t /*+ OPTIONS('nothing' = '1') */": "nothing",
     "CREATE CATALOG c WITH ('warehouse' = '/w', 'tabel-lineage' = 'true')": "table-lineage",

@@ -1,8 +1,5 @@
 """Functions arrive at Spark with the name, the arguments and the letters that were typed."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pyarrow as pa
 import pytest
 
@@ -10,7 +7,6 @@ from resources import Session
 from resources.spark import start_spark
 from resources.sql.engine_dialects import spark_text
 from storage import InvalidRequest, StorageError
-from storage.sql.as_typed import NAMES
 from storage.sql.dialect import SnaplineSql
 
 ROWS = [{"id": 1, "g": "month", "v": 1.5}, {"id": 2, "g": "year", "v": 2.5}, {"id": 3, "g": None, "v": 9.0}]
@@ -81,13 +77,3 @@ def test_a_word_that_is_also_a_column_is_refused(session: Session, engine: str, 
 def test_a_word_beside_its_own_name_is_taken(session: Session) -> None:
     assert session.sql("SELECT current_date() AS current_date", "spark").to_arrow().num_rows == 1
     assert session.sql("SELECT `current_date` FROM (SELECT 1 AS `current_date`)", "spark").to_arrow().num_rows == 1
-
-
-@pytest.mark.parametrize("name", sorted(NAMES))
-@pytest.mark.parametrize("count", [2, 3])
-def test_calls_go_through_as_they_are(name: str, count: int) -> None:
-    arguments = ", ".join(["a", "'YYYY''y''%Y'", "c"][:count])
-    for write in (spark_text, lambda tree: tree.sql(SnaplineSql)):
-        written: Callable[[Any], str] = write
-        text = written(SnaplineSql().parse(f"SELECT {name}({arguments}) FROM t")[0])
-        assert text.lower() == f"select {name}({arguments}) from t".replace("''", "\\'").lower()
