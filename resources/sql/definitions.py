@@ -299,6 +299,9 @@ class Definitions:
             held, changes = without(table, wanted)
             return [*changes, *(DropColumn(name) for name in held)]
         if action == "rename":
+            old, new = values
+            if "." not in old:
+                _refuse_twins([*(name for name in table.schema.column_names if name.lower() != old.lower()), new])
             return [RenameColumn(*values), *with_renamed(table, *values)]
         if action == "reset":
             missing = [key for key in values if key not in table.schema.options]

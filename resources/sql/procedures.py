@@ -74,7 +74,8 @@ def call(context: Context, name: str, arguments: Sequence[tuple[str | None, exp.
         if label not in known or label in given:
             raise InvalidRequest(f"{found.name} has no argument {label!r} left. Arguments: {found.signature}.")
         given[label] = _plain(value)
-    missing = [one.name for one in found.parameters if one.default is one.empty and one.name not in given]
+    # NULL is none given, but for those that may be left out.
+    missing = [one.name for one in found.parameters if one.default is one.empty and given.get(one.name) is None]
     if missing:
         raise InvalidRequest(f"{found.name} needs {', '.join(missing)}. Arguments: {found.signature}.")
     return found.act(context, **given)

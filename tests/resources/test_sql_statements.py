@@ -212,3 +212,20 @@ def test_a_column_that_spark_does_not_have_is_named_and_the_others_can_be_read(s
             session.sql(statement, "spark").to_arrow()
     session.sql("UPDATE d.clock SET a = 2", "duckdb")
     assert session.sql("SELECT a FROM d.clock", "duckdb").to_arrow().to_pylist() == [{"a": 2}]
+
+
+def test_a_column_is_not_renamed_to_what_differs_by_case_alone(sql: Callable[[str], Any]) -> None:
+    sql("CREATE TABLE twins (id INT, b INT, a INT)")
+    with pytest.raises(InvalidRequest, match="'b' and 'B' differ by case alone"):
+        sql("ALTER TABLE twins RENAME COLUMN a TO B")
+    sql("ALTER TABLE twins RENAME COLUMN a TO A")
+    sql("INSERT INTO twins VALUES (1, 2, 3)")
+    assert sql("SELECT A FROM twins") == [(3,)]
+
+
+@pytest.mark.parametrize(
+    "call", ["sys.create_tag(NULL, 't')", "sys.create_tag('default.twins', NULL)", "sys.compact(NULL)"]
+)
+def test_null_is_no_argument_of_a_procedure(session: Session, call: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"needs (table|tag)"):
+        session.sql(f"CALL {call}", "duckdb")
