@@ -35,7 +35,9 @@ from .settings import RUNTIME_MODE, STARTUP_OPTION, Settings
 # What FLIP-188 calls them.
 _DOCUMENT_OPTIONS = {"log.scan": "scan.mode", "log.scan.timestamp-mills": "scan.timestamp-millis"}
 # How a statement is run, rather than what it reads.
-RUN_OPTIONS = ("change-tracking", "scan.mode", "consumer-id", "snapshots-per-batch", "read.changelog")
+# Of a table that is read, where a stream reads it.
+STREAM_OPTIONS = ("scan.mode", "consumer-id", "snapshots-per-batch", "read.changelog")
+RUN_OPTIONS = ("change-tracking", *STREAM_OPTIONS)
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,9 @@ class Names:
     def _hints(self, node: exp.Table) -> dict[str, str]:
         """The options of a table in a statement, under one name each. Raises InvalidRequest for those of streams elsewhere."""
         given = dict(node.meta.get(HINT_OPTIONS) or ())
+        for key in STREAM_OPTIONS:
+            if key in given and self._settings.options.get(RUNTIME_MODE) != "streaming":
+                raise InvalidRequest(f"{key!r} is for streams: SET '{RUNTIME_MODE}' = 'streaming'.")
         found = {key: value for key, value in given.items() if key not in _DOCUMENT_OPTIONS}
         for key, name in _DOCUMENT_OPTIONS.items():
             if key not in given:

@@ -44,11 +44,8 @@ _BITWISE = (
 
 
 class _Tokenizer(Databricks.Tokenizer):
-    # A hint may follow whatever can be the name of a table.
-    TOKENS_PRECEDING_HINT: ClassVar[set[TokenType]] = {
-        *Databricks.Tokenizer.TOKENS_PRECEDING_HINT, *parser.Parser.ID_VAR_TOKENS, TokenType.IDENTIFIER,
-        TokenType.INTO, TokenType.OVERWRITE, TokenType.STRING, TokenType.R_PAREN,
-    }  # fmt: skip
+    # Wherever one stands: a hint that nobody reads is an error, and no comment.
+    TOKENS_PRECEDING_HINT: ClassVar[set[TokenType]] = set(TokenType)
     # None is left unparsed.
     COMMANDS: ClassVar[set[TokenType]] = set()
     KEYWORDS: ClassVar[dict[str, TokenType]] = {
