@@ -96,6 +96,12 @@ class FileIO:
             self._fs = fsspec.filesystem(self.protocol, **{**_as_given(self.storage_options), _LISTINGS: False})
         except ImportError as error:
             raise Unsupported(f"{url}: {error}. The extra 's3' of this package brings what S3 needs.") from None
+        except ValueError as error:
+            if "Protocol not known" not in str(error):
+                raise
+            raise Unsupported(
+                f"{url}: no file system is known by {self.protocol!r}. Use a path, file:// or s3://."
+            ) from None
         self._local = isinstance(self._fs, LocalFileSystem)
         self._clock = clock or Clock()
         self.external_roots = tuple(self._root(root) for root in external_roots)

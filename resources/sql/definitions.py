@@ -327,6 +327,8 @@ class Definitions:
         place, target = self._names.place(node), self._names.place(new)
         if place.catalog != target.catalog:
             raise at(new, InvalidRequest("A table stays in its catalog."))
+        if target.identifier.database not in self._names.catalog(target).databases():
+            raise at(new, NotFound(f"There is no database {target.identifier.database!r}. Create it first."))
 
         def act() -> Result:
             catalog = self._names.catalog(place)

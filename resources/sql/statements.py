@@ -512,10 +512,22 @@ def parse(text: str) -> list[exp.Expr]:
                 f"SQL error at line {unclosed.line}, column {unclosed.column}: {unclosed.what} begins here and is not closed."
             ) from None
         raise InvalidRequest(f"SQL error: {str(error).splitlines()[0]}") from None
-    found = [with_doubles(one, text) for one in trees if one is not None]
+    found = [with_doubles(_schema_as_database(one), text) for one in trees if one is not None]
     if not found:
         raise InvalidRequest("There is no statement in the text.")
     return found
+
+
+def _schema_as_database(tree: exp.Expr) -> exp.Expr:
+    """CREATE and DROP SCHEMA, which are those of a database."""
+    if isinstance(tree, exp.Create | exp.Drop) and tree.args.get("kind") == "SCHEMA":
+        tree.set("kind", "DATABASE")
+        for one in tree.args.get("tables") or [tree.this]:
+            if isinstance(one, exp.Table) and one.args.get("this") is None:
+                one.set("this", one.args.get("db"))
+                one.set("db", one.args.get("catalog"))
+                one.set("catalog", None)
+    return tree
 
 
 def _own(table: Table, basis: Basis) -> list[SnapshotRef]:

@@ -195,6 +195,9 @@ class SnaplineWriter(DataSourceArrowWriter):
         self._table = _table(options)
         self._overwrite = overwrite
         self._properties = properties_of(options)
+        if overwrite:
+            # What is wrong with it is said before anything is written.
+            overwrite_of(self._table, options)
         self._write_name = self._table.store.clock.unique_name()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

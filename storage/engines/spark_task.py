@@ -50,9 +50,11 @@ def overwrite_of(table: Table, options: Mapping[str, str]) -> Overwrite:
     if mode.startswith("["):
         try:
             partitions = json.loads(mode)
-            return Overwrite(matching=tuple(table.partition_values(one) for one in partitions))
-        except (ValueError, TypeError, AttributeError, RecursionError):
-            raise InvalidRequest(f"Option 'overwrite' = {shown(mode)} must be a JSON list of partitions.") from None
+        except (ValueError, RecursionError):
+            partitions = None
+        if not isinstance(partitions, list) or not all(isinstance(one, dict) for one in partitions):
+            raise InvalidRequest(f"Option 'overwrite' = {shown(mode)} must be a JSON list of partitions.")
+        return Overwrite(matching=tuple(table.partition_values(one) for one in partitions))
     if mode not in ("", "table", "partitions"):
         raise InvalidRequest(
             f"Option 'overwrite' is table, partitions or a JSON list of partitions, not {shown(mode)}."

@@ -4,6 +4,7 @@ Types have the format's names, so TIMESTAMP has no time zone, TIMESTAMP_LTZ the 
 that is not read here is left to the caller, who refuses it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -50,29 +51,43 @@ def define_table(create: exp.Create) -> TableDefinition:
         if isinstance(one, exp.ColumnDef):
             _column(found, one, numbers)
         elif isinstance(one, exp.PrimaryKey):
-            found.primary_key = [key.name for key in one.expressions]
+            _key(found, one.expressions)
         elif isinstance(one, WatermarkConstraint):
+            _refuse_second(found.watermark, "WATERMARK")
             found.watermark = Watermark(one.this.name, one.expression.sql(SnaplineSql))
         elif isinstance(one, exp.Constraint):
             # The name of a key is a name for readers of the statement.
             name, keys = one.name, [key for key in one.expressions if isinstance(key, exp.PrimaryKey)]
             if not keys:
                 raise InvalidRequest(f"Constraint {name!r}: only PRIMARY KEY (…) NOT ENFORCED is known.")
-            found.primary_key = [key.name for key in keys[0].expressions]
+            _key(found, keys[0].expressions)
         elif isinstance(one, exp.Identifier):
             raise InvalidRequest(f"Column {one.name!r} has no type.")
         elif not isinstance(one, exp.LikeProperty):
             raise InvalidRequest(f"{shown(one)!r} cannot be part of a table definition.")
     for one in _properties(create):
         if isinstance(one, exp.SchemaCommentProperty):
+            _refuse_second(found.comment, "COMMENT")
             found.comment = one.this.name
         elif isinstance(one, exp.PrimaryKey):
-            found.primary_key = [key.name for key in one.expressions]
+            _key(found, one.expressions)
         elif isinstance(one, exp.PartitionedByProperty):
+            _refuse_second(found.partition_by, "PARTITIONED BY")
             found.partition_by = [_partition_column(found, key, numbers) for key in one.this.expressions]
     found.options = options_of(create)
     _refuse_connector(found)
     return found
+
+
+def _key(found: TableDefinition, columns: Sequence[exp.Expr]) -> None:
+    _refuse_second(found.primary_key, "PRIMARY KEY")
+    found.primary_key = [one.name for one in columns]
+
+
+def _refuse_second(given: object, what: str) -> None:
+    """Raise InvalidRequest if a part of a definition is there already."""
+    if given:
+        raise InvalidRequest(f"{what} is given twice. Give it once, a key of several columns as PRIMARY KEY (a, b).")
 
 
 def options_of(create: exp.Create) -> dict[str, str]:
@@ -131,9 +146,10 @@ def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]"
         if isinstance(kind, exp.NotNullColumnConstraint):
             nullable = bool(kind.args.get("allow_null"))
         elif isinstance(kind, exp.PrimaryKeyColumnConstraint):
-            found.primary_key.append(column.name)
+            _key(found, [column])
             nullable = False
         elif isinstance(kind, exp.CommentColumnConstraint):
+            _refuse_second(comment, "COMMENT")
             comment = kind.this.name
         else:
             raise InvalidRequest(f"Column {column.name!r}: {shown(kind)} is not known here.")

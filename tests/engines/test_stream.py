@@ -215,7 +215,7 @@ def test_the_sink_commits_a_micro_batch_under_its_number(
     [
         ({"where": "id = 1"}, {}, r"'where' for a streaming read\. It is for a read"),
         ({"version": "1"}, {}, r"'version' for a streaming read\. It is for a read"),
-        ({"snapshots_per_batch": "0"}, {}, "a snapshot at least"),
+        ({"snapshots-per-batch": "0"}, {}, "a snapshot at least"),
         ({"read.changelog": "yes"}, {}, "'read.changelog' is true or false"),
         ({}, {"unless-same": "true"}, r"'unless-same' for a streaming write\. It is for a write"),
         ({}, {"commit-identifier": "7"}, "It is for a write"),

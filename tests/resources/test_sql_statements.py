@@ -229,3 +229,10 @@ def test_a_column_is_not_renamed_to_what_differs_by_case_alone(sql: Callable[[st
 def test_null_is_no_argument_of_a_procedure(session: Session, call: str) -> None:
     with pytest.raises(InvalidRequest, match=r"needs (table|tag)"):
         session.sql(f"CALL {call}", "duckdb")
+
+
+def test_a_schema_is_a_database(sql: Callable[[str], Any]) -> None:
+    sql("CREATE SCHEMA IF NOT EXISTS made")
+    assert "made" in [row[0] for row in sql("SHOW SCHEMAS")]
+    sql("DROP SCHEMA made")
+    assert "made" not in [row[0] for row in sql("SHOW DATABASES")]
