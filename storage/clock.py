@@ -4,8 +4,20 @@ import time
 import uuid
 from dataclasses import dataclass, field
 
+from .errors import InvalidRequest
+
 # A clock that is corrected little by little, as those of servers are, is not set.
 _SET_MS = 60_000
+# The calendar that partitions, tags and views of time go by ends with the year 9999, a day before in some time zones.
+_LAST_MS = 253_402_300_799_000 - 86_400_000
+
+
+def _of_the_calendar(time_ms: int) -> int:
+    if time_ms > _LAST_MS:
+        raise InvalidRequest(
+            f"The clock of this machine says {time_ms} ms since 1970, which is beyond the year 9999. Set it; nothing is done."
+        )
+    return time_ms
 
 
 def _ahead_ms() -> int:
@@ -19,8 +31,8 @@ class Clock:
     """The wall clock of this machine and version 4 UUIDs."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
-        return time.time_ns() // 1_000_000
+        """Milliseconds since the epoch. Raises InvalidRequest if that is no day of the calendar."""
+        return _of_the_calendar(time.time_ns() // 1_000_000)
 
     def was_set(self) -> bool:
         """Whether the clock was set since the process began, so that it does not tell how much time has passed."""
@@ -44,7 +56,7 @@ class FixedClock(Clock):
 
     def now_ms(self) -> int:
         self._latest_ms = max(self._latest_ms, self.time_ms)
-        return self.time_ms
+        return _of_the_calendar(self.time_ms)
 
     def was_set(self) -> bool:
         return self.time_ms < self._latest_ms

@@ -34,6 +34,7 @@ from .errors import (
     Unsupported,
 )
 from .lock import CatalogLock
+from .object_store import delete_if, replace_if, says_that_it_changed
 from .secret import guarded_storage, revealed, settled
 from .store_errors import NO_HARD_LINKS, is_missing_bucket, store_call
 
@@ -210,7 +211,7 @@ class FileIO:
         except FileExistsError:
             return self._is_ours(path, data)
         except OSError as error:
-            if not _says_that_it_exists(error):
+            if not says_that_it_changed(error):
                 raise
             return self._is_ours(path, data)
         return True
@@ -345,13 +346,12 @@ class FileIO:
     def delete_if(self, path: str, expected: bytes) -> bool:
         """Delete a file if it still holds some bytes; says whether it did.
 
-        On local disks this is one step among all who do it so; on object stores a read and a delete.
+        On local disks, on S3 and under the catalog's lock this is one step among all who do it so; on other object stores
+        a read and a delete.
         """
         if not self._local:
-            if self.read_bytes_or_none(path) != expected:
-                return False
-            self.delete(path)
-            return True
+            with self._alone(path):
+                return delete_if(self._fs, path, expected)
         with self._directory_locked(path) as directory:
             if directory is None or _read_in(directory, path) != expected:
                 return False
@@ -372,11 +372,18 @@ class FileIO:
             with contextlib.nullcontext() if is_the_same else self._directory_locked(path) as directory:
                 if expected is None:
                     return self._create(path, data)
+                if not self._local:
+                    with self._alone(path):
+                        return replace_if(self._fs, path, expected, data)
                 held = self.read_bytes_or_none(path) if directory is None else _read_in(directory, path)
                 if held != expected:
                     return False
                 self._overwrite(path, data, directory)
                 return True
+
+    def _alone(self, path: str) -> contextlib.AbstractContextManager[Any]:
+        """Keeps others who hold the catalog's lock from changing a file, if it has one."""
+        return self.lock.hold(path) if self.lock is not None else contextlib.nullcontext()
 
     @store_call("rename")
     def rename_if(self, path: str, target: str, expected: bytes) -> bool:
@@ -707,17 +714,6 @@ def _is_same_file(path: str, other: str) -> bool:
     """Whether two names are of one file."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samefile(path, other)
-    return False
-
-
-def _says_that_it_exists(error: OSError) -> bool:
-    """Whether a conditional put was refused: not every store says so in words that fsspec knows."""
-    cause: BaseException | None = error
-    while cause is not None:
-        response = getattr(cause, "response", None)
-        if isinstance(response, dict) and response.get("Error", {}).get("Code") in ("PreconditionFailed", "412"):
-            return True
-        cause = cause.__cause__ or cause.__context__
     return False
 
 

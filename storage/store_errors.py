@@ -56,7 +56,7 @@ def comes_from_a_store(error: BaseException) -> bool:
 
 def is_missing_bucket(error: BaseException) -> bool:
     """Whether what does not exist is the bucket, not the file that was asked for."""
-    codes = _codes(error)
+    codes = codes_of(error)
     return "NoSuchBucket" in codes or "specified bucket does not exist" in str(error)
 
 
@@ -93,7 +93,7 @@ def store_error(error: BaseException, doing: str, where: str) -> StoreUnavailabl
 
 
 def _advice(error: BaseException, doing: str) -> str:
-    codes = _codes(error)
+    codes = codes_of(error)
     for code in codes:
         if code in _REMOTE_ADVICE:
             return _REMOTE_ADVICE[code]
@@ -106,7 +106,7 @@ def _advice(error: BaseException, doing: str) -> str:
     return _LOCAL_ADVICE.get(error.errno or 0, "")
 
 
-def _codes(error: BaseException) -> list[str]:
+def codes_of(error: BaseException) -> list[str]:
     """What the answer of an object store, or the class of its client's error, calls the error."""
     codes: list[str] = []
     cause: BaseException | None = error

@@ -444,6 +444,17 @@ class SnapshotFiles:
         content = self.content_if(snapshot)
         return content is not None and self._file_io.delete_if(self._paths.snapshot(snapshot.id), content)
 
+    def take_away(self, snapshot: Snapshot) -> bool:
+        """Forget a snapshot that its own writer found to be no part of the history, and the hint that tells of it; says whether
+        it was there.
+        """
+        was_there = self.delete_if(snapshot)
+        if not self._file_io.is_local:
+            # There nobody relies on it, and it may have been written into a table that was made anew.
+            with suppress(OSError, StorageError):
+                self._file_io.delete_if(f"{self._paths.snapshot_directory}/LATEST", str(snapshot.id).encode())
+        return was_there
+
     def content_if(self, snapshot: Snapshot) -> bytes | None:
         """What a snapshot's file holds, if its number still stands for it."""
         return unchanged(self._file_io, self._paths.snapshot(snapshot.id), Snapshot.from_json, snapshot)

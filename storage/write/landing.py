@@ -4,7 +4,9 @@ Its file is created if absent, and then the snapshot below it is looked for: num
 number above one that is still there has never been used before. Follows `docs/protocols.md`, "Commit".
 """
 
-from ..errors import CommitOutcomeUnknown, CorruptData
+from typing import NoReturn
+
+from ..errors import CommitOutcomeUnknown, StorageError
 from ..identifier import MAIN_BRANCH
 from ..metadata.main_branch import find_main
 from ..metadata.snapshot import Snapshot
@@ -32,7 +34,7 @@ def take_away_foreign(store: TableStore, newest: Snapshot | None) -> bool:
         return False
     below = store.snapshots.find(newest.id - 1)
     is_foreign = below is not None and below.identity != newest.follows and _has_list(store, below)
-    return is_foreign and store.snapshots.delete_if(newest)
+    return is_foreign and store.snapshots.take_away(newest)
 
 
 def _has_list(store: TableStore, snapshot: Snapshot) -> bool:
@@ -47,7 +49,7 @@ def _create(store: TableStore, snapshot: Snapshot) -> bool:
         try:
             there = store.snapshots.find(snapshot.id)
             is_certain = store.file_io.is_local and (store.snapshots.latest_id() or 0) < snapshot.id
-        except OSError:
+        except (OSError, StorageError):
             there, is_certain = None, False
         if there is not None:
             return there.uuid == snapshot.uuid
@@ -69,27 +71,30 @@ def _stands(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> boo
             below = snapshots.find(base.id)
             if below is not None and below.identity == base.identity:
                 return True
-        if not store.is_same_table():
-            _refuse_moved(store, snapshot)
-        if _is_on_the_way_to_the_newest(store, snapshot):
-            return True
-        # Looked for last: numbers expire in ascending order, so that one that stands goes before the next one does.
-        if snapshots.find(snapshot.id) is None and _has_expired(store, snapshot):
-            return True
-        was_in = not store.file_io.is_local and _was_in_the_history(store, snapshot)
-        snapshots.delete_if(snapshot)
-        return was_in
-    except (OSError, CorruptData) as error:
+        if store.is_same_table():
+            if _is_on_the_way_to_the_newest(store, snapshot):
+                return True
+            # Looked for last: numbers expire in ascending order, so that one that stands goes before the next one does.
+            if snapshots.find(snapshot.id) is None and _has_expired(store, snapshot):
+                return True
+            was_in = not store.file_io.is_local and _was_in_the_history(store, snapshot)
+            snapshots.take_away(snapshot)
+            return was_in
+    except CommitOutcomeUnknown:
+        raise
+    except (OSError, StorageError) as error:
+        # Whatever it is, it came after the snapshot: what that needs must stay.
         raise CommitOutcomeUnknown(
             f"{store.identifier}: snapshot {snapshot.id} was created, but whether it is part of the history cannot be told "
             f"({error}). Look for a snapshot of user {snapshot.commit_user!r} before trying again."
         ) from error
+    return _refuse_moved(store, snapshot)
 
 
-def _refuse_moved(store: TableStore, snapshot: Snapshot) -> None:
+def _refuse_moved(store: TableStore, snapshot: Snapshot) -> NoReturn:
     """Raise NotFound if the table is another one and nothing of the snapshot is left, else CommitOutcomeUnknown."""
     was_replaced = store.paths != find_main(store.file_io, store.paths.root) and store.identifier.branch == MAIN_BRANCH
-    if not was_replaced and store.snapshots.delete_if(snapshot):
+    if not was_replaced and store.snapshots.take_away(snapshot):
         store.refuse_other_table()
     raise CommitOutcomeUnknown(
         f"{store.identifier}: snapshot {snapshot.id} was created, and then the table was dropped or renamed, or its main "

@@ -1,7 +1,7 @@
 """A small object store that speaks S3, with answers that fail or get lost on demand.
 
-What the store needs of S3: objects are put whole, on condition that there is none (`If-None-Match: *`), read whole or in
-part, listed and deleted. Everything is in memory.
+What the store needs of S3: objects are put whole, on condition that there is none (`If-None-Match: *`) or that they are still
+the same (`If-Match`), read whole or in part, listed and deleted, on that condition too. Everything is in memory.
 """
 
 import random
@@ -20,12 +20,14 @@ from xml.sax.saxutils import escape
 @dataclass
 class Faults:
     """How often requests fail: with 503 before anything happens, or after it without an answer. `refusal`: all are
-    answered by this status and code. `requests` counts them all.
+    answered by this status and code, `of_conditions`: so many of those with `If-Match`. `requests` counts them all.
     """
 
     unavailable: float = 0.0
     lost_reply: float = 0.0
     refusal: tuple[int, str] | None = None
+    of_conditions: tuple[int, str] = (501, "NotImplemented")
+    conditions_refused: int = 0
     requests: int = 0
     chosen: random.Random = field(default_factory=lambda: random.Random(0))
     seen: dict[str, int] = field(default_factory=lambda: {"unavailable": 0, "lost": 0})
@@ -38,12 +40,26 @@ class Objects:
         self.held: dict[str, tuple[bytes, datetime]] = {}
         self.lock = threading.Lock()
 
-    def put(self, path: str, data: bytes, *, only_new: bool) -> bool:
+    def put(self, path: str, data: bytes, *, only_new: bool, tag: str | None = None) -> bool:
         with self.lock:
-            if only_new and path in self.held:
+            if (only_new and path in self.held) or not self._is_still(path, tag):
                 return False
             self.held[path] = (data, datetime.now(UTC))
             return True
+
+    def delete(self, path: str, tag: str | None) -> bool:
+        with self.lock:
+            if not self._is_still(path, tag):
+                return False
+            self.held.pop(path, None)
+            return True
+
+    def _is_still(self, path: str, tag: str | None) -> bool:
+        return tag is None or (path in self.held and tag_of(self.held[path][0]) == tag)
+
+
+def tag_of(data: bytes) -> str:
+    return f'"{md5(data).hexdigest()}"'
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -106,6 +122,11 @@ class Handler(BaseHTTPRequestHandler):
             self._body()
             self._error(*faults.refusal)
             return True
+        if self.headers.get("If-Match") and faults.conditions_refused:
+            faults.conditions_refused -= 1
+            self._body()
+            self._error(*faults.of_conditions)
+            return True
         if faults.chosen.random() >= faults.unavailable:
             return False
         faults.seen["unavailable"] += 1
@@ -118,10 +139,11 @@ class Handler(BaseHTTPRequestHandler):
             return
         path, _ = self._path()
         body = self._body()
-        if "/" in path and not self.objects.put(path, body, only_new=self.headers.get("If-None-Match") == "*"):
+        only_new, tag = self.headers.get("If-None-Match") == "*", self.headers.get("If-Match")
+        if "/" in path and not self.objects.put(path, body, only_new=only_new, tag=tag):
             self._error(412, "PreconditionFailed")
             return
-        self._answer(200, ETag=f'"{md5(body).hexdigest()}"')
+        self._answer(200, ETag=tag_of(body))
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -139,7 +161,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         data, time = found
         headers = {
-            "ETag": f'"{md5(data).hexdigest()}"', "Last_Modified": f"{time:%a, %d %b %Y %H:%M:%S} GMT",
+            "ETag": tag_of(data), "Last_Modified": f"{time:%a, %d %b %Y %H:%M:%S} GMT",
             "Content_Type": "binary/octet-stream",
         }  # fmt: skip
         status = 200
@@ -177,9 +199,13 @@ class Handler(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         if self._fails():
             return
-        with self.objects.lock:
-            self.objects.held.pop(self._path()[0], None)
-        self._answer(204)
+        path, _ = self._path()
+        if self.objects.delete(path, self.headers.get("If-Match")):
+            self._answer(204)
+        elif path in self.objects.held:
+            self._error(412, "PreconditionFailed")
+        else:
+            self._error(404, "NoSuchKey")
 
     def do_POST(self) -> None:
         """Delete many."""

@@ -79,6 +79,69 @@ def test_a_file_that_came_after_its_directory_was_listed_is_there(store: tuple[d
         FileIO("s3://bucket", options | {"use_listings_cache": True})
 
 
+def _others_write(file_io: FileIO, path: str, others: Callable[[], object]) -> None:
+    """Let others go between the look at an object and what follows from it."""
+    look = file_io._fs.cat_file
+
+    def looked_at(*arguments: Any, **named: Any) -> Any:
+        try:
+            return look(*arguments, **named)
+        finally:
+            file_io._fs.cat_file = look
+            others()
+
+    file_io._fs.cat_file = looked_at
+
+
+@pytest.mark.parametrize("change", ["delete", "replace"])
+@pytest.mark.parametrize("others", ["write", "delete", "write the same", "nothing"])
+def test_an_object_is_changed_only_if_it_is_still_what_was_seen(
+    store: tuple[dict[str, Any], Faults], change: str, others: str
+) -> None:
+    mine, other = (FileIO("s3://bucket", store[0] | {"skip_instance_cache": True}) for _ in range(2))
+    path = "bucket/d/file"
+    other.write_bytes(path, b"seen")
+    acts: dict[str, Callable[[], object]] = {
+        "write": lambda: other.write_bytes(path, b"theirs"), "delete": lambda: other.delete(path),
+        "write the same": lambda: other.write_bytes(path, b"seen"), "nothing": lambda: None,
+    }  # fmt: skip
+    _others_write(mine, path, acts[others])
+    was_changed = mine.delete_if(path, b"seen") if change == "delete" else mine.replace_if(path, b"seen", b"mine")
+    # Of a deletion nobody can say whose it was: its answer may have been lost.
+    assert was_changed is (others in ("nothing", "write the same") or (change, others) == ("delete", "delete"))
+    expected = {"write": b"theirs", "delete": None}.get(others, None if change == "delete" else b"mine")
+    assert other.read_bytes_or_none(path) == expected
+    assert not mine.delete_if(path, b"something else")
+    assert not mine.replace_if("bucket/d/none", b"seen", b"mine")
+
+
+def test_a_change_whose_answer_was_lost_is_made(store: tuple[dict[str, Any], Faults]) -> None:
+    options, faults = store
+    file_io = FileIO("s3://bucket", options)
+    faults.lost_reply = 0.3
+    for number in range(20):
+        path = f"bucket/d/{number}"
+        file_io.write_bytes(path, b"0")
+        assert file_io.replace_if(path, b"0", b"1")
+        assert file_io.delete_if(path, b"1")
+    assert faults.seen["lost"] > 20
+
+
+@pytest.mark.parametrize("refusal", [(501, "NotImplemented"), (409, "ConditionalRequestConflict")])
+def test_a_store_without_these_conditions_and_one_that_is_about_to_change(
+    store: tuple[dict[str, Any], Faults], refusal: tuple[int, str]
+) -> None:
+    options, faults = store
+    file_io = FileIO("s3://bucket", options)
+    file_io.write_bytes("bucket/d/file", b"0")
+    faults.of_conditions, faults.conditions_refused = refusal, 1
+    assert file_io.replace_if("bucket/d/file", b"0", b"1")
+    faults.conditions_refused = 1
+    assert file_io.delete_if("bucket/d/file", b"1")
+    assert file_io.read_bytes_or_none("bucket/d/file") is None
+    assert faults.conditions_refused == 0
+
+
 @pytest.mark.parametrize("commit_id", [CommitId("slow", 1), None], ids=["an id", "a batch"])
 def test_a_commit_whose_creation_is_asked_for_again_after_it_has_expired_lands_once(
     store: tuple[dict[str, Any], Faults], commit_id: CommitId | None

@@ -376,15 +376,22 @@ class MemoryFileIO(FileIO):
         if expected is None:
             return self.create_exclusively(path, data, of=of)
         step = self._compare("compare and replace", path, expected, of)
+        if step is not None and not self._local:
+            step = self._compare("compare and replace", path, expected)
         if step is not None:
-            self._put(step if self._local else self.process.step("replace", path), path, data)
+            self._put(step, path, data)
         return step is not None
 
     @_call
     def delete_if(self, path: str, expected: bytes) -> bool:
         step = self._compare("compare and delete", path, expected)
+        if step is not None and not self._local:
+            step = self._compare("compare and delete", path, expected)
+            if step is None:
+                # What went in that very moment counts as deleted by this call.
+                return path not in self._files.contents
         if step is not None:
-            self._remove(step if self._local else self.process.step("delete", path), path)
+            self._remove(step, path)
         return step is not None
 
     @_call
@@ -401,7 +408,9 @@ class MemoryFileIO(FileIO):
         return True
 
     def _compare(self, name: str, path: str, expected: bytes, of: Witness | None = None) -> Step | None:
-        """The step, if the file holds what is expected; on object stores another step follows it."""
+        """The step, if the file holds what is expected; on object stores it is made twice: a look, and a request with that
+        condition.
+        """
         step = self._step_of(name, path, of)
         step.reads.add(path)
         return step if self._files.contents.get(path, (None, 0))[0] == expected else None

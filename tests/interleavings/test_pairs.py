@@ -73,6 +73,8 @@ def test_pairs(chunk: Chunk) -> None:
     [
         ("create branch", "create branch"), ("branch from tag", "create branch"), ("create branch", "replace main"),
         ("new consumer", "replace main"), ("write", "expire"), ("rename table", "write"), ("create branch", "rename table"),
+        ("write elsewhere", "replace main"), ("expire", "drop and create"), ("stream read", "stream read"),
+        ("stream read", "drop and create"), ("delete tag", "delete tag"), ("drop table", "drop table"),
     ],
 )  # fmt: skip
 def test_a_pair_on_an_object_store(first: str, second: str) -> None:

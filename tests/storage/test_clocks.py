@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, CommitId, FixedClock, NotFound, SetOptions, Table
+from storage import Catalog, CommitId, FixedClock, InvalidRequest, NotFound, SetOptions, Table
 from storage.metadata.time_order import CLOCK_PROPERTY, TIME_DISORDER_PROPERTY, rising_since
 from storage.write.commit_time import commit_time
 from storage.write.find_commit import search_bound
@@ -315,3 +315,13 @@ def test_a_consumer_does_not_go_because_a_clock_is_ahead(catalog: Catalog, clock
     long_ago = time.time() - 2 * 24 * 3600
     os.utime(path, (long_ago, long_ago))
     assert table.expire(retain_last=1).snapshot_ids == (2,)
+
+
+def test_a_clock_beyond_the_calendar_is_refused(orders: Table, clock: FixedClock) -> None:
+    write(orders, 1)
+    clock.advance_ms(10_000 * 366 * 24 * HOUR_MS)
+    with pytest.raises(InvalidRequest, match="beyond the year 9999"):
+        write(orders, 2)
+    clock.advance_ms(-10_000 * 366 * 24 * HOUR_MS)
+    write(orders, 3)
+    assert orders.to_arrow()["id"].to_pylist() == [1, 3]

@@ -1,0 +1,98 @@
+"""Objects that are deleted or replaced if they still hold some bytes: one request where the store takes a condition.
+
+S3 does (`If-Match`, by the object's ETag). With other stores, and with those of S3's kind that know no such condition, it
+is a look and a request, between which somebody else may write.
+"""
+
+import contextlib
+from collections.abc import Callable
+
+from fsspec import AbstractFileSystem
+
+from .store_errors import codes_of, is_missing_bucket
+
+# The store was about to change the object for somebody else: it is to be asked again.
+_CONFLICT = ("ConditionalRequestConflict", "OperationAborted", "409")
+_CHANGED = ("PreconditionFailed", "412")
+_GONE = ("NoSuchKey", "404")
+_NO_CONDITIONS = ("NotImplemented", "501")
+
+
+def delete_if(fs: AbstractFileSystem, path: str, expected: bytes) -> bool:
+    """Delete an object if it holds some bytes; says whether it did.
+
+    What goes in that very moment counts as deleted by this call: clients of HTTP ask for a deletion again when its answer is
+    lost, and then hear that there is nothing.
+    """
+
+    def delete(**condition: str) -> None:
+        if condition:
+            fs.call_s3("delete_object", **condition)
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                fs.rm_file(path)
+
+    return _change(fs, path, expected, delete, None)
+
+
+def replace_if(fs: AbstractFileSystem, path: str, expected: bytes, data: bytes) -> bool:
+    """Replace an object if it holds some bytes; says whether it did. Who is refused and finds the new bytes did: the answer
+    to an earlier request was lost.
+    """
+
+    def put(**condition: str) -> None:
+        if condition:
+            fs.call_s3("put_object", Body=data, **condition)
+        else:
+            fs.pipe_file(path, data)
+
+    return _change(fs, path, expected, put, data)
+
+
+def _change(
+    fs: AbstractFileSystem, path: str, expected: bytes, request: Callable[..., None], wanted: bytes | None
+) -> bool:
+    """Carry out a request if the object holds what is expected; says whether it holds what is wanted by that."""
+    while True:
+        tag = _tag(fs, path)
+        if _held(fs, path) != expected:
+            return False
+        bucket, key, _ = fs.split_path(path) if tag else ("", "", None)
+        try:
+            request(**({"Bucket": bucket, "Key": key, "IfMatch": tag} if tag else {}))
+        except Exception as error:
+            codes = set(codes_of(error))
+            if codes.intersection(_NO_CONDITIONS):
+                request()
+                return True
+            if codes.intersection(_CONFLICT):
+                continue
+            if isinstance(error, FileNotFoundError) or codes.intersection(_CHANGED + _GONE):
+                return _held(fs, path) == wanted
+            raise
+        return True
+
+
+def _tag(fs: AbstractFileSystem, path: str) -> str | None:
+    """What the store tells an object's contents apart by; None if it takes no condition, or there is no object."""
+    if not hasattr(fs, "call_s3"):
+        return None
+    bucket, key, _ = fs.split_path(path)
+    try:
+        return str(fs.call_s3("head_object", Bucket=bucket, Key=key)["ETag"])
+    except FileNotFoundError:
+        return None
+
+
+def _held(fs: AbstractFileSystem, path: str) -> bytes | None:
+    try:
+        return bytes(fs.cat_file(path))
+    except FileNotFoundError as error:
+        if is_missing_bucket(error):
+            raise
+        return None
+
+
+def says_that_it_changed(error: BaseException) -> bool:
+    """Whether a request was refused for its condition: not every store says so in words that fsspec knows."""
+    return bool(set(codes_of(error)).intersection(_CHANGED))
