@@ -13,6 +13,8 @@ from ..errors import InvalidRequest
 from ..metadata.schema import TableSchema
 
 ROW_KINDS = ("+I", "-U", "+U", "-D")
+# Digits of a second by Arrow's units.
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 Rows: TypeAlias = pa.Table | pa.RecordBatch
 
 
@@ -66,6 +68,7 @@ def _cast(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
                 f"Column {field.name!r} has type {field.type}; a value of the rows ({column.type}) does not fit: {error}"
             ) from None
     _check_length(column, field)
+    _check_fraction(column, field)
     if not field.type.nullable and column.null_count:
         row = int(np.flatnonzero(np.asarray(pc.is_null(column)))[0])
         raise InvalidRequest(
@@ -86,6 +89,22 @@ def _check_length(column: pa.ChunkedArray, field: DataField) -> None:
         what = "characters" if field.type.is_text else "bytes"
         raise InvalidRequest(
             f"Column {field.name!r} has type {field.type}; row {row} has {longest} {what}. Cut it, or widen the column."
+        )
+
+
+def _check_fraction(column: pa.ChunkedArray, field: DataField) -> None:
+    """Raise InvalidRequest for a time with more digits of a second than the column's type says, and Arrow's unit holds."""
+    digits = _DIGITS.get(getattr(column.type, "unit", ""), 0)
+    if field.type.root not in ("TIMESTAMP", "TIMESTAMP_LTZ", "TIME") or field.type.precision >= digits:
+        return
+    step = 10 ** (digits - field.type.precision)
+    units = column.cast(pa.int32() if pa.types.is_time32(column.type) else pa.int64())
+    rest = pc.subtract(units, pc.multiply(pc.divide(units, step), step))
+    row = int(pc.index(pc.not_equal(rest, 0), True).as_py())
+    if row >= 0:
+        raise InvalidRequest(
+            f"Column {field.name!r} has type {field.type}; row {row} has {column[row]}, which has more digits of a second. "
+            "Round it, or give the column more."
         )
 
 

@@ -158,6 +158,16 @@ def test_a_text_longer_than_its_column_is_refused(two: Sql) -> None:
     assert len(two("SELECT * FROM v")) == 1
 
 
+def test_a_time_with_more_digits_than_its_column_is_refused(two: Sql) -> None:
+    two("CREATE TABLE d (a TIMESTAMP(0), b TIMESTAMP(1), c TIMESTAMP(3))")
+    whole, tenth, fine = (f"TIMESTAMP '1960-02-03 04:05:06{rest}'" for rest in ("", ".7", ".789"))
+    two(f"INSERT INTO d VALUES ({whole}, {tenth}, {fine}), (NULL, NULL, NULL)")
+    for values, wrong in ((f"{tenth}, {tenth}, {fine}", "'a'"), (f"{whole}, {fine}, {fine}", "'b'")):
+        with pytest.raises(StorageError, match=rf"{wrong}.*more digits of a second"):
+            two(f"INSERT INTO d VALUES ({values})")
+    assert len(two("SELECT * FROM d")) == 2
+
+
 @pytest.mark.parametrize(
     "text", ["SELECT 1 / 0", "SELECT CAST('x' AS INT) AS a", "INSERT INTO t SELECT 1 / 0, 'x'", "SELECT nope(1)"]
 )
