@@ -578,9 +578,12 @@ class Catalog:
         paths = TablePaths(store.paths.root)
         if not discard(
             self._file_io, paths.root, lambda: self._file_io.read_bytes_or_none(first) not in (None, held),
-            first=(paths.schema_directory, paths.main_branch_file),
+            first=(paths.schema_directory, paths.main_branch_file), at_once=True,
         ):  # fmt: skip
             raise NotFound(f"{store.identifier} was dropped meanwhile.")
+        if self._has_schema(paths):
+            # Of others, who came after the listing: unless it is another table by now.
+            discard(self._file_io, paths.root, lambda: self._file_io.exists(first))
 
     def _path(self, identifier: Identifier) -> str:
         return f"{self._root}/{identifier.database}.db/{identifier.table}"

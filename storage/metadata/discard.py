@@ -30,10 +30,11 @@ def discard(
     first: Sequence[str] = (),
     last: str = "",
     ask_always: bool = False,
+    at_once: bool = False,
 ) -> bool:
     """Delete what is in a directory, files or directories `first` before all others, and `last` after them; nothing more
     once it stands for something else, which `is_gone` says; with `ask_always` it is asked before files, too, whose names are
-    given once. Returns whether it was this call that deleted the first file.
+    given once. `at_once`: nothing more unless it was this call that deleted the first file. Returns whether it was.
     """
     listed = sorted(all_files(file_io, root), key=lambda path: (path == last, _rank(path, first), path))
     contents = {path: file_io.read_bytes_or_none(path) for path in listed if is_named_again(path, root)}
@@ -49,6 +50,8 @@ def discard(
             continue
         content = contents[path]
         deleted.append(content is not None and file_io.delete_if(path, content))
+        if at_once and not deleted[0]:
+            return False
     _prune(file_io, root)
     return any(deleted[:1])
 

@@ -75,6 +75,7 @@ def test_pairs(chunk: Chunk) -> None:
         ("new consumer", "replace main"), ("write", "expire"), ("rename table", "write"), ("create branch", "rename table"),
         ("write elsewhere", "replace main"), ("expire", "drop and create"), ("stream read", "stream read"),
         ("stream read", "drop and create"), ("delete tag", "delete tag"), ("drop table", "drop table"),
+        ("drop table", "add column"), ("drop table", "replace main"), ("drop table", "rescale"),
     ],
 )  # fmt: skip
 def test_a_pair_on_an_object_store(first: str, second: str) -> None:
