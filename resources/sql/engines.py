@@ -252,9 +252,12 @@ class SparkEngine(Engine):
     def frame(self, one: Input) -> "DataFrame":
         """The rows that stand behind a view."""
         from storage.engines.spark_reader import read_scan
+        from storage.engines.spark_types import spark_schema
 
-        if one.source.rows is not None:
-            return self.session.createDataFrame(one.source.rows)
+        rows = one.source.rows
+        if rows is not None:
+            # Without it, times that have no zone would get the session's.
+            return self.session.createDataFrame(rows, spark_schema(rows.schema))
         assert one.source.table is not None
         narrow = None if one.where is None else one.scan()
         # A long condition is left to Spark.

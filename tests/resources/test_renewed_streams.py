@@ -278,3 +278,26 @@ def test_a_sink_is_not_its_own_source(session: Session) -> None:
     session.sql(STREAMING, "duckdb")
     with pytest.raises(InvalidRequest, match="its own source"):
         session.sql("INSERT INTO src SELECT * FROM src")
+
+
+def test_a_stream_does_not_go_on_with_another_query(session: Session) -> None:
+    session.sql(SOURCES, "duckdb")
+    session.sql("CREATE TABLE sink (id INT PRIMARY KEY NOT ENFORCED, amt BIGINT)", "duckdb")
+    session.sql("CREATE TABLE other (id INT PRIMARY KEY NOT ENFORCED, amt BIGINT)", "duckdb")
+    session.sql("INSERT INTO src VALUES (1, 'a', 10), (2, 'b', 20)", "duckdb")
+    stream(session, "job1", "INSERT INTO sink SELECT id, amt FROM src")
+    for another in (
+        "INSERT INTO sink SELECT id, amt + 1 FROM src",
+        "INSERT INTO sink SELECT id, amt FROM src WHERE id > 1",
+        "INSERT INTO sink (amt, id) SELECT amt, id FROM src",
+        "INSERT INTO other SELECT id, amt FROM src",
+    ):
+        with pytest.raises(InvalidRequest, match=r"'job1' began with another query, INSERT INTO default.sink"):
+            stream(session, "job1", another)
+    session.sql("INSERT INTO src VALUES (3, 'c', 30)", "duckdb")
+    # Another way to write it, and to take it, is no other query.
+    stream(
+        session, "job1", "INSERT INTO sink SELECT id, amt -- all\n FROM src /*+ OPTIONS('snapshots-per-batch' = '2') */"
+    )
+    assert rows(session.table("default.sink")) == [(1, 10), (2, 20), (3, 30)]
+    assert rows(session.table("default.other")) == []

@@ -133,6 +133,9 @@ def test_the_columns_that_the_documents_name(two: Sql) -> None:
     two("CALL sys.create_tag('k', 'x'); CALL sys.create_branch('k', 'dev', tag => 'x')")
     assert two("SELECT tag_name, tagged_snapshot_id, record_count FROM `k$tags`") == [("x", 3, 2)]
     assert two("SELECT name FROM `k$branches`") == [("dev",)]
+    for column, table in (("commit_time", "k$snapshots"), ("commit_time", "k$tags"), ("update_time", "k$schemas")):
+        # Local times, as the format's own system tables show them: without a zone on either engine.
+        assert [one[0].tzinfo for one in two(f"SELECT {column} FROM `{table}` LIMIT 1")] == [None], column
 
 
 def test_rows_without_a_key_are_hashed_whole(two: Sql, session: Session) -> None:
