@@ -25,6 +25,7 @@ from storage.engines.duckdb_views import add_scan
 from storage.file_io import FileIO
 from storage.format import avro
 from storage.metadata import manifest
+from storage.metadata.cleaning import Cleaning
 from storage.system_tables import SYSTEM_TABLES
 
 pytestmark = pytest.mark.pypaimon_differs("metadata is forged on purpose")
@@ -101,6 +102,8 @@ def build(warehouse: Path) -> None:
     table.on_branch("b").write(rows(30))
     table.consumers.delete("reader")
     table.expire(retain_last=2)
+    # Of a cleaning that died, which takes nothing.
+    table.store.cleanings.begin("cleaning-left", Cleaning(0, {"main": (1, "x")}))
     catalog.rename_table("a.old", "a.t")
     catalog.create_table("a.neighbour", SCHEMA).write(rows(0))
     snapshots = warehouse / "a.db/t/snapshot"
@@ -199,8 +202,13 @@ def cases(table: Path, value: str) -> Iterator[tuple[str, list[str], Callable[[P
         yield f"{name} as text", manifests, in_manifest(**{name: value})
     yield "a partition", manifests, in_manifest(_PARTITION=value)
     yield "main", ["MAIN-BRANCH"], as_main(value)
-    for key in ("branch", "tag"):
+    for key in ("branch", "tag", "token"):
         yield f"origin {key}", ["branch/branch-b/ORIGIN"], lambda path, key=key: change_document(path, **{key: value})
+    for points in ([[1, value], [2, value]], value, {value: 1}):
+        yield "points", ["branch/branch-b/ORIGIN"], lambda path, points=points: change_document(path, points=points)
+    for newest in ({value: [1, value], "b": [2, value]}, {"main": value}, value):
+        yield "cleaning", ["cleaning/*"], lambda path, newest=newest: change_document(path, newest=newest)
+    yield "cleaning until", ["cleaning/*"], lambda path: change_document(path, untilMillis=value)
     yield "former name", ["FORMER-NAMES"], lambda path: change_document(path, names=[[value, 1], [f"a.{value}", 1]])
     for directory in ("snapshot", "changelog", "branch/branch-b/snapshot"):
         for hint in ("LATEST", "EARLIEST", "EXPIRING"):
