@@ -202,7 +202,7 @@ def cases(table: Path, value: str) -> Iterator[tuple[str, list[str], Callable[[P
         yield f"{name} as text", manifests, in_manifest(**{name: value})
     yield "a partition", manifests, in_manifest(_PARTITION=value)
     yield "main", ["MAIN-BRANCH"], as_main(value)
-    for key in ("branch", "tag", "token"):
+    for key in ("branch", "tag"):
         yield f"origin {key}", ["branch/branch-b/ORIGIN"], lambda path, key=key: change_document(path, **{key: value})
     for points in ([[1, value], [2, value]], value, {value: 1}):
         yield "points", ["branch/branch-b/ORIGIN"], lambda path, points=points: change_document(path, points=points)
@@ -230,7 +230,8 @@ def cases(table: Path, value: str) -> Iterator[tuple[str, list[str], Callable[[P
         ),
     )
     journal = ["../../.journal/open-00000001"]
-    yield "journal branch", journal, lambda path: change_document(path, branch=value)
+    for key in ("branch", "token"):
+        yield f"journal {key}", journal, lambda path, key=key: change_document(path, **{key: value})
     for key in ("before", "adopted"):
         yield (
             f"journal {key}",
