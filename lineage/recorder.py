@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from storage import Catalog, Identifier, Snapshot, SnapshotRef, StorageError, Table
+from storage import Catalog, CorruptData, Identifier, Snapshot, SnapshotRef, StorageError, Table
 
 from .entities import (
     ColumnLineage,
@@ -250,17 +250,23 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
 
     What is there already stays as it is, so this both recreates a lost database and fills in what a crash left out. Raises
     LineageUnavailable, having told all other stores, if one cannot be told.
-    Sources that have been renamed since are recorded under the names that they have now.
+    Sources that have been renamed since are recorded under the names that they have now. A table that is damaged is left out,
+    and named in a warning.
     """
     names = _Names(catalog)
     commits: list[Commit] = []
     read: list[tuple[Table, list[Snapshot]]] = []
     for name in catalog.tables():
-        table = catalog.table(name)
-        for one in [table, *(table.on_branch(branch) for branch in table.branches.names())]:
-            snapshots = list(one.store.snapshots.all())
-            commits += _commits(one, snapshots, recorder, names)
-            read.append((one, snapshots))
+        try:
+            table = catalog.table(name)
+            branches = [table, *(table.on_branch(branch) for branch in table.branches.names())]
+            found = [(one, list(one.store.snapshots.all())) for one in branches]
+            commits += [made for one, snapshots in found for made in _commits(one, snapshots, recorder, names)]
+        except CorruptData as error:
+            # It concerns no other table.
+            _log.warning("The lineage of %s is left out: %s", name, error)
+            continue
+        read += found
     told = _Told()
     with told.apart():
         recorder.record(commits)

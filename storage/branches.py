@@ -4,16 +4,18 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from .arguments import checked
-from .errors import InvalidRequest, NotFound
+from .errors import CorruptData, DirectoryInPlace, InvalidRequest, NotFound
 from .identifier import MAIN_BRANCH
 from .maintain.adopt import adopt
 from .maintain.beside_publication import beside, journal_of, refuse_open
 from .maintain.branch import create_branch, delete_branches
+from .maintain.drop_damaged import delete_damaged_branch
 from .maintain.merge_branch import copy_tags, fast_forward, merge_branch, restore_earlier
 from .maintain.prepare_replacement import close_main, settle
 from .maintain.replace_main import replace_closed, replace_main
 from .maintain.verdict import Verdict, judge
 from .metadata.history import despite_expiry, told_of_expiry
+from .metadata.lost_schema import has_lost_schema
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .read.version import Version, branch_names, named_version, on_branch
@@ -73,8 +75,16 @@ class Branches:
         publication that is open.
         """
         self._store.refuse_other_table()
-        is_main = on_branch(self._store, name).identifier.branch == MAIN_BRANCH
         refuse = partial(refuse_open, journal_of(self._store), [self._store], branch=name)
+        try:
+            is_main = on_branch(self._store, name).identifier.branch == MAIN_BRANCH
+        except DirectoryInPlace:
+            raise
+        except (CorruptData, NotFound) as error:
+            if isinstance(error, NotFound) and not has_lost_schema(self._store.file_io, self._store.paths.root, name):
+                raise
+            delete_damaged_branch(self._store, name, refuse)
+            return
         refuse()
         count = delete_branches([self._store], name, refuse)
         if is_main:

@@ -20,7 +20,16 @@ from .clock import Clock
 from .data_types import DataField
 from .derived import check_given
 from .document import read_document, texts
-from .errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, MainReplaced, NotFound, StorageError
+from .errors import (
+    AlreadyExists,
+    CommitConflict,
+    CorruptData,
+    DirectoryInPlace,
+    InvalidRequest,
+    MainReplaced,
+    NotFound,
+    StorageError,
+)
 from .file_io import FileIO, Witness, split_url
 from .identifier import MAIN_BRANCH, Identifier, check_name
 from .journal import DISCARD_DAMAGED, UNDONE, Journal, Publication
@@ -33,6 +42,7 @@ from .maintain.move_table import move_table, refuse_claimed, refuse_renaming
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.discard import discard
 from .metadata.former_names import FormerName, former_names, write_former_names
+from .metadata.lost_schema import is_lost_table, refuse_lost_table
 from .metadata.main_branch import find_main
 from .metadata.schema import SchemaFiles, TableSchema, new_schema
 from .metadata.snapshot import Snapshot
@@ -103,7 +113,12 @@ class Catalog:
     def _settle_options(self, given: Mapping[str, str]) -> dict[str, str]:
         path = posixpath.join(self._root, _OPTIONS_FILE)
         content = self._file_io.read_bytes_or_none(path)
-        stored = None if content is None else texts(read_document(content, path), path, "an option")
+        try:
+            stored = None if content is None else texts(read_document(content, path), path, "an option")
+        except CorruptData as error:
+            raise CorruptData(
+                f"{str(error).rstrip('.')}. Restore it, or delete it: then no options of the catalog have been given."
+            ) from None
         given = _without_secrets(given)
         if stored is None:
             if given and not self._file_io.create_exclusively(path, _json(given)):
@@ -173,6 +188,7 @@ class Catalog:
         for table in held:
             # Before the first goes.
             one = Identifier.parse(table)
+            refuse_lost_table(self._file_io, self._path(one), table)
             refuse_damaged(self._file_io, self._path(one), one, self._clock)
         for table in held:
             self.drop_table(table, if_exists=True)
@@ -199,7 +215,9 @@ class Catalog:
     # --- tables
 
     def tables(self, database: str | None = None) -> list[str]:
-        """Full names of all tables, sorted. Raises NotFound for a database that does not exist."""
+        """Full names of all tables, sorted, those among them that are damaged. Raises NotFound for a database that does not
+        exist.
+        """
         databases = self.databases()
         if database is not None and database not in databases:
             raise NotFound(f"Database {database!r} does not exist. Databases: {', '.join(databases) or 'none'}.")
@@ -210,6 +228,7 @@ class Catalog:
                 f"{one}.{table}"
                 for table in self._file_io.list_directories(directory)
                 if self._has_schema(TablePaths(f"{directory}/{table}"))
+                or is_lost_table(self._file_io, f"{directory}/{table}")
             ]
         return sorted(found)
 
@@ -224,6 +243,16 @@ class Catalog:
             return self._table(TableStore(self._file_io, self._path(identifier), identifier, clock=self._clock))
         except NotFound:
             raise NotFound(self._missing(identifier)) from None
+        except DirectoryInPlace:
+            raise
+        except CorruptData as error:
+            name = identifier.full_name
+            ended = f"delete-branch {name} --name {identifier.branch}"
+            if identifier.branch == MAIN_BRANCH:
+                ended = f"drop-table {name} --discard-damaged"
+            raise CorruptData(
+                f"{str(error).rstrip('.')}. Restore the file, or give up what it describes by `snapline {ended}`."
+            ) from None
 
     def _missing(self, identifier: Identifier) -> str:
         if identifier.database not in self.databases():
@@ -233,6 +262,7 @@ class Catalog:
             existing = f"Branches of {identifier.full_name}: {', '.join(branches) or 'none but main'}."
         else:
             existing = f"Tables of {identifier.database}: {', '.join(self.tables(identifier.database)) or 'none'}."
+        refuse_lost_table(self._file_io, self._path(identifier), identifier.full_name)
         return f"Table {identifier} does not exist. {existing}"
 
     def exists(self, name: str) -> bool:
@@ -245,8 +275,12 @@ class Catalog:
     def _has_schema(self, paths: TablePaths) -> bool:
         if SchemaFiles(self._file_io, paths).ids():
             return True
-        # Main may have been replaced with a branch.
-        return paths.branch == MAIN_BRANCH and find_main(self._file_io, paths.root) != paths
+        try:
+            # Main may have been replaced with a branch.
+            return paths.branch == MAIN_BRANCH and find_main(self._file_io, paths.root) != paths
+        except CorruptData:
+            # Whichever it names: a table that cannot be opened.
+            return True
 
     def read(self, name: str) -> pa.Table:
         """All rows of a table or system table (`db.t$snapshots`)."""
@@ -493,11 +527,15 @@ class Catalog:
         tell_listeners(renamed.store, self._listeners, lambda one: one.notify_table_renamed(identifier, target))
         return renamed
 
-    def _clear(self, path: str) -> None:
-        """Put away what a writer who came too late, or a drop that died, has left where a table was."""
+    def _clear(self, path: str, *, discard_damaged: bool = False) -> None:
+        """Put away what a writer who came too late, or a drop that died, has left where a table was. Raises CorruptData if that
+        is a table that has lost its schema, unless `discard_damaged`.
+        """
         paths = TablePaths(path)
         if not self._file_io.list_directories(path) or self._has_schema(paths):
             return
+        if not discard_damaged:
+            refuse_lost_table(self._file_io, path, self._name_of(path))
         if not self._file_io.moves_at_once:
             refuse_claimed(self._file_io, path)
             discard(self._file_io, path, lambda: self._file_io.exists(paths.schema(0)))
@@ -527,8 +565,9 @@ class Catalog:
         """
         identifier = _whole_table(name)
         if not self.exists(identifier.full_name):
-            self._clear(self._path(identifier))
-            if if_exists:
+            is_left = bool(self._file_io.list_directories(self._path(identifier)))
+            self._clear(self._path(identifier), discard_damaged=discard_damaged)
+            if if_exists or (discard_damaged and is_left):
                 return
             raise NotFound(self._missing(identifier))
         root = self._path(identifier)
@@ -584,6 +623,10 @@ class Catalog:
         if self._has_schema(paths):
             # Of others, who came after the listing: unless it is another table by now.
             discard(self._file_io, paths.root, lambda: self._file_io.exists(first))
+
+    def _name_of(self, path: str) -> str:
+        database, table = path.rsplit("/", 2)[1:]
+        return f"{database.removesuffix('.db')}.{table}"
 
     def _path(self, identifier: Identifier) -> str:
         return f"{self._root}/{identifier.database}.db/{identifier.table}"

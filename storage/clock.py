@@ -8,14 +8,15 @@ from .errors import InvalidRequest
 
 # A clock that is corrected little by little, as those of servers are, is not set.
 _SET_MS = 60_000
-# The calendar that partitions, tags and views of time go by ends with the year 9999, a day before in some time zones.
-_LAST_MS = 253_402_300_799_000 - 86_400_000
+# The calendar that partitions, tags and views of time go by has the years 1 to 9999, less a day in some time zones.
+_FIRST_MS, _LAST_MS = -62_135_596_800_000 + 86_400_000, 253_402_300_799_000 - 86_400_000
 
 
 def _of_the_calendar(time_ms: int) -> int:
-    if time_ms > _LAST_MS:
+    if not _FIRST_MS <= time_ms <= _LAST_MS:
         raise InvalidRequest(
-            f"The clock of this machine says {time_ms} ms since 1970, which is beyond the year 9999. Set it; nothing is done."
+            f"The clock of this machine says {time_ms} ms since 1970, which is before the year 1 or beyond the year 9999. "
+            "Set it; nothing is done."
         )
     return time_ms
 

@@ -26,7 +26,6 @@ from .clock import Clock
 from .errors import (
     AlreadyExists,
     CorruptData,
-    DirectoryInPlace,
     InvalidRequest,
     NotFound,
     StorageError,
@@ -167,12 +166,6 @@ class FileIO:
             if is_missing_bucket(error):
                 raise
             raise NotFound(f"File {path} does not exist.") from None
-        except IsADirectoryError:
-            if not self._local:
-                raise
-            raise DirectoryInPlace(
-                f"File {path} is damaged: there is a directory in its place. Move that away by hand, or put the file back."
-            ) from None
 
     def read_bytes_or_none(self, path: str) -> bytes | None:
         """The whole file, or None if there is none."""
@@ -305,7 +298,7 @@ class FileIO:
                 # Who cannot be kept out cannot write either.
                 with open(path, "rb", buffering=0) as file, self._locked(file.fileno(), path, None):
                     text = file.read()
-        except (NotFound, FileNotFoundError):
+        except (NotFound, FileNotFoundError, IsADirectoryError):
             return None
         return int(text) if text.strip().isdigit() and len(text) < 20 else None
 

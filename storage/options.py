@@ -27,6 +27,7 @@ for _power, _letter in enumerate("kmgt", start=1):
         _SIZE_UNITS[_spelling] = 1024**_power
 _DURATION_UNITS_MS = {"ms": 1, "s": 1000, "sec": 1000, "second": 1000, "min": 60_000, "m": 60_000, "minute": 60_000}
 _DURATION_UNITS_MS |= {"h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000}
+_MOST_DAYS = 36_500
 _DAY_MS = 86_400_000
 # Of a length of time in milliseconds that 64 bits hold.
 _MOST_DIGITS = 19
@@ -474,8 +475,9 @@ def _check_values(read: TableOptions, keys: AbstractSet[str]) -> None:
         if not keys.isdisjoint(names) and most is not None and fewest is not None and most < fewest:
             raise InvalidRequest(f"Option {names[1]!r} = {most} is below {names[0]!r} = {fewest}: set both.")
     interval_ms = read.tag_create_interval_ms
-    if "tag.create-interval" in keys and interval_ms is not None and (interval_ms < _DAY_MS or interval_ms % _DAY_MS):
-        raise InvalidRequest("Option 'tag.create-interval' is a whole number of days, 1 d at the least.")
+    days = None if interval_ms is None else interval_ms / _DAY_MS
+    if "tag.create-interval" in keys and days is not None and not (1 <= days <= _MOST_DAYS and days == int(days)):
+        raise InvalidRequest(f"Option 'tag.create-interval' is a whole number of days, 1 d to {_MOST_DAYS} d.")
     if "tag.create-time" in keys:
         try:
             dt.datetime.strptime(read.tag_create_time, "%H:%M")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from .errors import StorageError, StoreUnavailable
+from .errors import DirectoryInPlace, StorageError, StoreUnavailable
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -73,6 +73,11 @@ def store_call(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
                 return call(*arguments, **named)
             except (StorageError, FileExistsError):
                 raise
+            except IsADirectoryError as error:
+                raise DirectoryInPlace(
+                    f"File {error.filename or arguments[1]} is damaged: there is a directory in its place. Move that away by "
+                    "hand, or put the file back."
+                ) from None
             except Exception as error:
                 absent = isinstance(error, FileNotFoundError) and not is_missing_bucket(error)
                 if absent or not comes_from_a_store(error):

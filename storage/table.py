@@ -594,22 +594,38 @@ class Table:
     def _rescale_once(self, bucket_count: int, covered: Overwrite) -> Snapshot | None:
         """Hash the rows of the newest snapshot anew. Raises CommitConflict if others come first."""
         snapshot = self._store.snapshots.latest()
-        if snapshot is None:
-            return None
-        try:
-            entries, message = _hashed_anew(self, snapshot, bucket_count, covered)
-        except NotFound as error:
-            if not has_expired(self._store, snapshot):
-                raise
-            raise CommitConflict(f"snapshot {snapshot.id}, which was to be rescaled, has expired: {error}") from None
+        entries: list[ManifestEntry] = []
+        message = CommitMessage(())
+        if snapshot is not None:
+            try:
+                entries, message = _hashed_anew(self, snapshot, bucket_count, covered)
+            except NotFound as error:
+                if not has_expired(self._store, snapshot):
+                    raise
+                raise CommitConflict(
+                    f"snapshot {snapshot.id}, which was to be rescaled, has expired: {error}"
+                ) from None
+
+        def refuse_others(latest: Snapshot | None) -> None:
+            if latest is None or (snapshot is not None and latest.identity == snapshot.identity):
+                return
+            hashed = {entry.identity for entry in entries}
+            if any(
+                entry.identity not in hashed for entry in _of_other_count(self._store, latest, bucket_count, covered)
+            ):
+                raise CommitConflict("files with another number of buckets have come meanwhile")
+
         if not entries:
+            if self.schema.id > (0 if snapshot is None else snapshot.schema_id):
+                # Who has asked for the number of buckets before it was changed may be about to commit: he must come first.
+                self.new_commit().commit([], operation="RESCALE", guard=refuse_others, even_empty=True)
             return None
         unused: list[str] = []
         if self.schema.primary_keys:
             message, unused = as_top_runs(self._store, [message])
         try:
             # Not an overwrite of whatever is there by then: files that came meanwhile have the old number of buckets.
-            return self.commit_messages([message], deleted=entries, operation="RESCALE")
+            return self.commit_messages([message], deleted=entries, operation="RESCALE", guard=refuse_others)
         finally:
             self._store.file_io.delete_quietly(unused)
 
@@ -903,12 +919,8 @@ def _hashed_anew(
     table: Table, snapshot: Snapshot, bucket_count: int, covered: Overwrite
 ) -> tuple[list[ManifestEntry], CommitMessage]:
     """The files of partitions with another number of buckets, and their rows written anew."""
+    entries = _of_other_count(table.store, snapshot, bucket_count, covered)
     scan = Scan(table.store, snapshot)
-    entries = [
-        entry
-        for entry in scan.entries
-        if entry.total_buckets != bucket_count and covered.covers(table.store, entry.partition)
-    ]
     partitions = {entry.partition for entry in entries}
     with table.new_write(replaces=True) as writer:
         for split in scan.splits:
@@ -916,6 +928,17 @@ def _hashed_anew(
                 for rows in split.read():
                     writer.write(rows)
         return entries, writer.prepare_commit()
+
+
+def _of_other_count(
+    store: TableStore, snapshot: Snapshot, bucket_count: int, covered: Overwrite
+) -> list[ManifestEntry]:
+    """The files of a snapshot that were written for another number of buckets."""
+    return [
+        entry
+        for entry in Scan(store, snapshot).entries
+        if entry.total_buckets != bucket_count and covered.covers(store, entry.partition)
+    ]
 
 
 def _summary(entries: Sequence[ManifestEntry], duplicate_keys: int = 0) -> CommitSummary:

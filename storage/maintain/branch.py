@@ -25,6 +25,7 @@ from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
 from ..metadata.branch_origin import BranchOrigin, origin_content, read_origin
 from ..metadata.discard import discard
 from ..metadata.history import identity_at
+from ..metadata.lost_schema import has_lost_schema
 from ..metadata.main_branch import find_main
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
@@ -68,6 +69,10 @@ def create_branch(
     )
     if name in branch_names(store) or name == find_main(store.file_io, store.paths.root).branch:
         raise exists
+    if has_lost_schema(store.file_io, store.paths.root, name):
+        raise CorruptData(
+            f"Branch {name!r} of {store.identifier.full_name} is there, and its schema is lost: restore it, or delete the branch."
+        )
     try:
         if snapshot is None:
             made = _make(store, name, None, None, latest_schema=latest_schema)

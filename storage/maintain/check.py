@@ -25,6 +25,7 @@ from ..metadata.former_names import former_names
 from ..metadata.history import REVERTED_PROPERTY, ROLLED_BACK_PROPERTY
 from ..metadata.index_manifest import read_index_manifest
 from ..metadata.live_files import live_files
+from ..metadata.lost_schema import refuse_lost_branches
 from ..metadata.main_branch import find_main
 from ..metadata.manifest import ManifestEntry, ManifestFile, ManifestFiles
 from ..metadata.schema import KEY_PREFIX
@@ -104,6 +105,7 @@ def _look(store: TableStore, *, deep: bool) -> tuple[set[BrokenInvariant], list[
     for path in report.attempt("closings", lambda: decisions(store)) or ():
         report.attempt("closings", lambda: decided(store, path))  # noqa: B023
     report.attempt("cleanings", lambda: _cleanings(store))
+    report.attempt("branches", lambda: refuse_lost_branches(store.file_io, store.paths.root))
     for paths, branch in [(main or store.paths, MAIN_BRANCH), *((None, name) for name in names or ())]:
         identifier = Identifier(store.identifier.database, store.identifier.table, branch)
         own = _Report(str(identifier))

@@ -1,15 +1,18 @@
-"""Drop a table that cannot be opened, because its schema or the name of its main cannot be read."""
+"""Drop a table, or a branch, that cannot be opened, because its schema or the name of its main cannot be read."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from ..clock import Clock
 from ..errors import CommitConflict, CorruptData, InvalidRequest, NotFound
 from ..file_io import FileIO, Witness
-from ..identifier import Identifier
+from ..identifier import MAIN_BRANCH, Identifier
 from ..journal import Journal
 from ..metadata.discard import discard
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
+from ..write.close import REPLACEMENT, closed_for
 
 
 def refuse_damaged(file_io: FileIO, root: str, identifier: Identifier, clock: Clock) -> None:
@@ -52,6 +55,28 @@ def drop_damaged(
         file_io, root, lambda: file_io.read_bytes_or_none(first) not in (None, held),
         first=(paths.schema_directory, paths.main_branch_file),
     )  # fmt: skip
+
+
+def delete_damaged_branch(store: TableStore, name: str, refuse: Callable[[], None]) -> None:
+    """Delete a branch that cannot be opened; the files that only it needed are left to orphan cleaning. `refuse` raises if it
+    must stay. Raises CommitConflict if it is main, or is becoming main.
+    """
+    file_io, paths = store.file_io, TablePaths(store.paths.root, name)
+    main = TableStore(file_io, store.paths.root, replace(store.identifier, branch=MAIN_BRANCH), clock=store.clock)
+    if main.paths.branch == name or closed_for(main.snapshots.latest()) == f"{REPLACEMENT} {name}":
+        raise CommitConflict(f"Branch {name!r} of {store.identifier.full_name} is main, or is becoming it. It stays.")
+    refuse()
+    held = file_io.read_bytes_or_none(paths.schema(0))
+    if not file_io.moves_at_once:
+        discard(
+            file_io, paths.metadata_root, lambda: file_io.read_bytes_or_none(paths.schema(0)) not in (None, held),
+            first=(paths.schema_directory,),
+        )  # fmt: skip
+        return
+    gone = TablePaths(paths.root, name, making=f"{name}-{store.clock.unique_name()}").metadata_root
+    witness = Witness(paths.metadata_root) if held is None else Witness(paths.metadata_root, paths.schema(0), held)
+    file_io.move_directory_if(paths.metadata_root, gone, witness)
+    file_io.delete_directory(gone)
 
 
 def _refuse_published(journal: Journal, name: str) -> None:

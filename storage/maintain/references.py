@@ -13,6 +13,7 @@ from ..errors import CommitConflict, CorruptData, MainReplaced, NotFound, Storag
 from ..identifier import HOLD_PREFIX, MAIN_BRANCH, PUBLICATION_PREFIX
 from ..metadata.index_manifest import read_index_manifest
 from ..metadata.live_files import merge_entries
+from ..metadata.lost_schema import refuse_lost_branches
 from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
@@ -130,8 +131,9 @@ def _of_all_holders(
     and branches are listed before and after they are read, and if they changed, or one was gone when it was to be read,
     all is done again. Of snapshots that come meanwhile nothing is to be known: they need what the newest before needed,
     what is new, or what a tag holds. Raises CommitConflict if holders never keep still, CorruptData that names the file, and
-    who needs it, if one that stays cannot be read.
+    who needs it, if one that stays cannot be read, or the schema of a branch is lost.
     """
+    refuse_lost_branches(store.file_io, store.paths.root)
     lost: StorageError | None = None
     for _ in range(_TRIES):
         try:

@@ -51,6 +51,8 @@ def _is_sound(store: TableStore, snapshot: Snapshot, error: str) -> bool:
     """Whether the files of a snapshot are found, and the one that an error names is none of them."""
     try:
         live = live_files(store.manifests_of(snapshot), store.manifests.read)
+        for schema_id in {snapshot.schema_id, *(entry.file.schema_id for entry in live)}:
+            store.schemas.get(schema_id)
     except (CorruptData, NotFound):
         return False
     return not any(entry.file.name in error for entry in live)

@@ -1,7 +1,9 @@
 """What a table is defined by beside its columns, and changing its number of buckets."""
 
 import datetime as dt
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,7 +17,9 @@ from storage import (
     Table,
     Watermark,
 )
+from storage import table as storage_table
 from storage.file_io import FileIO
+from storage.write import commit
 
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("at", pa.timestamp("ms"))])
 
@@ -190,3 +194,54 @@ def test_a_rescale_that_meets_a_writer_loses_nothing(table: Table, catalog: Cata
 def test_numbers_of_buckets_that_cannot_be_are_refused(table: Table, count: int) -> None:
     with pytest.raises(InvalidRequest, match="positive"):
         table.rescale(count)
+
+
+@pytest.mark.parametrize("before", ["rows", "nothing"])
+def test_a_write_that_began_before_a_rescale_is_rescaled_or_refused(
+    table: Table, catalog: Catalog, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    """A writer has asked for the number of buckets and is about to commit a new partition: rescale begins, and looks."""
+    if before == "rows":
+        table.write(rows("x"))
+    landing, looking = commit.create_on_top, storage_table._hashed_anew
+    outcome: list[object] = []
+    reached, rescaled, landed = threading.Event(), threading.Event(), threading.Event()
+
+    def stopped(*arguments: Any) -> Any:
+        if threading.current_thread() is writer:
+            reached.set()
+            assert rescaled.wait(60)
+            try:
+                return landing(*arguments)
+            finally:
+                landed.set()
+        return landing(*arguments)
+
+    def looked(*arguments: Any) -> Any:
+        found = looking(*arguments)
+        if not rescaled.is_set():
+            # It has read the newest snapshot: now the writer comes first.
+            rescaled.set()
+            assert landed.wait(60)
+        return found
+
+    def write() -> None:
+        try:
+            outcome.append(table.write(rows("y")))
+        except CommitConflict as error:
+            outcome.append(error)
+
+    writer = threading.Thread(target=write)
+    monkeypatch.setattr(commit, "create_on_top", stopped)
+    monkeypatch.setattr(storage_table, "_hashed_anew", looked)
+    writer.start()
+    assert reached.wait(60)
+    catalog.table("a.t").rescale(3)
+    rescaled.set()
+    writer.join(60)
+    again = catalog.table("a.t")
+    assert len(outcome) == 1
+    assert again.count() == (50 if before == "rows" else 0) + (0 if isinstance(outcome[0], CommitConflict) else 50)
+    assert isinstance(outcome[0], CommitConflict) == (before == "nothing")
+    again.write(rows("y"))
+    assert again.rescale(3) is None
