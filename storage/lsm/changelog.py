@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from .key_order import ranks, stable_order
 from .merge import RunCursor, advance_together, match_keys
+from .row_multiset import row_codes
 from .system_columns import DELETE, INSERT, SEQUENCE_NUMBER, UPDATE_AFTER, UPDATE_BEFORE, VALUE_KIND
 
 _BEFORE, _AFTER = 0, 1
@@ -22,22 +23,26 @@ def changelog(
     key_count: int,
     *,
     drops_equal_pairs: bool = False,
+    late_rows_count: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield +I for keys that came, -D for keys that went, and -U with +U for rows that were written again.
 
     Both sides are sorted runs without deletes: key columns, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then values. Batches
-    come out in key order with the same columns. A row whose sequence number did not change was not written again.
+    come out in key order with the same columns. A row whose sequence number did not change was not written again, unless
+    `late_rows_count`: then rows that come late change values, and the number stays that of the row they come behind.
     `drops_equal_pairs` leaves out updates that changed no value.
     """
     for slices in advance_together([RunCursor(before, _BEFORE), RunCursor(after, _AFTER)], key_count):
         sides = {rank: rows for rows, rank in slices}
-        rows = _between(sides.get(_BEFORE), sides.get(_AFTER), key_count, drops_equal_pairs)
+        rows = _between(
+            sides.get(_BEFORE), sides.get(_AFTER), key_count, drops_equal_pairs=drops_equal_pairs, late=late_rows_count
+        )
         if rows is not None and rows.num_rows:
             yield rows
 
 
 def _between(
-    old: pa.RecordBatch | None, new: pa.RecordBatch | None, key_count: int, drops_equal_pairs: bool
+    old: pa.RecordBatch | None, new: pa.RecordBatch | None, key_count: int, *, drops_equal_pairs: bool, late: bool
 ) -> pa.RecordBatch | None:
     if new is None or old is None:
         return _of_kind(old, DELETE) if old is not None else None if new is None else _of_kind(new, INSERT)
@@ -45,8 +50,12 @@ def _between(
     came, went = np.ones(new.num_rows, bool), np.ones(old.num_rows, bool)
     came[new_rows] = went[old_rows] = False
     updated = _sequence(new)[new_rows] != _sequence(old)[old_rows]
-    if drops_equal_pairs:
-        updated &= _differ(new, new_rows, old, old_rows, key_count)
+    if drops_equal_pairs or late:
+        differs = _differ(new, new_rows, old, old_rows, key_count)
+        if drops_equal_pairs:
+            updated = differs if late else updated & differs
+        else:
+            updated |= differs
     parts = [
         _of_kind(new.filter(pa.array(came)), INSERT),
         _of_kind(old.filter(pa.array(went)), DELETE),
@@ -75,14 +84,19 @@ def _of_kind(rows: pa.RecordBatch, kind: int) -> pa.RecordBatch:
 def _differ(
     new: pa.RecordBatch, new_rows: np.ndarray, old: pa.RecordBatch, old_rows: np.ndarray, key_count: int
 ) -> np.ndarray:
-    """Whether any value differs, row by row. Nested values are taken to differ."""
+    """Whether any value differs, row by row; NaN is equal to itself."""
     differs = np.zeros(len(new_rows), bool)
     for index in range(key_count, new.num_columns):
         if new.schema.field(index).name in (SEQUENCE_NUMBER, VALUE_KIND):
             continue
         one, other = new.column(index).take(pa.array(new_rows)), old.column(index).take(pa.array(old_rows))
         if pa.types.is_nested(one.type):
-            return np.ones(len(new_rows), bool)
-        same = pc.fill_null(pc.equal(one, other), pc.and_(pc.is_null(one), pc.is_null(other)))
+            codes = row_codes([pa.table({"value": one}), pa.table({"value": other})])
+            differs |= codes[: len(one)] != codes[len(one) :]
+            continue
+        same = pc.equal(one, other)
+        if pa.types.is_floating(one.type):
+            same = pc.or_(same, pc.and_(pc.is_nan(one), pc.is_nan(other)))
+        same = pc.fill_null(same, pc.and_(pc.is_null(one), pc.is_null(other)))
         differs |= ~same.to_numpy(zero_copy_only=False)
     return differs

@@ -344,7 +344,10 @@ def _tell_changes(store: TableStore, plan: BucketCompaction, bucket: Bucket, sin
             before = chain(before, read_run(request, bucket.partition, bucket.directory, part, keep_deletes=False))
         after = read_run(request, bucket.partition, bucket.directory, section, keep_deletes=False)
         key_count = len(store.key_types)
-        rows = changelog(before, after, key_count, drops_equal_pairs=options.changelog_row_deduplicate)
+        rows = changelog(
+            before, after, key_count, drops_equal_pairs=options.changelog_row_deduplicate,
+            late_rows_count=bool(options.sequence_field) and options.merge_engine in ("partial-update", "aggregation"),
+        )  # fmt: skip
         for table in _buffered(rows, options.write_buffer_size_bytes):
             entries += _write_run(store, bucket, table, sink)
     return entries

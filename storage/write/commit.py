@@ -89,7 +89,8 @@ def tell_listeners(
 @checked
 @dataclass(frozen=True, slots=True)
 class CommitId:
-    """Who commits, and the number of the commit. A repeated commit of the same id changes nothing.
+    """Who commits, and the number of the commit. A repeated commit of the same id changes nothing, unless the number is
+    `BATCH_COMMIT_IDENTIFIER`, which is that of all batch jobs and tells none from another.
 
     `exact`: identifiers of the user need not rise, so the same number is looked for; else the newest snapshot of the
     user tells (every identifier up to its own is in). `not_before_ms` bounds the search into the past. `is_new`: it was made

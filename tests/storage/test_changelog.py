@@ -262,3 +262,42 @@ def test_readers_of_changes_follow_what_brings_files_back_that_were_not_told_yet
     assert applied(told(table)) == state(table)
     assert state(table)[4] == ("e", 5)
     assert table.troubles() == []
+
+
+@pytest.mark.parametrize("deduplicate", [False, True], ids=["", "row-deduplicate"])
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+@pytest.mark.parametrize(
+    ("engine", "options"),
+    [
+        ("partial-update", {}), ("aggregation", {"fields.v.aggregate-function": "sum"}),
+        ("aggregation", {"fields.v.aggregate-function": "max"}),
+        ("aggregation", {"fields.v.aggregate-function": "sum", "fields.list.aggregate-function": "collect"}),
+    ],
+)  # fmt: skip
+def test_rows_that_come_late_are_told(
+    catalog: Catalog, engine: str, options: dict[str, str], producer: str, deduplicate: bool
+) -> None:
+    """By a sequence field they go behind rows that are there, and change what those have become all the same."""
+    schema = SCHEMA.append(pa.field("at", pa.int64())).append(pa.field("list", pa.list_(pa.int64())))
+    table = catalog.create_table(
+        "a.t", schema, primary_key=["id"],
+        options={
+            "bucket": 1, "merge-engine": engine, "changelog-producer": producer, "sequence.field": "at",
+            "changelog-producer.row-deduplicate": deduplicate, **options,
+        },
+    )  # fmt: skip
+    chosen = random.Random(f"{engine} {options} {producer}")
+    held: dict[int, Any] = {}
+    for _ in range(12):
+        ids = chosen.sample(range(6), 3)
+        rows = [(one, "n", chosen.choice([None, *range(5)]), chosen.randrange(9), [chosen.randrange(4)]) for one in ids]
+        table.write(pa.table(dict(zip(schema.names, map(list, zip(*rows, strict=True)), strict=True)), schema=schema))
+        if producer == "full-compaction":
+            table.compact()
+    for one in table.changes().to_pylist():
+        row = {name: one[name] for name in schema.names}
+        if one["rowkind"] in ("-U", "-D"):
+            assert held.pop(one["id"]) == row
+        else:
+            assert held.setdefault(one["id"], row) == row
+    assert held == {one["id"]: one for one in table.to_arrow().to_pylist()}
