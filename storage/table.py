@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .arguments import checked
-from .basis import Basis, repeated
+from .basis import REPLACE_WHERE, Basis, repeated
 from .branches import Branches
 from .consumers import Consumers
 from .derived import check_given, checked_columns
@@ -876,7 +876,7 @@ class Table:
             for rows in [data] if isinstance(data, pa.Table | pa.RecordBatch) else data:
                 writer.write(rows, row_kind_column)
             message = writer.prepare_commit()
-        guard = None if basis is None else basis.guard([message])
+        guard = None if basis is None else basis.guard([message], inserts=operation == REPLACE_WHERE)
         return self.commit_messages(
             [message], overwrite, commit_id, properties, operation, change_tracking, guard=guard
         )

@@ -11,8 +11,9 @@ from sqlglot import exp
 from lineage import LineageRecorder, sources_property
 from storage import Clock, CommitId, InvalidRequest, SnapshotRef, StorageError, Table
 from storage.engines.merge_clauses import HIDDEN, MergeClause
-from storage.sql.dialect import HINT_OPTIONS, SnaplineSql
+from storage.sql.dialect import HINT_OPTIONS, SnaplineSql, shown
 from storage.sql.predicate_text import literal_of
+from storage.sql.pure_expression import is_of_row_alone
 
 from .engines import APPEND, DYNAMIC, OVERWRITE, Engine
 from .fill import Fill
@@ -21,6 +22,7 @@ from .place import at
 from .query import Input, Query, as_select, is_count_of_rows
 from .result import Result
 from .settings import JOB_OPTION
+from .unread import plain
 
 # A barrier is a time in milliseconds, then this many bits of chance.
 _CHANCE_BITS = 20
@@ -95,6 +97,43 @@ def target_of(insert: exp.Insert, names: Names) -> Target:
     if hints:
         raise at(node, InvalidRequest(f"Option {next(iter(hints))!r} is not known here. Known: 'change-tracking'."))
     return Target(node, table, columns, partition, mode, tracking, by_name)
+
+
+def refuse_beside_condition(target: Target, *, streams: bool) -> None:
+    """Raise InvalidRequest for what is not carried out beside REPLACE WHERE."""
+    said = {
+        "execution.runtime-mode = streaming": streams,
+        "OVERWRITE": target.mode != APPEND,
+        "PARTITION (…)": bool(target.partition),
+        "OPTIONS('change-tracking' = 'false')": not target.change_tracking,
+    }
+    for name in (one for one, is_there in said.items() if is_there):
+        raise at(
+            target.node,
+            InvalidRequest(
+                f"{name} is not carried out beside REPLACE WHERE: INSERT INTO t REPLACE WHERE condition SELECT …, in batch."
+            ),
+        )
+
+
+def condition_of(insert: exp.Insert) -> exp.Expr:
+    """The condition of a REPLACE WHERE, which is asked of the rows that are there and of those that come. Raises InvalidRequest
+    for one that is not of a row alone.
+    """
+    condition: exp.Expr = insert.args["where"]
+    for node in condition.walk():
+        if not is_of_row_alone(node):
+            raise at(
+                insert,
+                at(
+                    node,
+                    InvalidRequest(
+                        f"{shown(plain(node))!r} has no place in the condition of REPLACE WHERE, which is computed from the "
+                        "columns of one row: no queries, no time of the query, no random numbers."
+                    ),
+                ),
+            )
+    return condition
 
 
 def changed_table(node: exp.Expr | None, names: Names) -> Table:

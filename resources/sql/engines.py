@@ -101,6 +101,14 @@ class Engine(ABC):
         """Merge rows into a table as it was at a basis. Raises RowsChanged if others have changed the same rows since."""
 
     @abstractmethod
+    def replace(
+        self, rows: Rows, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis
+    ) -> Snapshot | None:
+        """Put rows in the place of those for which a condition over `target.` is true. Raises InvalidRequest if it is not true
+        of one of them; otherwise like `merge`.
+        """
+
+    @abstractmethod
     def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis) -> Snapshot | None:
         """Delete the rows for which a condition over `target.` is true; otherwise like `merge`."""
 
@@ -204,6 +212,13 @@ class DuckDbEngine(Engine):
         from storage.engines.duckdb_merge import merge_rows
 
         return merge_rows(table, source, on, clauses, basis=basis, **how)
+
+    def replace(
+        self, rows: pa.Table, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis
+    ) -> Snapshot | None:
+        from storage.engines.duckdb_merge import replace_where
+
+        return replace_where(table, _cast(rows, table, ()), where, basis=basis, **how)
 
     def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis) -> Snapshot | None:
         return self._change(table, MergeClause("not matched by source", "delete", where), "DELETE", how, basis)
@@ -355,6 +370,14 @@ class SparkEngine(Engine):
 
         with spark_errors():
             return merge_rows(source, table, warehouse, on, clauses, basis=basis, **how)
+
+    def replace(
+        self, rows: "DataFrame", table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis
+    ) -> Snapshot | None:
+        from storage.engines.spark_rows import replace_where
+
+        with spark_errors():
+            return replace_where(self.cast(rows, table, ()), table, warehouse, where, basis=basis, **how)
 
     def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis) -> Snapshot | None:
         from storage.engines.spark_rows import delete_rows

@@ -51,6 +51,7 @@ from .columns import column_sources
 from .definitions import Act, Definitions
 from .ends import open_piece
 from .engines import DuckDbEngine, Engine, SparkEngine
+from .fill import Fill
 from .look import Look
 from .names import Names, Place, Source
 from .numbers import with_doubles
@@ -258,26 +259,70 @@ class Statements:
     # --- writing
 
     def _insert(self, tree: exp.Insert, engine: Engine) -> Act:
-        refuse_clauses(tree, "this", "expression", "overwrite", "partition", "by_name", "with_")
+        refuse_clauses(tree, "this", "expression", "overwrite", "partition", "by_name", "with_", "where")
         written = plain(tree)
         target = changes.target_of(tree, self._names)
         place = self._names.place(target.node)
-        if self.settings.options.get(RUNTIME_MODE) == "streaming":
+        if tree.args.get("where") is not None:
+            changes.refuse_beside_condition(target, streams=self._streams)
+            return self._replace(tree, written, target, engine)
+        if self._streams:
             of_stream = self.prepare(changes.query_of(tree), streaming=True)
             return lambda: insert_stream(self, of_stream, target, place, engine)
         query = self.prepare(changes.query_of(tree))
         return lambda: self._write(self._said(written), target, query, engine.rows(query), engine)
+
+    @property
+    def _streams(self) -> bool:
+        return self.settings.options.get(RUNTIME_MODE) == "streaming"
+
+    def _replace(self, tree: exp.Insert, written: exp.Expr, target: changes.Target, engine: Engine) -> Act:
+        """INSERT … REPLACE WHERE."""
+        table, place = target.table, self._names.place(target.node)
+        names = {target.node.name.lower(): "target"}
+
+        def read() -> tuple[Query, str]:
+            sources = changes.Sources(self._inner(table), names, "target", engine, {"target": table.schema.to_arrow()})
+            return self.prepare(changes.query_of(tree)), sources.text(changes.condition_of(tree))
+
+        read()
+
+        def replace(basis: Basis) -> Snapshot | None:
+            # The query may read the table itself, so that it is computed anew each time.
+            query, where = read()
+            rows, fills = self._fitted(engine.rows(query), target, engine)
+            self._record_startup(place, query)
+            refs = sorted({*_own(table, basis), *changes.references(query)})
+            made = {**self._said(written), **columns_property(column_sources(query, fills))}
+            with self._job(place.catalog, table, refs, made) as how:
+                return engine.replace(rows, table, self._names.warehouse(place), where, how, basis)
+
+        def act() -> Result:
+            try:
+                return changes.written(table, table.repeated(replace), "replace")
+            except StorageError as error:
+                raise at(target.node, error) from None
+
+        return act
+
+    def _fitted(self, rows: Any, target: changes.Target, engine: Engine) -> tuple[Any, list[Fill]]:
+        """The rows of a query under the columns of the table, and where those come from."""
+        fills = changes.fitted(engine.columns(rows).names, target)
+        return engine.fill(rows, fills), fills
+
+    def _record_startup(self, place: Place, query: Query) -> None:
+        """Note what a job that has a name begins with."""
+        job = self.settings.options.get(JOB_OPTION)
+        if job is not None:
+            self.recorder(place.catalog).record_startup(job, changes.references(query), anew=True)
 
     def _write(
         self, said: Mapping[str, str], target: changes.Target, query: Query, rows: Any, engine: Engine
     ) -> Result:
         """Commit the rows of a query, with the statement's text and what its columns are computed from."""
         place = self._names.place(target.node)
-        fills = changes.fitted(engine.columns(rows).names, target)
-        rows = engine.fill(rows, fills)
-        job = self.settings.options.get(JOB_OPTION)
-        if job is not None:
-            self.recorder(place.catalog).record_startup(job, changes.references(query), anew=True)
+        rows, fills = self._fitted(rows, target, engine)
+        self._record_startup(place, query)
         made = {**said, **columns_property(column_sources(query, fills))}
         try:
             with self._job(place.catalog, target.table, changes.references(query), made) as how:

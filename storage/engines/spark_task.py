@@ -75,7 +75,8 @@ def guard_of(table: Table, options: Mapping[str, str], messages: Sequence[Commit
     """What refuses a change of rows that others have overtaken since its `basis`, a mark in JSON; None for other writes."""
     if "basis" not in options:
         return None
-    # Without a key only a change that inserts rows says what it was computed from.
+    # Without a key only a change that inserts rows says what it was computed from. With one, a row of the same key is noticed,
+    # and a DELETE is computed again for nothing beside a REPLACE WHERE.
     return refuse_overtaken(table.store, Mark(*json.loads(options["basis"])), messages, inserts=True)
 
 
