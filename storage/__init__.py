@@ -34,6 +34,7 @@ from .metadata.schema_change import (
     RenameColumn,
     SchemaChange,
     SetComment,
+    SetNotNull,
     SetOptions,
 )
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
@@ -101,6 +102,7 @@ __all__ = [
     "SchemaChange",
     "Secret",
     "SetComment",
+    "SetNotNull",
     "SetOptions",
     "Snapshot",
     "SnapshotRef",

@@ -15,7 +15,7 @@ from .branches import Branches
 from .consumers import Consumers
 from .derived import check_given, checked_columns
 from .description import describe_partition, describe_table
-from .errors import CommitConflict, CorruptData, InvalidRequest, NotFound, RowsChanged, Unsupported
+from .errors import CommitConflict, CorruptData, InvalidRequest, NotFound, RowsChanged, StorageError, Unsupported
 from .identifier import Identifier, SnapshotRef, whole_number
 from .lsm.merge_engines import merge_engine_of
 from .maintain.beside_publication import beside
@@ -33,10 +33,11 @@ from .metadata.derived_columns import ComputedColumn
 from .metadata.history import has_expired, told_of_expiry
 from .metadata.manifest import ADD, ManifestEntry, Place
 from .metadata.schema import TableSchema
-from .metadata.schema_change import SchemaChange, SetOptions, next_schema
+from .metadata.schema_change import DropNotNull, SchemaChange, SetOptions, next_schema
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, FOLLOWS_PROPERTY, STAND_IN, Snapshot
 from .metadata.table_store import TableStore
 from .metadata.trouble import COMPACTION, EXPIRY, FILE_DELETION, TAG_CREATION, Trouble, afterwards
+from .not_null import refuse_nulls_held
 from .read.changes import changes_schema, latest_schema, plan_changes
 from .read.contributors import contributors
 from .read.net_changes import net_changes
@@ -50,11 +51,12 @@ from .store_errors import outcome
 from .system_tables import read_system_table
 from .tags import Tags
 from .values import from_arrow, from_literal, to_arrow
-from .write.close import beside_history
+from .write.close import beside_history, fence
 from .write.commit import CommitId, CommitListener, Guard, Overwrite, TableCommit
 from .write.incoming import Rows
 from .write.landing import take_away_foreign
 from .write.own_properties import refuse_own_properties
+from .write.required_columns import became_required
 from .write.table_write import CommitMessage, TableWrite, duplicate_keys_of, duplicate_keys_property
 from .write.watermark import highest
 
@@ -503,7 +505,8 @@ class Table:
     def alter(self, *changes: SchemaChange) -> "Table":
         """Change columns and options in one step: a new version of the schema. Returns the table under it.
 
-        No data is rewritten. Raises InvalidRequest or Unsupported that says which change cannot be.
+        No data is rewritten. Raises InvalidRequest or Unsupported that says which change cannot be. A column becomes NOT NULL if
+        no file holds a null of it; a snapshot that changes nothing is put on top then, so that no other commit brings one.
         """
         self._check_writable()
         with beside_history(self._store, "The schema"):
@@ -519,11 +522,37 @@ class Table:
             changed = replace(changed, uuid=store.clock.unique_name())
             merge_engine_of(changed)
             check_given(changed, store.schema)
+            required = became_required(store.schema, changed)
+            self._refuse_nulls_held(store, required)
             # Another change may take the same number first: then this one is made on top of it.
             if store.schemas.create(changed):
                 if not store.is_same_table() and store.schemas.delete_if(changed):
                     store.refuse_other_table()
+                if required:
+                    self._look_again(store, changed, required)
                 return store.at_schema(changed)
+
+    def _look_again(self, store: TableStore, changed: TableSchema, required: Sequence[str]) -> None:
+        """Look for nulls that came while columns became NOT NULL, and take that back if there are any. Whoever commits after the
+        fence has looked at the new schema.
+        """
+        fence(store, f"SET NOT NULL {', '.join(required)}")
+        try:
+            self._refuse_nulls_held(store, required)
+        except StorageError:
+            names = {field.id: field.name for field in changed.fields}
+            self._altered([DropNotNull(names[store.schema.field(name).id]) for name in required])
+            raise
+
+    def _refuse_nulls_held(self, store: TableStore, required: Sequence[str]) -> None:
+        while True:
+            latest = store.snapshots.latest()
+            try:
+                refuse_nulls_held(store, latest, required)
+                return
+            except NotFound:
+                if not has_expired(store, latest):
+                    raise
 
     @outcome(_NOT_COMMITTED, landed=False)
     def compact(

@@ -21,6 +21,7 @@ from storage import (
     RenameColumn,
     SchemaChange,
     SetComment,
+    SetNotNull,
     SetOptions,
     StorageError,
     Table,
@@ -381,10 +382,7 @@ def _changes(action: str, values: Any) -> list[SchemaChange]:
         case "drop not null":
             return [DropNotNull(values)]
         case "set not null":
-            raise InvalidRequest(
-                f"Column {values!r} cannot become NOT NULL: rows that are there may be null. Create a table with the column "
-                "NOT NULL, and INSERT the rows."
-            )
+            return [SetNotNull(values)]
         case "comment":
             return [SetComment(*values)]
         case "move":

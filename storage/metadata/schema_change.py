@@ -160,6 +160,19 @@ class DropNotNull(SchemaChange):
 
 @checked
 @dataclass(frozen=True)
+class SetNotNull(SchemaChange):
+    """The column must not be null from now on. That no row holds a null is looked at when the table is altered."""
+
+    name: str
+
+    def apply(self, schema: TableSchema) -> TableSchema:
+        if "." in self.name:
+            raise InvalidRequest(f"{self.name!r} is a field of a ROW: columns of the table alone can become NOT NULL.")
+        return _changed(schema, self.name, lambda field: replace(field, type=field.type.not_null()))
+
+
+@checked
+@dataclass(frozen=True)
 class SetComment(SchemaChange):
     """Another comment of a column, or of the table if `name` is None; None removes it."""
 
