@@ -30,6 +30,7 @@ from .maintain.beside_publication import is_tagged, refuse_open
 from .maintain.check import BrokenInvariant
 from .maintain.drop_damaged import drop_damaged, refuse_damaged
 from .maintain.move_table import move_table, refuse_claimed, refuse_renaming
+from .metadata.default_values import check_defaults
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.discard import discard
 from .metadata.former_names import FormerName, former_names, write_former_names
@@ -293,6 +294,7 @@ class Catalog:
         )
         merge_engine_of(first)
         check_given(first)
+        check_defaults(first)
         self.views.refuse_taken(identifier)
         self.create_database(identifier.database)
         first = replace(first, uuid=self._clock.unique_name())

@@ -21,6 +21,7 @@ from storage import (
     RenameColumn,
     SchemaChange,
     SetComment,
+    SetDefault,
     SetNotNull,
     SetOptions,
     StorageError,
@@ -28,7 +29,7 @@ from storage import (
 )
 from storage.sql.commands import AddedColumn, AlterTable, CreateCatalog, DropCatalog
 from storage.sql.dialect import shown
-from storage.sql.table_definition import define_table, like_of, options_of, type_of
+from storage.sql.table_definition import constant_of, define_table, like_of, options_of, type_of
 
 from ..session import Session
 from .changes import partition_values
@@ -309,6 +310,10 @@ class Definitions:
             if missing and not node.args.get("action_exists"):
                 raise InvalidRequest(f"Option {missing[0]!r} is not set, so that it cannot be reset.")
             return [SetOptions({}, tuple(values))]
+        if action == "set default":
+            name, value = values
+            field = table.schema.field(name) if "." not in name else None
+            return [SetDefault(name, value if field is None else constant_of(value, field.type, name))]
         return _changes(action, values)
 
     def _track(self, table: Table, where: dict[str, str], tracked: bool) -> Result:
@@ -404,8 +409,8 @@ def _added(node: AddedColumn) -> AddColumn:
             nullable = bool(kind.args.get("allow_null"))
         elif isinstance(kind, exp.DefaultColumnConstraint):
             raise InvalidRequest(
-                f"Column {column.name!r}: a DEFAULT is not known here, and the rows that are there have no value for it. Add "
-                "the column, and UPDATE the rows."
+                f"Column {column.name!r}: ADD COLUMN … DEFAULT is not supported here, for Spark shows the default in the rows "
+                "that are there, and Paimon null. ADD COLUMN, ALTER COLUMN … SET DEFAULT for rows to come, and UPDATE the others."
             )
         else:
             raise InvalidRequest(f"Column {column.name!r}: {shown(kind or one)} is not known here.")

@@ -178,7 +178,7 @@ class DuckDbEngine(Engine):
 
     def fill(self, rows: pa.Table, fills: Sequence[Fill]) -> pa.Table:
         columns = [
-            rows.column(one.position) if one.position is not None else pa.repeat(pa.scalar(one.value), rows.num_rows)
+            rows.column(one.position) if one.position is not None else pa.repeat(_scalar(one.value), rows.num_rows)
             for one in fills
         ]
         return pa.table(columns, [one.name for one in fills])
@@ -310,14 +310,20 @@ class SparkEngine(Engine):
     def fill(self, rows: "DataFrame", fills: Sequence[Fill]) -> "DataFrame":
         from pyspark.sql import functions as F
 
+        from storage.engines.spark_types import spark_schema
+
         # Names may occur twice: positions do not.
         numbered = rows.toDF(*[f"c{number}" for number in range(len(rows.columns))])
-        return numbered.select(
-            *[
-                (F.lit(one.value) if one.position is None else F.col(f"c{one.position}")).alias(one.name)
-                for one in fills
-            ]
-        )
+
+        def column(one: Fill) -> Any:
+            if one.position is not None:
+                return F.col(f"c{one.position}")
+            if isinstance(one.value, pa.Scalar):
+                (held,) = spark_schema(pa.schema([(one.name, one.value.type)])).fields
+                return F.lit(one.value.as_py()).cast(held.dataType)
+            return F.lit(one.value)
+
+        return numbered.select(*[column(one).alias(one.name) for one in fills])
 
     def write(
         self,
@@ -392,6 +398,10 @@ class SparkEngine(Engine):
 
         with spark_errors():
             return update_rows(self.session, table, warehouse, where, values, basis=basis, **how)
+
+
+def _scalar(value: Any) -> pa.Scalar:
+    return value if isinstance(value, pa.Scalar) else pa.scalar(value)
 
 
 def _schemas(inputs: Sequence[Input]) -> dict[str, pa.Schema]:

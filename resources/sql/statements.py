@@ -240,8 +240,7 @@ class Statements:
     def _explain(self, explain: Explain, engine: Engine) -> Act:
         tree = explain.this
         if isinstance(tree, exp.Insert):
-            changes.target_of(tree, self._names)
-            tree = changes.query_of(tree)
+            tree = changes.query_of(tree, changes.target_of(tree, self._names))
         if not isinstance(tree, exp.Query | exp.Values):
             raise InvalidRequest("EXPLAIN takes a SELECT or an INSERT.")
         query = self.prepare(take(tree))
@@ -267,9 +266,9 @@ class Statements:
             changes.refuse_beside_condition(target, streams=self._streams)
             return self._replace(tree, written, target, engine)
         if self._streams:
-            of_stream = self.prepare(changes.query_of(tree), streaming=True)
+            of_stream = self.prepare(changes.query_of(tree, target), streaming=True)
             return lambda: insert_stream(self, of_stream, target, place, engine)
-        query = self.prepare(changes.query_of(tree))
+        query = self.prepare(changes.query_of(tree, target))
         return lambda: self._write(self._said(written), target, query, engine.rows(query), engine)
 
     @property
@@ -282,8 +281,8 @@ class Statements:
         names = {target.node.name.lower(): "target"}
 
         def read() -> tuple[Query, str]:
-            sources = changes.Sources(self._inner(table), names, "target", engine, {"target": table.schema.to_arrow()})
-            return self.prepare(changes.query_of(tree)), sources.text(changes.condition_of(tree))
+            sources = self._sources(table, names, "target", engine)
+            return self.prepare(changes.query_of(tree, target)), sources.text(changes.condition_of(tree))
 
         read()
 
@@ -360,7 +359,7 @@ class Statements:
         assigned = tree.expressions if isinstance(tree, exp.Update) else None
 
         def read() -> tuple[changes.Sources, str, dict[str, str] | None]:
-            sources = changes.Sources(self._inner(table), names, "target", engine, {"target": table.schema.to_arrow()})
+            sources = self._sources(table, names, "target", engine)
             where = "TRUE" if condition is None else sources.text(condition)
             values = None if assigned is None else changes.assignments(assigned, names, sources)
             return sources, where, values
@@ -381,6 +380,17 @@ class Statements:
 
         return lambda: changes.written(table, table.repeated(change), "change")
 
+    def _sources(
+        self,
+        table: Table,
+        names: Mapping[str, str],
+        default: str | None,
+        engine: Engine,
+        others: Mapping[str, pa.Schema] | None = None,
+    ) -> changes.Sources:
+        tables = {"target": table.schema.to_arrow(), **(others or {})}
+        return changes.Sources(self._inner(table), names, default, engine, tables, table.schema.fields)
+
     def _inner(self, table: Table) -> Callable[[exp.Expr], Query]:
         """Prepares a query inside of a statement that changes a table."""
         return lambda tree: self.prepare(tree, table.schema.column_names)
@@ -398,8 +408,8 @@ class Statements:
         source_tree = exp.select("*").from_(using.copy())
 
         def read() -> tuple[changes.Sources, list[MergeClause], str]:
-            tables = {"target": table.schema.to_arrow(), "source": engine.schema(self.prepare(source_tree))}
-            sources = changes.Sources(self._inner(table), names, None, engine, tables)
+            source = {"source": engine.schema(self.prepare(source_tree))}
+            sources = self._sources(table, names, None, engine, source)
             fixed = {*table.schema.primary_keys, *table.schema.partition_keys}
             clauses = changes.merge_clauses(tree, names, table.schema.column_names, sources, fixed)
             return sources, clauses, sources.text(tree.args["on"])

@@ -69,6 +69,8 @@ class TableSchema:
         for field in fields:
             integer(field.id, source, "the id of a field")
             document_text(field.name, source, "the name of a field")
+            if field.default_value is not None:
+                document_text(field.default_value, source, "the default of a field")
         schema = cls(
             integer(value["id"], source, "id"),
             fields,

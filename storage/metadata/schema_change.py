@@ -17,6 +17,7 @@ from ..arguments import checked
 from ..data_types import STRING, DataField, DataType, nested_fields, parse_type, type_from_arrow
 from ..errors import AlreadyExists, InvalidRequest
 from ..options import check_table_options
+from .default_values import check_defaults, default_text
 from .schema import TableSchema, check_schema
 
 # Options that decide how rows were written, so that they stand once there are any.
@@ -173,6 +174,26 @@ class SetNotNull(SchemaChange):
 
 @checked
 @dataclass(frozen=True)
+class SetDefault(SchemaChange):
+    """The value of the column in rows that come from now on and do not give it one; None: no default. Rows that are there stay
+    as they are.
+    """
+
+    name: str
+    value: Any
+
+    def apply(self, schema: TableSchema) -> TableSchema:
+        if "." in self.name:
+            raise InvalidRequest(f"{self.name!r} is a field of a ROW: columns of the table alone have defaults.")
+
+        def change(field: DataField) -> DataField:
+            return replace(field, default_value=default_text(self.value, field.type, field.name))
+
+        return _changed(schema, self.name, change)
+
+
+@checked
+@dataclass(frozen=True)
 class SetComment(SchemaChange):
     """Another comment of a column, or of the table if `name` is None; None removes it."""
 
@@ -233,6 +254,8 @@ def next_schema(schema: TableSchema, changes: Sequence[SchemaChange], *, has_row
     _check_options(schema, changed, has_rows=has_rows)
     changed = replace(changed, id=schema.id + 1, time_ms=time_ms)
     check_schema(changed)
+    if {one.id: one.default_value for one in changed.fields} != {one.id: one.default_value for one in schema.fields}:
+        check_defaults(changed)
     return changed
 
 

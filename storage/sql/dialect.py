@@ -407,8 +407,10 @@ class _Parser(DatabricksParser):
             return "drop not null", name
         if self._match_text_seq("SET", "NOT", "NULL"):
             return "set not null", name
-        if self._match_text_seq("SET", "DEFAULT") or self._match_text_seq("DROP", "DEFAULT"):
-            self.raise_error(f"Column {name!r} has no default: columns that an INSERT leaves out are null", self._prev)
+        if self._match_text_seq("SET", "DEFAULT"):
+            return "set default", (name, self._parse_bitwise())
+        if self._match_text_seq("DROP", "DEFAULT"):
+            return "set default", (name, exp.Null())
         if self._match_text_seq("COMMENT"):
             return "comment", (name, self._text())
         after, first = self._placement()
@@ -418,7 +420,7 @@ class _Parser(DatabricksParser):
         self._match_text_seq("TYPE")
         kind = self._parse_types(schema=True)
         if kind is None:
-            self.raise_error("Expected a type, DROP NOT NULL, COMMENT, FIRST or AFTER")
+            self.raise_error("Expected a type, SET or DROP NOT NULL, SET or DROP DEFAULT, COMMENT, FIRST or AFTER")
         return "type", (name, kind)
 
     # --- parts of other statements
