@@ -32,6 +32,7 @@ from .maintain.tagging import create_due_tag
 from .metadata.derived_columns import ComputedColumn
 from .metadata.history import has_expired, told_of_expiry
 from .metadata.manifest import ADD, ManifestEntry, Place
+from .metadata.redefinition import redefined
 from .metadata.schema import TableSchema
 from .metadata.schema_change import DropNotNull, SchemaChange, SetOptions, next_schema
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, FOLLOWS_PROPERTY, STAND_IN, Snapshot
@@ -89,8 +90,16 @@ class Table:
     """One branch of a table, optionally fixed at a version. Cheap to make; holds no open files."""
 
     def __init__(
-        self, store: TableStore, catalog_name: str, listeners: Sequence[CommitListener] = (), version: Version = None
+        self,
+        store: TableStore,
+        catalog_name: str,
+        listeners: Sequence[CommitListener] = (),
+        version: Version = None,
+        *,
+        is_new_definition: bool = False,
     ) -> None:
+        """`is_new_definition`: the schema is written with the first commit."""
+        self._is_new_definition = is_new_definition
         self._store = store
         self._catalog_name = catalog_name
         self._listeners = listeners
@@ -104,6 +113,11 @@ class Table:
     def schema(self) -> TableSchema:
         """The latest schema of the branch."""
         return self._store.schema
+
+    @property
+    def is_new_definition(self) -> bool:
+        """Whether this is the table under a definition that becomes its own with the first commit."""
+        return self._is_new_definition
 
     @property
     def computed_columns(self) -> list[ComputedColumn]:
@@ -554,6 +568,30 @@ class Table:
                 if not has_expired(store, latest):
                     raise
 
+    def redefined(self, definition: TableSchema) -> "Table":
+        """The same table under another definition, which becomes its own when an overwrite of the whole table is committed to
+        it. Raises InvalidRequest for a definition by which the history could not be read.
+        """
+        self._check_writable()
+        changed = redefined(self.schema, definition, time_ms=self._store.clock.now_ms())
+        return self.under_definition(replace(changed, uuid=self._store.clock.unique_name()))
+
+    def under_definition(self, schema: TableSchema) -> "Table":
+        """The same, given the version of the schema."""
+        return Table(self._store.at_schema(schema), self._catalog_name, self._listeners, is_new_definition=True)
+
+    def _write_definition(self) -> None:
+        """Write the new definition. Raises CommitConflict if somebody has changed the table's own meanwhile."""
+        store = self._store
+        with beside_history(store, "The definition"):
+            if not store.schemas.create(store.schema):
+                raise CommitConflict(
+                    f"The columns or options of {self.identifier} were changed meanwhile. Nothing is replaced; repeat it."
+                )
+            if not store.is_same_table() and store.schemas.delete_if(store.schema):
+                store.refuse_other_table()
+        self._is_new_definition = False
+
     @outcome(_NOT_COMMITTED, landed=False)
     def compact(
         self,
@@ -832,6 +870,14 @@ class Table:
                 f"Rows of kind -U or -D take equal rows of {self.identifier} away, which has no key, and cannot be committed "
                 f"with {'overwrite' if overwrite is not None else 'deleted'}. Commit the two one after the other."
             )
+        if self._is_new_definition:
+            if overwrite != Overwrite():
+                raise InvalidRequest("A new definition comes with an overwrite of the whole table.")
+            try:
+                self._write_definition()
+            except StorageError:
+                self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
+                raise
         commit = self.new_commit(commit_id)
         properties = {**(properties or {}), **duplicate_keys_property(self._store, messages)}
         mark = highest(message.watermark for message in messages)

@@ -135,8 +135,10 @@ class Definitions:
 
     # --- tables
 
-    def create_table(self, node: exp.Create) -> Callable[[pa.Schema | None], Table]:
-        """What creates a table, given the columns of the query of a CREATE TABLE AS."""
+    def create_table(self, node: exp.Create, *, replaces: bool = False) -> Callable[[pa.Schema | None], Table]:
+        """What creates a table, given the columns of the query of a CREATE TABLE AS. `replaces`: what gives the table that is
+        there under its new definition.
+        """
         name = node.this.this if isinstance(node.this, exp.Schema) else node.this
         place = self._names.place(name)
         self._names.refuse_read_only(place)
@@ -146,6 +148,10 @@ class Definitions:
         if like is not None:
             if node.expression is not None:
                 raise at(name, InvalidRequest("A table is made LIKE another one or AS a SELECT: say one."))
+            if replaces:
+                raise at(
+                    name, InvalidRequest("CREATE OR REPLACE TABLE … LIKE is not supported here: list the columns.")
+                )
             model, options = self._names.place(like), options_of(node)
 
             def copy(_: pa.Schema | None) -> Table:
@@ -168,13 +174,16 @@ class Definitions:
         options = {**keyed, **self._settings.table_defaults, **definition.options}
 
         def create(schema: pa.Schema | None) -> Table:
+            said: dict[str, Any] = {
+                "primary_key": definition.primary_key, "partition_by": definition.partition_by, "options": options,
+                "comment": definition.comment, "computed_columns": definition.computed_columns,
+                "watermark": definition.watermark,
+            }  # fmt: skip
+            columns = definition.fields or schema or []
             try:
-                return catalog.create_table(
-                    str(place.identifier), definition.fields or schema or [], primary_key=definition.primary_key,
-                    partition_by=definition.partition_by, options=options, comment=definition.comment,
-                    if_not_exists=if_not_exists, computed_columns=definition.computed_columns,
-                    watermark=definition.watermark,
-                )  # fmt: skip
+                if replaces:
+                    return catalog.redefined_table(str(place.identifier), columns, **said)
+                return catalog.create_table(str(place.identifier), columns, if_not_exists=if_not_exists, **said)
             except StorageError as error:
                 raise at(name, error) from None
 

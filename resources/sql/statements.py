@@ -50,7 +50,7 @@ from . import changes
 from .columns import column_sources
 from .definitions import Act, Definitions
 from .ends import open_piece
-from .engines import DuckDbEngine, Engine, SparkEngine
+from .engines import OVERWRITE, DuckDbEngine, Engine, SparkEngine
 from .fill import Fill
 from .look import Look
 from .names import Names, Place, Source
@@ -433,9 +433,11 @@ class Statements:
     def _create_table(self, tree: exp.Create, engine: Engine) -> Act:
         query = tree.expression
         written = plain(tree)
-        create = self._definitions.create_table(tree)
-        if_not_exists = tree.args.get("exists")
         node = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+        if_not_exists = tree.args.get("exists")
+        if self._is_to_be_replaced(tree, node):
+            return self._replace_table(tree, node, written, engine)
+        create = self._definitions.create_table(tree)
         if query is None:
             is_there = self._definitions.exists(tree)
 
@@ -457,6 +459,43 @@ class Statements:
             rows = engine.rows(prepared)
             create(engine.columns(rows))
             return self._write(said, changes.target_of(insert, self._names), prepared, rows, engine)
+
+        return fill
+
+    def _is_to_be_replaced(self, tree: exp.Create, node: exp.Table) -> bool:
+        """Whether a CREATE OR REPLACE TABLE, or a REPLACE TABLE, finds a table. Raises NotFound if the latter does not."""
+        must_exist = bool(tree.args.get("must_exist"))
+        if not tree.args.get("replace"):
+            return False
+        if tree.args.get("exists"):
+            raise at(node, InvalidRequest("CREATE OR REPLACE … IF NOT EXISTS says two things: leave one out."))
+        if self._definitions.exists(tree):
+            return True
+        if must_exist:
+            raise at(node, NotFound(f"There is no table {node.name!r} to replace. CREATE OR REPLACE TABLE creates it."))
+        return False
+
+    def _replace_table(self, tree: exp.Create, node: exp.Table, written: exp.Expr, engine: Engine) -> Act:
+        """Give a table another definition and other rows, or none. Its history stays; a query of it reads what it was."""
+        self._names.table(node)
+        define = self._definitions.create_table(tree, replaces=True)
+        if tree.expression is None:
+
+            def empty() -> Result:
+                table = define(None)
+                table.truncate()
+                return Result(
+                    f"Table {table.identifier} is replaced; it has no rows. Earlier snapshots are there still."
+                )
+
+            return empty
+        query = self.prepare(take(tree.expression))
+
+        def fill() -> Result:
+            rows = engine.rows(query)
+            table = define(engine.columns(rows))
+            target = changes.Target(node, table, tuple(table.schema.column_names), {}, OVERWRITE, True)
+            return self._write(self._said(written), target, query, rows, engine)
 
         return fill
 

@@ -28,7 +28,6 @@ _ADVICE = {
     "alias": "The statement takes the name of a table alone.",
     "conflict": "Rows of a table with a primary key replace those with the same key; otherwise use MERGE INTO.",
     "from_": "Use MERGE INTO.",
-    "replace": "DROP the table and create it, or INSERT OVERWRITE its rows.",
     "tables": "Write DELETE FROM t.",
     "where": "EXPLAIN its query.",
     "using": "Use MERGE INTO.",

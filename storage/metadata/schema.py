@@ -201,6 +201,11 @@ def _number(column: pa.Field | DataField, numbers: "count[int]") -> DataField:
     return DataField(field_id, column.name, data_type, description.decode() if description else None)
 
 
+def renumbered(field: DataField, numbers: "count[int]") -> DataField:
+    """A column with ids of its own."""
+    return _number(field, numbers)
+
+
 def _renumber(data_type: DataType, numbers: "count[int]") -> DataType:
     fields = tuple(replace(field, id=next(numbers), type=_renumber(field.type, numbers)) for field in data_type.fields)
     inner: dict[str, Any] = {

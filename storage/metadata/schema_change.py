@@ -21,7 +21,7 @@ from .default_values import check_defaults, default_text
 from .schema import TableSchema, check_schema
 
 # Options that decide how rows were written, so that they stand once there are any.
-_FIXED_OPTIONS = (
+FIXED_OPTIONS = (
     "bucket-key", "merge-engine", "rowkind.field", "primary-key", "partition", "type", "bucket-function.type",
     "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete", "row-tracking.enabled",
     "data-evolution.enabled", "deletion-vectors.enabled",
@@ -289,7 +289,7 @@ def _check_options(old: TableSchema, new: TableSchema, *, has_rows: bool) -> Non
     check_table_options(new.options, "after the change", before=old.options)
     if not has_rows:
         return
-    for key in _FIXED_OPTIONS:
+    for key in FIXED_OPTIONS:
         before, after = old.options.get(key), new.options.get(key)
         # A renamed column renames what the option says, not what it means.
         if before != after and after != _renamed_value(old, new, before):

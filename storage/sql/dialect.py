@@ -228,6 +228,14 @@ class _Parser(DatabricksParser):
     def _parse_use_catalog(self) -> exp.Expr:
         return self.expression(UseCatalog(this=self._name()))
 
+    def _parse_replace_table(self) -> exp.Expr | None:
+        """REPLACE TABLE …: CREATE OR REPLACE of a table that is there."""
+        self._retreat(self._index - 1)
+        found: exp.Expr | None = self._parse_create()
+        if found is not None:
+            found.set("must_exist", True)
+        return found
+
     def _parse_show_statement(self) -> exp.Expr:
         words: list[str] = []
         while self._curr and self._curr.text.upper() in _SHOWN and len(words) < 2:
@@ -504,6 +512,7 @@ _STATEMENTS = {
     ("CREATE", "CATALOG"): "_parse_create_catalog",
     ("DROP", "CATALOG"): "_parse_drop_catalog",
     ("USE", "CATALOG"): "_parse_use_catalog",
+    ("REPLACE", "TABLE"): "_parse_replace_table",
     ("SHOW",): "_parse_show_statement",
     ("DESCRIBE",): "_parse_describe_statement",
     ("DESC",): "_parse_describe_statement",

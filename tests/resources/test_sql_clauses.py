@@ -174,7 +174,6 @@ REFUSED = {
     "CREATE TABLE made (a INT, A INT)": "case alone",
     "CREATE TABLE made (x INT) LIKE t": "list none",
     "CREATE TABLE made LIKE t EXCLUDING OPTIONS": "EXCLUDING OPTIONS",
-    "CREATE OR REPLACE TABLE t (a INT)": "OR REPLACE",
     "CREATE TEMPORARY VIEW v AS SELECT 1 AS a": "no temporary views",
     "ALTER TABLE t SET ('nothing.known' = '1')": "nothing.known",
     "ALTER TABLE t ADD COLUMN b INT DEFAULT 5": "DEFAULT",
