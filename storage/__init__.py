@@ -24,6 +24,7 @@ from .identifier import MAIN_BRANCH, Identifier, SnapshotRef, check_branch_name,
 from .lock import CatalogLock, FileLock
 from .maintain.check import FailedWork, KeptAside
 from .maintain.verdict import Verdict
+from .metadata.default_values import default_of
 from .metadata.derived_columns import ComputedColumn, Watermark
 from .metadata.schema_change import (
     AddColumn,
@@ -34,6 +35,8 @@ from .metadata.schema_change import (
     RenameColumn,
     SchemaChange,
     SetComment,
+    SetDefault,
+    SetNotNull,
     SetOptions,
 )
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
@@ -101,6 +104,8 @@ __all__ = [
     "SchemaChange",
     "Secret",
     "SetComment",
+    "SetDefault",
+    "SetNotNull",
     "SetOptions",
     "Snapshot",
     "SnapshotRef",
@@ -117,6 +122,7 @@ __all__ = [
     "Watermark",
     "check_branch_name",
     "check_table_options",
+    "default_of",
     "guarded_options",
     "guarded_storage",
     "hidden",

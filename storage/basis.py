@@ -30,8 +30,9 @@ from .write.commit import Guard
 from .write.table_write import CommitMessage
 
 _TRIES = 10
-# The operation of commits that may have inserted rows because they were not there.
+# The operations of commits that may have inserted rows because of which others are not there.
 MERGE = "MERGE"
+REPLACE_WHERE = "REPLACE WHERE"
 _T = TypeVar("_T")
 
 
@@ -90,7 +91,8 @@ def refuse_overtaken(
     """A guard that raises RowsChanged if snapshots after a mark changed rows that the messages change too.
 
     With a key: rows of the same keys. Without one the commit itself notices that a file has gone that it was to take
-    away; what is left to notice is, if the change `inserts` rows because they were not there, another such change.
+    away; what is left to notice is, if the change `inserts` rows because they were not there, another such change. Two that
+    replace what satisfies a condition meet in any table: of rows that only one of them sees, both would be left.
     """
     return _Overtaken(store, mark, messages, inserts=inserts)
 
@@ -125,6 +127,8 @@ class _Overtaken:
         self._mark = Mark.of(latest)
 
     def _meets(self, snapshot: Snapshot) -> bool:
+        if self._inserts and snapshot.operation == REPLACE_WHERE:
+            return True
         if not self._store.schema.primary_keys:
             return self._inserts and (snapshot.operation == MERGE or snapshot.commit_kind == OVERWRITE)
         return any(self._shares_keys(entry) for entry in self._store.delta_of(snapshot) if entry.place in self._own)

@@ -39,6 +39,7 @@ from .maintain.beside_publication import is_tagged, refuse_open
 from .maintain.check import BrokenInvariant
 from .maintain.drop_damaged import drop_damaged, refuse_damaged
 from .maintain.move_table import move_table, refuse_claimed, refuse_renaming
+from .metadata.default_values import check_defaults
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.discard import discard
 from .metadata.former_names import FormerName, former_names, write_former_names
@@ -307,9 +308,56 @@ class Catalog:
 
         Raises InvalidRequest that names the wrong column or option, AlreadyExists unless `if_not_exists`.
         """
-        identifier = Identifier.parse(name)
-        if identifier.system_table is not None or identifier.branch != MAIN_BRANCH:
-            raise InvalidRequest(f"{name!r} cannot be created: give the plain name of a table, as in `db.t`.")
+        identifier = _plain_name(name)
+        first = self._first_schema(schema, primary_key, partition_by, options, comment, computed_columns, watermark)
+        self.views.refuse_taken(identifier)
+        self.create_database(identifier.database)
+        first = replace(first, uuid=self._clock.unique_name())
+        if self.exists(name) or not self._create(self._path(identifier), first):
+            if if_not_exists:
+                return self.table(name)
+            raise AlreadyExists(f"Table {identifier} exists. Drop it first, or create it if it does not exist.")
+        try:
+            # Somebody may have created a view meanwhile.
+            self.views.refuse_taken(identifier)
+        except AlreadyExists:
+            SchemaFiles(self._file_io, TablePaths(self._path(identifier))).delete_if(first)
+            raise
+        return self._table(TableStore(self._file_io, self._path(identifier), identifier, first, self._clock))
+
+    def redefined_table(
+        self,
+        name: str,
+        schema: pa.Schema | Sequence[DataField],
+        *,
+        primary_key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, Any] | None = None,
+        comment: str | None = None,
+        computed_columns: Sequence[ComputedColumn] = (),
+        watermark: Watermark | None = None,
+    ) -> Table:
+        """A table that is there under another definition, which is its own as soon as an overwrite is committed to what is
+        returned; until then nobody sees it. The history stays.
+
+        Raises NotFound, and InvalidRequest for a definition by which the history could not be read.
+        """
+        _plain_name(name)
+        table = self.table(name)
+        new = self._first_schema(schema, primary_key, partition_by, options, comment, computed_columns, watermark)
+        return table.redefined(new)
+
+    def _first_schema(
+        self,
+        schema: pa.Schema | Sequence[DataField],
+        primary_key: Sequence[str],
+        partition_by: Sequence[str],
+        options: Mapping[str, Any] | None,
+        comment: str | None,
+        computed_columns: Sequence[ComputedColumn],
+        watermark: Watermark | None,
+    ) -> TableSchema:
+        """The first schema of a table, checked."""
         defaults = {
             k.removeprefix(_TABLE_DEFAULTS): v for k, v in self.options.items() if k.startswith(_TABLE_DEFAULTS)
         }
@@ -327,20 +375,8 @@ class Catalog:
         )
         merge_engine_of(first)
         check_given(first)
-        self.views.refuse_taken(identifier)
-        self.create_database(identifier.database)
-        first = replace(first, uuid=self._clock.unique_name())
-        if self.exists(name) or not self._create(self._path(identifier), first):
-            if if_not_exists:
-                return self.table(name)
-            raise AlreadyExists(f"Table {identifier} exists. Drop it first, or create it if it does not exist.")
-        try:
-            # Somebody may have created a view meanwhile.
-            self.views.refuse_taken(identifier)
-        except AlreadyExists:
-            SchemaFiles(self._file_io, TablePaths(self._path(identifier))).delete_if(first)
-            raise
-        return self._table(TableStore(self._file_io, self._path(identifier), identifier, first, self._clock))
+        check_defaults(first)
+        return first
 
     def _create(self, path: str, first: TableSchema) -> bool:
         """Create a table where nothing is left of another one; False if somebody else came first."""
@@ -660,3 +696,10 @@ def _text(value: Any) -> str:
 
 def _json(options: Mapping[str, str]) -> bytes:
     return json.dumps(dict(options), indent=2, sort_keys=True).encode()
+
+
+def _plain_name(name: str) -> Identifier:
+    identifier = Identifier.parse(name)
+    if identifier.system_table is not None or identifier.branch != MAIN_BRANCH:
+        raise InvalidRequest(f"{name!r} cannot be created: give the plain name of a table, as in `db.t`.")
+    return identifier

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .arguments import checked
-from .basis import Basis, repeated
+from .basis import REPLACE_WHERE, Basis, repeated
 from .branches import Branches
 from .consumers import Consumers
 from .derived import check_given, checked_columns
 from .description import describe_partition, describe_table
-from .errors import CommitConflict, CorruptData, InvalidRequest, NotFound, RowsChanged, Unsupported
+from .errors import CommitConflict, CorruptData, InvalidRequest, NotFound, RowsChanged, StorageError, Unsupported
 from .identifier import Identifier, SnapshotRef, whole_number
 from .lsm.merge_engines import merge_engine_of
 from .maintain.beside_publication import beside
@@ -32,11 +32,13 @@ from .maintain.tagging import create_due_tag
 from .metadata.derived_columns import ComputedColumn
 from .metadata.history import has_expired, told_of_expiry
 from .metadata.manifest import ADD, ManifestEntry, Place
+from .metadata.redefinition import redefined
 from .metadata.schema import TableSchema
-from .metadata.schema_change import SchemaChange, SetOptions, next_schema
+from .metadata.schema_change import DropNotNull, SchemaChange, SetOptions, next_schema
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, FOLLOWS_PROPERTY, STAND_IN, Snapshot
 from .metadata.table_store import TableStore
 from .metadata.trouble import COMPACTION, EXPIRY, FILE_DELETION, TAG_CREATION, Trouble, afterwards
+from .not_null import refuse_nulls_held
 from .read.changes import changes_schema, latest_schema, plan_changes
 from .read.contributors import contributors
 from .read.net_changes import net_changes
@@ -50,11 +52,12 @@ from .store_errors import outcome
 from .system_tables import read_system_table
 from .tags import Tags
 from .values import from_arrow, from_literal, to_arrow
-from .write.close import beside_history
+from .write.close import beside_history, fence
 from .write.commit import CommitId, CommitListener, Guard, Overwrite, TableCommit
 from .write.incoming import Rows
 from .write.landing import take_away_foreign
 from .write.own_properties import refuse_own_properties
+from .write.required_columns import became_required
 from .write.table_write import CommitMessage, TableWrite, duplicate_keys_of, duplicate_keys_property
 from .write.watermark import highest
 
@@ -87,8 +90,16 @@ class Table:
     """One branch of a table, optionally fixed at a version. Cheap to make; holds no open files."""
 
     def __init__(
-        self, store: TableStore, catalog_name: str, listeners: Sequence[CommitListener] = (), version: Version = None
+        self,
+        store: TableStore,
+        catalog_name: str,
+        listeners: Sequence[CommitListener] = (),
+        version: Version = None,
+        *,
+        is_new_definition: bool = False,
     ) -> None:
+        """`is_new_definition`: the schema is written with the first commit."""
+        self._is_new_definition = is_new_definition
         self._store = store
         self._catalog_name = catalog_name
         self._listeners = listeners
@@ -102,6 +113,11 @@ class Table:
     def schema(self) -> TableSchema:
         """The latest schema of the branch."""
         return self._store.schema
+
+    @property
+    def is_new_definition(self) -> bool:
+        """Whether this is the table under a definition that becomes its own with the first commit."""
+        return self._is_new_definition
 
     @property
     def computed_columns(self) -> list[ComputedColumn]:
@@ -503,7 +519,8 @@ class Table:
     def alter(self, *changes: SchemaChange) -> "Table":
         """Change columns and options in one step: a new version of the schema. Returns the table under it.
 
-        No data is rewritten. Raises InvalidRequest or Unsupported that says which change cannot be.
+        No data is rewritten. Raises InvalidRequest or Unsupported that says which change cannot be. A column becomes NOT NULL if
+        no file holds a null of it; a snapshot that changes nothing is put on top then, so that no other commit brings one.
         """
         self._check_writable()
         with beside_history(self._store, "The schema"):
@@ -519,11 +536,61 @@ class Table:
             changed = replace(changed, uuid=store.clock.unique_name())
             merge_engine_of(changed)
             check_given(changed, store.schema)
+            required = became_required(store.schema, changed)
+            self._refuse_nulls_held(store, required)
             # Another change may take the same number first: then this one is made on top of it.
             if store.schemas.create(changed):
                 if not store.is_same_table() and store.schemas.delete_if(changed):
                     store.refuse_other_table()
+                if required:
+                    self._look_again(store, changed, required)
                 return store.at_schema(changed)
+
+    def _look_again(self, store: TableStore, changed: TableSchema, required: Sequence[str]) -> None:
+        """Look for nulls that came while columns became NOT NULL, and take that back if there are any. Whoever commits after the
+        fence has looked at the new schema.
+        """
+        fence(store, f"SET NOT NULL {', '.join(required)}")
+        try:
+            self._refuse_nulls_held(store, required)
+        except StorageError:
+            names = {field.id: field.name for field in changed.fields}
+            self._altered([DropNotNull(names[store.schema.field(name).id]) for name in required])
+            raise
+
+    def _refuse_nulls_held(self, store: TableStore, required: Sequence[str]) -> None:
+        while True:
+            latest = store.snapshots.latest()
+            try:
+                refuse_nulls_held(store, latest, required)
+                return
+            except NotFound:
+                if not has_expired(store, latest):
+                    raise
+
+    def redefined(self, definition: TableSchema) -> "Table":
+        """The same table under another definition, which becomes its own when an overwrite of the whole table is committed to
+        it. Raises InvalidRequest for a definition by which the history could not be read.
+        """
+        self._check_writable()
+        changed = redefined(self.schema, definition, time_ms=self._store.clock.now_ms())
+        return self.under_definition(replace(changed, uuid=self._store.clock.unique_name()))
+
+    def under_definition(self, schema: TableSchema) -> "Table":
+        """The same, given the version of the schema."""
+        return Table(self._store.at_schema(schema), self._catalog_name, self._listeners, is_new_definition=True)
+
+    def _write_definition(self) -> None:
+        """Write the new definition. Raises CommitConflict if somebody has changed the table's own meanwhile."""
+        store = self._store
+        with beside_history(store, "The definition"):
+            if not store.schemas.create(store.schema):
+                raise CommitConflict(
+                    f"The columns or options of {self.identifier} were changed meanwhile. Nothing is replaced; repeat it."
+                )
+            if not store.is_same_table() and store.schemas.delete_if(store.schema):
+                store.refuse_other_table()
+        self._is_new_definition = False
 
     @outcome(_NOT_COMMITTED, landed=False)
     def compact(
@@ -819,6 +886,14 @@ class Table:
                 f"Rows of kind -U or -D take equal rows of {self.identifier} away, which has no key, and cannot be committed "
                 f"with {'overwrite' if overwrite is not None else 'deleted'}. Commit the two one after the other."
             )
+        if self._is_new_definition:
+            if overwrite != Overwrite():
+                raise InvalidRequest("A new definition comes with an overwrite of the whole table.")
+            try:
+                self._write_definition()
+            except StorageError:
+                self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
+                raise
         commit = self.new_commit(commit_id)
         properties = {**(properties or {}), **duplicate_keys_property(self._store, messages)}
         mark = highest(message.watermark for message in messages)
@@ -892,7 +967,7 @@ class Table:
             for rows in [data] if isinstance(data, pa.Table | pa.RecordBatch) else data:
                 writer.write(rows, row_kind_column)
             message = writer.prepare_commit()
-        guard = None if basis is None else basis.guard([message])
+        guard = None if basis is None else basis.guard([message], inserts=operation == REPLACE_WHERE)
         return self.commit_messages(
             [message], overwrite, commit_id, properties, operation, change_tracking, guard=guard
         )

@@ -9,11 +9,13 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lineage import LineageRecorder, sources_property
-from storage import Clock, CommitId, InvalidRequest, SnapshotRef, StorageError, Table
+from storage import Clock, CommitId, DataField, InvalidRequest, SnapshotRef, StorageError, Table, default_of
 from storage.engines.merge_clauses import HIDDEN, MergeClause
-from storage.sql.dialect import HINT_OPTIONS, SnaplineSql
+from storage.sql.dialect import HINT_OPTIONS, SnaplineSql, shown
 from storage.sql.predicate_text import literal_of
+from storage.sql.pure_expression import is_of_row_alone
 
+from .default_words import default_tree, is_default
 from .engines import APPEND, DYNAMIC, OVERWRITE, Engine
 from .fill import Fill
 from .names import Names
@@ -21,6 +23,7 @@ from .place import at
 from .query import Input, Query, as_select, is_count_of_rows
 from .result import Result
 from .settings import JOB_OPTION
+from .unread import plain
 
 # A barrier is a time in milliseconds, then this many bits of chance.
 _CHANCE_BITS = 20
@@ -97,6 +100,43 @@ def target_of(insert: exp.Insert, names: Names) -> Target:
     return Target(node, table, columns, partition, mode, tracking, by_name)
 
 
+def refuse_beside_condition(target: Target, *, streams: bool) -> None:
+    """Raise InvalidRequest for what is not carried out beside REPLACE WHERE."""
+    said = {
+        "execution.runtime-mode = streaming": streams,
+        "OVERWRITE": target.mode != APPEND,
+        "PARTITION (…)": bool(target.partition),
+        "OPTIONS('change-tracking' = 'false')": not target.change_tracking,
+    }
+    for name in (one for one, is_there in said.items() if is_there):
+        raise at(
+            target.node,
+            InvalidRequest(
+                f"{name} is not carried out beside REPLACE WHERE: INSERT INTO t REPLACE WHERE condition SELECT …, in batch."
+            ),
+        )
+
+
+def condition_of(insert: exp.Insert) -> exp.Expr:
+    """The condition of a REPLACE WHERE, which is asked of the rows that are there and of those that come. Raises InvalidRequest
+    for one that is not of a row alone.
+    """
+    condition: exp.Expr = insert.args["where"]
+    for node in condition.walk():
+        if not is_of_row_alone(node):
+            raise at(
+                insert,
+                at(
+                    node,
+                    InvalidRequest(
+                        f"{shown(plain(node))!r} has no place in the condition of REPLACE WHERE, which is computed from the "
+                        "columns of one row: no queries, no time of the query, no random numbers."
+                    ),
+                ),
+            )
+    return condition
+
+
 def changed_table(node: exp.Expr | None, names: Names) -> Table:
     """The table of a DELETE, UPDATE or MERGE, at its latest version. Raises InvalidRequest for one that is read otherwise."""
     if not isinstance(node, exp.Table):
@@ -123,13 +163,14 @@ def partition_values(node: exp.Expr | None, table: Table) -> dict[str, str]:
     return found
 
 
-def query_of(insert: exp.Insert) -> exp.Expr:
-    """A copy of the query whose rows are inserted."""
+def query_of(insert: exp.Insert, target: Target) -> exp.Expr:
+    """A copy of the query whose rows are inserted, with the defaults of columns where the word DEFAULT stands."""
     source = insert.expression
     before = insert.args.get("with_")
     if not isinstance(source, exp.Query | exp.Values):
         raise at(insert, InvalidRequest("INSERT takes a SELECT, VALUES (…) or TABLE t."))
     source = source.copy()
+    _put_defaults(source, target)
     if before:
         # Those of the SELECT may read those that stand before INSERT.
         both = before.copy()
@@ -143,8 +184,20 @@ def query_of(insert: exp.Insert) -> exp.Expr:
     return source
 
 
+def _put_defaults(query: exp.Expr, target: Target) -> None:
+    """Put the default of a column where DEFAULT stands in the place of its value: in VALUES, and in a SELECT from nothing."""
+    rows = [one.expressions for one in query.expressions if isinstance(one, exp.Tuple)]
+    if isinstance(query, exp.Select) and not query.args.get("from_"):
+        rows = [query.expressions]
+    for row in rows if isinstance(query, exp.Values | exp.Select) else ():
+        for name, value in zip(target.columns, row, strict=False):
+            if is_default(value):
+                value.replace(default_tree(target.table.schema.field(name)))
+
+
 def fitted(names: Sequence[str], target: Target) -> list[Fill]:
-    """How the columns of a query become the table's: by position or name, those left out null, the partition's filled in.
+    """How the columns of a query become the table's: by position or name, those left out by their defaults or null, the
+    partition's filled in.
 
     Raises InvalidRequest if there are too many or too few, or a column that must not be null gets nothing.
     """
@@ -177,7 +230,8 @@ def _positions(names: Sequence[str], target: Target) -> dict[str, int]:
 def _filled(given: Mapping[str, int], target: Target) -> list[Fill]:
     found = []
     for field in target.table.schema.fields:
-        fill = Fill(field.name, given.get(field.name), target.partition.get(field.name))
+        position, value = given.get(field.name), target.partition.get(field.name)
+        fill = Fill(field.name, position, default_of(field) if position is None and value is None else value)
         if fill.position is None and fill.value is None and not field.type.nullable:
             raise InvalidRequest(f"Column {field.name!r} of {target.table.identifier} is NOT NULL and gets no value.")
         found.append(fill)
@@ -208,9 +262,11 @@ class Sources:
         default: str | None,
         engine: Engine,
         tables: Mapping[str, pa.Schema],
+        fields: Sequence[DataField],
     ) -> None:
         """`names`: what the tables of the statement are called where the change is computed, by their names in the
-        statement; `tables`: their columns, by that name; `default`: whose columns those without a table are.
+        statement; `tables`: their columns, by that name; `default`: whose columns those without a table are; `fields`: the
+        columns of the table that changes.
         """
         for name in (name for schema in tables.values() for name in schema.names if name.lower() in HIDDEN):
             raise InvalidRequest(
@@ -218,6 +274,7 @@ class Sources:
                 "(ALTER TABLE … RENAME COLUMN)."
             )
         self._tables = tables
+        self._fields = {field.name: field for field in fields}
         self._prepare = prepare
         self._names = names
         self._default = default
@@ -233,6 +290,8 @@ class Sources:
         """A condition, or the value of a column, in the engine's SQL. Raises InvalidRequest for columns of tables that are
         none of the statement's.
         """
+        if column is not None and is_default(condition) and condition.name not in self._fields:
+            condition = default_tree(self._fields[column])
         copy = exp.Paren(this=condition.copy())
         for star in copy.find_all(exp.Star):
             self._refuse_star(star)
@@ -256,6 +315,14 @@ class Sources:
             return None
         called = next(name for name, table in self._names.items() if table == "source")
         return {name: self.text(_column(name, called), None, name) for name in columns}
+
+    def defaults(self, given: Collection[str]) -> dict[str, str]:
+        """The defaults of the columns that are not given a value."""
+        return {
+            name: self.text(default_tree(field), None, name)
+            for name, field in self._fields.items()
+            if name not in given and field.default_value is not None
+        }
 
     def column(self, node: exp.Expr) -> str:
         """The table's own name of a column. Raises InvalidRequest."""
@@ -412,7 +479,8 @@ def _inserted(then: exp.Insert, columns: Sequence[str], sources: Sources) -> dic
     if len(listed) != len(values):
         raise InvalidRequest(f"INSERT names {len(listed)} columns and gives {len(values)} values.")
     named = [sources.column(exp.to_identifier(name)) for name in listed]
-    return {name: sources.text(value, "source", name) for name, value in zip(named, values, strict=True)}
+    found = {name: sources.text(value, "source", name) for name, value in zip(named, values, strict=True)}
+    return {**found, **sources.defaults(named)}
 
 
 def references(query: Query) -> list[SnapshotRef]:

@@ -21,13 +21,15 @@ from storage import (
     RenameColumn,
     SchemaChange,
     SetComment,
+    SetDefault,
+    SetNotNull,
     SetOptions,
     StorageError,
     Table,
 )
 from storage.sql.commands import AddedColumn, AlterTable, CreateCatalog, DropCatalog
 from storage.sql.dialect import shown
-from storage.sql.table_definition import define_table, like_of, options_of, type_of
+from storage.sql.table_definition import constant_of, define_table, like_of, options_of, type_of
 
 from ..session import Session
 from .changes import partition_values
@@ -133,8 +135,10 @@ class Definitions:
 
     # --- tables
 
-    def create_table(self, node: exp.Create) -> Callable[[pa.Schema | None], Table]:
-        """What creates a table, given the columns of the query of a CREATE TABLE AS."""
+    def create_table(self, node: exp.Create, *, replaces: bool = False) -> Callable[[pa.Schema | None], Table]:
+        """What creates a table, given the columns of the query of a CREATE TABLE AS. `replaces`: what gives the table that is
+        there under its new definition.
+        """
         name = node.this.this if isinstance(node.this, exp.Schema) else node.this
         place = self._names.place(name)
         self._names.refuse_read_only(place)
@@ -144,6 +148,10 @@ class Definitions:
         if like is not None:
             if node.expression is not None:
                 raise at(name, InvalidRequest("A table is made LIKE another one or AS a SELECT: say one."))
+            if replaces:
+                raise at(
+                    name, InvalidRequest("CREATE OR REPLACE TABLE … LIKE is not supported here: list the columns.")
+                )
             model, options = self._names.place(like), options_of(node)
 
             def copy(_: pa.Schema | None) -> Table:
@@ -166,13 +174,16 @@ class Definitions:
         options = {**keyed, **self._settings.table_defaults, **definition.options}
 
         def create(schema: pa.Schema | None) -> Table:
+            said: dict[str, Any] = {
+                "primary_key": definition.primary_key, "partition_by": definition.partition_by, "options": options,
+                "comment": definition.comment, "computed_columns": definition.computed_columns,
+                "watermark": definition.watermark,
+            }  # fmt: skip
+            columns = definition.fields or schema or []
             try:
-                return catalog.create_table(
-                    str(place.identifier), definition.fields or schema or [], primary_key=definition.primary_key,
-                    partition_by=definition.partition_by, options=options, comment=definition.comment,
-                    if_not_exists=if_not_exists, computed_columns=definition.computed_columns,
-                    watermark=definition.watermark,
-                )  # fmt: skip
+                if replaces:
+                    return catalog.redefined_table(str(place.identifier), columns, **said)
+                return catalog.create_table(str(place.identifier), columns, if_not_exists=if_not_exists, **said)
             except StorageError as error:
                 raise at(name, error) from None
 
@@ -308,6 +319,10 @@ class Definitions:
             if missing and not node.args.get("action_exists"):
                 raise InvalidRequest(f"Option {missing[0]!r} is not set, so that it cannot be reset.")
             return [SetOptions({}, tuple(values))]
+        if action == "set default":
+            name, value = values
+            field = table.schema.field(name) if "." not in name else None
+            return [SetDefault(name, value if field is None else constant_of(value, field.type, name))]
         return _changes(action, values)
 
     def _track(self, table: Table, where: dict[str, str], tracked: bool) -> Result:
@@ -381,10 +396,7 @@ def _changes(action: str, values: Any) -> list[SchemaChange]:
         case "drop not null":
             return [DropNotNull(values)]
         case "set not null":
-            raise InvalidRequest(
-                f"Column {values!r} cannot become NOT NULL: rows that are there may be null. Create a table with the column "
-                "NOT NULL, and INSERT the rows."
-            )
+            return [SetNotNull(values)]
         case "comment":
             return [SetComment(*values)]
         case "move":
@@ -406,8 +418,8 @@ def _added(node: AddedColumn) -> AddColumn:
             nullable = bool(kind.args.get("allow_null"))
         elif isinstance(kind, exp.DefaultColumnConstraint):
             raise InvalidRequest(
-                f"Column {column.name!r}: a DEFAULT is not known here, and the rows that are there have no value for it. Add "
-                "the column, and UPDATE the rows."
+                f"Column {column.name!r}: ADD COLUMN … DEFAULT is not supported here, for Spark shows the default in the rows "
+                "that are there, and Paimon null. ADD COLUMN, ALTER COLUMN … SET DEFAULT for rows to come, and UPDATE the others."
             )
         else:
             raise InvalidRequest(f"Column {column.name!r}: {shown(kind or one)} is not known here.")

@@ -101,6 +101,14 @@ class Engine(ABC):
         """Merge rows into a table as it was at a basis. Raises RowsChanged if others have changed the same rows since."""
 
     @abstractmethod
+    def replace(
+        self, rows: Rows, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis
+    ) -> Snapshot | None:
+        """Put rows in the place of those for which a condition over `target.` is true. Raises InvalidRequest if it is not true
+        of one of them; otherwise like `merge`.
+        """
+
+    @abstractmethod
     def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis) -> Snapshot | None:
         """Delete the rows for which a condition over `target.` is true; otherwise like `merge`."""
 
@@ -170,7 +178,7 @@ class DuckDbEngine(Engine):
 
     def fill(self, rows: pa.Table, fills: Sequence[Fill]) -> pa.Table:
         columns = [
-            rows.column(one.position) if one.position is not None else pa.repeat(pa.scalar(one.value), rows.num_rows)
+            rows.column(one.position) if one.position is not None else pa.repeat(_scalar(one.value), rows.num_rows)
             for one in fills
         ]
         return pa.table(columns, [one.name for one in fills])
@@ -204,6 +212,13 @@ class DuckDbEngine(Engine):
         from storage.engines.duckdb_merge import merge_rows
 
         return merge_rows(table, source, on, clauses, basis=basis, **how)
+
+    def replace(
+        self, rows: pa.Table, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis
+    ) -> Snapshot | None:
+        from storage.engines.duckdb_merge import replace_where
+
+        return replace_where(table, _cast(rows, table, ()), where, basis=basis, **how)
 
     def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis) -> Snapshot | None:
         return self._change(table, MergeClause("not matched by source", "delete", where), "DELETE", how, basis)
@@ -298,14 +313,20 @@ class SparkEngine(Engine):
     def fill(self, rows: "DataFrame", fills: Sequence[Fill]) -> "DataFrame":
         from pyspark.sql import functions as F
 
+        from storage.engines.spark_types import spark_schema
+
         # Names may occur twice: positions do not.
         numbered = rows.toDF(*[f"c{number}" for number in range(len(rows.columns))])
-        return numbered.select(
-            *[
-                (F.lit(one.value) if one.position is None else F.col(f"c{one.position}")).alias(one.name)
-                for one in fills
-            ]
-        )
+
+        def column(one: Fill) -> Any:
+            if one.position is not None:
+                return F.col(f"c{one.position}")
+            if isinstance(one.value, pa.Scalar):
+                (held,) = spark_schema(pa.schema([(one.name, one.value.type)])).fields
+                return F.lit(one.value.as_py()).cast(held.dataType)
+            return F.lit(one.value)
+
+        return numbered.select(*[column(one).alias(one.name) for one in fills])
 
     def write(
         self,
@@ -359,6 +380,14 @@ class SparkEngine(Engine):
         with spark_errors():
             return merge_rows(source, table, warehouse, on, clauses, basis=basis, **how)
 
+    def replace(
+        self, rows: "DataFrame", table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis
+    ) -> Snapshot | None:
+        from storage.engines.spark_rows import replace_where
+
+        with spark_errors():
+            return replace_where(self.cast(rows, table, ()), table, warehouse, where, basis=basis, **how)
+
     def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis) -> Snapshot | None:
         from storage.engines.spark_rows import delete_rows
 
@@ -372,6 +401,10 @@ class SparkEngine(Engine):
 
         with spark_errors():
             return update_rows(self.session, table, warehouse, where, values, basis=basis, **how)
+
+
+def _scalar(value: Any) -> pa.Scalar:
+    return value if isinstance(value, pa.Scalar) else pa.scalar(value)
 
 
 def _schemas(inputs: Sequence[Input]) -> dict[str, pa.Schema]:

@@ -36,13 +36,13 @@ def information(
         case "columns":
             columns = {
                 "table_catalog": text, "table_schema": text, "table_name": text, "column_name": text,
-                "ordinal_position": number, "is_nullable": text, "data_type": text, "comment": text,
+                "ordinal_position": number, "is_nullable": text, "data_type": text, "comment": text, "column_default": text,
             }  # fmt: skip
             rows = [
                 (
                     catalog, one.identifier.database, one.identifier.table, field.name, position,
                     "YES" if field.type.nullable else "NO", type_text(field.type).removesuffix(" NOT NULL"),
-                    field.description,
+                    field.description, field.default_value,
                 )
                 for one in tables() for position, field in enumerate(one.schema.fields, 1)
             ]  # fmt: skip

@@ -174,9 +174,15 @@ def _described(table: Table, extended: bool) -> Result:
     ]  # fmt: skip
     columns += [(one.name, one.data_type, "YES", "", "", _of_computed(one)) for one in table.computed_columns]
     if extended:
+        defaults = {one.name: f" default {one.default_value}" for one in schema.fields if one.default_value is not None}
         facts = [(name, "" if value is None else str(value)) for name, value in table.describe().items()]
         rows = [
-            ("column", one[0], f"{one[1]}{' key' if one[3] else ''}{' partition' if one[4] else ''}") for one in columns
+            (
+                "column",
+                one[0],
+                f"{one[1]}{' key' if one[3] else ''}{' partition' if one[4] else ''}{defaults.get(one[0], '')}",
+            )
+            for one in columns
         ]
         return rows_result(["kind", "name", "value"], [*rows, *[("property", *fact) for fact in facts]])
     return rows_result(["name", "type", "null", "key", "partition", "comment"], columns)

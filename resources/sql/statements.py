@@ -50,7 +50,8 @@ from . import changes
 from .columns import column_sources
 from .definitions import Act, Definitions
 from .ends import open_piece
-from .engines import DuckDbEngine, Engine, SparkEngine
+from .engines import OVERWRITE, DuckDbEngine, Engine, SparkEngine
+from .fill import Fill
 from .look import Look
 from .names import Names, Place, Source
 from .numbers import with_doubles
@@ -239,8 +240,7 @@ class Statements:
     def _explain(self, explain: Explain, engine: Engine) -> Act:
         tree = explain.this
         if isinstance(tree, exp.Insert):
-            changes.target_of(tree, self._names)
-            tree = changes.query_of(tree)
+            tree = changes.query_of(tree, changes.target_of(tree, self._names))
         if not isinstance(tree, exp.Query | exp.Values):
             raise InvalidRequest("EXPLAIN takes a SELECT or an INSERT.")
         query = self.prepare(take(tree))
@@ -258,26 +258,70 @@ class Statements:
     # --- writing
 
     def _insert(self, tree: exp.Insert, engine: Engine) -> Act:
-        refuse_clauses(tree, "this", "expression", "overwrite", "partition", "by_name", "with_")
+        refuse_clauses(tree, "this", "expression", "overwrite", "partition", "by_name", "with_", "where")
         written = plain(tree)
         target = changes.target_of(tree, self._names)
         place = self._names.place(target.node)
-        if self.settings.options.get(RUNTIME_MODE) == "streaming":
-            of_stream = self.prepare(changes.query_of(tree), streaming=True)
+        if tree.args.get("where") is not None:
+            changes.refuse_beside_condition(target, streams=self._streams)
+            return self._replace(tree, written, target, engine)
+        if self._streams:
+            of_stream = self.prepare(changes.query_of(tree, target), streaming=True)
             return lambda: insert_stream(self, of_stream, target, place, engine)
-        query = self.prepare(changes.query_of(tree))
+        query = self.prepare(changes.query_of(tree, target))
         return lambda: self._write(self._said(written), target, query, engine.rows(query), engine)
+
+    @property
+    def _streams(self) -> bool:
+        return self.settings.options.get(RUNTIME_MODE) == "streaming"
+
+    def _replace(self, tree: exp.Insert, written: exp.Expr, target: changes.Target, engine: Engine) -> Act:
+        """INSERT … REPLACE WHERE."""
+        table, place = target.table, self._names.place(target.node)
+        names = {target.node.name.lower(): "target"}
+
+        def read() -> tuple[Query, str]:
+            sources = self._sources(table, names, "target", engine)
+            return self.prepare(changes.query_of(tree, target)), sources.text(changes.condition_of(tree))
+
+        read()
+
+        def replace(basis: Basis) -> Snapshot | None:
+            # The query may read the table itself, so that it is computed anew each time.
+            query, where = read()
+            rows, fills = self._fitted(engine.rows(query), target, engine)
+            self._record_startup(place, query)
+            refs = sorted({*_own(table, basis), *changes.references(query)})
+            made = {**self._said(written), **columns_property(column_sources(query, fills))}
+            with self._job(place.catalog, table, refs, made) as how:
+                return engine.replace(rows, table, self._names.warehouse(place), where, how, basis)
+
+        def act() -> Result:
+            try:
+                return changes.written(table, table.repeated(replace), "replace")
+            except StorageError as error:
+                raise at(target.node, error) from None
+
+        return act
+
+    def _fitted(self, rows: Any, target: changes.Target, engine: Engine) -> tuple[Any, list[Fill]]:
+        """The rows of a query under the columns of the table, and where those come from."""
+        fills = changes.fitted(engine.columns(rows).names, target)
+        return engine.fill(rows, fills), fills
+
+    def _record_startup(self, place: Place, query: Query) -> None:
+        """Note what a job that has a name begins with."""
+        job = self.settings.options.get(JOB_OPTION)
+        if job is not None:
+            self.recorder(place.catalog).record_startup(job, changes.references(query), anew=True)
 
     def _write(
         self, said: Mapping[str, str], target: changes.Target, query: Query, rows: Any, engine: Engine
     ) -> Result:
         """Commit the rows of a query, with the statement's text and what its columns are computed from."""
         place = self._names.place(target.node)
-        fills = changes.fitted(engine.columns(rows).names, target)
-        rows = engine.fill(rows, fills)
-        job = self.settings.options.get(JOB_OPTION)
-        if job is not None:
-            self.recorder(place.catalog).record_startup(job, changes.references(query), anew=True)
+        rows, fills = self._fitted(rows, target, engine)
+        self._record_startup(place, query)
         made = {**said, **columns_property(column_sources(query, fills))}
         try:
             with self._job(place.catalog, target.table, changes.references(query), made) as how:
@@ -315,7 +359,7 @@ class Statements:
         assigned = tree.expressions if isinstance(tree, exp.Update) else None
 
         def read() -> tuple[changes.Sources, str, dict[str, str] | None]:
-            sources = changes.Sources(self._inner(table), names, "target", engine, {"target": table.schema.to_arrow()})
+            sources = self._sources(table, names, "target", engine)
             where = "TRUE" if condition is None else sources.text(condition)
             values = None if assigned is None else changes.assignments(assigned, names, sources)
             return sources, where, values
@@ -336,6 +380,17 @@ class Statements:
 
         return lambda: changes.written(table, table.repeated(change), "change")
 
+    def _sources(
+        self,
+        table: Table,
+        names: Mapping[str, str],
+        default: str | None,
+        engine: Engine,
+        others: Mapping[str, pa.Schema] | None = None,
+    ) -> changes.Sources:
+        tables = {"target": table.schema.to_arrow(), **(others or {})}
+        return changes.Sources(self._inner(table), names, default, engine, tables, table.schema.fields)
+
     def _inner(self, table: Table) -> Callable[[exp.Expr], Query]:
         """Prepares a query inside of a statement that changes a table."""
         return lambda tree: self.prepare(tree, table.schema.column_names)
@@ -353,8 +408,8 @@ class Statements:
         source_tree = exp.select("*").from_(using.copy())
 
         def read() -> tuple[changes.Sources, list[MergeClause], str]:
-            tables = {"target": table.schema.to_arrow(), "source": engine.schema(self.prepare(source_tree))}
-            sources = changes.Sources(self._inner(table), names, None, engine, tables)
+            source = {"source": engine.schema(self.prepare(source_tree))}
+            sources = self._sources(table, names, None, engine, source)
             fixed = {*table.schema.primary_keys, *table.schema.partition_keys}
             clauses = changes.merge_clauses(tree, names, table.schema.column_names, sources, fixed)
             return sources, clauses, sources.text(tree.args["on"])
@@ -378,9 +433,11 @@ class Statements:
     def _create_table(self, tree: exp.Create, engine: Engine) -> Act:
         query = tree.expression
         written = plain(tree)
-        create = self._definitions.create_table(tree)
-        if_not_exists = tree.args.get("exists")
         node = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+        if_not_exists = tree.args.get("exists")
+        if self._is_to_be_replaced(tree, node):
+            return self._replace_table(tree, node, written, engine)
+        create = self._definitions.create_table(tree)
         if query is None:
             is_there = self._definitions.exists(tree)
 
@@ -402,6 +459,43 @@ class Statements:
             rows = engine.rows(prepared)
             create(engine.columns(rows))
             return self._write(said, changes.target_of(insert, self._names), prepared, rows, engine)
+
+        return fill
+
+    def _is_to_be_replaced(self, tree: exp.Create, node: exp.Table) -> bool:
+        """Whether a CREATE OR REPLACE TABLE, or a REPLACE TABLE, finds a table. Raises NotFound if the latter does not."""
+        must_exist = bool(tree.args.get("must_exist"))
+        if not tree.args.get("replace"):
+            return False
+        if tree.args.get("exists"):
+            raise at(node, InvalidRequest("CREATE OR REPLACE … IF NOT EXISTS says two things: leave one out."))
+        if self._definitions.exists(tree):
+            return True
+        if must_exist:
+            raise at(node, NotFound(f"There is no table {node.name!r} to replace. CREATE OR REPLACE TABLE creates it."))
+        return False
+
+    def _replace_table(self, tree: exp.Create, node: exp.Table, written: exp.Expr, engine: Engine) -> Act:
+        """Give a table another definition and other rows, or none. Its history stays; a query of it reads what it was."""
+        self._names.table(node)
+        define = self._definitions.create_table(tree, replaces=True)
+        if tree.expression is None:
+
+            def empty() -> Result:
+                table = define(None)
+                table.truncate()
+                return Result(
+                    f"Table {table.identifier} is replaced; it has no rows. Earlier snapshots are there still."
+                )
+
+            return empty
+        query = self.prepare(take(tree.expression))
+
+        def fill() -> Result:
+            rows = engine.rows(query)
+            table = define(engine.columns(rows))
+            target = changes.Target(node, table, tuple(table.schema.column_names), {}, OVERWRITE, True)
+            return self._write(self._said(written), target, query, rows, engine)
 
         return fill
 

@@ -31,7 +31,8 @@ def create_statement(table: Table) -> str:
 
 def _column_line(one: Any) -> str:
     comment = f" COMMENT {_literal(one.description)}" if one.description else ""
-    return f"{_quoted(one.name)} {type_text(one.type)}{comment}"
+    default = "" if one.default_value is None else f" DEFAULT {one.default_value}"
+    return f"{_quoted(one.name)} {type_text(one.type)}{default}{comment}"
 
 
 def type_text(kind: Any) -> str:

@@ -28,9 +28,8 @@ _ADVICE = {
     "alias": "The statement takes the name of a table alone.",
     "conflict": "Rows of a table with a primary key replace those with the same key; otherwise use MERGE INTO.",
     "from_": "Use MERGE INTO.",
-    "replace": "DROP the table and create it, or INSERT OVERWRITE its rows.",
     "tables": "Write DELETE FROM t.",
-    "where": ("Use INSERT OVERWRITE … PARTITION (…), or MERGE INTO with WHEN NOT MATCHED BY SOURCE AND … THEN DELETE."),
+    "where": "EXPLAIN its query.",
     "using": "Use MERGE INTO.",
     "with_": "Use MERGE INTO … USING (WITH … SELECT …).",
 }

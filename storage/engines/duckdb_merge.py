@@ -1,13 +1,13 @@
 """MERGE of rows in memory: DuckDB joins and computes, the store commits. For large inputs see `spark_rows`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..basis import MERGE, Basis
+from ..basis import MERGE, REPLACE_WHERE, Basis
 from ..errors import InvalidRequest
 from ..metadata.manifest import ManifestEntry
 from ..metadata.snapshot import Snapshot
@@ -24,6 +24,7 @@ from .merge_clauses import (
     FILE,
     INSERT,
     KIND_OF,
+    REPLACED,
     ROW,
     SINKS,
     MergeClause,
@@ -31,6 +32,10 @@ from .merge_clauses import (
     check_clauses,
     has_order,
     merge_query,
+    outside_query,
+    refuse_outside,
+    refuse_repeated,
+    replacing,
 )
 
 
@@ -65,16 +70,38 @@ def merge_rows(
     return table.repeated(merge) if basis is None else merge(basis)
 
 
+def replace_where(
+    table: Table,
+    source: pa.Table,
+    where: str,
+    *,
+    basis: Basis,
+    commit_id: CommitId | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> Snapshot | None:
+    """Put the rows of a source in the place of those for which a condition over `target.` is true, in one commit; None if
+    there are neither.
+
+    Raises InvalidRequest if the condition is not true of a row of the source, or several have one key; RowsChanged if others
+    have changed the same rows since the `basis`.
+    """
+    refuse_own_properties(properties)
+    on, clauses = replacing(table.schema, where)
+    check_clauses(table.schema, source.column_names, clauses)
+    return _merge(table, basis, source, on, clauses, REPLACE_WHERE, commit_id, properties, {}, where)
+
+
 def _merge(
     table: Table,
     basis: Basis,
     source: pa.Table,
-    on: str | Sequence[str],
+    on: str | Sequence[str] | None,
     clauses: Sequence[MergeClause],
     operation: str,
     commit_id: CommitId | None,
     properties: Mapping[str, str] | None,
     views: Mapping[str, Scan | pa.Table],
+    replaced_where: str | None = None,
 ) -> Snapshot | None:
     schema = table.schema
     keyed = bool(schema.primary_keys)
@@ -87,6 +114,8 @@ def _merge(
     if not plan.num_rows:
         return None
     actions = np.array(["", *(clause.then for clause in clauses)])[plan.column(CLAUSE).to_numpy()]
+    if replaced_where is not None:
+        _refuse_unfit(plan, replaced_where, schema.primary_keys)
     _check_unique(plan, actions, schema.primary_keys if keyed else (FILE, ROW))
     rows = plan.select(schema.column_names)
     if has_order(schema):
@@ -108,7 +137,7 @@ def _plan(
     table: Table,
     target: pa.Table,
     source: pa.Table,
-    on: str | Sequence[str],
+    on: str | Sequence[str] | None,
     clauses: Sequence[MergeClause],
     keyed: bool,
     views: Mapping[str, Scan | pa.Table],
@@ -122,6 +151,10 @@ def _plan(
     query = merge_query(
         table.schema, on, clauses, quoted, target="__target_rows", source="__source_rows", addressed=not keyed
     )
+    return _rows_of(query, add)
+
+
+def _rows_of(query: str, add: Callable[[duckdb.DuckDBPyConnection], list[str]]) -> pa.Table:
     try:
         with sealed_duckdb(add, threads=2, settings=("SET TimeZone = 'UTC'",)) as connection:
             return connection.sql(query).to_arrow_table()
@@ -129,9 +162,25 @@ def _plan(
         raise InvalidRequest(f"DuckDB cannot compute the change: {str(error).splitlines()[0]}") from None
 
 
+def _refuse_unfit(plan: pa.Table, where: str, keys: Sequence[str]) -> None:
+    """Raise InvalidRequest for new rows outside of what is replaced, and for keys that come twice."""
+
+    def add(connection: duckdb.DuckDBPyConnection) -> list[str]:
+        connection.register("__plan", plan)
+        return []
+
+    refuse_outside(_rows_of(outside_query(where, "__plan"), add).column(0)[0].as_py())
+    if keys:
+        refuse_repeated(_twice(plan.filter(pc.not_equal(plan.column(CLAUSE), REPLACED)), keys))
+
+
 def _check_unique(plan: pa.Table, actions: np.ndarray, identity: Sequence[str]) -> None:
-    changed = plan.filter(pa.array(actions != INSERT))
-    counts = changed.group_by(list(identity)).aggregate([([], "count_all")])
-    twice = pc.sum(pc.greater(counts.column("count_all"), 1)).as_py()
+    twice = _twice(plan.filter(pa.array(actions != INSERT)), identity)
     if twice:
         raise ambiguous(twice)
+
+
+def _twice(rows: pa.Table, identity: Sequence[str]) -> int:
+    """How many values of some columns occur more than once."""
+    counts = rows.group_by(list(identity)).aggregate([([], "count_all")])
+    return pc.sum(pc.greater(counts.column("count_all"), 1)).as_py() or 0

@@ -13,6 +13,8 @@ from ..metadata.schema import TableSchema
 
 CLAUSE, FILE, ROW, SINKS = "__clause", "__file", "__row", "__sinks"
 _THERE = "__there"
+# The number of the clause that takes away what REPLACE WHERE replaces.
+REPLACED = 1
 # Columns that stand beside those of the tables while a change is computed.
 HIDDEN = frozenset((CLAUSE, FILE, ROW, SINKS, _THERE, "__kind", "__action"))
 UPDATE: Literal["update"] = "update"
@@ -76,9 +78,43 @@ def check_clauses(schema: TableSchema, source_columns: Sequence[str], clauses: S
                 )
 
 
+def replacing(schema: TableSchema, where: str) -> tuple[Sequence[str] | None, list[MergeClause]]:
+    """What has to be equal, and the clauses, by which the rows of a source come in the place of those for which a condition
+    over `target.` is true. With a key, rows of the same keys are replaced too.
+    """
+    clauses = [MergeClause("not matched by source", DELETE, where), MergeClause("not matched", INSERT)]
+    if not schema.primary_keys:
+        return None, clauses
+    return schema.primary_keys, [*clauses, MergeClause("matched", UPDATE)]
+
+
+def outside_query(where: str, plan: str) -> str:
+    """The SELECT that counts the new rows of a merge's `plan` for which a condition over `target.` is not true."""
+    written = f"target.{CLAUSE} <> {REPLACED}"
+    return f"SELECT count(*) FROM {plan} AS target WHERE {written} AND NOT COALESCE(({where}), FALSE)"
+
+
+def refuse_outside(count: int) -> None:
+    """Raise InvalidRequest if there are rows that would come to lie outside of what is replaced."""
+    if count:
+        raise InvalidRequest(
+            f"{count} rows of the query do not satisfy the condition of REPLACE WHERE. Nothing is written. Add the condition "
+            "to the query, or INSERT those rows by themselves."
+        )
+
+
+def refuse_repeated(count: int) -> None:
+    """Raise InvalidRequest if several rows of a query have one key."""
+    if count:
+        raise InvalidRequest(
+            f"{count} keys are given by more than one row of the query, so that it is open which of them stays. Nothing is "
+            "written. Make the query unique by the primary key."
+        )
+
+
 def merge_query(
     schema: TableSchema,
-    on: str | Sequence[str],
+    on: str | Sequence[str] | None,
     clauses: Sequence[MergeClause],
     quote: Callable[[str], str],
     *,
@@ -89,9 +125,9 @@ def merge_query(
     """The SELECT that gives `__clause` (from 1 on), the new values, and `__file` and `__row` if rows are `addressed`; of a
     table with a `sequence.field`, `__sinks`: whether the changed row would lie below the one that is there.
 
-    Without a source, the clauses are about the rows of the target alone.
+    Without a source, the clauses are about the rows of the target alone; with `on` None no row matches another.
     """
-    if not isinstance(on, str):
+    if on is not None and not isinstance(on, str):
         on = " AND ".join(f"target.{quote(name)} = source.{quote(name)}" for name in on)
     chosen = _choice(clauses, has_source=source is not None)
     columns = [f"{chosen} AS {quote(CLAUSE)}"]
@@ -120,9 +156,18 @@ def merge_query(
         frozenset({"matched"}): "INNER", frozenset({"matched", "not matched"}): "RIGHT",
         frozenset({"not matched"}): "RIGHT",
     }.get(frozenset(kinds), "FULL")  # fmt: skip
+    selected, there = ", ".join(columns), f"SELECT *, TRUE AS {_THERE} FROM"
+    if on is None:
+        # Not one FULL JOIN: it would compare each row with each.
+        sides = ((f"{target}", f"{source} WHERE FALSE", "LEFT"), (f"{target} WHERE FALSE", f"{source}", "RIGHT"))
+        return " UNION ALL ".join(
+            f"SELECT {selected} FROM ({there} {one}) AS target {side} JOIN ({there} {other}) AS source ON FALSE "
+            f"WHERE {chosen} IS NOT NULL"
+            for one, other, side in sides
+        )
     return (
-        f"SELECT {', '.join(columns)} FROM (SELECT *, TRUE AS {_THERE} FROM {target}) AS target "
-        f"{join} JOIN (SELECT *, TRUE AS {_THERE} FROM {source}) AS source ON {on} WHERE {chosen} IS NOT NULL"
+        f"SELECT {selected} FROM ({there} {target}) AS target {join} JOIN ({there} {source}) AS source ON {on} "
+        f"WHERE {chosen} IS NOT NULL"
     )
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType
 
-from ..basis import MERGE, Basis
+from ..basis import MERGE, REPLACE_WHERE, Basis
 from ..clock import Clock
 from ..errors import InvalidRequest
 from ..metadata.manifest import ManifestEntry
@@ -32,6 +32,7 @@ from .merge_clauses import (
     FILE,
     INSERT,
     KIND_OF,
+    REPLACED,
     ROW,
     SINKS,
     UPDATE,
@@ -40,6 +41,10 @@ from .merge_clauses import (
     check_clauses,
     has_order,
     merge_query,
+    outside_query,
+    refuse_outside,
+    refuse_repeated,
+    replacing,
 )
 from .spark_errors import own_error
 from .spark_jobs import rows_of_tasks
@@ -96,15 +101,31 @@ def merge_rows(
     return _change(source.sparkSession, table, warehouse, source, on, clauses, MERGE, how)
 
 
+def replace_where(
+    source: DataFrame, table: Table, warehouse: str, where: str, *, basis: Basis, **how: Any
+) -> Snapshot | None:
+    """Put the rows of a DataFrame in the place of those for which a condition over `target.` is true, in one commit; None if
+    there are neither. `how`: the commit's `commit_id` and `properties`.
+
+    Raises InvalidRequest if the condition is not true of a row of the DataFrame, or several have one key; RowsChanged if
+    others have changed the same rows since the `basis`.
+    """
+    on, clauses = replacing(table.schema, where)
+    return _change(
+        source.sparkSession, table, warehouse, source, on, clauses, REPLACE_WHERE, {**how, "basis": basis}, where
+    )
+
+
 def _change(
     spark: SparkSession,
     table: Table,
     warehouse: str,
     source: DataFrame | None,
-    on: str | Sequence[str],
+    on: str | Sequence[str] | None,
     clauses: Sequence[MergeClause],
     operation: str,
     how: Mapping[str, Any],
+    replaced_where: str | None = None,
 ) -> Snapshot | None:
     refuse_own_properties(how.get("properties"))
     check_clauses(table.schema, source.columns if source is not None else (), clauses)
@@ -119,6 +140,8 @@ def _change(
         target = read_scan(spark, table, scan, warehouse) if keyed else _addressed(spark, table, scan.entries)
         plan = _planned(spark, table, target, source, on, clauses, keyed, inner).persist()
         try:
+            if replaced_where is not None:
+                _refuse_unfit(spark, plan, replaced_where, table.schema.primary_keys)
             return _commit(plan, table, warehouse, basis, target, clauses, operation, keyed, given)
         except PySparkException as error:
             raise own_error(error) or _said_by_spark(error) from None
@@ -127,6 +150,19 @@ def _change(
 
     basis = how.get("basis")
     return table.repeated(change) if basis is None else change(basis)
+
+
+def _refuse_unfit(spark: SparkSession, plan: DataFrame, where: str, keys: Sequence[str]) -> None:
+    """Raise InvalidRequest for new rows outside of what is replaced, and for keys that come twice."""
+    view = f"snapline_{Clock().unique_name().replace('-', '')}_plan"
+    plan.createOrReplaceTempView(view)
+    try:
+        refuse_outside(spark.sql(outside_query(where, view)).collect()[0][0])
+    finally:
+        spark.catalog.dropTempView(view)
+    if keys:
+        came = plan.where(F.col(CLAUSE) != REPLACED)
+        refuse_repeated(came.groupBy(*[column_named(name) for name in keys]).count().where("count > 1").count())
 
 
 def _said_by_spark(error: PySparkException) -> Exception:
@@ -180,7 +216,7 @@ def _planned(
     table: Table,
     target: DataFrame,
     source: DataFrame | None,
-    on: str | Sequence[str],
+    on: str | Sequence[str] | None,
     clauses: Sequence[MergeClause],
     keyed: bool,
     inner: Mapping[str, DataFrame],

@@ -63,6 +63,7 @@ from .spark_task import (
     overwrite_of,
     properties_of,
     replaced_files,
+    under_new_definition,
     write_rows,
 )
 from .spark_types import FORMAT, as_spark_expects, spark_schema
@@ -192,7 +193,7 @@ class SnaplineWriter(DataSourceArrowWriter):
 
     def __init__(self, options: dict[str, str], overwrite: bool) -> None:
         self._options = options
-        self._table = _table(options)
+        self._table = under_new_definition(_table(options), options)
         self._overwrite = overwrite
         self._properties = properties_of(options)
         if overwrite:

@@ -12,6 +12,7 @@ from ..basis import refuse_overtaken
 from ..errors import InvalidRequest
 from ..metadata.history import Mark
 from ..metadata.manifest import ManifestEntry
+from ..metadata.schema import TableSchema
 from ..read.scan import Scan
 from ..table import Table
 from ..write.commit import CommitId, Guard, Overwrite
@@ -75,7 +76,8 @@ def guard_of(table: Table, options: Mapping[str, str], messages: Sequence[Commit
     """What refuses a change of rows that others have overtaken since its `basis`, a mark in JSON; None for other writes."""
     if "basis" not in options:
         return None
-    # Without a key only a change that inserts rows says what it was computed from.
+    # Without a key only a change that inserts rows says what it was computed from. With one, a row of the same key is noticed,
+    # and a DELETE is computed again for nothing beside a REPLACE WHERE.
     return refuse_overtaken(table.store, Mark(*json.loads(options["basis"])), messages, inserts=True)
 
 
@@ -91,6 +93,14 @@ def commit_id_of(options: Mapping[str, str]) -> CommitId | None:
         number_of(options, "commit-not-before-ms"),
         is_new=is_true(options, "commit-new"),
     )
+
+
+def under_new_definition(table: Table, options: Mapping[str, str]) -> Table:
+    """The table that is written to: under the schema that comes with its rows (`new-schema`, in JSON), if there is one."""
+    if "new-schema" not in options:
+        return table
+    path = table.store.paths.schema(table.schema.id + 1)
+    return table.under_definition(TableSchema.from_json(options["new-schema"], path))
 
 
 def properties_of(options: Mapping[str, str]) -> dict[str, str]:

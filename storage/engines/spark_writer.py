@@ -72,6 +72,8 @@ def write_frame(
         options["lock-directory"] = lock.directory
     if table.store.file_io.external_roots:
         options["external-roots"] = json.dumps(table.store.file_io.external_roots)
+    if table.is_new_definition:
+        options["new-schema"] = table.schema.to_json()
     if row_kind_column:
         options["row-kind-column"] = row_kind_column
     if operation:

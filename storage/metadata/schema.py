@@ -69,6 +69,8 @@ class TableSchema:
         for field in fields:
             integer(field.id, source, "the id of a field")
             document_text(field.name, source, "the name of a field")
+            if field.default_value is not None:
+                document_text(field.default_value, source, "the default of a field")
         schema = cls(
             integer(value["id"], source, "id"),
             fields,
@@ -197,6 +199,11 @@ def _number(column: pa.Field | DataField, numbers: "count[int]") -> DataField:
     except InvalidRequest as error:
         raise InvalidRequest(f"Column {column.name!r}: {error}") from None
     return DataField(field_id, column.name, data_type, description.decode() if description else None)
+
+
+def renumbered(field: DataField, numbers: "count[int]") -> DataField:
+    """A column with ids of its own."""
+    return _number(field, numbers)
 
 
 def _renumber(data_type: DataType, numbers: "count[int]") -> DataType:

@@ -17,10 +17,11 @@ from ..arguments import checked
 from ..data_types import STRING, DataField, DataType, nested_fields, parse_type, type_from_arrow
 from ..errors import AlreadyExists, InvalidRequest
 from ..options import check_table_options
+from .default_values import check_defaults, default_text
 from .schema import TableSchema, check_schema
 
 # Options that decide how rows were written, so that they stand once there are any.
-_FIXED_OPTIONS = (
+FIXED_OPTIONS = (
     "bucket-key", "merge-engine", "rowkind.field", "primary-key", "partition", "type", "bucket-function.type",
     "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete", "row-tracking.enabled",
     "data-evolution.enabled", "deletion-vectors.enabled",
@@ -160,6 +161,39 @@ class DropNotNull(SchemaChange):
 
 @checked
 @dataclass(frozen=True)
+class SetNotNull(SchemaChange):
+    """The column must not be null from now on. That no row holds a null is looked at when the table is altered."""
+
+    name: str
+
+    def apply(self, schema: TableSchema) -> TableSchema:
+        if "." in self.name:
+            raise InvalidRequest(f"{self.name!r} is a field of a ROW: columns of the table alone can become NOT NULL.")
+        return _changed(schema, self.name, lambda field: replace(field, type=field.type.not_null()))
+
+
+@checked
+@dataclass(frozen=True)
+class SetDefault(SchemaChange):
+    """The value of the column in rows that come from now on and do not give it one; None: no default. Rows that are there stay
+    as they are.
+    """
+
+    name: str
+    value: Any
+
+    def apply(self, schema: TableSchema) -> TableSchema:
+        if "." in self.name:
+            raise InvalidRequest(f"{self.name!r} is a field of a ROW: columns of the table alone have defaults.")
+
+        def change(field: DataField) -> DataField:
+            return replace(field, default_value=default_text(self.value, field.type, field.name))
+
+        return _changed(schema, self.name, change)
+
+
+@checked
+@dataclass(frozen=True)
 class SetComment(SchemaChange):
     """Another comment of a column, or of the table if `name` is None; None removes it."""
 
@@ -220,6 +254,8 @@ def next_schema(schema: TableSchema, changes: Sequence[SchemaChange], *, has_row
     _check_options(schema, changed, has_rows=has_rows)
     changed = replace(changed, id=schema.id + 1, time_ms=time_ms)
     check_schema(changed)
+    if {one.id: one.default_value for one in changed.fields} != {one.id: one.default_value for one in schema.fields}:
+        check_defaults(changed)
     return changed
 
 
@@ -253,7 +289,7 @@ def _check_options(old: TableSchema, new: TableSchema, *, has_rows: bool) -> Non
     check_table_options(new.options, "after the change", before=old.options)
     if not has_rows:
         return
-    for key in _FIXED_OPTIONS:
+    for key in FIXED_OPTIONS:
         before, after = old.options.get(key), new.options.get(key)
         # A renamed column renames what the option says, not what it means.
         if before != after and after != _renamed_value(old, new, before):

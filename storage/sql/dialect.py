@@ -228,6 +228,14 @@ class _Parser(DatabricksParser):
     def _parse_use_catalog(self) -> exp.Expr:
         return self.expression(UseCatalog(this=self._name()))
 
+    def _parse_replace_table(self) -> exp.Expr | None:
+        """REPLACE TABLE …: CREATE OR REPLACE of a table that is there."""
+        self._retreat(self._index - 1)
+        found: exp.Expr | None = self._parse_create()
+        if found is not None:
+            found.set("must_exist", True)
+        return found
+
     def _parse_show_statement(self) -> exp.Expr:
         words: list[str] = []
         while self._curr and self._curr.text.upper() in _SHOWN and len(words) < 2:
@@ -407,8 +415,10 @@ class _Parser(DatabricksParser):
             return "drop not null", name
         if self._match_text_seq("SET", "NOT", "NULL"):
             return "set not null", name
-        if self._match_text_seq("SET", "DEFAULT") or self._match_text_seq("DROP", "DEFAULT"):
-            self.raise_error(f"Column {name!r} has no default: columns that an INSERT leaves out are null", self._prev)
+        if self._match_text_seq("SET", "DEFAULT"):
+            return "set default", (name, self._parse_bitwise())
+        if self._match_text_seq("DROP", "DEFAULT"):
+            return "set default", (name, exp.Null())
         if self._match_text_seq("COMMENT"):
             return "comment", (name, self._text())
         after, first = self._placement()
@@ -418,7 +428,7 @@ class _Parser(DatabricksParser):
         self._match_text_seq("TYPE")
         kind = self._parse_types(schema=True)
         if kind is None:
-            self.raise_error("Expected a type, DROP NOT NULL, COMMENT, FIRST or AFTER")
+            self.raise_error("Expected a type, SET or DROP NOT NULL, SET or DROP DEFAULT, COMMENT, FIRST or AFTER")
         return "type", (name, kind)
 
     # --- parts of other statements
@@ -502,6 +512,7 @@ _STATEMENTS = {
     ("CREATE", "CATALOG"): "_parse_create_catalog",
     ("DROP", "CATALOG"): "_parse_drop_catalog",
     ("USE", "CATALOG"): "_parse_use_catalog",
+    ("REPLACE", "TABLE"): "_parse_replace_table",
     ("SHOW",): "_parse_show_statement",
     ("DESCRIBE",): "_parse_describe_statement",
     ("DESC",): "_parse_describe_statement",

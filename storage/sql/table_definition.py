@@ -13,9 +13,11 @@ from sqlglot import exp
 
 from ..data_types import DataField, DataType, parse_type
 from ..errors import InvalidRequest, Unsupported
+from ..metadata.default_values import default_text
 from ..metadata.derived_columns import ComputedColumn, Watermark
 from .commands import MetadataConstraint, WatermarkConstraint
 from .dialect import SnaplineSql, shown
+from .predicate_text import literal_of
 
 _Type = exp.DataType.Type
 _WORDS = {
@@ -140,7 +142,8 @@ def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]"
             return
     if column.args.get("kind") is None:
         raise InvalidRequest(f"Column {column.name!r} has no type.")
-    comment = None
+    comment: str | None = None
+    default: exp.Expr | None = None
     nullable = True
     for kind in kinds:
         if isinstance(kind, exp.NotNullColumnConstraint):
@@ -151,9 +154,31 @@ def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]"
         elif isinstance(kind, exp.CommentColumnConstraint):
             _refuse_second(comment, "COMMENT")
             comment = kind.this.name
+        elif isinstance(kind, exp.DefaultColumnConstraint):
+            _refuse_second(default, "DEFAULT")
+            default = kind.this
         else:
             raise InvalidRequest(f"Column {column.name!r}: {shown(kind)} is not known here.")
-    found.fields.append(DataField(next(numbers), column.name, type_of(column.args["kind"], nullable=nullable), comment))
+    kept = type_of(column.args["kind"], nullable=nullable)
+    given = None if default is None else default_text(constant_of(default, kept, column.name), kept, column.name)
+    found.fields.append(DataField(next(numbers), column.name, kept, comment, given))
+
+
+def constant_of(node: exp.Expr, data_type: DataType, name: str) -> Any:
+    """The constant of a DEFAULT. Raises InvalidRequest for an expression, and for a text that is to be a number or a boolean."""
+    try:
+        value = literal_of(node)
+    except InvalidRequest:
+        raise InvalidRequest(
+            f"The DEFAULT of column {name!r}, {shown(node)}, is not a constant: a number, a text, TRUE, FALSE, DATE '…' or "
+            "TIMESTAMP_NTZ '…'."
+        ) from None
+    is_number = data_type.is_integer or data_type.is_float or data_type.root in ("DECIMAL", "BOOLEAN")
+    if isinstance(node, exp.Literal) and node.is_string and is_number:
+        raise InvalidRequest(
+            f"The DEFAULT of column {name!r} is a text, the column is {data_type}: leave the quotes out."
+        )
+    return value
 
 
 def type_of(node: exp.Expr, *, nullable: bool = True) -> DataType:

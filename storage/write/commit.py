@@ -43,6 +43,7 @@ from .lost_to_cleaning import first_lost
 from .manifest_merge import merge_manifests
 from .own_properties import refuse_own_properties
 from .renumber import NumberedFiles
+from .required_columns import refuse_nulls
 from .table_write import CommitMessage, earliest
 from .take_back import take_back
 
@@ -397,7 +398,7 @@ class _Attempt:
         if change.overwrite is not None and latest is not None:
             deletes += [entry.deleted() for entry in self._live() if change.overwrite.covers(store, entry.partition)]
         delta = deletes + change.added
-        self._check_bucket_count()
+        self._check_newest_schema()
         is_empty = not delta and not change.changelog
         if is_empty and not change.even_empty:
             return None
@@ -521,15 +522,20 @@ class _Attempt:
         paths = self._store.paths
         self._store.file_io.delete_quietly([paths.manifest(name) for name in self._list_names + self._manifest_names])
 
-    def _check_bucket_count(self) -> None:
-        """Rows that were hashed to another number of buckets than the table has by now would not be found."""
+    def _check_newest_schema(self) -> None:
+        """Rows that were hashed to another number of buckets than the table has by now would not be found, and nulls are not
+        looked for in columns that have none.
+        """
         store = self._store
+        if not self._change.added:
+            return
         # Versions have no gaps, so that one look tells whether there is a newer one.
         is_current = not store.file_io.exists(store.paths.schema(store.schema.id + 1))
-        if self._latest is None or not self._change.added or is_current:
-            return
-        newest = store.schemas.latest()
+        newest = store.schema if is_current else store.schemas.latest()
         assert newest is not None, "a version of a schema is never deleted"
+        refuse_nulls(store, newest, self._change.added)
+        if self._latest is None or is_current:
+            return
         count = newest.table_options.bucket
         if any(entry.total_buckets not in (count, -1) for entry in self._change.added):
             raise CommitConflict(

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from ..data_types import MAX_LENGTH, DataField
 from ..errors import InvalidRequest
+from ..metadata.default_values import default_of
 from ..metadata.schema import TableSchema
 
 ROW_KINDS = ("+I", "-U", "+U", "-D")
@@ -21,7 +22,7 @@ Rows: TypeAlias = pa.Table | pa.RecordBatch
 def shaped(rows: Rows, schema: TableSchema, row_kind_column: str | None = None) -> pa.Table:
     """The rows with exactly the table's columns, in order and type; a row kind column outside the table is dropped.
 
-    Missing nullable columns become null. Raises InvalidRequest for unknown or missing columns, values that do not fit
+    Missing columns become their default, or null. Raises InvalidRequest for unknown or missing columns, values that do not fit
     the column's type, and nulls where none may be.
     """
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
@@ -30,6 +31,8 @@ def shaped(rows: Rows, schema: TableSchema, row_kind_column: str | None = None) 
     for field in schema.fields:
         if field.name in table.column_names:
             columns.append(_cast(table.column(field.name), field))
+        elif (default := default_of(field)) is not None:
+            columns.append(pa.chunked_array([pa.repeat(default, table.num_rows)]))
         elif field.type.nullable:
             columns.append(pa.chunked_array([pa.nulls(table.num_rows, field.type.to_arrow())]))
         else:

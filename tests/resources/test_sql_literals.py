@@ -216,7 +216,6 @@ def test_common_table_expressions_on_both_sides_of_insert_are_read(sql: Callable
 
 
 NOT_CARRIED_OUT = {
-    "INSERT INTO t REPLACE WHERE a = 1 SELECT 2, 'r'": "REPLACE WHERE",
     "INSERT INTO t REPLACE USING (a) SELECT 1, 'r'": "USING",
     "INSERT OR REPLACE INTO t VALUES (1, 'r')": "OR REPLACE",
     "INSERT INTO t VALUES (1, 'r') ON CONFLICT DO NOTHING": "ON CONFLICT",

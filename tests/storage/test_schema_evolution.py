@@ -10,6 +10,7 @@ from storage import (
     AlreadyExists,
     Catalog,
     ChangeType,
+    CommitConflict,
     DropColumn,
     DropNotNull,
     InvalidRequest,
@@ -17,6 +18,7 @@ from storage import (
     RenameColumn,
     SchemaChange,
     SetComment,
+    SetNotNull,
     SetOptions,
     Table,
     Unsupported,
@@ -183,3 +185,47 @@ def test_changes_of_two_at_the_same_moment_both_land(table: Table) -> None:
     one, two = table.alter(AddColumn("x", pa.int32())), table.alter(AddColumn("y", pa.int32()))
     assert (one.schema.id, two.schema.id) == (1, 2)
     assert {"x", "y"} <= set(two.schema.column_names)
+
+
+NULLS = pa.table({"day": ["x"], "id": pa.array([5], pa.int32())})
+VALUES = pa.table({"day": ["x"], "id": pa.array([6], pa.int32()), "n": pa.array([6], pa.int32())})
+
+
+def test_who_opened_the_table_before_a_column_was_not_null_brings_no_nulls(table: Table) -> None:
+    before = table.new_write()
+    before.write(NULLS)
+    late = before.prepare_commit()
+    changed = table.alter(SetNotNull("n"))
+    with pytest.raises(CommitConflict, match=r"'n' of .* is NOT NULL"):
+        table.commit_messages([late])
+    table.write(VALUES)
+    assert changed.count() == 2
+    changed.write(VALUES)
+    with pytest.raises(InvalidRequest, match="NOT NULL"):
+        changed.write(NULLS)
+    assert changed.check(deep=True) == []
+
+
+def test_a_null_that_comes_while_a_column_becomes_not_null_keeps_it_as_it_is(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meanwhile(store: Any, purpose: str) -> None:
+        # Judged before the new schema was there.
+        monkeypatch.setattr("storage.write.commit.refuse_nulls", lambda *_: None)
+        table.write(NULLS)
+        monkeypatch.undo()
+
+    monkeypatch.setattr("storage.table.fence", meanwhile)
+    with pytest.raises(InvalidRequest, match="null in 1 rows"):
+        table.alter(SetNotNull("n"))
+    assert table.alter().schema.field("n").type.nullable
+
+
+def test_nulls_are_counted_in_files_without_statistics(table: Table) -> None:
+    changed = table.alter(SetOptions({"metadata.stats-mode": "none"}))
+    changed.write(VALUES)
+    assert not changed.alter(SetNotNull("n")).schema.field("n").type.nullable
+    changed = table.alter(DropNotNull("n"))
+    changed.write(NULLS)
+    with pytest.raises(InvalidRequest, match="null in 1 rows"):
+        changed.alter(SetNotNull("n"))
