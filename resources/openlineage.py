@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lineage import LineageStore, SnapshotLineage, columns_of
-from storage import InvalidRequest, NotFound, SnapshotRef, hidden
+from storage import CorruptData, InvalidRequest, NotFound, SnapshotRef, hidden
 
 from .session import Session
 
@@ -157,8 +157,8 @@ class _Datasets:
         facets: dict[str, Any] = {"version": DatasetVersionDatasetFacet(datasetVersion=str(ref.snapshot_id))}
         try:
             fields = self._session.catalog_of(ref.catalog).table(ref.table_name).pinned(ref.snapshot_id).schema.fields
-        except NotFound:
-            # It has expired, or the table is gone: its version is what is known.
+        except (CorruptData, NotFound):
+            # It has expired, or the table is gone or damaged: its version is what is known.
             return facets
         shown = [SchemaDatasetFacetFields(name=one.name, type=str(one.type)) for one in fields]
         return facets | {"schema": SchemaDatasetFacet(fields=shown)}
@@ -166,7 +166,7 @@ class _Datasets:
     def _columns(self, ref: SnapshotRef) -> Mapping[str, Sequence[tuple[str, str, str, str]]]:
         try:
             snapshot = self._session.catalog_of(ref.catalog).table(ref.table_name).snapshot(ref.snapshot_id)
-        except NotFound:
+        except (CorruptData, NotFound):
             return {}
         return {} if snapshot is None else columns_of(snapshot)
 

@@ -30,6 +30,7 @@ from lineage import (
 )
 from storage import (
     Catalog,
+    CorruptData,
     FileLock,
     Identifier,
     InvalidRequest,
@@ -276,11 +277,16 @@ class Session:
         return [trace(stores, ref, direction, hops) for ref in found]
 
     def fate(self, ref: SnapshotRef) -> str:
-        """What has become of a snapshot: `expired`, `dropped`, `replaced`, or `taken back` by a rollback; else empty."""
-        if gone := self._why_gone(ref):
-            return gone
-        table = self.catalog_of(ref.catalog).table(ref.table_name)
-        return "taken back" if table.is_taken_back(ref.snapshot_id) else ""
+        """What has become of a snapshot: `expired`, `dropped`, `replaced`, or `taken back` by a rollback; `damaged` if that
+        cannot be read; else empty.
+        """
+        try:
+            if gone := self._why_gone(ref):
+                return gone
+            table = self.catalog_of(ref.catalog).table(ref.table_name)
+            return "taken back" if table.is_taken_back(ref.snapshot_id) else ""
+        except CorruptData:
+            return "damaged"
 
     def _why_gone(self, ref: SnapshotRef) -> str:
         """Why a snapshot can no longer be read; empty if it can."""

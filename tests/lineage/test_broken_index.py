@@ -682,3 +682,16 @@ def test_a_directory_in_the_place_of_the_database_is_named_with_what_to_remove(o
     (home / "lineage.db").rmdir()
     chain(opened())
     assert opened().rebuild_lineage()[1] == []
+
+
+@pytest.mark.pypaimon_differs("a schema is damaged on purpose")
+@pytest.mark.java_differs("a schema is damaged on purpose")
+def test_a_damaged_table_is_named_in_the_lineage_of_others(opened: Open) -> None:
+    session = opened()
+    session.sql("CREATE TABLE a (k BIGINT); INSERT INTO a VALUES (1); CREATE TABLE b AS SELECT * FROM a", "duckdb")
+    made, source = (session.known_ref(f"default.{name}@1") for name in "ba")
+    Path(session.table("default.a").store.paths.schema(0)).write_bytes(b"{")
+    session = opened()
+    assert [session.fate(ref) for ref in (made, source)] == ["", "damaged"]
+    assert source in {edge.source for edge in session.lineage(made, "up").edges}
+    assert session.rebuild_lineage()[0] == 1
