@@ -87,14 +87,24 @@ _READERS: dict[str, Any] = {
 
 
 def option(
-    key: str, default: str | None, meaning: str, kind: str = "text", *, least: int | None = None, choices: str = ""
+    key: str,
+    default: str | None,
+    meaning: str,
+    kind: str = "text",
+    *,
+    least: int | None = None,
+    most: int | None = None,
+    choices: str = "",
 ) -> Any:
     """Declare one option as a dataclass field. `default` is written as a user would write it.
 
-    `least`: the lowest value, and `choices`: the texts, separated by spaces, that make sense when the option is set.
+    `least` and `most`: the lowest and the highest value, and `choices`: the texts, separated by spaces, that make sense when
+    the option is set.
     """
     value = None if default is None else _READERS[kind](default)
-    metadata = {"key": key, "kind": kind, "default": default, "meaning": meaning, "least": least, "choices": choices}
+    metadata = {
+        "key": key, "kind": kind, "default": default, "meaning": meaning, "least": least, "most": most, "choices": choices
+    }  # fmt: skip
     return field(default=value, metadata=metadata)
 
 
@@ -270,8 +280,9 @@ class TableOptions(Options):
         "file.compression.per.level", "", "Compressions of some levels: `0:lz4,5:zstd`.", "values by level"
     )
     file_compression_zstd_level: int = option(
-        "file.compression.zstd-level", "1", "Level of zstd: higher is smaller and slower.", "whole number", least=1
-    )
+        "file.compression.zstd-level", "1", "Level of zstd: higher is smaller and slower.", "whole number", least=1,
+        most=22,
+    )  # fmt: skip
     target_file_size_bytes: int | None = option(
         "target-file-size", None, "Roll data files at about this size. Default: 128 mb with a primary key, else 256 mb.",
         "size", least=1,
@@ -304,7 +315,9 @@ class TableOptions(Options):
         "dynamic-partition-overwrite", "true", "An overwrite replaces only the partitions that occur in the new rows.",
         "true or false",
     )  # fmt: skip
-    manifest_compression: str = option("manifest.compression", "zstd", "Codec of manifests: zstd, deflate, null.")
+    manifest_compression: str = option("manifest.compression", "zstd", "Codec of manifests: zstd, deflate, null.",
+        choices="zstd zstandard deflate snappy null none",
+    )  # fmt: skip
     manifest_target_file_size_bytes: int = option(
         "manifest.target-file-size", "8 mb", "Merge manifests up to this size.", "size", least=1
     )
@@ -386,6 +399,17 @@ class TableOptions(Options):
         return self.target_file_size_bytes or (128 if has_primary_key else 256) * 1024 * 1024
 
 
+_OF_FILES = {"file.format", "file.format.per.level", "file.compression", "file.compression.per.level"}
+# What each format of data files calls the compressions that options name.
+COMPRESSIONS: dict[str, dict[str, str]] = {
+    "parquet": {
+        "zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "gzip": "gzip", "none": "none", "uncompressed": "none"
+    },
+    "orc": {"zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "zlib": "zlib", "none": "uncompressed"},
+    "avro": {"zstd": "zstd", "snappy": "snappy", "gzip": "deflate", "zlib": "deflate", "deflate": "deflate", "none": "none"},
+}  # fmt: skip
+STATS_MODE = re.compile(r"none|counts|full|truncate\([1-9]\d*\)")
+
 # Options that change how the bytes of a table must be read or written, and the values that this store understands.
 _UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
     "deletion-vectors.merge-on-read": ("false",),
@@ -461,12 +485,14 @@ def _refuse_secrets(options: Mapping[str, str]) -> None:
 def _check_values(read: TableOptions, keys: AbstractSet[str]) -> None:
     """Raise InvalidRequest for values of some keys that make no sense: whoever follows them would fail after each commit."""
     for declared in dataclasses.fields(read):
-        key, least, choices = (declared.metadata[name] for name in ("key", "least", "choices"))
+        key, least, most, choices = (declared.metadata[name] for name in ("key", "least", "most", "choices"))
         value = getattr(read, declared.name)
         if key not in keys or value is None:
             continue
         if least is not None and value < least:
             raise InvalidRequest(f"Option {key!r} = {value!r}: it is {least} at the least.")
+        if most is not None and value > most:
+            raise InvalidRequest(f"Option {key!r} = {value!r}: it is {most} at the most.")
         if choices and value not in choices.split():
             raise InvalidRequest(f"Option {key!r} = {value!r}. Supported: {choices.replace(' ', ', ')}.")
     for kind in ("snapshot", "changelog"):
@@ -474,6 +500,13 @@ def _check_values(read: TableOptions, keys: AbstractSet[str]) -> None:
         fewest, most = (getattr(read, re.sub(r"[.-]", "_", name)) for name in names)
         if not keys.isdisjoint(names) and most is not None and fewest is not None and most < fewest:
             raise InvalidRequest(f"Option {names[1]!r} = {most} is below {names[0]!r} = {fewest}: set both.")
+    if not keys.isdisjoint(_OF_FILES):
+        _check_files(read)
+    if "metadata.stats-mode" in keys and not STATS_MODE.fullmatch(read.metadata_stats_mode):
+        raise InvalidRequest(
+            f"Option 'metadata.stats-mode' = {read.metadata_stats_mode!r}: it is none, counts, truncate(n) with n from 1 on, or "
+            "full."
+        )
     interval_ms = read.tag_create_interval_ms
     days = None if interval_ms is None else interval_ms / _DAY_MS
     if "tag.create-interval" in keys and days is not None and not (1 <= days <= _MOST_DAYS and days == int(days)):
@@ -485,6 +518,21 @@ def _check_values(read: TableOptions, keys: AbstractSet[str]) -> None:
             raise InvalidRequest(
                 f"Option 'tag.create-time' = {read.tag_create_time!r} is no time such as 03:30."
             ) from None
+
+
+def _check_files(read: TableOptions) -> None:
+    """Raise InvalidRequest for formats and compressions of files, of any level, that are not written, or not together."""
+    if read.file_format not in COMPRESSIONS:
+        # It is refused by its own name.
+        return
+    levels = {level for level, _ in (*read.file_format_per_level, *read.file_compression_per_level)}
+    for level in (-1, *sorted(levels)):
+        kind, compression = read.format_of_level(level), read.compression_of_level(level)
+        if compression not in COMPRESSIONS[kind]:
+            raise InvalidRequest(
+                f"Option 'file.compression' = {compression!r} is not supported for {kind}. Supported: "
+                f"{', '.join(COMPRESSIONS[kind])}."
+            )
 
 
 def _check_keys(keys: AbstractSet[str]) -> None:

@@ -3,7 +3,7 @@
 Each is read first, whole, and gives what is to be done: see `unread`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from storage import (
     SetOptions,
     StorageError,
     Table,
+    TableOptions,
 )
 from storage.sql.commands import AddedColumn, AlterTable, CreateCatalog, DropCatalog
 from storage.sql.dialect import shown
@@ -41,6 +42,12 @@ from .settings import Settings
 from .unread import take
 
 Act = Callable[[], Result]
+# Options that only a table with a primary key follows. As defaults (`SET 'table-storage.*'`) they are for those that have one.
+_OF_KEYS = {
+    "merge-engine", "sequence.field", "changelog-producer.row-deduplicate", "full-compaction.delta-commits",
+    "num-sorted-run.compaction-trigger", "num-levels", "compaction.max-size-amplification-percent", "compaction.size-ratio",
+    "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete",
+}  # fmt: skip
 
 
 class Definitions:
@@ -169,6 +176,7 @@ class Definitions:
             check_computed(definition, [one.name for one in definition.fields])
         if node.expression is not None and definition.fields:
             raise at(name, InvalidRequest("CREATE TABLE … AS SELECT takes its columns from the query: list none."))
+        _without_key(definition.options, bool(definition.primary_key) or bool(definition.options.get("primary-key")))
         # A table with a key has one bucket, unless somebody says more.
         keyed = {"bucket": "1"} if definition.primary_key else {}
         options = {**keyed, **self._settings.table_defaults, **definition.options}
@@ -323,6 +331,8 @@ class Definitions:
             name, value = values
             field = table.schema.field(name) if "." not in name else None
             return [SetDefault(name, value if field is None else constant_of(value, field.type, name))]
+        if action == "set":
+            _without_key(dict(values), bool(table.schema.primary_keys))
         return _changes(action, values)
 
     def _track(self, table: Table, where: dict[str, str], tracked: bool) -> Result:
@@ -372,6 +382,17 @@ def _compacted(table: Table, where: dict[str, str]) -> Result:
     return Result(
         f"Snapshot {snapshot.id} of {table.identifier} is compacted." if snapshot else "There is nothing to compact."
     )
+
+
+def _without_key(options: Mapping[str, str], has_key: bool) -> None:
+    """Raise InvalidRequest for options that say what becomes of rows with equal keys, of a table that has no key."""
+    if has_key:
+        return
+    for key, value in options.items():
+        if key.startswith("fields.") or (key in _OF_KEYS and value.strip().lower() != TableOptions.default_of(key)):
+            raise InvalidRequest(
+                f"Option {key!r} has no effect on a table without a primary key: leave it out, or declare a PRIMARY KEY."
+            )
 
 
 def _partitions_dropped(table: Table, partitions: list[dict[str, str]], if_exists: bool) -> Result:

@@ -152,7 +152,7 @@ _AGGREGATES: dict[type[exp.Expr], Aggregate] = {
     exp.LogicalAnd: ({"this"}, _logical("bool_and", BOOLEAN)),
     exp.LogicalOr: ({"this"}, _logical("bool_or", BOOLEAN)),
 }
-_WINDOW_FUNCTIONS: dict[type[exp.Expr], Aggregate] = {
+WINDOW_FUNCTIONS: dict[type[exp.Expr], Aggregate] = {
     exp.RowNumber: (set(), _number("row_number")),
     exp.Rank: (set(), _number("rank")),
     exp.DenseRank: (set(), _number("dense_rank")),
@@ -171,7 +171,7 @@ def _plain(compiler: Expressions, node: Any) -> Typed:
 
 
 def _checked(node: exp.Expr, windowed: bool) -> Aggregate:
-    found = _AGGREGATES.get(type(node)) or (_WINDOW_FUNCTIONS.get(type(node)) if windowed else None)
+    found = _AGGREGATES.get(type(node)) or (WINDOW_FUNCTIONS.get(type(node)) if windowed else None)
     if found is None:
         raise unknown(node)
     for key, value in node.args.items():

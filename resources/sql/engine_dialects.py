@@ -12,7 +12,7 @@ from storage import InvalidRequest
 
 from .place import at
 
-_NATIVE = ("reflect", "java_method", "try_reflect", "identifier")
+NATIVE = ("reflect", "java_method", "try_reflect", "identifier")
 _HINTS = (
     "BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "SHUFFLE_MERGE", "MERGEJOIN", "SHUFFLE_HASH", "SHUFFLE_REPLICATE_NL",
     "COALESCE", "REPARTITION", "REPARTITION_BY_RANGE", "REBALANCE",
@@ -84,7 +84,7 @@ def _refuse_native(tree: exp.Expr) -> None:
         )
     for node in tree.find_all(exp.Anonymous, exp.DynamicIdentifier):
         name = node.name.lower() if isinstance(node, exp.Anonymous) else "identifier"
-        if name in _NATIVE:
+        if name in NATIVE:
             raise InvalidRequest(
                 f"{name}() is not allowed in SQL: it runs code outside of the query, or names what a statement does not "
                 "show. Write what it would give as an expression, or compute it in an asset."

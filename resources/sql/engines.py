@@ -18,9 +18,9 @@ from storage.sql.predicate_text import is_condition
 from ..duckdb_failure import failure
 from .duckdb_casts import cast
 from .duckdb_expressions import implied
-from .duckdb_queries import compile_expression, compile_query
+from .duckdb_queries import compile_expression, compile_query, function_names
 from .duckdb_relations import as_results, quoted, relation_of
-from .engine_dialects import spark_text
+from .engine_dialects import NATIVE, spark_text
 from .fill import Fill
 from .query import Input, Query
 from .result import Result, spark_errors
@@ -86,6 +86,10 @@ class Engine(ABC):
         self, rows: Rows, table: Table, warehouse: str, mode: str, partition: Mapping[str, Any], how: Mapping[str, Any]
     ) -> Snapshot | None:
         """Commit rows by position: append, or replace the table, the partition, or the partitions that occur."""
+
+    @abstractmethod
+    def functions(self) -> list[str]:
+        """The names of the functions that queries may call, sorted."""
 
     @abstractmethod
     def merge(
@@ -237,6 +241,9 @@ class DuckDbEngine(Engine):
         nothing = pa.table({"__none": pa.array([], pa.int64())})
         return merge_rows(table, nothing, "FALSE", [clause], operation=operation, basis=basis, **how)
 
+    def functions(self) -> list[str]:
+        return function_names()
+
 
 class SparkEngine(Engine):
     """Spark, started when it is first needed."""
@@ -263,6 +270,10 @@ class SparkEngine(Engine):
 
     def schema(self, query: Query) -> pa.Schema:
         return pa.schema([])
+
+    def functions(self) -> list[str]:
+        rows = self.session.sql("SHOW SYSTEM FUNCTIONS").collect()
+        return sorted({row[0] for row in rows} - {*NATIVE})
 
     def frame(self, one: Input) -> "DataFrame":
         """The rows that stand behind a view."""

@@ -24,7 +24,7 @@ from .views import create_view_statement, described_view
 Act = Callable[[], Result]
 _SHOWN = (
     "CATALOGS", "COLUMNS", "CREATE TABLE", "CURRENT CATALOG", "CURRENT DATABASE", "DATABASES", "PARTITIONS", "PROCEDURES",
-    "TABLES", "TAGS", "BRANCHES", "SNAPSHOTS", "TBLPROPERTIES", "VIEWS",
+    "FUNCTIONS", "TABLES", "TAGS", "BRANCHES", "SNAPSHOTS", "TBLPROPERTIES", "VIEWS",
 )  # fmt: skip
 _SYSTEM = ("PARTITIONS", "TAGS", "BRANCHES", "SNAPSHOTS")
 _INNER = ("paimon", INFORMATION_SCHEMA)
@@ -38,7 +38,8 @@ class Look:
         self._settings = settings
         self._names = names
 
-    def show(self, node: Show) -> Act:
+    def show(self, node: Show, functions: Callable[[], list[str]]) -> Act:
+        """`functions`: the names of those that the engine runs."""
         what = node.this
         if what in _SYSTEM or what in ("CREATE TABLE", "TBLPROPERTIES", "COLUMNS"):
             return self._show_table(node, what)
@@ -63,13 +64,12 @@ class Look:
             case "VIEWS":
                 catalog, database = self._database(place)
                 return lambda: rows_result(["view"], matching(catalog.views.names(database)))
+            case "FUNCTIONS":
+                return lambda: rows_result(["function"], matching(functions()))
             case "PROCEDURES":
                 procedures = [(one.name, one.signature, one.meaning) for one in PROCEDURES.values()]
                 return lambda: rows_result(["procedure", "arguments", "meaning"], procedures)
-        functions = " Functions are those of the engine; CALL procedures are shown by SHOW PROCEDURES."
-        raise InvalidRequest(
-            f"SHOW {what} is not known.{functions if what == 'FUNCTIONS' else ''} Known: {', '.join(_SHOWN)}."
-        )
+        raise InvalidRequest(f"SHOW {what} is not known. Known: {', '.join(_SHOWN)}.")
 
     def _database(self, place: exp.Table | None) -> tuple[Catalog, str]:
         """The catalog and the database that a statement names. Raises NotFound."""

@@ -174,7 +174,9 @@ class Names:
                 hints |= {"scan.mode": "from-snapshot-full", "scan.snapshot-id": str(asks)}
             table = self._open(str(plain)) if default and asks is None and self._open else catalog.table(str(plain))
         except NotFound as error:
-            raise NotFound(f"{error}{self._nearest(place)}") from None
+            # Of a table that is there, something else is missing.
+            near = "" if catalog.exists(str(plain)) else self._nearest(place)
+            raise NotFound(f"{error}{near}") from None
         for key in BRANCH_OPTIONS:
             if key in hints:
                 table = table.on_branch(hints[key])
@@ -211,6 +213,16 @@ class Names:
             for one in places
             if one.identifier.database == LINEAGE_DATABASE and one.identifier.table != CATALOG_OPTIONS
         ]
+
+    def refuse_unknown_job(self, job: str) -> None:
+        """Raise NotFound, with the nearest names, for a job of which no catalog knows what it began with."""
+        stores = self._session.stores_to_ask()
+        if any(store.startups(job=job) for store in stores.values()):
+            return
+        known = {row.job for store in stores.values() for row in store.startups()}
+        near = difflib.get_close_matches(job, known, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else f" Jobs: {', '.join(sorted(known)[:10]) or 'none'}."
+        raise NotFound(f"No job {job!r} has begun, so that nothing can start where it did.{hint}")
 
     def _startup(self, place: Place, job: str) -> int:
         """The snapshot of a table that a job began with. Raises NotFound."""

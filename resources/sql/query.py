@@ -27,6 +27,7 @@ from storage.sql.pure_expression import columns_of, parse_expression
 
 from .names import Source
 from .place import at
+from .struct_stars import expand_structs
 
 _SQL_TYPES: list[tuple[Callable[[pa.DataType], bool], str]] = [
     (pa.types.is_integer, "BIGINT"), (pa.types.is_floating, "DOUBLE"), (pa.types.is_decimal, "DECIMAL"),
@@ -124,6 +125,7 @@ def prepare(
         if column.args.get("db") and column.table in aliases:
             column.set("db", None)
             column.set("catalog", None)
+    expand_structs(tree, {one.view: one.source.schema for one in inputs})
     return Query(tree, tuple(_pruned(tree, inputs, outer)))
 
 

@@ -59,7 +59,7 @@ from .place import at, parse_failure
 from .procedures import Context, call
 from .query import Query, described, prepare, refuse_open
 from .result import Result
-from .settings import JOB_OPTION, RUNTIME_MODE, Settings, check_key, check_setting
+from .settings import JOB_OPTION, RUNTIME_MODE, STARTUP_OPTION, Settings, check_key, check_setting
 from .streams import insert_stream, streamed
 from .unread import plain, refuse_clauses, refuse_unread, statement_name, take, watch
 from .views import ViewStatements, expanded
@@ -177,7 +177,7 @@ class Statements:
             case AlterTable():
                 return define.alter(tree)
             case Show():
-                return look.show(tree)
+                return look.show(tree, engine.functions)
             case DescribeTable():
                 return look.describe(tree)
             case Call():
@@ -509,6 +509,9 @@ class Statements:
         if value is None:
             return lambda: self._settings_shown(key)
         check_setting(key, value, self._session.catalog_of(self.settings.catalog).warehouse)
+
+        if key == STARTUP_OPTION:
+            self._names.refuse_unknown_job(value)
 
         def act() -> Result:
             self.settings.options[key] = value

@@ -10,6 +10,7 @@ import pyarrow as pa
 from ..data_types import DataType
 from ..errors import InvalidRequest
 from ..file_io import FileIO
+from ..options import COMPRESSIONS
 from . import avro
 from .data_file import BATCH_ROWS, DataFileReader, DataFileWriter, ExpectedFile, RowRange, codec, damage_named
 
@@ -18,14 +19,7 @@ _ANYTHING = ExpectedFile()
 _SYSTEM_TYPES = {"_SEQUENCE_NUMBER": pa.int64(), "_VALUE_KIND": pa.int8()}
 _SYSTEM_DATA_TYPES = {"_SEQUENCE_NUMBER": DataType("BIGINT"), "_VALUE_KIND": DataType("TINYINT")}
 _KEY_PREFIX = "_KEY_"
-_COMPRESSIONS = {
-    "zstd": "zstd",
-    "snappy": "snappy",
-    "gzip": "deflate",
-    "zlib": "deflate",
-    "deflate": "deflate",
-    "none": "none",
-}
+
 _PLAIN: dict[str, Any] = {
     "BOOLEAN": "boolean", "TINYINT": "int", "SMALLINT": "int", "INT": "int", "BIGINT": "long", "FLOAT": "float",
     "DOUBLE": "double", "DATE": {"type": "int", "logicalType": "date"},
@@ -111,7 +105,7 @@ class AvroWriter(DataFileWriter):
     ) -> None:
         self._file_io = file_io
         self._path = path
-        self._codec = codec(compression, _COMPRESSIONS, "Avro")
+        self._codec = codec(compression, COMPRESSIONS["avro"], "Avro")
         self._types = [_SYSTEM_DATA_TYPES.get(one.name) or types[one.name.removeprefix(_KEY_PREFIX)] for one in schema]
         self._types = [
             one if field.nullable else one.not_null() for one, field in zip(self._types, schema, strict=True)

@@ -8,6 +8,7 @@ from pyarrow import orc
 
 from ..errors import InvalidRequest
 from ..file_io import FileIO
+from ..options import COMPRESSIONS
 from .data_file import (
     BATCH_ROWS,
     DataFileReader,
@@ -25,7 +26,6 @@ _ANYTHING = ExpectedFile()
 # On object stores, files of this size are read at once.
 _MOST_AT_ONCE = 64 << 20
 
-_COMPRESSIONS = {"zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "zlib": "zlib", "none": "uncompressed"}
 
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3}
 
@@ -34,7 +34,7 @@ class OrcWriter(StreamWriter):
     """Writes one ORC file."""
 
     def __init__(self, file_io: FileIO, path: str, schema: pa.Schema, compression: str) -> None:
-        known = codec(compression, _COMPRESSIONS, "ORC")
+        known = codec(compression, COMPRESSIONS["orc"], "ORC")
         self._schema = pa.schema([pa.field(one.name, _storable(one.type), one.nullable) for one in schema])
         super().__init__(file_io.open_output(path), path)
         self._writer = orc.ORCWriter(self._sink, compression=known)

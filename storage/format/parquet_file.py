@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from ..errors import Unsupported
 from ..file_io import FileIO
-from ..options import TableOptions
+from ..options import COMPRESSIONS, TableOptions
 from .data_file import (
     BATCH_BYTES,
     BATCH_ROWS,
@@ -30,15 +30,6 @@ _ANYTHING = ExpectedFile()
 # How much of the end of a file is read at once: a request costs more than what it brings.
 _LEAST_END, _END = 8, 1 << 16
 
-_COMPRESSIONS = {
-    "zstd": "zstd",
-    "snappy": "snappy",
-    "lz4": "lz4",
-    "gzip": "gzip",
-    "none": "none",
-    "uncompressed": "none",
-}
-
 
 # How many rows are looked at to tell whether the values of a column repeat, and how few of them must differ.
 _LEAST_SAMPLE, _MOST_SAMPLE = 256, 4096
@@ -57,7 +48,7 @@ class ParquetWriter(StreamWriter):
         self._schema = as_numbers(schema) if self._timestamps else schema
         self._row_group_rows = options.parquet_row_group_rows
         self._how = {
-            "compression": codec(compression, _COMPRESSIONS, "Parquet"),
+            "compression": codec(compression, COMPRESSIONS["parquet"], "Parquet"),
             "compression_level": options.file_compression_zstd_level if compression == "zstd" else None,
             "store_schema": False,
             # As Paimon's Java library writes them, and alone filters rightly.

@@ -74,7 +74,9 @@ def pick(column: pa.Array, rows: np.ndarray) -> pa.Array:
 
 
 def aggregate(name: str, column: pa.Array, groups: Groups, options: AggregateOptions, column_name: str) -> pa.Array:
-    """One value for each group. Raises InvalidRequest if the function cannot take values back and must."""
+    """One value for each group. Raises InvalidRequest if the function cannot take values back and must, or if a value does not
+    fit the column.
+    """
     function, retractable = _FUNCTIONS[name]
     if options.ignore_retract and groups.retracts.any():
         # Rows that are not counted must not leave a group empty: they become nulls that every function skips.
@@ -85,7 +87,13 @@ def aggregate(name: str, column: pa.Array, groups: Groups, options: AggregateOpt
             f"Column {column_name!r} is aggregated by {name!r}, which cannot take a value back, but there are rows of kind "
             f"-U or -D. Set 'fields.{column_name}.ignore-retract' or 'ignore-delete', or do not write such rows."
         )
-    return function(column, groups, options).cast(column.type)
+    try:
+        return function(column, groups, options).cast(column.type)
+    except pa.ArrowInvalid as error:
+        raise InvalidRequest(
+            f"Column {column_name!r} is aggregated by {name!r}, and of some key the result does not fit its type, "
+            f"{column.type}: {error}. Widen the column (ALTER COLUMN {column_name} TYPE …), or take rows back."
+        ) from None
 
 
 def check_function(name: str, column_name: str) -> str:
@@ -143,16 +151,23 @@ def _grouped(column: pa.Array, groups: Groups, function: str) -> pa.Array:
 def _sum(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
     if groups.retracts.any():
         column = pc.if_else(pa.array(groups.retracts), pc.negate_checked(column), column)
-    total = _grouped(column, groups, "sum")
-    if pa.types.is_int64(column.type):
-        # Arrow wraps around without a word.
-        rough = _grouped(column.cast(pa.float64(), safe=False), groups, "sum").fill_null(0).to_numpy()
-        if (np.abs(rough) > 9.3e18).any():
-            raise InvalidRequest("A sum exceeds the range of BIGINT. Use a DECIMAL column.")
-    return total
+    if _comes_near_the_limit(column, groups, "sum"):
+        # Arrow wraps around without a word; so many digits no sum of rows in memory has.
+        column = column.cast(pa.decimal128(38, 0))
+    return _grouped(column, groups, "sum")
+
+
+def _comes_near_the_limit(column: pa.Array, groups: Groups, function: str) -> bool:
+    """Whether a result of whole numbers may not fit 64 bits."""
+    if not pa.types.is_integer(column.type):
+        return False
+    rough = _grouped(column.cast(pa.float64(), safe=False), groups, function).fill_null(0).to_numpy()
+    return bool((np.abs(rough) > 9.2e18).any())
 
 
 def _product(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
+    if _comes_near_the_limit(column, groups, "product"):
+        raise pa.ArrowInvalid("it has more than 18 digits")
     if not groups.retracts.any():
         return _grouped(column, groups, "product")
     none = pa.scalar(None, column.type)

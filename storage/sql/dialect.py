@@ -228,6 +228,14 @@ class _Parser(DatabricksParser):
     def _parse_use_catalog(self) -> exp.Expr:
         return self.expression(UseCatalog(this=self._name()))
 
+    def _parse_analyze_statement(self) -> exp.Expr:
+        self.raise_error(
+            "ANALYZE is not known: each commit writes them itself, the statistics of files by which they are skipped "
+            "(metadata.stats-mode), and no engine here plans by others",
+            self._prev,
+        )
+        raise AssertionError
+
     def _parse_replace_table(self) -> exp.Expr | None:
         """REPLACE TABLE …: CREATE OR REPLACE of a table that is there."""
         self._retreat(self._index - 1)
@@ -396,7 +404,15 @@ class _Parser(DatabricksParser):
         has_word = self._match_texts(("COLUMN", "COLUMNS"))
         self._of_action = self._if("EXISTS")
         if not has_word and self._is(TokenType.PARTITION):
-            return "drop partition", self._parse_csv(self._parse_partition)
+            start = self._curr
+            found = self._parse_csv(self._parse_partition)
+            for one in (value for partition in found for value in partition.expressions):
+                if not isinstance(one, exp.EQ | exp.Column | exp.Identifier):
+                    self.raise_error(
+                        f"DROP PARTITION takes values of partition columns, column = value: DELETE FROM … WHERE {one.sql()}",
+                        start,
+                    )
+            return "drop partition", found
         return "drop", self._listed(self._path)
 
     def _alter_rename(self) -> tuple[str, Any]:
@@ -513,6 +529,7 @@ _STATEMENTS = {
     ("DROP", "CATALOG"): "_parse_drop_catalog",
     ("USE", "CATALOG"): "_parse_use_catalog",
     ("REPLACE", "TABLE"): "_parse_replace_table",
+    ("ANALYZE",): "_parse_analyze_statement",
     ("SHOW",): "_parse_show_statement",
     ("DESCRIBE",): "_parse_describe_statement",
     ("DESC",): "_parse_describe_statement",

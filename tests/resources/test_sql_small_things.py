@@ -1,0 +1,116 @@
+"""Stars of structs, sums that overflow, options that are checked when they are given, and what SHOW FUNCTIONS lists."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from storage import InvalidRequest, NotFound, StorageError
+
+pytestmark = pytest.mark.spark
+Sql = Callable[[str], Any]
+
+
+def test_the_star_of_a_struct_is_its_fields(sql: Sql) -> None:
+    sql("CREATE TABLE s (id INT, st ROW<a INT, b STRING>); INSERT INTO s VALUES (1, named_struct('a', 5, 'b', 'x'))")
+    assert sql("SELECT st.* FROM s") == [(5, "x")]
+    assert sql("SELECT id, x.ST.* FROM s AS x WHERE st.a = 5") == [(1, 5, "x")]
+    assert sql("SELECT st.* EXCEPT (a) FROM s") == [("x",)]
+    assert sql("WITH q AS (SELECT st.* FROM s) SELECT b FROM q WHERE a = 5") == [("x",)]
+    sql("CREATE VIEW v AS SELECT st.* FROM s")
+    assert sql("SELECT b, a FROM v") == [("x", 5)]
+    sql("CREATE TABLE u (a INT, b STRING); INSERT INTO u SELECT st.* FROM s")
+    assert sql("SELECT * FROM u") == [(5, "x")]
+    # A table goes before a column of its name.
+    assert sql("SELECT st.* FROM u AS st") == [(5, "x")]
+    for wrong in ("SELECT nope.* FROM s", "SELECT id.* FROM s", "SELECT st.* EXCEPT (z) FROM s"):
+        with pytest.raises(InvalidRequest):
+            sql(wrong)
+
+
+@pytest.mark.parametrize(
+    ("kind", "function", "values"),
+    [("TINYINT", "sum", "(1, 100)"), ("BIGINT", "sum", "(1, 4611686018427387904)"), ("DECIMAL(3, 0)", "sum", "(1, 900)"),
+     ("INT", "product", "(1, 100000)"), ("BIGINT", "product", "(1, 4611686018427387904)")],
+)  # fmt: skip
+def test_an_aggregate_that_does_not_fit_is_an_error_that_names_column_and_function(
+    sql: Sql, kind: str, function: str, values: str
+) -> None:
+    options = f"'merge-engine' = 'aggregation', 'fields.v.aggregate-function' = '{function}', 'write-only' = 'true'"
+    sql(f"CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, v {kind}) WITH ({options})")
+    sql(f"INSERT INTO t VALUES {values}; INSERT INTO t VALUES {values}")
+    with pytest.raises(StorageError, match=f"Column 'v' is aggregated by '{function}'.* does not fit") as found:
+        sql("SELECT v FROM t")
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+def test_a_sum_up_to_the_limit_is_exact(sql: Sql) -> None:
+    options = "'merge-engine' = 'aggregation', 'fields.v.aggregate-function' = 'sum', 'write-only' = 'true'"
+    sql(f"CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, v BIGINT) WITH ({options})")
+    sql("INSERT INTO t VALUES (1, 9223372036854775806); INSERT INTO t VALUES (1, 1)")
+    assert sql("SELECT v FROM t") == [(9223372036854775807,)]
+
+
+VALUES = [
+    "'file.compression' = 'brotli'", "'file.compression.per.level' = '0:brotli'", "'file.compression.zstd-level' = '99'",
+    "'metadata.stats-mode' = 'truncate(-1)'", "'metadata.stats-mode' = 'truncate(0)'", "'manifest.compression' = 'brotli'",
+    "'file.format.per.level' = '0:xls'", "'file.format' = 'orc', 'file.compression' = 'gzip'", "'file.format' = 'xls'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+@pytest.mark.parametrize("options", VALUES)
+def test_a_value_that_cannot_be_is_refused_when_it_is_given(sql: Sql, options: str) -> None:
+    sql("CREATE TABLE t (a INT)")
+    key = options.split("'")[1] if "," not in options else "file.compression"
+    for text in (f"CREATE TABLE u (a INT) WITH ({options})", f"ALTER TABLE t SET ({options})"):
+        with pytest.raises(StorageError, match=key.removesuffix(".per.level").replace(".", "[.]")):
+            sql(text)
+    if "," not in options:
+        with pytest.raises(StorageError):
+            sql("SET " + options.replace("'", "'table-storage.", 1))
+
+
+NO_EFFECT = [
+    "'merge-engine' = 'partial-update'", "'sequence.field' = 'a'", "'fields.a.aggregate-function' = 'sum'",
+    "'num-levels' = '4'", "'full-compaction.delta-commits' = '3'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+@pytest.mark.parametrize("options", NO_EFFECT)
+def test_options_without_effect_on_a_table_without_a_key_are_refused(sql: Sql, options: str) -> None:
+    sql("CREATE TABLE t (a INT)")
+    for text in (f"CREATE TABLE u (a INT) WITH ({options})", f"ALTER TABLE t SET ({options})"):
+        with pytest.raises(InvalidRequest, match="without a primary key"):
+            sql(text)
+    sql("CREATE TABLE u (a INT) WITH ('merge-engine' = 'deduplicate')")
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+def test_partitions_are_dropped_by_values(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT, p STRING) PARTITIONED BY (p)")
+    with pytest.raises(InvalidRequest, match="column = value"):
+        sql("ALTER TABLE t DROP PARTITION (p < 'x')")
+
+
+def test_functions_are_listed(sql: Sql) -> None:
+    names = {name for (name,) in sql("SHOW FUNCTIONS")}
+    assert {"abs", "upper", "substring", "count", "row_number"} <= names
+    assert not names & {"java_method", "reflect"}
+    assert ("abs",) in sql("SHOW FUNCTIONS LIKE 'a*'")
+    assert ("upper",) not in sql("SHOW FUNCTIONS LIKE 'a*'")
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+def test_a_job_that_never_began_is_no_place_to_start_from(sql: Sql) -> None:
+    sql("CREATE TABLE t (a INT); CREATE TABLE u (a INT); SET 'pipeline.name' = 'first'; INSERT INTO u SELECT a FROM t")
+    sql("INSERT INTO t VALUES (1); INSERT INTO u SELECT a FROM t; INSERT INTO t VALUES (2)")
+    with pytest.raises(NotFound, match="Did you mean 'first'"):
+        sql("SET 'pipeline.startup-from' = 'frist'")
+    sql("SET 'pipeline.startup-from' = 'first'")
+    assert sql("SELECT a FROM t") == [(1,)]
+    with pytest.raises(NotFound) as found:
+        sql("SELECT a FROM u")
+    assert "Did you mean" not in str(found.value)
