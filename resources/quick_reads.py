@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from lineage import ColumnLineage, JobStartup, LineageStore, SnapshotLineage, TableLineage
-from storage import Catalog, Identifier, InvalidRequest, NotFound, Table, shown_options
+from storage import Catalog, Identifier, InvalidRequest, NotFound, Table, Unsupported, shown_options
 from storage.engines.duckdb_connection import sealed_duckdb
 from storage.engines.duckdb_views import add_arrow, add_scan
 
@@ -118,6 +118,10 @@ def _add(
             return []
         return add_scan(connection, database, name, open_table(str(identifier)).scan())
     except NotFound as error:
+        if session.catalog.views.exists(identifier.full_name):
+            raise Unsupported(
+                f"{identifier.full_name} is a view: read it by `snapline sql --engine duckdb`, which knows the SQL of views."
+            ) from None
         close = difflib.get_close_matches(identifier.full_name, session.catalog.tables(), n=1)
         raise NotFound(f"{error} Did you mean {close[0]}?" if close else str(error)) from None
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from resources import Session
+from resources.quick_reads import run_query
 from storage import AlreadyExists, CorruptData, InvalidRequest, NotFound, StorageError, Unsupported
 from storage.document import CHECKSUM
 
@@ -175,3 +176,9 @@ def test_a_forged_view_runs_nothing(shop: Sql, session: Session, engine: str, tm
     assert shop("SELECT count(*) FROM shop.orders") == [(3,)]
     assert not (tmp_path / "ran").exists()
     shop("DROP VIEW shop.v")
+
+
+def test_quick_reads_say_who_reads_views(session: Session) -> None:
+    session.sql("CREATE TABLE q (k INT); CREATE VIEW v AS SELECT k FROM q", "duckdb")
+    with pytest.raises(Unsupported, match=r"default\.v is a view.*snapline sql"):
+        run_query(session, 'SELECT * FROM "default".v')
