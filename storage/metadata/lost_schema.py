@@ -6,8 +6,9 @@ before its first snapshot. Object stores lose no files, and a drop that died the
 
 import re
 
-from ..errors import CorruptData
+from ..errors import CorruptData, InvalidRequest
 from ..file_io import FileIO
+from ..identifier import check_branch_name
 from ..paths import TablePaths
 
 _SCHEMA = re.compile(r"schema-\d+")
@@ -56,7 +57,10 @@ def lost_branches(file_io: FileIO, root: str) -> list[CorruptData]:
 
 def has_lost_schema(file_io: FileIO, root: str, name: str) -> bool:
     """Whether a branch has snapshots, and not its first schema."""
-    paths = TablePaths(root, name)
+    try:
+        paths = TablePaths(root, check_branch_name(name))
+    except InvalidRequest:
+        return False
     # A branch comes and goes as a whole: one that has come since has one.
     return (
         file_io.moves_at_once

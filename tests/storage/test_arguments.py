@@ -57,6 +57,7 @@ class Ground:
         )  # fmt: skip
         self.days.write(pa.table({"day": ["2023-01-01"], "n": [1]}))
         self.catalog.create_database("empty")
+        self.catalog.create_table("shop.plain", SCHEMA)
         self.table.write(ROWS)
         self.table.tags.create("t")
         self.table.branches.create("b")
@@ -88,6 +89,8 @@ class Ground:
             "snapshot"): self.table.snapshot(), (BranchSet, "adopt", "until"): {"shop.orders": 1}, (BranchSet, "adopt",
             "properties"): {"shop.orders": {}}, (Table, "drop_partition", "partitions"): {"day": "2023-01-01"},
             (TableWrite, "write", "rows"): ROWS, (Table, "changes_by_partition", "snapshot"): self.days.snapshot(),
+            (Table, "redefined", "definition"): self.table.schema, (Table, "under_definition", "schema"): self.table.schema,
+            (Catalog, "redefined_table", "name"): "shop.plain",
             **{(Branches, step, "publication"): 1 for step in ("close_main", "settle_main", "replace_closed_main")},
         }  # fmt: skip
         of_kind = {(Catalog, "name"): "shop.orders", (Branches, "name"): "b", (Notes, "name"): "n"}
