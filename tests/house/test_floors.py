@@ -14,9 +14,10 @@ PACKAGES = ["storage", "lineage", "resources", "platform_assets"]
 # Rooms and files of the store by floor, from the ground up. Rooms on one floor do not know each other.
 FLOORS = [
     {"redaction"},
-    {"errors", "clock", "lazy"},
+    {"errors"},
+    {"clock", "lazy"},
     {"secret", "options", "identifier", "lock", "store_errors", "document", "arguments"},
-    {"data_types"},
+    {"data_types", "object_store"},
     {"values"},
     {"paths", "file_io"},
     {"format", "journal"},
