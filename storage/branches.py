@@ -10,12 +10,12 @@ from .maintain.adopt import adopt
 from .maintain.beside_publication import beside, journal_of, refuse_open
 from .maintain.branch import create_branch, delete_branches
 from .maintain.drop_damaged import delete_damaged_branch
+from .maintain.lost_schema import has_lost_schema
 from .maintain.merge_branch import copy_tags, fast_forward, merge_branch, restore_earlier
 from .maintain.prepare_replacement import close_main, settle
 from .maintain.replace_main import replace_closed, replace_main
 from .maintain.verdict import Verdict, judge
 from .metadata.history import despite_expiry, told_of_expiry
-from .metadata.lost_schema import has_lost_schema
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .read.version import Version, branch_names, named_version, on_branch

@@ -38,12 +38,12 @@ from .lsm.merge_engines import merge_engine_of
 from .maintain.beside_publication import is_tagged, refuse_open
 from .maintain.check import BrokenInvariant
 from .maintain.drop_damaged import drop_damaged, refuse_damaged
+from .maintain.lost_schema import is_lost_table, refuse_lost_table
 from .maintain.move_table import move_table, refuse_claimed, refuse_renaming
 from .metadata.default_values import check_defaults
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.discard import discard
 from .metadata.former_names import FormerName, former_names, write_former_names
-from .metadata.lost_schema import is_lost_table, refuse_lost_table
 from .metadata.main_branch import find_main
 from .metadata.schema import SchemaFiles, TableSchema, new_schema
 from .metadata.snapshot import Snapshot

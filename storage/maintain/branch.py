@@ -25,7 +25,6 @@ from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
 from ..metadata.branch_origin import BranchOrigin, origin_content, read_origin
 from ..metadata.discard import discard
 from ..metadata.history import identity_at
-from ..metadata.lost_schema import has_lost_schema
 from ..metadata.main_branch import find_main
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
@@ -46,6 +45,7 @@ from ..write.close import (
 )
 from .hold import held, is_kept
 from .left_over import LeftOver, delete_left_over, files_of_branch
+from .lost_schema import has_lost_schema
 from .move_table import refuse_renaming
 
 # What a branch begins with carries a mark, so that it is not taken for that of another branch of the same name.

@@ -25,7 +25,6 @@ from ..metadata.former_names import former_names
 from ..metadata.history import REVERTED_PROPERTY, ROLLED_BACK_PROPERTY
 from ..metadata.index_manifest import read_index_manifest
 from ..metadata.live_files import live_files
-from ..metadata.lost_schema import refuse_lost_branches
 from ..metadata.main_branch import find_main
 from ..metadata.manifest import ManifestEntry, ManifestFile, ManifestFiles
 from ..metadata.schema import KEY_PREFIX
@@ -41,6 +40,7 @@ from ..values import from_arrow
 from ..write.close import decided, decisions
 from ..write.taken_from import reaches
 from ..write.taken_over import ids_taken_over, marks_of
+from .lost_schema import refuse_lost_branches
 from .stand_in import kept_aside
 from .tagging import ahead_by_name, is_ahead
 

@@ -13,12 +13,12 @@ from ..errors import CommitConflict, CorruptData, MainReplaced, NotFound, Storag
 from ..identifier import HOLD_PREFIX, MAIN_BRANCH, PUBLICATION_PREFIX
 from ..metadata.index_manifest import read_index_manifest
 from ..metadata.live_files import merge_entries
-from ..metadata.lost_schema import refuse_lost_branches
 from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
 from ..read.version import all_branches
+from .lost_schema import refuse_lost_branches
 
 _TRIES = 50
 _Result = TypeVar("_Result")

@@ -6,13 +6,15 @@ before its first snapshot. Object stores lose no files, and a drop that died the
 
 import re
 
-from ..errors import CorruptData, InvalidRequest
+from ..errors import CorruptData, InvalidRequest, MainReplaced
 from ..file_io import FileIO
 from ..identifier import check_branch_name
+from ..metadata.snapshot import Snapshot
 from ..paths import TablePaths
+from ..write.close import closed_for
 
 _SCHEMA = re.compile(r"schema-\d+")
-_SNAPSHOT = re.compile(r"snapshot-\d+")
+_SNAPSHOT = re.compile(r"snapshot-(\d+)")
 _BRANCH = "branch-"
 
 
@@ -80,7 +82,20 @@ def _has_schema(file_io: FileIO, paths: TablePaths) -> bool:
 
 
 def _has_snapshots(file_io: FileIO, paths: TablePaths) -> bool:
-    return any(_SNAPSHOT.fullmatch(one.name) for one in file_io.list_files(paths.snapshot_directory))
+    """Whether there are snapshots that somebody may want: not those of what was main and is being dropped, or was."""
+    matches = [_SNAPSHOT.fullmatch(one.name) for one in file_io.list_files(paths.snapshot_directory)]
+    numbers = [int(match[1]) for match in matches if match]
+    if not numbers:
+        return False
+    path = paths.snapshot(max(numbers))
+    try:
+        text = file_io.read_text_or_none(path)
+        newest = None if text is None else Snapshot.from_json(text, path)
+    except MainReplaced:
+        return False
+    except CorruptData:
+        return True
+    return newest is not None and closed_for(newest) is None
 
 
 def refuse_lost_branches(file_io: FileIO, root: str) -> None:
