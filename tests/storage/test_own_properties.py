@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import storage
-from storage import Catalog, CommitId, InvalidRequest, Table
+from storage import Basis, Catalog, CommitId, InvalidRequest, Table
 from storage.branch_set import BranchSet
 from storage.branches import Branches
 from storage.engines import duckdb_merge
@@ -43,6 +43,9 @@ CALLS: dict[str, Callable[[Catalog, Table, dict[str, str]], Any]] = {
     "duckdb_merge.merge_rows": lambda c, t, p: (
         duckdb_merge.merge_rows(t, ROWS, ["id"], NOTHING, properties=p),
         duckdb_merge.merge_rows(t, ROWS, ["id"], INSERT, properties=p),
+    ),
+    "duckdb_merge.replace_where": lambda c, t, p: duckdb_merge.replace_where(
+        t, ROWS, "target.id < 5", basis=Basis(t.store, t.snapshot()), properties=p
     ),
 }  # fmt: skip
 
