@@ -149,7 +149,8 @@ class GuardedStore:
         store = self._shown_url() if kind == "jdbc" else kind
         # What could not be opened says itself what it is.
         where = "" if isinstance(error, UnreachableStore) else f" ({store})"
-        # What a later program wrote is sound, and no rebuild replaces it.
-        advice = f"{_CATCHES_UP}." if isinstance(error, Unsupported) else _ADVICE
+        # What a later program wrote is sound, and what does not answer is not to be replaced.
+        is_away = isinstance(error, UnreachableStore) and not isinstance(error, UnreadableStore)
+        advice = f"{_CATCHES_UP}." if is_away or isinstance(error, Unsupported) else _ADVICE
         message = f"The lineage of catalog {self._catalog!r} is out of reach{where}: {reason.rstrip('.')}. {advice}"
         return LineageUnavailable(message, self._catalog, store)

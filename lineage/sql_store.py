@@ -269,7 +269,7 @@ def _failure(url: URL, error: Exception) -> UnreachableStore:
         return UnreachableStore(f"{said} Check 'jdbc.url', and that the server runs.")
     if (file := Path(_file(url))).is_dir():
         return UnreachableStore(
-            f"The lineage database {url.render_as_string()} is a directory: move {file} away, or delete it."
+            f"The lineage database {url.render_as_string()} is a directory: correct 'jdbc.url', or move {file} away."
         )
     # The lowest byte is the kind of the error.
     code = getattr(cause, "sqlite_errorcode", 0) & 0xFF

@@ -18,7 +18,7 @@ from .journal import Journal, Publication
 from .maintain.adopt import made_for, refuse_other_main
 from .maintain.beside_publication import highest_number, refuse_open, stop_others
 from .maintain.branch import delete_branches, take_back_branch
-from .maintain.verdict import Verdict
+from .maintain.verdict import Verdict, refuse_altered
 from .metadata.branch_origin import read_origin
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
@@ -225,6 +225,10 @@ class BranchSet:
             table = self._table(name)
             points = made_for(table.on_branch(self.branch).store, wanted.points.get(name))
             refuse_other_main(main_of(table), self.branch, points, until)
+        if not (wanted.replaces and wanted.discard_main):
+            for name, verdict in verdicts.items():
+                if verdict.altered is not None:
+                    refuse_altered(main_of(self._table(name)), self._table(name).on_branch(self.branch).store)
         diverged = {
             name: verdict
             for name, verdict in verdicts.items()

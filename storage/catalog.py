@@ -5,6 +5,7 @@ are written when the catalog is first used with them; those of lineage cannot be
 """
 
 import json
+import logging
 import posixpath
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -29,6 +30,7 @@ from .errors import (
     MainReplaced,
     NotFound,
     StorageError,
+    StoreUnavailable,
 )
 from .file_io import FileIO, Witness, split_url
 from .identifier import MAIN_BRANCH, Identifier, check_name
@@ -42,7 +44,7 @@ from .maintain.lost_schema import is_lost_table, refuse_lost_table
 from .maintain.move_table import move_table, refuse_claimed, refuse_renaming
 from .metadata.default_values import check_defaults
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
-from .metadata.discard import discard
+from .metadata.discard import delete_moved, discard
 from .metadata.former_names import FormerName, former_names, write_former_names
 from .metadata.main_branch import find_main
 from .metadata.schema import SchemaFiles, TableSchema, new_schema
@@ -60,6 +62,7 @@ from .publications.traces import made_by
 from .publications.undo import undo as undo_publication
 from .read.version import all_branches
 from .secret import Secret, guarded_value
+from .store_errors import outcome
 from .system_tables import SYSTEM_TABLES
 from .table import Table
 from .views import Views
@@ -67,6 +70,7 @@ from .warehouse_check import check_warehouse
 from .write.close import RENAMING, closed_for, refuse_closed
 from .write.commit import CommitListener, tell_listeners
 
+_log = logging.getLogger(__name__)
 _OPTIONS_FILE = "catalog-options.json"
 IMMUTABLE_OPTIONS = ("table-lineage", "data-lineage")
 _TABLE_DEFAULTS = "table-storage."
@@ -191,9 +195,11 @@ class Catalog:
             one = Identifier.parse(table)
             refuse_lost_table(self._file_io, self._path(one), table)
             refuse_damaged(self._file_io, self._path(one), one, self._clock)
-        for table in held:
-            self.drop_table(table, if_exists=True)
-        if not self._delete_if_empty(f"{self._root}/{name}.db"):
+        with outcome(f"Database {name!r} is not dropped, though tables of it may be: drop it again."):
+            for table in held:
+                self.drop_table(table, if_exists=True)
+            is_gone = self._delete_if_empty(f"{self._root}/{name}.db")
+        if not is_gone:
             raise CommitConflict(
                 f"Database {name!r} stays: somebody has created a table in it meanwhile "
                 f"({', '.join(self.tables(name)) or 'not done yet'}). Drop the database again."
@@ -583,9 +589,10 @@ class Catalog:
     def _delete_discarded(self) -> None:
         """Delete what others have left who died while they deleted."""
         directory = f"{self._root}/{_DISCARDED}"
-        for name in self._file_io.list_directories(directory):
-            with suppress(OSError):
-                self._file_io.delete_directory(f"{directory}/{name}")
+        with suppress(OSError, StorageError):
+            for name in self._file_io.list_directories(directory):
+                with suppress(OSError, StorageError):
+                    self._file_io.delete_directory(f"{directory}/{name}")
 
     def _discarded(self) -> str:
         """A place of its own for a directory that is about to be deleted."""
@@ -616,21 +623,38 @@ class Catalog:
             store = TableStore(self._file_io, root, replace(identifier, branch=MAIN_BRANCH), clock=self._clock)
             refuse = partial(refuse_open, self._journal, [store])
             refuse()
-            if self._file_io.moves_at_once:
-                # To a place of its own first: who sleeps here deletes what was asked for, and nothing of a later table.
-                discarded = self._discarded()
-                self._file_io.move_directory_if(root, discarded, store.read_witness(), refuse)
-            else:
+            # To a place of its own first: who sleeps here deletes what was asked for, and nothing of a later table.
+            discarded = self._discarded()
+            if not self._file_io.moves_at_once:
                 refuse_renaming(store)
-                self._drop_file_by_file(store)
+            try:
+                if self._file_io.moves_at_once:
+                    self._file_io.move_directory_if(root, discarded, store.read_witness(), refuse)
+                else:
+                    self._drop_file_by_file(store)
+            except StoreUnavailable as error:
+                self._refuse_undropped(identifier, error)
         except NotFound:
             gone = self._gone(identifier, store)
             if if_exists and isinstance(gone, NotFound):
                 return
             raise gone from None
         if self._file_io.moves_at_once:
-            self._file_io.delete_directory(discarded)
+            delete_moved(self._file_io, discarded, f"{identifier} is dropped", "the next table that is dropped")
             self._delete_discarded()
+
+    def _refuse_undropped(self, identifier: Identifier, error: StoreUnavailable) -> None:
+        """After an error in the middle of a drop on an object store: only told if the table is dropped by then."""
+        with outcome(f"Whether {identifier} is dropped cannot be known: drop it again. ({error})"):
+            is_there = self.exists(identifier.full_name)
+        if is_there:
+            with outcome(f"{identifier} is not dropped, or not all of it: drop it again."):
+                raise error
+        _log.warning(
+            "%s is dropped, but files of it may be left, which the next drop, or table of its name, deletes: %s",
+            identifier,
+            error,
+        )
 
     def _gone(self, identifier: Identifier, opened: TableStore | None) -> StorageError:
         """Why a table has gone since a call began: NotFound, or MainReplaced if it has another main since."""

@@ -16,8 +16,8 @@ from ..write.commit import CommitId, CommitListener, Guard, TableCommit
 from ..write.taken_over import ids_of_branch, ids_property
 from .become import Moved, become, live_entries
 from .compaction import tell_after
-from .merge_branch import copy_schemas, hold_taken, refuse_other_schemas
-from .verdict import judge
+from .merge_branch import copy_schemas, hold_taken
+from .verdict import judge, refuse_altered
 
 
 def adopt(
@@ -67,7 +67,7 @@ def adopt(
         judged, taken = main.snapshots.latest(), branch.snapshots.latest()
         refuse_later(judged)
         refuse_closed(branch, taken)
-        refuse_other_schemas(branch, main)
+        refuse_altered(main, branch)
         copy_schemas(branch, main)
         newest = main.schemas.latest()
         target = main if newest is None else main.at_schema(newest)

@@ -23,7 +23,7 @@ from ..errors import (
 from ..file_io import Witness
 from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
 from ..metadata.branch_origin import BranchOrigin, origin_content, read_origin
-from ..metadata.discard import discard
+from ..metadata.discard import delete_moved, discard
 from ..metadata.history import identity_at
 from ..metadata.main_branch import find_main
 from ..metadata.snapshot import Snapshot
@@ -206,7 +206,8 @@ def _move_away(store: TableStore, paths: TablePaths, of: Witness) -> None:
     """Delete a branch, by a name of its own first: who sleeps here deletes what he was asked to, and nothing of a later one."""
     gone = TablePaths(paths.root, paths.branch, making=f"{paths.branch}-{store.clock.unique_name()}").metadata_root
     store.file_io.move_directory_if(paths.metadata_root, gone, of)
-    store.file_io.delete_directory(gone)
+    done = f"Branch {paths.branch!r} of {store.identifier.full_name} is deleted"
+    delete_moved(store.file_io, gone, done, "orphan cleaning")
 
 
 def _claim(store: TableStore, paths: TablePaths, content: bytes) -> bool:

@@ -9,7 +9,7 @@ from ..errors import CommitConflict, CorruptData, InvalidRequest, NotFound
 from ..file_io import FileIO, Witness
 from ..identifier import MAIN_BRANCH, Identifier
 from ..journal import Journal
-from ..metadata.discard import discard
+from ..metadata.discard import delete_moved, discard
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 from ..write.close import REPLACEMENT, closed_for
@@ -49,7 +49,7 @@ def drop_damaged(
         file_io.move_directory_if(
             root, discarded, Witness(root, first, held), partial(_refuse_published, journal, name)
         )
-        file_io.delete_directory(discarded)
+        delete_moved(file_io, discarded, f"{name} is dropped", "the next table that is dropped")
         return
     discard(
         file_io, root, lambda: file_io.read_bytes_or_none(first) not in (None, held),
@@ -76,7 +76,7 @@ def delete_damaged_branch(store: TableStore, name: str, refuse: Callable[[], Non
     gone = TablePaths(paths.root, name, making=f"{name}-{store.clock.unique_name()}").metadata_root
     witness = Witness(paths.metadata_root) if held is None else Witness(paths.metadata_root, paths.schema(0), held)
     file_io.move_directory_if(paths.metadata_root, gone, witness)
-    file_io.delete_directory(gone)
+    delete_moved(file_io, gone, f"Branch {name!r} of {store.identifier.full_name} is deleted", "orphan cleaning")
 
 
 def _refuse_published(journal: Journal, name: str) -> None:

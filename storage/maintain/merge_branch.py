@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from ..errors import CommitConflict, NotFound
-from ..identifier import RESERVED_TAGS
+from ..identifier import MAIN_BRANCH, RESERVED_TAGS
 from ..metadata.history import ROLLED_BACK_PROPERTY, despite_expiry, rolled_back_properties
 from ..metadata.index_manifest import refuse_index
 from ..metadata.live_files import merge_entries
@@ -26,7 +26,7 @@ from ..write.taken_over import taken_over_properties
 from .become import Moved, become, live_entries
 from .compaction import tell_after
 from .hold import held, is_kept
-from .verdict import Verdict, judge, refuse_diverged
+from .verdict import Verdict, judge, refuse_altered, refuse_diverged
 
 _TRIES = 20
 
@@ -101,7 +101,7 @@ def _take_over(
             return verdict
         # What the branch has may expire, or go with it, as soon as it is not needed there.
         with hold_taken(main, branch, verdict.judged, taken) as still_held:
-            refuse_other_schemas(branch, main)
+            refuse_altered(main, branch)
             copy_schemas(branch, main)
             newest = main.schemas.latest()
             target = main if newest is None else main.at_schema(newest)
@@ -321,8 +321,8 @@ def _is_still(source: TableStore, tag: Tag, hold: str) -> bool:
 
 
 def copy_schemas(source: TableStore, target: TableStore) -> None:
-    """Give a branch the versions of the schema that another has and it lacks. Raises CommitConflict if somebody gives it
-    another one of the same number meanwhile.
+    """Give a branch the versions of the schema that another has and it lacks. Raises BothAltered if somebody gives it another
+    one of the same number meanwhile.
     """
     known = target.schemas.ids()
     if not known:
@@ -331,16 +331,4 @@ def copy_schemas(source: TableStore, target: TableStore) -> None:
         return
     for schema_id in source.schemas.ids():
         if schema_id not in known and not target.schemas.create(source.schemas.get(schema_id)):
-            refuse_other_schemas(source, target)
-
-
-def refuse_other_schemas(source: TableStore, target: TableStore) -> None:
-    """Raise CommitConflict if both branches have a version of the schema that is not the same."""
-    both = sorted(set(source.schemas.ids()) & set(target.schemas.ids()))
-    other = [schema_id for schema_id in both if source.schemas.get(schema_id) != target.schemas.get(schema_id)]
-    if other:
-        raise CommitConflict(
-            f"Version {other[0]} of the schema of {source.identifier.full_name} is another one on branch "
-            f"{source.identifier.branch!r} than on {target.identifier.branch!r}: both were altered. Apply the branch's "
-            "changes of columns to main by hand, or replace main with the branch."
-        )
+            refuse_altered(*((target, source) if source.identifier.branch != MAIN_BRANCH else (source, target)))

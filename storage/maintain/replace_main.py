@@ -16,7 +16,7 @@ from ..errors import OUTCOME_UNKNOWN, CommitConflict, CorruptData, MainReplaced,
 from ..file_io import Witness
 from ..identifier import MAIN_BRANCH, Identifier
 from ..metadata.consumer import Consumer
-from ..metadata.discard import discard
+from ..metadata.discard import delete_moved, discard
 from ..metadata.history import identity_at
 from ..metadata.main_branch import find_main, name_main, unname_main
 from ..metadata.schema import TableSchema
@@ -36,12 +36,13 @@ from ..write.close import (
     refuse_closed,
 )
 from ..write.commit import CommitListener, Guard
+from ..write.required_columns import became_required, refuse_nulls
 from ..write.taken_over import ids_of
-from .become import Moved, guard_of
+from .become import Moved, guard_of, live_entries
 from .compaction import tell_after
 from .left_over import LeftOver, delete_left_over, files_of_branch
-from .merge_branch import copy_schemas, copy_tags, put_on_top, refuse_other_schemas, restore_earlier
-from .verdict import Verdict, judge, refuse_diverged
+from .merge_branch import copy_schemas, copy_tags, put_on_top, restore_earlier
+from .verdict import Verdict, judge, refuse_altered, refuse_diverged
 
 _TRIES = 100
 
@@ -162,7 +163,18 @@ def refuse(
     if not discard_main:
         refuse_diverged(main, branch, verdict)
     if takes_schemas(verdict):
-        refuse_other_schemas(main, branch)
+        refuse_altered(main, branch)
+        refuse_nulls_of(main, branch, verdict.taken)
+
+
+def refuse_nulls_of(main: TableStore, branch: TableStore, taken: Snapshot | None) -> None:
+    """Raise CommitConflict if a branch that is given the schema of main may hold nulls that this does not allow."""
+    newest = main.schemas.latest()
+    if newest is None or taken is None or not any(
+        became_required(branch.schemas.get(one), newest) for one in branch.schemas.ids()
+    ):  # fmt: skip
+        return
+    refuse_nulls(branch, newest, live_entries(branch, taken))
 
 
 def takes_schemas(verdict: Verdict) -> bool:
@@ -215,6 +227,8 @@ def give_rows(
     """
     if with_schemas:
         copy_schemas(main, branch)
+        # From here on no commit brings nulls to the branch that its newest schema does not allow; one may have before.
+        refuse_nulls_of(main, branch, branch.snapshots.latest())
         newest = branch.schemas.latest()
         # Under the schema that it has now.
         branch = branch if newest is None else branch.at_schema(newest)
@@ -360,7 +374,8 @@ def _delete_directory(old: TableStore, directory: str, closing: Snapshot) -> Non
     if content is not None and file_io.exists(directory):
         with suppress(NotFound):
             file_io.move_directory_if(directory, gone, Witness(old.paths.root, path, content))
-            file_io.delete_directory(place)
+            done = f"What was main of {old.identifier.full_name} is dropped"
+            delete_moved(file_io, place, done, "orphan cleaning")
 
 
 def _closed_for_good(main: TableStore) -> list[tuple[TableStore, list[TableSchema], Snapshot]]:

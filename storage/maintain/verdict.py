@@ -5,7 +5,7 @@ Each merge, replacement and fast-forward asks first, and refuses to lose anythin
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..errors import CommitConflict, CorruptData
@@ -13,6 +13,7 @@ from ..identifier import MAIN_BRANCH
 from ..metadata.branch_origin import BranchOrigin, read_origin
 from ..metadata.history import ROLLED_BACK_IDENTITY_PROPERTY
 from ..metadata.manifest import ADD, ManifestEntry, Place
+from ..metadata.schema import TableSchema
 from ..metadata.snapshot import COMPACT, Snapshot
 from ..metadata.table_store import TableStore
 from ..write.close import closed_for
@@ -22,6 +23,10 @@ from ..write.taken_over import mark, marks_of
 from .rollback import effective_history, standing_rollbacks
 
 INSIST = "Insist with discard-main, or apply the change to main again."
+
+
+class BothAltered(CommitConflict):
+    """Main and a branch have different schemas: neither can be put on top of the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,8 @@ class Verdict:
     not `common` but a later one, by which main had become what the branch was. `expired_below`: the branch's earliest
     snapshot, if what it did before has expired and is not on main: it can become main, but not be put on top of it.
     `given_up`: main's snapshots, among `lost`, that it has in common with the branch or has taken over from it, and that the
-    branch has taken back since: diverged, for main still has those rows and the branch has parted from them.
+    branch has taken back since: diverged, for main still has those rows and the branch has parted from them. `altered`: the
+    first version of the schema that is another one on each side: diverged, and main can only become the branch.
     """
 
     kind: Literal["clean", "disjoint", "diverged"]
@@ -49,6 +55,7 @@ class Verdict:
     since: int | None = None
     expired_below: int | None = None
     given_up: tuple[Snapshot, ...] = ()
+    altered: int | None = None
 
     def describe(self) -> str:
         """The verdict in a sentence, with the jobs whose work would be lost."""
@@ -61,6 +68,7 @@ class Verdict:
                 f"{len(self.lost)}"
             )
         lost = ", ".join(f"{one.id} ({operation_of(one) or one.commit_kind} by {one.commit_user})" for one in self.lost)
+        altered = f"; both were altered: version {self.altered} of the schema" if self.altered is not None else ""
         expired = (
             f"; what the branch did before its snapshot {self.expired_below} has expired, and cannot be put on top of them"
             if self.expired_below is not None
@@ -68,7 +76,7 @@ class Verdict:
         )
         ids = ", ".join(str(one.id) for one in self.given_up)
         given_up = f"; what main has by {ids} the branch had as well, and has taken back" if ids else ""
-        return f"diverged: main has moved {since}. Its snapshots that would be lost: {lost}{given_up}{expired}"
+        return f"diverged: main has moved {since}. Its snapshots that would be lost: {lost or 'none'}{altered}{given_up}{expired}"
 
 
 def _at_rest(snapshots: Sequence[Snapshot]) -> str:
@@ -97,6 +105,7 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
     origin = _origin_of(branch)
     common = _common(main, histories[0], shown[0], branch, histories[1], shown[1])
     earliest = [history[0].id if history else 0 for history in histories]
+    altered = _first_other_version(main, branch)
     merged = _merged(ours, origin) | _gone_back_to(ours, theirs)
     given_up = _given_up(ours, branch, [one for one in histories[1] if one.id not in shown[1]])
     since, until = common or 0, common or 0
@@ -120,9 +129,11 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
             kind, common, new, lost, judged, taken,
             since=since if since > (common or 0) else None,
             expired_below=expired_below if kind == "diverged" else None,
-            given_up=given_up,
+            given_up=given_up, altered=altered,
         )  # fmt: skip
 
+    if altered is not None:
+        return verdict("diverged")
     # What has expired since cannot be judged.
     all_known = (common is not None or since > 0) and bool(histories[0]) and earliest[0] <= since + 1
     # Of a main that was empty where the branch began nothing is known only if its first snapshots have expired.
@@ -226,8 +237,32 @@ def _only_here(
     )
 
 
+def _first_other_version(main: TableStore, branch: TableStore) -> int | None:
+    """The first version of the schema that both sides have and that is not the same; None if there is none."""
+    both = sorted(set(main.schemas.ids()) & set(branch.schemas.ids()))
+    return next((one for one in both if _definition(main, one) != _definition(branch, one)), None)
+
+
+def _definition(store: TableStore, schema_id: int) -> TableSchema:
+    """A version of the schema, whoever made it, and whenever."""
+    return replace(store.schemas.get(schema_id), time_ms=0, uuid=None)
+
+
+def refuse_altered(main: TableStore, branch: TableStore) -> None:
+    """Raise BothAltered if a version of the schema is another one on each side."""
+    version = _first_other_version(main, branch)
+    if version is not None:
+        raise BothAltered(
+            f"Version {version} of the schema of {main.identifier.full_name} is another one on branch "
+            f"{branch.identifier.branch!r} than on main: both were altered, and main cannot have both. Give up main's by "
+            "replacing main with the branch, with discard-main; or alter main likewise, and write the rows of the branch to it."
+        )
+
+
 def refuse_diverged(main: TableStore, branch: TableStore, verdict: Verdict) -> None:
     """Raise CommitConflict, naming what would be lost, if a branch cannot be taken over."""
+    if verdict.altered is not None:
+        refuse_altered(main, branch)
     if verdict.kind == "diverged":
         raise CommitConflict(
             f"Branch {branch.identifier.branch!r} cannot be taken over by {main.identifier.full_name}. "

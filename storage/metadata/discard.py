@@ -1,12 +1,16 @@
-"""Delete a directory where none can be moved away first: file by file, each as it was listed.
+"""Delete a directory: by a move to a place of its own, or file by file, each as it was listed, where none can be moved.
 
-For object stores. Who sleeps in between goes on with what it listed, and looks before each file whether the name has been
-given to another table or branch: `docs/protocols.md`, "Object stores".
+That is so on object stores. Who sleeps in between goes on with what it listed, and looks before each file whether the name
+has been given to another table or branch: `docs/protocols.md`, "Object stores".
 """
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 
+from ..errors import StorageError
 from ..file_io import FileIO
+
+_log = logging.getLogger(__name__)
 
 # Directories whose files have names that a later table or branch gives again; all others are named by what is given once.
 METADATA_DIRECTORIES = (
@@ -54,6 +58,16 @@ def discard(
             return False
     _prune(file_io, root)
     return any(deleted[:1])
+
+
+def delete_moved(file_io: FileIO, directory: str, what: str, who: str) -> None:
+    """Delete a directory that was moved away. What it was is gone by then, so that an error is only told: what is left deletes
+    `who`. `what`: what has been done, for example "d.t is dropped".
+    """
+    try:
+        file_io.delete_directory(directory)
+    except (OSError, StorageError) as error:
+        _log.warning("%s, but files are left in %s, which %s deletes: %s", what, directory, who, error)
 
 
 def _rank(path: str, first: Sequence[str]) -> int:

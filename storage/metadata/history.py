@@ -8,7 +8,7 @@ from typing import TypeVar
 from ..errors import CorruptData, NotFound
 from .snapshot import Snapshot
 from .table_store import TableStore
-from .way_back import told_of_way_back
+from .way_back import MAY_HAVE_EXPIRED, told_of_way_back
 
 T = TypeVar("T")
 _TRIES = 20
@@ -89,13 +89,27 @@ def told_of_expiry(store: TableStore, *snapshots: Snapshot | None) -> Iterator[N
         with told_of_way_back(store, snapshots[-1] if snapshots else None):
             yield
     except NotFound as error:
+        needed_by = []
         for snapshot in snapshots:
-            if snapshot is not None and has_expired(store, snapshot) and not _is_tagged(store, snapshot):
-                raise NotFound(
-                    f"Snapshot {snapshot.id} of {store.identifier} has expired while it was read. "
-                    f"{store.snapshots.describe_existing()} Read one of these; a tag keeps a snapshot. ({error})"
-                ) from None
+            if snapshot is None:
+                continue
+            tags = _tags_of(store, snapshot)
+            if has_expired(store, snapshot):
+                if not tags:
+                    raise NotFound(
+                        f"Snapshot {snapshot.id} of {store.identifier} has expired while it was read. "
+                        f"{store.snapshots.describe_existing()} Read one of these; a tag keeps a snapshot. ({error})"
+                    ) from None
+            else:
+                needed_by.append(f"snapshot {snapshot.id}")
+            needed_by += [f"tag {name!r}" for name in tags]
         store.refuse_other_table()
+        if needed_by and str(error).endswith(MAY_HAVE_EXPIRED):
+            # Expiry deletes a snapshot before its files.
+            raise NotFound(
+                f"{str(error).removesuffix(MAY_HAVE_EXPIRED)} It is lost, and needed by {', '.join(needed_by)}: restore it, "
+                "or read another version. `snapline check` names all that is damaged."
+            ) from None
         raise
 
 
@@ -116,8 +130,8 @@ def despite_expiry(stores: Sequence[TableStore], act: Callable[[], T]) -> T:
     raise AssertionError("the last try raises")
 
 
-def _is_tagged(store: TableStore, snapshot: Snapshot) -> bool:
-    return any(tag.snapshot.identity == snapshot.identity for tag in store.tags.readable())
+def _tags_of(store: TableStore, snapshot: Snapshot) -> list[str]:
+    return [tag.name for tag in store.tags.readable() if tag.snapshot.identity == snapshot.identity]
 
 
 def has_expired(store: TableStore, snapshot: Snapshot | None) -> bool:

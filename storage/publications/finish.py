@@ -19,7 +19,7 @@ from ..errors import (
 )
 from ..journal import ENDED, PUBLISHED, REPLACING, UNDONE, Journal, Outcome, Publication
 from ..maintain.prepare_replacement import open_main
-from ..maintain.verdict import INSIST
+from ..maintain.verdict import INSIST, BothAltered
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..table import Table
@@ -66,10 +66,13 @@ def finish(
             if publication.replaces and is_done(open_table, publication, name):
                 # By somebody else, who was first.
                 continue
+            finishing, undoing = "`snapline branch recover --discard-main`", "`snapline branch recover --undo`"
+            ends = finishing if publication.replaces else f"{finishing}, or undo it by {undoing}"
+            if isinstance(error, BothAltered) and not publication.replaces:
+                ends = undoing
             raise CommitConflict(
                 f"The publication of branch {publication.branch!r} stays open, for {name} cannot take it over: "
-                f"{str(error).removesuffix(INSIST).rstrip()} Readers of a consistent view see none of it. Finish it by "
-                f"`snapline branch recover --discard-main`{'.' if publication.replaces else ', or undo it by `--undo`.'}"
+                f"{str(error).removesuffix(INSIST).rstrip()} Readers of a consistent view see none of it. End it by {ends}."
             ) from None
     if not publication.replaces:
         outcome = journal.decide(publication, PUBLISHED)

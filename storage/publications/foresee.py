@@ -39,7 +39,7 @@ def _foreseen(open_table: OpenTable, publication: Publication, name: str, *, und
             return "refused: there is no such table any more"
         verdict = table.branches.verdict(publication.branch)
         insists = discard_main or publication.discard_main or name in publication.adopted
-        if verdict.kind == "diverged" and not insists:
+        if verdict.kind == "diverged" and (not insists or (verdict.altered is not None and not publication.replaces)):
             return f"refused: {verdict.describe()}"
         return f"takes the branch over ({verdict.describe()})"
     except (CommitConflict, NotFound) as error:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from storage import StoreUnavailable
 from storage.file_io import FileInfo, FileIO, Witness
 
 BEFORE, AFTER, TORN = "before", "after", "torn"
@@ -34,7 +35,8 @@ class FailingFileIO(FileIO):
             act()
         elif self.mode == TORN and torn is not None:
             torn()
-        raise Injected(f"{name} of {path} failed {self.mode}")
+        # As each call of FileIO does with what its file system raises.
+        raise StoreUnavailable(f"{name} of {path} failed {self.mode}.") from Injected()
 
     def read_bytes(self, path: str) -> bytes:
         return bytes(self._call("read", path, lambda: super(FailingFileIO, self).read_bytes(path)))
@@ -88,8 +90,8 @@ class FailingFileIO(FileIO):
         rename = super().rename_if
         return bool(self._call("rename", path, lambda: rename(path, target, expected)))
 
-    def move_directory(self, path: str, target: str) -> None:
-        move = super().move_directory
+    def _move_directory(self, path: str, target: str) -> None:
+        move = super()._move_directory
         self._call("move", path, lambda: move(path, target))
 
     def delete(self, path: str) -> None:

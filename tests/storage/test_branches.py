@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage import AddColumn, AlreadyExists, Catalog, CommitConflict, InvalidRequest, NotFound, Table
+from storage import AddColumn, AlreadyExists, Catalog, CommitConflict, InvalidRequest, NotFound, SetNotNull, Table
 from storage.file_io import FileIO, Witness
+from storage.maintain import replace_main as replacing
 from storage.metadata.snapshot import SnapshotFiles
 from storage.metadata.table_store import TableStore
 
@@ -318,3 +319,82 @@ def test_what_users_name_is_not_taken_for_what_the_store_names(catalog: Catalog,
             forked.tags.create(name)
         with pytest.raises(InvalidRequest, match="the store's own"):
             forked.tags.rename("two", name)
+
+
+def test_what_both_sides_altered_is_told_before_anything_is_done_and_each_way_out_works(
+    forked: Table, catalog: Catalog
+) -> None:
+    fix = forked.on_branch("fix").alter(AddColumn("x", pa.int32()))
+    fix.write(pa.table({"id": [7], "item": ["fixed"], "x": pa.array([1], pa.int32())}))
+    forked.alter(AddColumn("y", pa.int32()))
+    verdict = forked.branches.verdict("fix")
+    assert (verdict.kind, verdict.altered) == ("diverged", 1)
+    assert "both were altered: version 1 of the schema" in verdict.describe()
+    fixes = catalog.branch_set("fix", [str(forked.identifier)])
+    for discards in (False, True):
+        for refused in (
+            lambda: forked.branches.merge("fix", discard_main=discards),
+            lambda: forked.branches.fast_forward("fix", discard_main=discards),
+            lambda: fixes.publish(discard_main=discards),
+        ):
+            with pytest.raises(
+                CommitConflict, match="replacing main with the branch, with discard-main; or alter main"
+            ):
+                refused()
+    assert catalog.publications() == []
+    for refused in (lambda: forked.branches.replace_main("fix"), lambda: fixes.replace_main()):
+        with pytest.raises(CommitConflict, match="both were altered"):
+            refused()
+    # One way: main is altered likewise, and gets the rows.
+    by_hand = forked.alter(AddColumn("x", pa.int32()))
+    by_hand.write(
+        catalog.table(str(forked.identifier)).on_branch("fix").to_arrow().select(["id", "item", "x"]).slice(0, 1)
+    )
+    # The other: main becomes the branch.
+    fixes.replace_main(discard_main=True)
+    table = catalog.table(str(forked.identifier))
+    assert table.schema.column_names == ["id", "item", "x"]
+    assert rows(table)[-1] == (7, "fixed", 1)
+    assert table.check(deep=True) == []
+
+
+def test_the_same_change_on_both_sides_is_no_difference(forked: Table) -> None:
+    for side in (forked.on_branch("fix"), forked):
+        altered = side.alter(AddColumn("x", pa.int32()))
+    assert altered.branches.verdict("fix").kind == "clean"
+    forked.on_branch("fix").write(pa.table({"id": [7], "item": ["fixed"], "x": pa.array([1], pa.int32())}))
+    altered.branches.merge("fix")
+    assert rows(altered)[-1] == (7, "fixed", 1)
+
+
+@pytest.mark.parametrize("how", ["alone", "in a set", "written meanwhile"])
+def test_nulls_of_a_branch_do_not_come_to_a_main_that_takes_none_by_its_replacement(
+    forked: Table, catalog: Catalog, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, fix = str(forked.identifier), forked.on_branch("fix")
+    null = pa.table({"id": [7], "item": pa.array([None], pa.string())})
+    forked.alter(SetNotNull("item"))
+    if how != "written meanwhile":
+        fix.write(null)
+    else:
+        copy = replacing.copy_schemas
+
+        def late(source: TableStore, target: TableStore) -> None:
+            fix.write(null)
+            copy(source, target)
+
+        monkeypatch.setattr(replacing, "copy_schemas", late)
+    with pytest.raises(CommitConflict, match=r"'item' .* is NOT NULL since its schema 1"):
+        if how == "in a set":
+            catalog.branch_set("fix", [name]).replace_main()
+        else:
+            forked.branches.replace_main("fix")
+    monkeypatch.undo()
+    table = catalog.table(name)
+    table.write(batch(8))
+    assert [row for row in rows(table) if row[1] is None] == []
+    fix = table.on_branch("fix")
+    fix.update("item IS NULL", {"item": "none"})
+    fix.compact(full=True)
+    table.branches.replace_main("fix", discard_main=True)
+    assert (7, "none") in rows(catalog.table(name))
