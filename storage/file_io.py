@@ -493,9 +493,12 @@ class FileIO:
         return os.path.exists(path) if self._local else bool(self._fs.exists(path))
 
     @store_call("list")
-    def list_files(self, path: str) -> list[FileInfo]:
-        """Files directly in a directory, unordered; none if it does not exist."""
-        return [FileInfo(name, size, time_ms) for name, size, kind, time_ms in self._list(path) if kind == "file"]
+    def list_files(self, path: str, *, or_in_place: bool = False) -> list[FileInfo]:
+        """Files directly in a directory, unordered; none if it does not exist. `or_in_place`: on local disks with what else is
+        there, for a directory may lie in the place of a file, which reading it says.
+        """
+        kinds = ("file", "directory") if or_in_place and self.moves_at_once else ("file",)
+        return [FileInfo(name, size, time_ms) for name, size, kind, time_ms in self._list(path) if kind in kinds]
 
     @store_call("list")
     def list_directories(self, path: str) -> list[str]:

@@ -314,7 +314,7 @@ class Journal:
         return tuple(sorted(self._names()))
 
     def _names(self) -> list[str]:
-        names = (file.name for file in self._file_io.list_files(self._directory))
+        names = (file.name for file in self._file_io.list_files(self._directory, or_in_place=True))
         return [name for name in names if _ENTRY.fullmatch(name)]
 
     def _path(self, kind: str, name: str) -> str:

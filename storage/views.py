@@ -67,7 +67,7 @@ class Views:
     def names(self, database: str) -> list[str]:
         """The views of a database, without its name, sorted; of one that does not exist none."""
         try:
-            files = self._file_io.list_files(self._directory(Identifier.parse(f"{database}.v")))
+            files = self._file_io.list_files(self._directory(Identifier.parse(f"{database}.v")), or_in_place=True)
         except FileNotFoundError:
             return []
         found = []

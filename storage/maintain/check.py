@@ -240,7 +240,7 @@ class _BranchCheck:
 
     def _consumers(self) -> None:
         store = self._store
-        for file in store.file_io.list_files(store.paths.consumer_directory):
+        for file in store.file_io.list_files(store.paths.consumer_directory, or_in_place=True):
             if file.name.startswith("consumer-"):
                 name = file.name.removeprefix("consumer-")
                 self._report.attempt(f"consumer {name}", lambda: store.consumers.find(name))  # noqa: B023

@@ -78,12 +78,12 @@ def _branches(file_io: FileIO, root: str) -> list[TablePaths]:
 
 
 def _has_schema(file_io: FileIO, paths: TablePaths) -> bool:
-    return any(_SCHEMA.fullmatch(one.name) for one in file_io.list_files(paths.schema_directory))
+    return any(_SCHEMA.fullmatch(one.name) for one in file_io.list_files(paths.schema_directory, or_in_place=True))
 
 
 def _has_snapshots(file_io: FileIO, paths: TablePaths) -> bool:
     """Whether there are snapshots that somebody may want: not those of what was main and is being dropped, or was."""
-    matches = [_SNAPSHOT.fullmatch(one.name) for one in file_io.list_files(paths.snapshot_directory)]
+    matches = [_SNAPSHOT.fullmatch(one.name) for one in file_io.list_files(paths.snapshot_directory, or_in_place=True)]
     numbers = [int(match[1]) for match in matches if match]
     if not numbers:
         return False

@@ -247,7 +247,7 @@ def _listing(store: TableStore) -> list[tuple[str, ...]]:
     for branch in all_branches(store):
         listed.append((branch.identifier.branch,))
         for directory in (branch.paths.tag_directory, branch.paths.changelog_directory):
-            files = store.file_io.list_files(directory)
+            files = store.file_io.list_files(directory, or_in_place=True)
             listed += [(directory, file.name, str(file.size_bytes), str(file.modified_ms)) for file in files]
     return sorted(listed)
 

@@ -59,7 +59,7 @@ class CleaningFiles:
 
     def paths(self) -> list[str]:
         """The files, whatever they hold."""
-        listed = self._file_io.list_files(self._directory)
+        listed = self._file_io.list_files(self._directory, or_in_place=True)
         return [f"{self._directory}/{file.name}" for file in listed if not file.name.startswith(".")]
 
     def read(self, path: str) -> Cleaning | None:

@@ -118,7 +118,11 @@ class CommittedFiles:
 
     def names(self) -> list[str]:
         """The names of the files."""
-        return sorted(file.name for file in self._file_io.list_files(self._directory) if file.name.startswith(_PREFIX))
+        return sorted(
+            file.name
+            for file in self._file_io.list_files(self._directory, or_in_place=True)
+            if file.name.startswith(_PREFIX)
+        )
 
     def read(self, name: str) -> Committed | None:
         """What a file remembers; None if it is gone, or of another table. Raises CorruptData if it cannot be read."""

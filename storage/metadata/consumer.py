@@ -153,7 +153,7 @@ class ConsumerFiles:
 
     def _files(self) -> dict[str, int | None]:
         """When the file of each consumer was last written, in milliseconds since 1970."""
-        listed = self._file_io.list_files(self._paths.consumer_directory)
+        listed = self._file_io.list_files(self._paths.consumer_directory, or_in_place=True)
         return {match[1]: file.modified_ms for file in listed if (match := _CONSUMER_FILE.fullmatch(file.name))}
 
     def put(self, consumer: Consumer, before: bytes | None, writer: str) -> bytes | None:

@@ -349,7 +349,10 @@ class SchemaFiles:
 
     def ids(self) -> list[int]:
         """All schema ids, ascending."""
-        names = (_SCHEMA_FILE.fullmatch(file.name) for file in self._file_io.list_files(self._paths.schema_directory))
+        names = (
+            _SCHEMA_FILE.fullmatch(file.name)
+            for file in self._file_io.list_files(self._paths.schema_directory, or_in_place=True)
+        )
         return sorted(int(match[1]) for match in names if match)
 
     def latest(self) -> TableSchema | None:

@@ -287,7 +287,10 @@ class SnapshotFiles:
 
     def listed_ids(self) -> list[int]:
         """The numbers of all snapshot files, ascending, those among them that are below a gap and no part of the history."""
-        matches = (_SNAPSHOT_FILE.fullmatch(f.name) for f in self._file_io.list_files(self._paths.snapshot_directory))
+        matches = (
+            _SNAPSHOT_FILE.fullmatch(f.name)
+            for f in self._file_io.list_files(self._paths.snapshot_directory, or_in_place=True)
+        )
         return sorted(int(match[1]) for match in matches if match)
 
     def latest_id(self) -> int | None:

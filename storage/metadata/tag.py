@@ -95,7 +95,10 @@ class TagFiles:
         return [name for name in self.names() if not name.startswith(RESERVED_TAGS)]
 
     def names(self) -> list[str]:
-        matches = (_TAG_FILE.fullmatch(file.name) for file in self._file_io.list_files(self._paths.tag_directory))
+        matches = (
+            _TAG_FILE.fullmatch(file.name)
+            for file in self._file_io.list_files(self._paths.tag_directory, or_in_place=True)
+        )
         return sorted(match[1] for match in matches if match)
 
     def all(self) -> list[Tag]:

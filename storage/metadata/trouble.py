@@ -73,7 +73,11 @@ class TroubleFiles:
 
     def names(self) -> list[str]:
         """The names of the files, whatever they hold."""
-        return sorted(file.name for file in self._file_io.list_files(self._directory) if not file.name.startswith("."))
+        return sorted(
+            file.name
+            for file in self._file_io.list_files(self._directory, or_in_place=True)
+            if not file.name.startswith(".")
+        )
 
     def read(self, name: str) -> Trouble | None:
         """The trouble that a file tells of; None if it is gone. Raises CorruptData that names the file."""

@@ -170,7 +170,9 @@ def decisions(store: TableStore) -> list[str]:
     """The files that say what became of closings."""
     directory = store.paths.branch_directory
     return sorted(
-        f"{directory}/{file.name}" for file in store.file_io.list_files(directory) if file.name.startswith(_DECISION)
+        f"{directory}/{file.name}"
+        for file in store.file_io.list_files(directory, or_in_place=True)
+        if file.name.startswith(_DECISION)
     )
 
 

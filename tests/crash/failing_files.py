@@ -20,8 +20,8 @@ class Injected(OSError):
 class FailingFileIO(FileIO):
     """Counts its calls; the one with number `fails_at` fails. None: it only counts."""
 
-    def __init__(self, fails_at: int | None = None, mode: str = BEFORE) -> None:
-        super().__init__("file://")
+    def __init__(self, fails_at: int | None = None, mode: str = BEFORE, url: str = "file://") -> None:
+        super().__init__(url)
         self.fails_at = fails_at
         self.mode = mode
         self.calls: list[str] = []
@@ -44,8 +44,9 @@ class FailingFileIO(FileIO):
     def exists(self, path: str) -> bool:
         return bool(self._call("exists", path, lambda: super(FailingFileIO, self).exists(path)))
 
-    def list_files(self, path: str) -> list[FileInfo]:
-        return list(self._call("list", path, lambda: super(FailingFileIO, self).list_files(path)))
+    def list_files(self, path: str, *, or_in_place: bool = False) -> list[FileInfo]:
+        act = super().list_files
+        return list(self._call("list", path, lambda: act(path, or_in_place=or_in_place)))
 
     def list_directories(self, path: str) -> list[str]:
         return list(self._call("list", path, lambda: super(FailingFileIO, self).list_directories(path)))

@@ -677,7 +677,9 @@ def test_the_command_line_names_a_catalog_that_an_answer_leaves_out(opened: Open
 
 def test_a_directory_in_the_place_of_the_database_is_named_with_what_to_remove(opened: Open, home: Path) -> None:
     (home / "lineage.db").mkdir(parents=True)
-    with pytest.raises(LineageUnavailable, match=r"is a directory: correct 'jdbc\.url', or move .*lineage\.db away") as raised:
+    with pytest.raises(
+        LineageUnavailable, match=r"is a directory: correct 'jdbc\.url', or move .*lineage\.db away"
+    ) as raised:
         opened().rebuild_lineage()
     assert "lineage rebuild" not in str(raised.value)
     (home / "lineage.db").rmdir()

@@ -331,16 +331,15 @@ def test_what_both_sides_altered_is_told_before_anything_is_done_and_each_way_ou
     assert (verdict.kind, verdict.altered) == ("diverged", 1)
     assert "both were altered: version 1 of the schema" in verdict.describe()
     fixes = catalog.branch_set("fix", [str(forked.identifier)])
-    for discards in (False, True):
-        for refused in (
-            lambda: forked.branches.merge("fix", discard_main=discards),
-            lambda: forked.branches.fast_forward("fix", discard_main=discards),
-            lambda: fixes.publish(discard_main=discards),
-        ):
+    for act in (forked.branches.merge, forked.branches.fast_forward):
+        for discards in (False, True):
             with pytest.raises(
                 CommitConflict, match="replacing main with the branch, with discard-main; or alter main"
             ):
-                refused()
+                act("fix", discard_main=discards)
+    for discards in (False, True):
+        with pytest.raises(CommitConflict, match="replacing main with the branch, with discard-main; or alter main"):
+            fixes.publish(discard_main=discards)
     assert catalog.publications() == []
     for refused in (lambda: forked.branches.replace_main("fix"), lambda: fixes.replace_main()):
         with pytest.raises(CommitConflict, match="both were altered"):

@@ -4,6 +4,8 @@ import json
 import os
 import random
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -372,3 +374,45 @@ def test_text_that_cannot_be_written_is_damage_wherever_it_stands(held: str) -> 
         with pytest.raises(CorruptData, match="File x/y is damaged"):
             read_document(text, "x/y")
     assert read_document('{"a": "\\ud83d\\ude00 \\\\ud800"}', "x/y") == {"a": "😀 \\ud800"}
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "tag/tag-kept", "snapshot/snapshot-3", "consumer/consumer-c", "changelog/changelog-1", "FORMER-NAMES",
+        "branch/branch-b/ORIGIN", "branch/branch-b/schema/schema-0", "branch/branch-b/snapshot/snapshot-3",
+    ],
+)  # fmt: skip
+def test_a_directory_in_the_place_of_a_file_is_a_damaged_file(catalog: Catalog, place: str) -> None:
+    kept = {"min": 10, "max": 10}
+    options = {"bucket": 1, "changelog-producer": "input", "changelog.time-retained": "1 d"}
+    options |= {f"changelog.num-retained.{one}": count for one, count in kept.items()}
+    schema = pa.schema([("k", pa.int64())])
+    catalog.create_table("d.first", schema, primary_key=["k"], options=options)
+    table = catalog.rename_table("d.first", "d.t")
+    for number in range(3):
+        table.overwrite(pa.table({"k": [number]}))
+        if number == 1:
+            table.expire(retain_last=1)
+            table.tags.create("kept")
+    table.branches.create("b")
+    table.on_branch("b").write(pa.table({"k": [7]}))
+    table.consumers.reset("c", 3)
+    path = Path(table.store.paths.root) / place
+    content = path.read_bytes()
+    path.unlink()
+    path.mkdir()
+    said = [str(line) for line in Catalog(catalog.warehouse).table("d.t").check(deep=True)]
+    assert any(f"{place} is damaged: there is a directory in its place" in line for line in said), said
+    table = Catalog(catalog.warehouse).table("d.t")
+    with suppress(CorruptData):
+        table.expire(retain_last=1)
+    with suppress(CorruptData):
+        table.remove_orphan_files(older_than=timedelta(0), no_writers=True)
+    path.rmdir()
+    path.write_bytes(content)
+    table = Catalog(catalog.warehouse).table("d.t")
+    assert table.to_arrow(version="kept")["k"].to_pylist() == [1]
+    assert table.on_branch("b").to_arrow()["k"].to_pylist() == [2, 7]
+    table.remove_orphan_files(older_than=timedelta(0), no_writers=True)
+    assert table.check(deep=True) == []

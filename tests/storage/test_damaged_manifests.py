@@ -121,6 +121,18 @@ def test_a_damaged_data_file_of_the_newest_snapshot_names_the_way_back(table: Ta
     assert keys(table) == [0, 1, 2, 3, 4]
 
 
+def test_the_lost_data_file_of_a_tag_is_told_as_lost(table: Table) -> None:
+    old = {entry.file.name for entry in table.at(2).scan().entries}
+    table.tags.create("kept", snapshot_id=2)
+    table.overwrite(rows(7))
+    table.expire(retain_last=1)
+    for name in old:
+        for path in Path(table.store.paths.root).glob(f"bucket-*/{name}"):
+            path.unlink()
+    with pytest.raises(NotFound, match=r"It is lost, and needed by tag 'kept': restore it, or read another version"):
+        table.at("kept").to_arrow()
+
+
 def test_a_damaged_kept_changelog_names_what_ends_it_and_that_does(catalog: Catalog) -> None:
     options: dict[str, object] = {
         "bucket": 1,
