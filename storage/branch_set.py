@@ -31,6 +31,11 @@ from .store_errors import outcome
 from .write.close import closed_for
 from .write.own_properties import refuse_own_properties
 
+_HALF_WAY = (
+    "Whether the branch is published is not known: `snapline branch recover` ends what of it is open, and "
+    "`snapline branch verdict` says what main lacks of the branch."
+)
+
 
 @checked
 class BranchSet:
@@ -96,7 +101,10 @@ class BranchSet:
                 else:
                     error.add_note(told)
 
-    @outcome("What was done before stays done. Mend the store, then repeat the call, which goes on from there.")
+    @outcome(
+        "What was done before stays done. Mend the store, then repeat the call, which goes on from there.",
+        of_whole=True,
+    )
     def delete(self) -> None:
         """Delete the branch of every table that has it, and the files that only it needs.
 
@@ -165,8 +173,20 @@ class BranchSet:
         above = max(highest_number(main, self.branch) for main in self._mains())
         token = main_of(self._table(self.tables[0])).clock.unique_name()
         publication = replace(wanted, before=before, common=common, origins=self._origins(), token=token)
-        publication = self._journal.open(publication, above=above)
-        verdicts = judged
+        with outcome(_HALF_WAY, of_whole=True):
+            return self._go_on(wanted, publication, above, judged, made_from)
+
+    def _go_on(
+        self,
+        wanted: Publication,
+        written: Publication,
+        above: int,
+        judged: Mapping[str, Verdict],
+        made_from: MadeFrom | None,
+    ) -> dict[str, Verdict]:
+        """Open a publication, judge once more, and carry it out."""
+        publication = self._journal.open(written, above=above)
+        verdicts = dict(judged)
         try:
             mains = self._mains()
             for main in mains:

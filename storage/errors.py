@@ -65,8 +65,9 @@ class StoreUnavailable(StorageError, OSError):
     """
 
     landed: bool | None = None
-    # Whether the message says what has become of the operation.
+    # Whether the message says what has become of the operation, and what it is without that.
     says_outcome: bool = False
+    reason: str = ""
 
 
 class CorruptData(StorageError):

@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import posixpath
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -225,7 +226,7 @@ class FileIO:
             )
         with self.lock.hold(path):
             self._fs.invalidate_cache(posixpath.dirname(path))
-            if self._fs.exists(path):
+            if self._is_there(path):
                 return False
             self._fs.pipe_file(path, data)
         return True
@@ -248,7 +249,7 @@ class FileIO:
             if self.lock is None or error.errno not in NO_HARD_LINKS:
                 raise
             with self.lock.hold(path):
-                if os.path.exists(path):
+                if self._is_there(path):
                     return False
                 os.replace(temporary, path)
         finally:
@@ -486,11 +487,30 @@ class FileIO:
 
     @store_call("create the directory")
     def make_directory(self, path: str) -> None:
-        self._fs.makedirs(path, exist_ok=True)
+        try:
+            self._fs.makedirs(path, exist_ok=True)
+        except FileExistsError:
+            # Said also where the file system cannot tell what there is.
+            if self._local and stat.S_ISDIR(os.stat(path).st_mode):
+                return
+            raise AlreadyExists(f"There is a file in the place of the directory {path}.") from None
 
     @store_call("look for")
     def exists(self, path: str) -> bool:
-        return os.path.exists(path) if self._local else bool(self._fs.exists(path))
+        return self._is_there(path)
+
+    def _is_there(self, path: str) -> bool:
+        """Whether there is a file or a directory. What cannot be told is an error: it counts as neither there nor gone."""
+        try:
+            if self._local:
+                os.stat(path)
+            else:
+                self._fs.info(path)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if is_missing_bucket(error):
+                raise
+            return False
+        return True
 
     @store_call("list")
     def list_files(self, path: str, *, or_in_place: bool = False) -> list[FileInfo]:

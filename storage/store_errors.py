@@ -126,22 +126,24 @@ def codes_of(error: BaseException) -> list[str]:
 
 
 @contextmanager
-def outcome(text: str, *, landed: bool | None = None) -> Iterator[None]:
+def outcome(text: str, *, landed: bool | None = None, of_whole: bool = False) -> Iterator[None]:
     """Errors of a store inside become StoreUnavailable that ends with what has become of the operation.
 
-    Those that say it already, and all other errors, go on as they are. Also a decorator.
+    Those that say it already, and all other errors, go on as they are; with `of_whole` what a part says of itself gives way to
+    what is said of the whole. Also a decorator.
     """
     try:
         yield
     except Exception as error:
         if isinstance(error, StoreUnavailable):
-            if error.says_outcome:
+            if error.says_outcome and not of_whole:
                 raise
         elif isinstance(error, StorageError) or not comes_from_a_store(error):
             raise
-        message = str(error) if isinstance(error, StoreUnavailable) else _plain(error)
+        message = (error.reason or str(error)) if isinstance(error, StoreUnavailable) else _plain(error)
         told = StoreUnavailable(f"{message} {text}")
         told.landed = landed
+        told.reason = message
         told.says_outcome = True
         raise told from error
 

@@ -1,6 +1,6 @@
 """What a recovery has left to compute anew, told from the snapshots on its branches."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lineage import sources_of
 from storage import NotFound, Snapshot, SnapshotRef
@@ -16,19 +16,72 @@ WHOLE = "*"
 def left_to_do(recovery: Recovery, assets: Mapping[str, TableAsset]) -> list[str]:
     """The tables that have not been computed anew since one of their inputs changed, each after its inputs.
 
-    One of the plan that no asset makes is left until something has been written to its branch; those come last.
+    One of the plan that no asset makes is left until it has been written on its branch after its inputs; those come last.
     """
-    found: list[str] = []
     tables = recovery.tables
+    inputs: dict[str, Collection[str]] = {}
+    left: set[str] = set()
     for name in table_order(assets):
         record = tables.get(name)
-        if record is None or record.corrected:
+        if record is not None and not record.corrected:
+            inputs[name] = assets[name].inputs.values()
+            if not _is_current(recovery, assets[name], record):
+                left.add(name)
+    for name, record in recovery.record.tables.items():
+        if name not in assets and not record.corrected:
+            inputs[name] = _inputs_by_hand(recovery, name, tables[name])
+            if not _is_current_by_hand(recovery, name, tables[name], inputs[name]):
+                left.add(name)
+    while more := {name for name, read in inputs.items() if name not in left and not left.isdisjoint(read)}:
+        left |= more
+    return [name for name in inputs if name in left]
+
+
+def _inputs_by_hand(recovery: Recovery, name: str, record: TableRecord) -> set[str]:
+    """The tables that the newest rows of a table were made from, on main and on the branch."""
+    made = list(_own_snapshots(recovery, name, record))
+    newest = None if record.main is None else recovery.snapshot_of_main(name, record.main)
+    known = [*made, *([] if newest is None else [newest])]
+    return {_plain(one) for snapshot in known for one in _sources(recovery, snapshot)} - {name}
+
+
+def _sources(recovery: Recovery, snapshot: Snapshot) -> list[SnapshotRef]:
+    """The sources of a snapshot that are in the recovery's own catalog."""
+    return [one for one in sources_of(snapshot) if one.catalog == recovery.catalog_name]
+
+
+def _plain(ref: SnapshotRef) -> str:
+    """The name of a table without its branch."""
+    return f"{ref.database}.{ref.table}"
+
+
+def _is_current_by_hand(recovery: Recovery, name: str, record: TableRecord, inputs: Collection[str]) -> bool:
+    """Whether a table was written on its branch after all of its inputs: from what the recovery has of them now, or, where a
+    statement read none of them, later.
+    """
+    made = [one for one in _own_snapshots(recovery, name, record) if one.changes_rows or one.operation == "ROLLBACK"]
+    if not made:
+        return False
+    read: dict[tuple[str, str], int] = {}
+    for one in (source for snapshot in made for source in _sources(recovery, snapshot)):
+        place = (_plain(one), one.branch)
+        read[place] = max(one.snapshot_id, read.get(place, 0))
+    for other in inputs:
+        needed = _as_read(recovery, other)
+        if needed is None:
             continue
-        asset = assets[name]
-        if any(other in found for other in asset.inputs.values()) or not _is_current(recovery, asset, record):
-            found.append(name)
-    by_hand = [name for name, one in recovery.record.tables.items() if name not in assets and not one.corrected]
-    return [*found, *(name for name in by_hand if not has_changed(recovery, name, tables[name]))]
+        known = read.get((other, needed.branch))
+        if known is not None:
+            if known < needed.snapshot_id:
+                return False
+        elif needed.branch == recovery.branch and made[0].time_ms < _time_of(recovery, needed):
+            return False
+    return True
+
+
+def _time_of(recovery: Recovery, ref: SnapshotRef) -> int:
+    snapshot = recovery.table(_plain(ref)).snapshot(ref.snapshot_id)
+    return 0 if snapshot is None else snapshot.time_ms
 
 
 def has_changed(recovery: Recovery, name: str, record: TableRecord) -> bool:

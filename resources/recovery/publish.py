@@ -214,10 +214,16 @@ class _MadeFrom:
             listed = [] if own is None else [own]
             if begun is not None and not record.corrected and WHOLE not in makings(self._recovery, name, record):
                 listed.append(begun)
-        for plain, source in read.items():
-            newest = self._session.table(plain).last_change() if source.branch == self._recovery.branch else None
-            listed.append(newest or source)
+        listed += [self._as_on_main(plain, source) for plain, source in read.items()]
         return {**sources_property(listed), **self._repairs(name)}
+
+    def _as_on_main(self, name: str, source: SnapshotRef) -> SnapshotRef:
+        """What a table was made from, as main has it by now; the branch's own snapshot if that has changed since."""
+        if source.branch != self._recovery.branch:
+            return source
+        own = self._recovery.table(name).last_change()
+        is_newest = own is not None and own.branch == source.branch and own.snapshot_id <= source.snapshot_id
+        return (self._session.table(name).last_change() if is_newest else None) or source
 
     def _repairs(self, name: str) -> dict[str, str]:
         """What the commit says that it puts right; nothing if something that it is made of is left to do."""

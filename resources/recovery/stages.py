@@ -115,12 +115,21 @@ class Recovery:
         found = {name: table.last_change() for name, table in view.items()}
         return {name: ref.snapshot_id for name, ref in found.items() if ref is not None}
 
+    @property
+    def catalog_name(self) -> str:
+        """The catalog of its tables, as lineage names it."""
+        return self._catalog.name
+
+    def snapshot_of_main(self, name: str, number: int) -> Snapshot | None:
+        """A snapshot of a table's main; None if it has expired."""
+        with suppress(NotFound):
+            return self._catalog.table(name).snapshot(number)
+        return None
+
     def _identity(self, name: str, number: int) -> str | None:
         """What tells a snapshot of main from any other one of its number; None if it has expired."""
-        with suppress(NotFound):
-            snapshot = self._catalog.table(name).snapshot(number)
-            return None if snapshot is None else snapshot.identity
-        return None
+        snapshot = self.snapshot_of_main(name, number)
+        return None if snapshot is None else snapshot.identity
 
     def _refuse_taken(self) -> None:
         """Raise AlreadyExists if a table has a branch of this name, which is somebody else's: it would be published, or
