@@ -33,7 +33,7 @@ from .errors import (
     StoreUnavailable,
     Unsupported,
 )
-from .lock import CatalogLock
+from .lock import CatalogLock, take_lock
 from .object_store import delete_if, replace_if, says_that_it_changed
 from .secret import guarded_storage, revealed, settled
 from .store_errors import NO_HARD_LINKS, is_missing_bucket, store_call
@@ -448,7 +448,9 @@ class FileIO:
         """
         with self.lock.hold(f"{path}/.lock/it") if self.lock is not None else contextlib.nullcontext():
             try:
-                fcntl.flock(file, fcntl.LOCK_SH if kind is None else kind)
+                take_lock(file, path, fcntl.LOCK_SH if kind is None else kind)
+            except StoreUnavailable:
+                raise
             except OSError as error:
                 if self.lock is None and kind is not None:
                     raise StoreUnavailable(

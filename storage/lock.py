@@ -6,10 +6,17 @@ Where the store can (local files, S3, Google Cloud Storage, Azure), no lock is n
 import fcntl
 import hashlib
 import os
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
+
+from .errors import StoreUnavailable
+
+# In seconds: how long somebody may hold a lock, which calls hold for milliseconds, and how often it is asked for.
+_MOST_SECONDS = 60
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
 
 
 class CatalogLock(Protocol):
@@ -31,5 +38,24 @@ class FileLock:
         os.makedirs(self.directory, exist_ok=True)
         name = hashlib.sha256(os.path.dirname(path).encode()).hexdigest()[:32]
         with open(f"{self.directory}/{name}.lock", "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            take_lock(file.fileno(), file.name, fcntl.LOCK_EX)
             yield
+
+
+def take_lock(file: int, path: str, kind: int) -> None:
+    """Take an advisory lock (`flock`) of an open file. Raises StoreUnavailable if somebody holds it much longer than calls do:
+    who is stopped in one stops nobody for good.
+    """
+    until, pause = time.monotonic() + _MOST_SECONDS, _FIRST_PAUSE
+    while True:
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise StoreUnavailable(
+                    f"{path} has been locked by another process for {_MOST_SECONDS} s. That is stopped, or its disk hangs: let "
+                    "it go on, or end it; `lsof` names it."
+                ) from None
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)

@@ -11,8 +11,10 @@ from sqlglot import exp
 
 from storage import (
     AddColumn,
+    AlreadyExists,
     Catalog,
     ChangeType,
+    CommitConflict,
     DropColumn,
     DropNotNull,
     InvalidRequest,
@@ -150,7 +152,7 @@ class Definitions:
         place = self._names.place(name)
         self._names.refuse_read_only(place)
         catalog = self._names.catalog(place)
-        if_not_exists = bool(node.args.get("exists"))
+        if_not_exists, is_or_replace = bool(node.args.get("exists")), bool(node.args.get("replace"))
         like = like_of(node)
         if like is not None:
             if node.expression is not None:
@@ -192,6 +194,13 @@ class Definitions:
                 if replaces:
                     return catalog.redefined_table(str(place.identifier), columns, **said)
                 return catalog.create_table(str(place.identifier), columns, if_not_exists=if_not_exists, **said)
+            except AlreadyExists as error:
+                if not is_or_replace:
+                    raise at(name, error) from None
+                said_again = (
+                    f"Table {place.identifier} was created by somebody else meanwhile. Run the statement again."
+                )
+                raise at(name, CommitConflict(said_again)) from None
             except StorageError as error:
                 raise at(name, error) from None
 

@@ -150,6 +150,9 @@ def plan_changes(request: ReadRequest, after: int, until: int) -> Iterator[Chang
         # Of a snapshot that has expired only this is left.
         if changelog.changelog_manifest_list is not None:
             yield from _plan_snapshot(request, changelog)
+        elif _tells_by_its_files(store, changelog) and not _told_level(store, changelog):
+            # Those have expired with it.
+            raise store.snapshots.missing(snapshot_id)
 
 
 def plan_first_reading(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeSplit]:
@@ -172,16 +175,13 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
         entries = [entry for one in listed for entry in manifests.read(one.name)]
         yield from _plan(request, snapshot, entries, [])
         return
-    if not snapshot.changes_rows:
-        return
-    if snapshot.commit_kind == OVERWRITE and not store.options.streaming_read_overwrite:
+    if not _tells_by_its_files(store, snapshot):
         return
     listed = manifests.read_list(snapshot.delta_manifest_list)
     delta = [entry for one in listed for entry in manifests.read(one.name)]
     added = [one for one in delta if one.kind == ADD]
     removed = [one for one in delta if one.kind != ADD]
-    # Below this level nobody was told of rows yet: the compaction that lifts them there tells.
-    told = store.schemas.get(snapshot.schema_id).table_options.told_level or 0
+    told = _told_level(store, snapshot)
     if removed and store.schema.primary_keys:
         # Files may have gone from between others: what merging makes of the buckets tells, before and after.
         added, removed = _around(store, snapshot, delta)
@@ -189,6 +189,18 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
         request, snapshot, [one for one in added if one.file.level >= told],
         [one for one in removed if one.file.level >= told],
     )  # fmt: skip
+
+
+def _tells_by_its_files(store: TableStore, snapshot: Snapshot) -> bool:
+    """Whether readers of changes read what a snapshot did off the files that it added and took away."""
+    if snapshot.commit_kind == OVERWRITE and not store.options.streaming_read_overwrite:
+        return False
+    return snapshot.changes_rows
+
+
+def _told_level(store: TableStore, snapshot: Snapshot) -> int:
+    """Below this level nobody was told of rows yet: the compaction that lifts them there tells."""
+    return store.schemas.get(snapshot.schema_id).table_options.told_level or 0
 
 
 def _around(

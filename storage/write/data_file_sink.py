@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..data_types import DataField
+from ..errors import CorruptData
 from ..format.binary_row import EMPTY_ROW, encode
 from ..format.column_stats import EMPTY_STATS, KEY_STATS_MODE, collect, collect_dense, serialize
 from ..format.open_data_file import open_writer
@@ -90,8 +91,10 @@ class DataFileSink:
                     writer.write(content.slice(end, step))
                     end = min(end + step, content.num_rows)
                 size_bytes = writer.close()
-            except BaseException:
+            except BaseException as error:
                 writer.abort()
+                if isinstance(error, pa.ArrowInvalid):
+                    self._refuse_nulls(content)
                 raise
             part = slice(start, end)
             numbers = sequence[part] if kinds is not None else sequence
@@ -100,6 +103,17 @@ class DataFileSink:
             entries.append(ManifestEntry(ADD, bucket.partition, bucket.number, bucket.total_count, file))
             start = end
         return entries
+
+    def _refuse_nulls(self, content: pa.Table) -> None:
+        """Raise CorruptData if rows that are there already hold a null where the schema has none."""
+        for field in content.schema:
+            if not field.nullable and content.column(field.name).null_count:
+                name = field.name
+                raise CorruptData(
+                    f"Column {name!r} of {self._store.identifier} is NOT NULL, and holds nulls in rows that are to be written "
+                    "again: another program, or an earlier version, let them in. "
+                    f"ALTER TABLE … ALTER COLUMN {name} DROP NOT NULL."
+                )
 
     def _next_file(self, bucket: Bucket) -> tuple[str, str]:
         name = f"{self._prefix}-{next(self._file_numbers)}.{self._options.format_of_level(self._level)}"
