@@ -120,7 +120,10 @@ def sql(session: Session, statement: str | None, script: str | None, engine: str
         return
     text = statement
     if text is None:
-        text = Path(script).read_text() if script else sys.stdin.read()
+        try:
+            text = Path(script).read_text(encoding="utf-8") if script else sys.stdin.read()
+        except UnicodeDecodeError as error:
+            raise InvalidRequest(f"{script or 'What is read'} is no text in UTF-8: {error}.") from None
     with out.status("running …") if out.is_terminal else nullcontext():
         results = session.statements.run(text, engine)
     for result in results:

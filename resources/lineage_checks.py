@@ -6,7 +6,7 @@ from datetime import timedelta
 import dagster as dg
 
 from lineage import LineageUnavailable
-from storage import Identifier, NotFound
+from storage import Identifier, InvalidRequest, NotFound
 
 from .session import Session
 from .tables import TablesResource
@@ -19,6 +19,8 @@ def freshness_check(table: str, *, at_most: timedelta, blocking: bool = False) -
     hops: behind by the time between the change that it was made from and the newest one.
     """
     identifier = Identifier.parse(table)
+    if at_most < timedelta(0):
+        raise InvalidRequest(f"{table} cannot be {at_most} behind its sources: give a time that is not negative.")
 
     @dg.asset_check(
         asset=dg.AssetKey([identifier.database, identifier.table]), name="is_fresh", blocking=blocking,
@@ -59,6 +61,8 @@ def consistency_check(
 ) -> dg.AssetChecksDefinition:
     """A check that passes if the newest snapshots of a table and of others were made from the same snapshot of a source."""
     identifier = Identifier.parse(table)
+    if not others:
+        raise InvalidRequest(f"{table} belongs together with other tables: name some.")
     names = [table, *others]
 
     @dg.asset_check(

@@ -69,7 +69,10 @@ def client_of(url: str | None = None, file: str | None = None) -> "OpenLineageCl
     if file:
         return OpenLineageClient(transport=FileTransport(FileConfig(log_file_path=file, append=True)))
     if url:
-        return OpenLineageClient(transport=HttpTransport(HttpConfig(url=url)))
+        try:
+            return OpenLineageClient(transport=HttpTransport(HttpConfig(url=url)))
+        except ValueError as error:
+            raise InvalidRequest(f"{url!r} is no URL of an OpenLineage server: {error}") from None
     return OpenLineageClient()
 
 

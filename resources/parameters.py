@@ -57,4 +57,8 @@ def partition_values(texts: Sequence[str]) -> dict[str, str]:
     for text, (name, equals, _) in zip(texts, pairs, strict=True):
         if not name or not equals:
             raise InvalidRequest(f"{text!r} is no partition: write column=value, as in --partition month=2013-01.")
+    names = [name for name, _, _ in pairs]
+    twice = [name for number, name in enumerate(names) if name in names[:number]]
+    if twice:
+        raise InvalidRequest(f"{twice[0]!r} is given twice: one partition has one value of each column.")
     return {name: value for name, _, value in pairs}

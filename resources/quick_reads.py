@@ -70,12 +70,7 @@ def run_query(session: Session, sql: str, open_table: Callable[[str], Table] | N
     """
 
     def add(connection: duckdb.DuckDBPyConnection) -> list[str]:
-        # DuckDB parses here, and runs nothing of the statement yet.
-        statements = connection.extract_statements(sql)
-        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            raise InvalidRequest(
-                "Give one SELECT statement: tables are changed by assets and commands, not by queries."
-            )
+        _refuse_other(connection, sql)
         tables = _tables_of(connection, sql)
         if any(database == LINEAGE_DATABASE and name != CATALOG_OPTIONS for database, name in tables):
             # What a crash has left out of lineage is recorded before it is read.
@@ -94,6 +89,22 @@ def run_query(session: Session, sql: str, open_table: Callable[[str], Table] | N
         raise InvalidRequest(
             "The query is nested too deeply: a few hundred conditions in a row can be read. Write IN (…) instead of OR."
         ) from None
+
+
+def check_query(sql: str) -> None:
+    """Raise InvalidRequest for a text that is not one SELECT; whether its tables are there is not asked."""
+    try:
+        with sealed_duckdb(lambda _: []) as connection:
+            _refuse_other(connection, sql)
+    except duckdb.Error as error:
+        raise InvalidRequest(f"DuckDB cannot run the query: {failure(error)}") from None
+
+
+def _refuse_other(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    # DuckDB parses here, and runs nothing of the statement yet.
+    statements = connection.extract_statements(sql)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise InvalidRequest("Give one SELECT statement: tables are changed by assets and commands, not by queries.")
 
 
 def _add(

@@ -13,7 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from storage import Snapshot, Verdict
+from storage import InvalidRequest, Snapshot, Verdict
 
 FORMATS = ("table", "json", "csv")
 # A pipe or a file has no width to fit into.
@@ -70,20 +70,49 @@ def published(verdicts: Mapping[str, Verdict]) -> tuple[list[str], list[tuple[st
 
 def print_rows(rows: pa.Table, form: str) -> None:
     """Print rows in one of `FORMATS`."""
+    names, found = rows.column_names, _rows_of(rows)
     if form == "json":
-        print(json.dumps([_plain(row) for row in rows.to_pylist()], ensure_ascii=False, indent=2))
+        twice = [name for number, name in enumerate(names) if name in names[:number]]
+        if twice:
+            raise InvalidRequest(
+                f"JSON has no place for two columns of the name {twice[0]!r}. Give one another name, by AS."
+            )
+        objects = [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in found]
+        print(json.dumps(objects, ensure_ascii=False, indent=2))
     elif form == "csv":
-        print(_csv(rows), end="")
+        print(_csv(names, found), end="")
     else:
-        console().print(rendered_table(rows.column_names, [list(row.values()) for row in rows.to_pylist()]))
+        console().print(rendered_table(names, found))
 
 
-def _csv(rows: pa.Table) -> str:
+def _rows_of(rows: pa.Table) -> list[tuple[Any, ...]]:
+    """The values by row, whatever the columns are called."""
+    return list(zip(*map(_values, rows.columns), strict=True)) if rows.num_columns else [()] * rows.num_rows
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError):
+        # Dates that Python does not have, and texts that are no UTF-8, are shown as text.
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            return [
+                None if one is None else one.decode(errors="replace") for one in column.cast(pa.binary()).to_pylist()
+            ]
+        try:
+            return list(column.cast(pa.string()).to_pylist())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise InvalidRequest(
+                f"A value of type {column.type} cannot be shown: give it as a text, by CAST(… AS STRING)."
+            ) from None
+
+
+def _csv(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(rows.column_names)
-    for row in rows.to_pylist():
-        values = [_plain(value) for value in row.values()]
+    writer.writerow(names)
+    for row in rows:
+        values = [_plain(value) for value in row]
         writer.writerow(
             [json.dumps(one, ensure_ascii=False) if isinstance(one, list | dict) else one for one in values]
         )

@@ -30,6 +30,13 @@ def with_columns_of(
     for tries_left in reversed(range(_TRIES)):
         table = opened()
         new = [one for one in columns if one.name not in table.schema.column_names]
+        known = {name.lower(): name for name in table.schema.column_names}
+        twins = [f"{one.name} ({known[one.name.lower()]} in the table)" for one in new if one.name.lower() in known]
+        if twins:
+            raise InvalidRequest(
+                f"The rows for {table.identifier} have columns whose names differ by case alone from those of the table: "
+                f"{', '.join(twins)}. Nothing is written. Name them as the table does."
+            )
         added = [AddColumn(one.name, one.type, comments.get(one.name)) for one in new]
         wider = list(_wider(table, columns))
         if added and policy == REFUSE:

@@ -72,7 +72,8 @@ def start_spark(settings: Settings, app_name: str = "snapline") -> SparkSession:
         builder = builder.config(key, revealed(value))
     session = builder.getOrCreate()
     # It writes each error in a statement, with the stack of the JVM, beside the error that is raised.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     register(session)
     return session
 

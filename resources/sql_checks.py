@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from storage import Identifier
 
+from .quick_reads import check_query
 from .tables import TablesResource
 
 _SHOWN_ROWS = 10
@@ -36,6 +37,7 @@ def sql_check(
     Tables are read at the snapshots of the run; the first rows found, and the snapshot of `table`, are shown in the UI.
     """
     identifier = Identifier.parse(table)
+    check_query(violations)
     declared = SqlCheck(f"{identifier.database}.{identifier.table}", name, violations, description, blocking)
 
     @dg.asset_check(

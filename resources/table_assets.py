@@ -324,6 +324,15 @@ def table_asset(
             check_policy(on_schema_change)
             _check(definition, transform, inputs, mode, partitions_def, partition_column)
             _check_annotations(transform, inputs)
+            strange = sorted(set(partition_mappings or {}) - set(inputs.values()))
+            if strange:
+                raise InvalidRequest(
+                    f"partition_mappings names {', '.join(strange)}, which the asset does not read: its inputs are "
+                    f"{', '.join(inputs.values()) or 'none'}."
+                )
+            for argument, flag in (("skip_unchanged", skip_unchanged), ("tag_partitions", tag_partitions)):
+                if not isinstance(flag, bool):
+                    raise InvalidRequest(f"{argument}={flag!r} is neither True nor False.")
             policy = asset_arguments.get("backfill_policy")
             if (
                 policy is not None

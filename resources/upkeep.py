@@ -5,7 +5,7 @@ from typing import Any
 
 import dagster as dg
 
-from storage import CommitConflict, Table
+from storage import CommitConflict, InvalidRequest, Table
 
 from .tables import TablesResource
 
@@ -26,6 +26,10 @@ def upkeep_schedule(
     are dropped. A table that fails does not keep the others from their turn; the run fails at its end.
     """
     names = tuple(tables)
+    if not names:
+        raise InvalidRequest(f"Schedule {name!r} looks after no table: name some.")
+    if retain_last is not None and retain_last < 1:
+        raise InvalidRequest(f"retain_last={retain_last}: at least the latest snapshot stays.")
 
     @dg.op(name=name)
     def look_after(context: dg.OpExecutionContext, tables: TablesResource) -> None:

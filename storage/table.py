@@ -636,6 +636,10 @@ class Table:
             )
         matching = None if partition is None else (self.partition_values(partition),)
         covered = Overwrite(matching=matching)
+        if partition is not None and not any(covered.covers(self._store, one.partition) for one in self.scan().entries):
+            raise NotFound(
+                f"{self.identifier} has no rows in partition {dict(partition)}. Its number of buckets stays."
+            )
         if self._store.options.told_level is not None:
             # What no changelog has told yet, for readers that leave out what replaces files.
             compact(

@@ -88,6 +88,30 @@ class OutOfRange(InvalidRequest):
         self.above = above
 
 
+def below_of(literal: Any, data_type: DataType) -> Any:
+    """The largest value of a type of exact numbers that is less than a number with more digits behind the point than the type
+    has; None for whatever else.
+    """
+    if (
+        bounds_of(data_type) is None
+        or isinstance(literal, bool)
+        or not isinstance(literal, str | float | decimal.Decimal)
+    ):
+        return None
+    try:
+        number = decimal.Decimal(str(literal))
+    except decimal.InvalidOperation:
+        return None
+    if not number.is_finite() or abs(number.adjusted()) > _LARGEST_EXPONENT:
+        return None
+    scale = 0 if data_type.is_integer else data_type.scale
+    context = decimal.Context(prec=2 * _LARGEST_EXPONENT, rounding=decimal.ROUND_FLOOR)
+    below = number.quantize(decimal.Decimal(1).scaleb(-scale), context=context)
+    if below == number:
+        return None
+    return int(below) if data_type.is_integer else below
+
+
 def bounds_of(data_type: DataType) -> tuple[Any, Any] | None:
     """The smallest and the largest value of a type of exact numbers; None for other types."""
     if data_type.is_integer:

@@ -190,6 +190,7 @@ class Definitions:
                 "watermark": definition.watermark,
             }  # fmt: skip
             columns = definition.fields or schema or []
+            _refuse_twins([one.name for one in columns])
             try:
                 if replaces:
                     return catalog.redefined_table(str(place.identifier), columns, **said)

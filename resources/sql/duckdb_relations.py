@@ -51,8 +51,10 @@ def renamed(node: exp.Expr, inner: Compiled, names: Sequence[str]) -> Compiled:
     """A query under other names for its columns; without any, with none twice. Raises InvalidRequest."""
     if not names:
         if len({name.lower() for name in inner.names}) < len(inner.names):
+            lower = [name.lower() for name in inner.names]
             unique = tuple(
-                f"{name}_{number}" if name in inner.names[:number] else name for number, name in enumerate(inner.names)
+                f"{name}_{number}" if name.lower() in lower[:number] else name
+                for number, name in enumerate(inner.names)
             )
             return Compiled(inner.sql, unique, inner.types)
         return inner

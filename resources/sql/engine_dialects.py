@@ -7,6 +7,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, UnsupportedError
 from sqlglot.generators.spark import SparkGenerator
+from sqlglot.transforms import eliminate_qualify
 
 from storage import InvalidRequest
 
@@ -99,9 +100,28 @@ def spark_text(tree: exp.Expr) -> str:
             if name.upper() not in _HINTS and not isinstance(one, exp.JoinHint):
                 raise at(one, InvalidRequest(f"Hint {name!r} is not known. Hints: {', '.join(_HINTS)}."))
     try:
+        tree = _without_qualify(tree)
         return tree.sql(dialect=SparkSql, unsupported_level=ErrorLevel.RAISE)
     except UnsupportedError as error:
         raise at(tree, InvalidRequest(f"This cannot be said in Spark's SQL: {str(error).splitlines()[0]}")) from None
+
+
+def _without_qualify(tree: exp.Expr) -> exp.Expr:
+    """A statement in which QUALIFY beside a * is a condition on a query, whose help columns no * stands for."""
+    found = [one for one in tree.find_all(exp.Select) if one.args.get("qualify") and one.is_star]
+    if not found:
+        return tree
+    tree = tree.copy()
+    for select in [one for one in tree.find_all(exp.Select) if one.args.get("qualify") and one.is_star]:
+        known = {one.alias for one in select.selects}
+        outer = eliminate_qualify(select.copy())
+        inner = outer.args["from_"].this.this
+        helping = [exp.to_identifier(one.alias) for one in inner.selects if one.alias and one.alias not in known]
+        outer.set("expressions", [exp.Star(except_=helping) if helping else exp.Star()])
+        if select is tree:
+            return _without_qualify(outer)
+        select.replace(outer)
+    return tree
 
 
 def _may_escape(like: exp.Like | exp.ILike) -> bool:

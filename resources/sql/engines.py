@@ -168,7 +168,7 @@ class DuckDbEngine(Engine):
                 return as_results(connection.sql(compiled.sql).to_arrow_table(), compiled)
         except duckdb.Error as error:
             raise InvalidRequest(f"DuckDB cannot run the query: {failure(error)}") from None
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InvalidRequest(f"A value of the result does not fit its type in Spark: {error}") from None
 
     def views(self, inputs: Sequence[Input]) -> Mapping[str, Any]:

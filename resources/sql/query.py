@@ -251,7 +251,7 @@ def _pruned(tree: exp.Expr, inputs: list[Input], outer: Collection[str]) -> list
         analysed = pushdown_predicates(simplify(analysed, dialect=SnaplineSql), dialect=SnaplineSql)
         analysed = pushdown_projections(analysed)
         needs, filters = _needs(analysed, schema)
-    except (SqlglotError, KeyError, AttributeError, ValueError):
+    except (SqlglotError, KeyError, AttributeError, ValueError, TypeError):
         return inputs
     # What the text names has to be there, whether its values are used or not; so has what EXCEPT leaves out.
     named = {column.name for column in tree.find_all(exp.Column)}

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from storage import StorageError
+from storage.engines.spark_errors import own_error
 
 from ..private_files import make_private_directory, write_private
 from ..rendering import print_rows
@@ -34,14 +35,22 @@ def print_result(result: Result, form: str, console: Console) -> None:
                 result.stream.awaitTermination(1)
         except KeyboardInterrupt:
             result.stream.stop()
-        error = result.stream.exception()
-        if error is not None:
-            raise StorageError(f"The stream failed: {str(error).splitlines()[0]}")
+        except Exception as error:
+            # Of Spark, which raises here what ended the stream.
+            raise _failure(error) from None
+        failed = result.stream.exception()
+        if failed is not None:
+            raise _failure(failed)
         console.print(f"{len(result.stream.recentProgress)} micro-batches.")
     elif result.rows is None and result.frame is None:
         console.print(result.message, highlight=False)
     else:
         print_rows(result.to_arrow(), form)
+
+
+def _failure(error: Exception) -> StorageError:
+    """What ended a stream, in a line."""
+    return own_error(error) or StorageError(f"The stream failed: {str(error).splitlines()[0]}")
 
 
 def run_shell(statements: Statements, engine: str, form: str, console: Console, history: Path) -> None:

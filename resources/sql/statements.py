@@ -58,7 +58,7 @@ from .numbers import with_doubles
 from .place import at, parse_failure
 from .procedures import Context, call
 from .query import Query, described, prepare, refuse_open
-from .result import Result
+from .result import Result, spark_errors
 from .settings import JOB_OPTION, RUNTIME_MODE, STARTUP_OPTION, Settings, check_key, check_setting
 from .streams import insert_stream, streamed
 from .unread import plain, refuse_clauses, refuse_unread, statement_name, take, watch
@@ -136,7 +136,8 @@ class Statements:
         watch(tree)
         act = self._plan(tree, engine)
         refuse_unread(tree)
-        return act()
+        with spark_errors():
+            return act()
 
     def _plan(self, tree: exp.Expr, engine: Engine) -> Act:
         define, look = self._definitions, self._look
@@ -609,7 +610,8 @@ def parse(text: str) -> list[exp.Expr]:
                 f"SQL error at line {unclosed.line}, column {unclosed.column}: {unclosed.what} begins here and is not closed."
             ) from None
         raise InvalidRequest(f"SQL error: {str(error).splitlines()[0]}") from None
-    found = [with_doubles(_schema_as_database(one), text) for one in trees if one is not None]
+    told = (one for one in trees if one is not None and not isinstance(one, exp.Semicolon))
+    found = [with_doubles(_schema_as_database(one), text) for one in told]
     if not found:
         raise InvalidRequest("There is no statement in the text.")
     return found

@@ -19,6 +19,7 @@ from ..errors import CorruptData, InvalidRequest, NotFound, Unsupported
 from ..file_io import FileIO
 from ..options import TableOptions, check_table_options
 from ..paths import TablePaths
+from ..values import from_literal
 from .unchanged import unchanged
 from .witness import WitnessOf, no_witness
 
@@ -240,8 +241,22 @@ def check_schema(schema: TableSchema) -> None:
     for field in schema.fields:
         field.type.to_arrow()
     _check_texts(schema)
+    _check_untracked(schema)
     _check_keys(schema)
     _check_buckets(schema)
+
+
+def _check_untracked(schema: TableSchema) -> None:
+    """Partitions without change tracking are named by values of partition columns."""
+    for text in schema.table_options.change_tracking_off_partitions:
+        for part in text.split("/"):
+            name, equals, value = part.partition("=")
+            if not equals or name not in schema.partition_keys:
+                raise InvalidRequest(
+                    f"Option 'change-tracking.off-partitions' has {text!r}: write partitions as column=value/column=value, with "
+                    f"partition columns ({', '.join(schema.partition_keys) or 'the table has none'})."
+                )
+            from_literal(value, schema.field(name).type)
 
 
 def _check_texts(schema: TableSchema) -> None:

@@ -18,7 +18,7 @@ from ..data_types import DataType
 from ..errors import InvalidRequest
 from ..format.column_stats import ColumnStats
 from ..metadata.schema import TableSchema
-from ..values import OutOfRange, bounds_of, from_literal, to_arrow
+from ..values import OutOfRange, below_of, bounds_of, from_literal, to_arrow
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
@@ -89,7 +89,13 @@ class Comparison(Predicate):
             operator, limit = (_ABOVE_ALL, high) if error.above else (_BELOW_ALL, low)
             return Comparison(self.column, operator[self.operator], limit, data_type)
         except InvalidRequest as error:
-            raise InvalidRequest(f"Column {self.column!r}: {error}") from None
+            below = below_of(self.literal, data_type)
+            if below is None:
+                raise InvalidRequest(f"Column {self.column!r}: {error}") from None
+        if self.operator in ("=", "!="):
+            # No value of the column equals it.
+            return IsIn(self.column, (), is_negated=self.operator == "!=", type=data_type)
+        return Comparison(self.column, "<=" if self.operator in ("<", "<=") else ">", below).bind(schema)
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         assert self.type is not None
@@ -147,7 +153,8 @@ class IsIn(Predicate):
         for one in self.literals:
             # What the column has no place for equals none of its values.
             with suppress(OutOfRange):
-                bound.append(from_literal(one, data_type))
+                if below_of(one, data_type) is None:
+                    bound.append(from_literal(one, data_type))
         return replace(self, literals=tuple(bound), type=data_type)
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:

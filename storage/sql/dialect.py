@@ -395,9 +395,15 @@ class _Parser(DatabricksParser):
         return (self._path() if self._match_text_seq("AFTER") else None), False
 
     def _path(self) -> str:
+        start = self._curr
         parts = [self._name().name]
         while self._match(TokenType.DOT):
             parts.append(self._name().name)
+        dotted = next((part for part in parts if "." in part), None)
+        if dotted is not None:
+            self.raise_error(
+                f"A column whose name has a dot, {dotted!r}, is not altered here: a dot leads into a struct", start
+            )
         return ".".join(parts)
 
     def _alter_drop(self) -> tuple[str, Any]:
@@ -564,7 +570,9 @@ _VERSION_TOKENS = {
 
 
 _KNOWN = (
-    exp.Query, exp.Values, exp.Create, exp.Drop, exp.Use, exp.TruncateTable, exp.Insert, exp.Delete, exp.Update, exp.Merge,
+    # What separates statements is one by itself if a comment follows it.
+    exp.Semicolon, exp.Query, exp.Values, exp.Create, exp.Drop, exp.Use, exp.TruncateTable, exp.Insert, exp.Delete, exp.Update,
+    exp.Merge,
 )  # fmt: skip
 
 

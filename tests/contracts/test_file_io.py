@@ -1,14 +1,17 @@
 """What every file system has to do, run on each of them."""
 
+import errno
+import fcntl
 import os
 import pickle
 import threading
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, NotFound
+from storage import AlreadyExists, Catalog, NotFound, StoreUnavailable, lock
 from storage.file_io import FileIO
 
 
@@ -124,3 +127,40 @@ def test_a_commit_whose_link_is_made_and_denied_lands_once(tmp_path: Path, monke
     assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2]
     assert table.store.snapshots.ids() == [1, 2]
     assert table.check(deep=True) == []
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES])
+def test_what_cannot_be_told_is_not_taken_for_absent(
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file_io, path = FileIO("file://"), str(tmp_path / "there")
+    Path(path).touch()
+    assert file_io.exists(path)
+    assert not file_io.exists(f"{path}/below") and not file_io.exists(f"{path}-not")
+    real = os.stat
+
+    def failing(given: Any, *more: Any, **how: Any) -> os.stat_result:
+        if str(given).startswith(path):
+            raise OSError(number, os.strerror(number), str(given))
+        return real(given, *more, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", failing)
+        with pytest.raises(StoreUnavailable, match="Could not look for"):
+            file_io.exists(path)
+    with pytest.raises(AlreadyExists, match="in the place of the directory"):
+        file_io.make_directory(path)
+
+
+def test_a_lock_is_not_waited_for_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "_MOST_SECONDS", 0.2)
+    file_io = FileIO("file://")
+    file_io.write_bytes(f"{tmp_path}/held", b"x")
+    stopped = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(stopped, fcntl.LOCK_EX)
+        with pytest.raises(StoreUnavailable, match="locked by another process"):
+            file_io.delete_if(f"{tmp_path}/held", b"x")
+    finally:
+        os.close(stopped)
+    assert file_io.delete_if(f"{tmp_path}/held", b"x")

@@ -20,7 +20,10 @@ from storage import (
     InvalidRequest,
     NotFound,
     StorageError,
+    StoreUnavailable,
     Table,
+    branch_set,
+    store_errors,
 )
 from storage.branches import Branches
 from storage.file_io import FileIO
@@ -549,3 +552,26 @@ def test_readers_of_a_view_never_see_half_of_a_publication(catalog: Catalog, for
         one.join()
     assert seen <= {(False,) * 3, (True,) * 3}
     assert (True,) * 3 in seen
+
+
+def test_an_error_after_the_mains_were_replaced_does_not_say_that_nothing_was_changed(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("d.one", "d.two"):
+        catalog.create_table(name, pa.schema([("k", pa.int64())])).write(pa.table({"k": [1]}))
+    branches = catalog.branch_set("fix", ["d.one", "d.two"])
+    branches.create()
+
+    @store_errors.outcome("Nothing was changed.")
+    def failing(*_: object) -> None:
+        raise StoreUnavailable("The disk failed.")
+
+    monkeypatch.setattr(branch_set, "made_by", failing)
+    with pytest.raises(
+        StoreUnavailable, match=r"The disk failed\. Whether the branch is published is not known"
+    ) as raised:
+        branches.replace_main()
+    assert "Nothing was changed" not in str(raised.value)
+    monkeypatch.undo()
+    assert catalog.publications() == []
+    assert [catalog.table(name).branches.names() for name in ("d.one", "d.two")] == [[], []]

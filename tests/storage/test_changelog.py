@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, CommitId, InvalidRequest, SetOptions, Table, Unsupported
+from storage import Catalog, CommitId, InvalidRequest, NotFound, SetOptions, Table, Unsupported
 
 TABLES = Path(__file__).parent.parent / "fixtures" / "paimon" / "tables"
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("v", pa.int64())])
@@ -307,3 +307,17 @@ def test_rows_that_come_late_are_told(
         else:
             assert held.setdefault(one["id"], row) == row
     assert held == {one["id"]: one for one in table.to_arrow().to_pylist()}
+
+
+def test_changes_that_expired_with_their_files_are_not_left_out(catalog: Catalog) -> None:
+    kept = {"changelog.num-retained.min": 100, "changelog.num-retained.max": 100, "changelog.time-retained": "1 d"}
+    table = catalog.create_table(
+        "d.none", pa.schema([("k", pa.int64())]), primary_key=["k"], options={"bucket": 1, **kept}
+    )
+    for number in range(4):
+        table.write(pa.table({"k": [number]}))
+    table.expire(retain_last=1)
+    for after in (None, 1, 2):
+        with pytest.raises(NotFound):
+            table.changes(after)
+    assert table.changes(3)["k"].to_pylist() == [3]

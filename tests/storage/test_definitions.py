@@ -12,8 +12,11 @@ from storage import (
     Catalog,
     CommitConflict,
     ComputedColumn,
+    CorruptData,
+    DropNotNull,
     InvalidRequest,
     NotFound,
+    SetNotNull,
     Table,
     Watermark,
 )
@@ -245,3 +248,21 @@ def test_a_write_that_began_before_a_rescale_is_rescaled_or_refused(
     assert isinstance(outcome[0], CommitConflict) == (before == "nothing")
     again.write(rows("y"))
     assert again.rescale(3) is None
+
+
+@pytest.mark.java_differs("nulls are let in on purpose")
+@pytest.mark.pypaimon_differs("nulls are let in on purpose")
+def test_nulls_that_others_let_in_are_named_by_compaction(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = catalog.create_table(
+        "d.nulls", pa.schema([("k", pa.int64()), ("v", pa.int64())]), primary_key=["k"], options={"bucket": 1}
+    )
+    old = catalog.table("d.nulls")
+    altered = table.alter(SetNotNull("v"))
+    with monkeypatch.context() as patch:
+        patch.setattr(commit, "refuse_nulls", lambda *_: None)
+        old.write(pa.table({"k": [1], "v": pa.array([None], pa.int64())}))
+    with pytest.raises(CorruptData, match=r"'v' .* is NOT NULL, and holds nulls"):
+        altered.compact()
+    mended = altered.alter(DropNotNull("v"))
+    mended.compact()
+    assert mended.to_arrow().num_rows == 1
