@@ -196,7 +196,7 @@ class Definitions:
                     return catalog.redefined_table(str(place.identifier), columns, **said)
                 return catalog.create_table(str(place.identifier), columns, if_not_exists=if_not_exists, **said)
             except AlreadyExists as error:
-                if not is_or_replace:
+                if not (is_or_replace and catalog.exists(str(place.identifier))):
                     raise at(name, error) from None
                 said_again = (
                     f"Table {place.identifier} was created by somebody else meanwhile. Run the statement again."

@@ -5,7 +5,7 @@ Follows `docs/format.md`, "Schema files".
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -166,6 +166,7 @@ def new_schema(
     highest = max((inner.id for field in fields for inner in (field, *nested_fields(field.type))), default=-1)
     schema = TableSchema(0, fields, highest, partition_keys, primary_keys, texts, comment, time_ms)
     check_schema(schema)
+    check_column_options(schema, texts)
     return schema
 
 
@@ -244,6 +245,34 @@ def check_schema(schema: TableSchema) -> None:
     _check_untracked(schema)
     _check_keys(schema)
     _check_buckets(schema)
+
+
+def check_column_options(schema: TableSchema, keys: Collection[str]) -> None:
+    """Raise InvalidRequest if options that were given name columns that are not there, or say what nobody asks for."""
+    options = schema.table_options
+    for key in sorted(keys):
+        value = schema.options[key]
+        if key.startswith("fields."):
+            named = key.removeprefix("fields.").rpartition(".")[0]
+            strange = [name for name in named.split(",") if name and name.strip() not in schema.column_names]
+            if strange:
+                raise InvalidRequest(
+                    f"Option {key!r}: there is no column {strange[0].strip()!r}. Columns: {', '.join(schema.column_names)}."
+                )
+            if options.merge_engine not in ("aggregation", "partial-update"):
+                raise InvalidRequest(
+                    f"Option {key!r} has no effect with 'merge-engine' = {options.merge_engine!r}: it is for aggregation and "
+                    "partial-update. Leave it out."
+                )
+        if key.startswith(("partition.expiration", "partition.timestamp")) and not schema.partition_keys:
+            raise InvalidRequest(f"Option {key!r} has no effect on a table without partitions: leave it out.")
+        if key == "partition.timestamp-pattern":
+            strange = [name for name in re.findall(r"\$(\w+)", value) if name not in schema.partition_keys]
+            if strange:
+                raise InvalidRequest(
+                    f"Option {key!r} = {value!r} names {strange[0]!r}, which is no partition column: "
+                    f"{', '.join(schema.partition_keys)}."
+                )
 
 
 def _check_untracked(schema: TableSchema) -> None:

@@ -18,7 +18,7 @@ from ..data_types import STRING, DataField, DataType, nested_fields, parse_type,
 from ..errors import AlreadyExists, InvalidRequest
 from ..options import check_table_options
 from .default_values import check_defaults, default_text
-from .schema import TableSchema, check_schema
+from .schema import TableSchema, check_column_options, check_schema
 
 # Options that decide how rows were written, so that they stand once there are any.
 FIXED_OPTIONS = (
@@ -254,6 +254,7 @@ def next_schema(schema: TableSchema, changes: Sequence[SchemaChange], *, has_row
     _check_options(schema, changed, has_rows=has_rows)
     changed = replace(changed, id=schema.id + 1, time_ms=time_ms)
     check_schema(changed)
+    check_column_options(changed, {key for key, value in changed.options.items() if schema.options.get(key) != value})
     if {one.id: one.default_value for one in changed.fields} != {one.id: one.default_value for one in schema.fields}:
         check_defaults(changed)
     return changed

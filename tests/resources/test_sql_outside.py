@@ -181,3 +181,24 @@ def test_declarations_that_look_after_nothing_are_refused() -> None:
     ):
         with pytest.raises(dg.DagsterInvalidDefinitionError, match=next(iter(given))):
             table_asset("d.t", **given)(lambda: None)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("of_table", "option"),
+    [
+        ("", "'fields.zz.aggregate-function' = 'sum'"), ("", "'fields.b.aggregate-function' = 'sum'"),
+        ("'merge-engine' = 'aggregation'", "'fields.zz.aggregate-function' = 'sum'"),
+        ("'merge-engine' = 'aggregation'", "'fields.b.aggregate-function' = 'nope'"),
+        ("'merge-engine' = 'partial-update'", "'fields.b,zz.sequence-group' = 'a'"),
+        ("", "'partition.expiration-time' = '1 d'"), ("", "'partition.timestamp-pattern' = '$a'"),
+    ],
+)  # fmt: skip
+def test_options_that_say_what_nobody_asks_for_are_refused(sql: Sql, of_table: str, option: str) -> None:
+    columns = "(a INT, b INT, PRIMARY KEY (a) NOT ENFORCED)"
+    both = ", ".join(one for one in (of_table, option) if one)
+    with pytest.raises(StorageError):
+        sql(f"CREATE TABLE t {columns} WITH ({both})")
+    sql(f"CREATE TABLE t {columns}" + (f" WITH ({of_table})" if of_table else ""))
+    with pytest.raises(StorageError):
+        sql(f"ALTER TABLE t SET ({option})")
