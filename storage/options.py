@@ -162,6 +162,10 @@ class TableOptions(Options):
         "written), `input` (the writer stores what it gets), `lookup` (a compaction after each write stores complete "
         "pairs of -U and +U), `full-compaction` (each full compaction stores the difference to the one before).",
     )  # fmt: skip
+    force_lookup: bool = option(
+        "force-lookup", "false", "A compaction after each write lifts level 0 and merges it with what the levels above hold, "
+        "as with the changelog producer `lookup`, but tells of no changes.", "true or false",
+    )  # fmt: skip
     changelog_row_deduplicate: bool = option(
         "changelog-producer.row-deduplicate", "false", "Leave out updates that changed no value.", "true or false"
     )
@@ -393,6 +397,13 @@ class TableOptions(Options):
     def told_level(self) -> int | None:
         """Files of this level and above hold rows that a changelog has told of; None if compactions tell of nothing."""
         return {"lookup": 1, "full-compaction": self.top_level}.get(self.changelog_producer)
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether a compaction of level 0 looks up what the levels above hold and stores what becomes of both: of a key, only
+        the lowest row above level 0 counts.
+        """
+        return self.changelog_producer == "lookup" or self.force_lookup
 
     def target_file_size(self, has_primary_key: bool) -> int:
         """Bytes at which data files are rolled."""

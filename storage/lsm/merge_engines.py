@@ -17,7 +17,7 @@ from ..errors import InvalidRequest, Unsupported
 from ..metadata.schema import KEY_PREFIX, TableSchema
 from .aggregators import AggregateOptions, Groups, aggregate, check_function, pick
 from .key_order import ranks
-from .system_columns import DELETE, INSERT, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
+from .system_columns import DELETE, INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
 
 
 class MergeEngine(ABC):
@@ -27,6 +27,10 @@ class MergeEngine(ABC):
     order_by: tuple[str, ...] = ()
     # The primary key, which is the same in all rows of a group.
     keys: frozenset[str] = frozenset()
+    # Whether of the rows of a key above level 0 the one of the lowest level counts alone: it was made of those above it.
+    looks_up: bool = False
+    # Whether a row that is the only one of its key is merged as well, instead of standing as it is.
+    merges_single_rows: bool = False
 
     @property
     def last_row_wins(self) -> bool:
@@ -89,14 +93,16 @@ class Aggregation(MergeEngine):
         merged = _start(rows, groups, self.keys)
         # What is left after taking back more than was there is a row with that value.
         merged[VALUE_KIND] = pa.array(np.full(groups.count, INSERT, np.int8))
+        ordered = rows
         if self._remove_on_delete:
-            rows, groups, merged = _since_last_delete(rows, groups, merged)
+            rows, groups, merged = _since_last_delete(rows, groups, merged, takes_back=True)
         for name, one in self._aggregates.items():
             if name in rows.schema.names:
                 merged[name] = aggregate(one.function, rows.column(name), groups, one.options, name)
         for name in self.order_by:
             if name in rows.schema.names:
-                merged[name] = pick(rows.column(name), groups.ends)
+                # A delete keeps its place in the order, for rows that it meets later.
+                merged[name] = pick(ordered.column(name), np.where(groups.retracts[groups.ends], -1, groups.ends))
         return _finish(rows, merged)
 
 
@@ -140,7 +146,13 @@ class PartialUpdate(MergeEngine):
             )
         merged = _start(rows, groups, self.keys)
         if self._remove_on_delete:
+            ordered = rows
             rows, groups, merged = _since_last_delete(rows, groups, merged)
+            for name in self.order_by:
+                if name in rows.schema.names:
+                    deleted = np.asarray(merged[VALUE_KIND]) == DELETE
+                    valid = np.asarray(rows.column(name).is_valid())
+                    merged[name] = pick(ordered.column(name), np.where(deleted, groups.ends, groups.last_where(valid)))
         for name in rows.schema.names:
             if name not in merged and name not in self._grouped:
                 valid = np.asarray(rows.column(name).is_valid()) & ~groups.retracts
@@ -183,7 +195,7 @@ def _start(rows: pa.RecordBatch, groups: Groups, keys: frozenset[str]) -> dict[s
     merged = {
         name: pick(rows.column(name), groups.ends)
         for name in rows.schema.names
-        if name.startswith(KEY_PREFIX) or name == SEQUENCE_NUMBER or name in keys
+        if name.startswith(KEY_PREFIX) or name in (SEQUENCE_NUMBER, LEVEL) or name in keys
     }
     added = np.logical_or.reduceat(~groups.retracts, groups.starts)
     merged[VALUE_KIND] = pa.array(np.where(added, INSERT, DELETE).astype(np.int8))
@@ -191,21 +203,24 @@ def _start(rows: pa.RecordBatch, groups: Groups, keys: frozenset[str]) -> dict[s
 
 
 def _since_last_delete(
-    rows: pa.RecordBatch, groups: Groups, merged: dict[str, pa.Array]
+    rows: pa.RecordBatch, groups: Groups, merged: dict[str, pa.Array], *, takes_back: bool = False
 ) -> tuple[pa.RecordBatch, Groups, dict[str, pa.Array]]:
-    """Rows up to a -D are gone, the -D with them; -U says nothing. A key that ends with -D stays as a delete."""
+    """Rows up to a -D are gone, the -D with them; -U says nothing, unless it `takes_back`. A key that ends with -D stays as a
+    delete.
+    """
     kinds = rows.column(VALUE_KIND).to_numpy()
     deleted_at = groups.last_where(kinds == DELETE)
     ends_deleted = deleted_at == groups.ends
     counts = np.arange(rows.num_rows) > np.repeat(deleted_at, np.diff(np.append(groups.starts, groups.row_count)))
-    counts &= kinds != UPDATE_BEFORE
+    if not takes_back:
+        counts &= kinds != UPDATE_BEFORE
     columns = [
         column if name in merged else pc.if_else(pa.array(counts), column, pa.scalar(None, column.type))
         for name, column in zip(rows.schema.names, rows.columns, strict=True)
     ]
     merged[VALUE_KIND] = pa.array(np.where(ends_deleted, DELETE, INSERT).astype(np.int8))
     plain = pa.RecordBatch.from_arrays(columns, rows.schema.names)
-    return plain, Groups(groups.starts, np.zeros(groups.row_count, bool)), merged
+    return plain, Groups(groups.starts, counts & (kinds == UPDATE_BEFORE)), merged
 
 
 def _finish(rows: pa.RecordBatch, merged: Mapping[str, pa.Array]) -> pa.RecordBatch:
@@ -213,9 +228,9 @@ def _finish(rows: pa.RecordBatch, merged: Mapping[str, pa.Array]) -> pa.RecordBa
 
 
 def merge_groups(rows: pa.RecordBatch, starts: np.ndarray, engine: MergeEngine) -> pa.RecordBatch:
-    """One row for each group, in the order of the groups; a group of one row stays as it is."""
+    """One row for each group, in the order of the groups; a group of one row stays as it is, unless the engine merges those."""
     sizes = np.diff(np.append(starts, rows.num_rows))
-    several = sizes > 1
+    several = sizes > (0 if engine.merges_single_rows else 1)
     if not several.any():
         return rows
     in_several = np.repeat(several, sizes)
@@ -240,6 +255,7 @@ def merge_engine_of(schema: TableSchema) -> MergeEngine:
     """The engine that a table's options ask for. Raises InvalidRequest or Unsupported that names the option."""
     engine = _engine_of(schema)
     engine.keys = frozenset(schema.primary_keys)
+    engine.looks_up = schema.table_options.looks_up and not engine.last_row_wins and not isinstance(engine, FirstRow)
     return engine
 
 

@@ -2,5 +2,7 @@
 
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
+# In memory only: the level of the file that a row comes from, of a merged row the lowest of its key.
+LEVEL = "_LEVEL"
 # Values of `_VALUE_KIND`: +I -U +U -D.
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = 0, 1, 2, 3

@@ -299,6 +299,12 @@ def _check_options(old: TableSchema, new: TableSchema, *, has_rows: bool) -> Non
         raise InvalidRequest(
             f"Option 'bucket' cannot change from {before_count} to {after_count}: between positive numbers it may."
         )
+    merges = new.table_options.merge_engine in ("aggregation", "partial-update") or new.table_options.sequence_field
+    if merges and old.table_options.looks_up != new.table_options.looks_up:
+        raise InvalidRequest(
+            "'changelog-producer' = 'lookup' and 'force-lookup' decide what compactions store where rows are aggregated, updated "
+            "in part or ordered by a sequence field, and cannot come or go any more. Make a new table."
+        )
     if old.table_options.ignore_delete and not new.table_options.ignore_delete:
         raise InvalidRequest("Option 'ignore-delete' cannot be taken back: deletes that came since are lost.")
 
