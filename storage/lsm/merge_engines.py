@@ -170,24 +170,33 @@ class PartialUpdate(MergeEngine):
         for name in group.order_by:
             counts |= np.asarray(rows.column(name).is_valid())
         orders = [ranks(rows.column(name)) for name in group.order_by]
-        # Rows that do not take part come first in their group, so that the last row is the one that counts, if any.
-        order = np.lexsort((np.arange(rows.num_rows), *reversed(orders), counts, groups.of_rows))
-        ordered = rows.take(pa.array(order))
-        counts, retracts = counts[order], groups.retracts[order]
-        last = np.where(counts[groups.ends], groups.ends, -1)
+        place = np.empty(rows.num_rows, np.int64)
+        place[np.lexsort((np.arange(rows.num_rows), *reversed(orders)))] = np.arange(rows.num_rows)
+        # The highest place up to each row: keys follow each other, so that those before are lower.
+        highest = np.maximum.accumulate(np.where(counts, place, -1) + groups.of_rows * rows.num_rows)
+        highest -= groups.of_rows * rows.num_rows
+        late = counts & (place < highest)
+        last = groups.last_where(counts & ~late)
         for name in group.order_by:
-            merged[name] = pick(ordered.column(name), last)
-        standing = np.where((last >= 0) & ~retracts[np.maximum(last, 0)], last, -1)
+            merged[name] = pick(rows.column(name), last)
+        standing = np.where((last >= 0) & ~groups.retracts[np.maximum(last, 0)], last, -1)
+        # Functions see, in the order in which they came, the rows that take part.
+        taking_part = np.logical_or.reduceat(counts, groups.starts)
+        starts = np.append(0, np.cumsum(np.add.reduceat(counts.astype(np.int64), groups.starts)[taking_part]))[:-1]
+        inner = Groups(starts, groups.retracts[counts], late[counts])
+        found = np.where(taking_part, np.cumsum(taking_part) - 1, -1)
         for name in group.columns:
-            if name not in ordered.schema.names:
+            if name not in rows.schema.names:
                 continue
-            column = ordered.column(name)
+            column = rows.column(name)
             one = self._aggregates.get(name)
             if one is None:
                 merged[name] = pick(column, standing)
-                continue
-            taking_part = pc.if_else(pa.array(counts), column, pa.scalar(None, column.type))
-            merged[name] = aggregate(one.function, taking_part, Groups(groups.starts, retracts), one.options, name)
+            elif not taking_part.any():
+                merged[name] = pa.nulls(groups.count, column.type)
+            else:
+                values = aggregate(one.function, column.filter(pa.array(counts)), inner, one.options, name)
+                merged[name] = pick(values, found)
 
 
 def _start(rows: pa.RecordBatch, groups: Groups, keys: frozenset[str]) -> dict[str, pa.Array]:
