@@ -18,7 +18,7 @@ from ..data_types import STRING, DataField, DataType, nested_fields, parse_type,
 from ..errors import AlreadyExists, InvalidRequest
 from ..options import check_table_options
 from .default_values import check_defaults, default_text
-from .schema import TableSchema, check_schema
+from .schema import TableSchema, check_avro, check_schema
 
 # Options that decide how rows were written, so that they stand once there are any.
 FIXED_OPTIONS = (
@@ -256,6 +256,7 @@ def next_schema(schema: TableSchema, changes: Sequence[SchemaChange], *, has_row
     check_schema(changed)
     if {one.id: one.default_value for one in changed.fields} != {one.id: one.default_value for one in schema.fields}:
         check_defaults(changed)
+    check_avro(changed, schema)
     return changed
 
 
