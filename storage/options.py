@@ -419,7 +419,10 @@ COMPRESSIONS: dict[str, dict[str, str]] = {
         "zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "gzip": "gzip", "none": "none", "uncompressed": "none"
     },
     "orc": {"zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "zlib": "zlib", "none": "uncompressed"},
-    "avro": {"zstd": "zstd", "snappy": "snappy", "gzip": "deflate", "zlib": "deflate", "deflate": "deflate", "none": "none", "null": "none"},
+    "avro": {
+        "zstd": "zstd", "snappy": "snappy", "gzip": "deflate", "zlib": "deflate", "deflate": "deflate", "none": "none",
+        "null": "none",
+    },
 }  # fmt: skip
 # Names of Avro's that Paimon's Java library does not know: tables that have them are written as before, others get none.
 _NOT_OF_JAVA = {"avro": ("gzip", "zlib", "none")}

@@ -123,6 +123,10 @@ class OrcReader(DataFileReader):
     def column_names(self) -> list[str]:
         return list(self._file.schema.names)
 
+    @property
+    def is_of_java(self) -> bool:
+        return bool(self._file.writer == "ORC_JAVA")
+
     def row_groups(self, ranges: Sequence[RowRange]) -> list[int]:
         # pyarrow does not show the statistics of stripes.
         return list(range(self._file.nstripes))

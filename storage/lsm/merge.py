@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from .key_order import ranks, stable_order, whole_numbers
 from .merge_engines import Deduplicate, MergeEngine, merge_groups
-from .system_columns import INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_AFTER, VALUE_KIND
+from .system_columns import INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_AFTER, VALUE_KIND, WHOLE
 
 _LAST_ROW_WINS = Deduplicate()
 _ROWS_AT_ONCE = 1 << 20
@@ -71,8 +71,8 @@ def merge_sorted_runs(
 
     The first `key_count` columns of every batch are the key, without nulls; each run is ordered by it and has no key
     twice. All batches have the same columns. A column `_SEQUENCE_NUMBER` decides who wins, and if there is none the
-    rank of the run; a column `_VALUE_KIND` tells deletes, and if there is none there are none. A column `_LEVEL`, which an
-    engine that looks up needs, comes out as the lowest level of each key.
+    rank of the run; a column `_VALUE_KIND` tells deletes, and if there is none there are none. A column `_LEVEL` comes out as
+    the lowest level of each key; an engine that looks up needs it, and a column `_WHOLE`, which means nothing any more then.
     """
     for slices in advance_together(runs, key_count):
         kept = None if columns is None else [*columns, *({VALUE_KIND} & set(slices[0][0].schema.names) - set(columns))]
@@ -219,8 +219,9 @@ def _merge_ordered(rows: pa.RecordBatch, starts: np.ndarray, engine: MergeEngine
     levels = rows.column(LEVEL).to_numpy()
     lowest = np.minimum.reduceat(levels, starts)
     if engine.looks_up:
-        above = np.minimum.reduceat(np.where(levels > 0, levels, np.iinfo(levels.dtype).max), starts)
-        counts = (levels == 0) | (levels == np.repeat(above, np.diff(np.append(starts, len(levels)))))
+        whole = rows.column(WHOLE).to_numpy(zero_copy_only=False)
+        last = np.minimum.reduceat(np.where(whole, levels, np.iinfo(levels.dtype).max), starts)
+        counts = levels <= np.repeat(last, np.diff(np.append(starts, len(levels))))
         rows = rows.filter(pa.array(counts))
         starts = np.append(0, np.cumsum(np.add.reduceat(counts.astype(np.int64), starts))[:-1])
     merged = merge_groups(rows, starts, engine)

@@ -17,7 +17,7 @@ from ..errors import InvalidRequest, Unsupported
 from ..metadata.schema import KEY_PREFIX, TableSchema
 from .aggregators import AggregateOptions, Groups, aggregate, check_function, pick
 from .key_order import ranks
-from .system_columns import DELETE, INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
+from .system_columns import DELETE, INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND, WHOLE
 
 
 class MergeEngine(ABC):
@@ -27,7 +27,7 @@ class MergeEngine(ABC):
     order_by: tuple[str, ...] = ()
     # The primary key, which is the same in all rows of a group.
     keys: frozenset[str] = frozenset()
-    # Whether of the rows of a key above level 0 the one of the lowest level counts alone: it was made of those above it.
+    # Whether of the rows of a key those above the lowest whole one do not count: it was made of them.
     looks_up: bool = False
     # Whether a row that is the only one of its key is merged as well, instead of standing as it is.
     merges_single_rows: bool = False
@@ -204,7 +204,7 @@ def _start(rows: pa.RecordBatch, groups: Groups, keys: frozenset[str]) -> dict[s
     merged = {
         name: pick(rows.column(name), groups.ends)
         for name in rows.schema.names
-        if name.startswith(KEY_PREFIX) or name in (SEQUENCE_NUMBER, LEVEL) or name in keys
+        if name.startswith(KEY_PREFIX) or name in (SEQUENCE_NUMBER, LEVEL, WHOLE) or name in keys
     }
     added = np.logical_or.reduceat(~groups.retracts, groups.starts)
     merged[VALUE_KIND] = pa.array(np.where(added, INSERT, DELETE).astype(np.int8))

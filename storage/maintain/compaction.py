@@ -25,7 +25,7 @@ from ..lsm.system_columns import INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_AFTER, V
 from ..lsm.universal import LevelRun, UniversalOptions, pick_all_of_level_0, pick_compaction, pick_everything
 from ..metadata.change_tracking import is_tracked
 from ..metadata.live_files import live_files
-from ..metadata.manifest import ADD, COMPACTED, ManifestEntry, Place
+from ..metadata.manifest import ADD, COMPACTED, LOOKUP_MARK, ManifestEntry, Place
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
@@ -277,7 +277,8 @@ def compact_bucket(store: TableStore, plan: BucketCompaction) -> BucketResult:
     schema = store.schema
     bucket = Bucket(partition, number, plan.entries[0].total_buckets, store.bucket_directory(plan.place))
     name = store.clock.unique_name()
-    sink = DataFileSink(store, f"data-{name}", level=plan.output_level, source=COMPACTED)
+    mark = LOOKUP_MARK if schema.primary_keys and merge_engine_of(schema).looks_up else "-"
+    sink = DataFileSink(store, f"data{mark}{name}", level=plan.output_level, source=COMPACTED)
     changelog_sink = DataFileSink(store, f"changelog-{name}", source=COMPACTED)
     told: list[ManifestEntry] = []
     try:

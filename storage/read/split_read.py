@@ -20,8 +20,8 @@ from ..format.open_data_file import open_reader
 from ..lsm.merge import RunCursor, comparable_key, merge_sorted_runs, within_keys, without_deletes
 from ..lsm.merge_engines import merge_engine_of
 from ..lsm.sorted_run import Key, Section, SortedRun
-from ..lsm.system_columns import INSERT, LEVEL, SEQUENCE_NUMBER, VALUE_KIND
-from ..metadata.manifest import DataFile
+from ..lsm.system_columns import INSERT, LEVEL, SEQUENCE_NUMBER, VALUE_KIND, WHOLE
+from ..metadata.manifest import LOOKUP_MARK, WRITTEN, DataFile
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
@@ -112,6 +112,15 @@ def check_file(store: TableStore, directory: str, file: DataFile, *, whole: bool
     open_data_file(store, directory, file, whole=whole).close()
 
 
+def is_whole(file: DataFile, reader: DataFileReader) -> bool:
+    """Whether the rows of a file, of a table whose compactions look up, were made of those on the levels above its own, too.
+
+    Java's compactions have always done so, those here mark what they write: what has no mark is of an earlier build, which
+    stored what level 0 added. So is what was only moved above level 0.
+    """
+    return file.level > 0 and file.file_source != WRITTEN and (LOOKUP_MARK in file.name or reader.is_of_java)
+
+
 def open_data_file(store: TableStore, directory: str, file: DataFile, *, whole: bool = False) -> DataFileReader:
     """An open file, compared with what its manifest says of it."""
     fields = store.schemas.get(file.schema_id).fields
@@ -189,12 +198,13 @@ class _SectionReader:
         values = [field for field in self._store.schema.fields_named(needed) if field.name not in key_names]
         row_filter = restricted_to(self._predicate, key_names | set(self._partition))
         system = [SEQUENCE_NUMBER, VALUE_KIND] if with_sequence else [VALUE_KIND]
-        if self._engine.looks_up or with_level:
-            system.append(LEVEL)
         if columns is None:
             keys = [f"{KEY_PREFIX}{field.name}" for field in self._key_fields]
-            own = [name for name in system if name != LEVEL or with_level]
-            columns = [*keys, *own, *(field.name for field in values)]
+            columns = [*keys, *system, *([LEVEL] if with_level else []), *(field.name for field in values)]
+        if self._engine.looks_up:
+            system += [LEVEL, WHOLE]
+        elif with_level:
+            system.append(LEVEL)
         read = [self._read_run(run, values, row_filter, system) for run in runs]
         if piece is not None and piece.is_cut:
             low, high = self._comparable(piece.low), self._comparable(piece.high)
@@ -234,7 +244,7 @@ class _SectionReader:
     ) -> Iterator[pa.RecordBatch]:
         """Batches of `_KEY_*`, of the system columns (the row kind is among them), and of the value columns."""
         # The kind is read even where the manifest counts no deletes: pypaimon writes 0 for files that hold some.
-        stored = [name for name in system if name != LEVEL]
+        stored = [name for name in system if name not in (LEVEL, WHOLE)]
         with self._open(file) as reader:
             # Where the file itself says that all rows were added, their kind need not be read, if it only tells deletes.
             all_added = SEQUENCE_NUMBER not in system and reader.extremes(VALUE_KIND) == (INSERT, INSERT)
@@ -243,13 +253,16 @@ class _SectionReader:
             plain = [field for field in values if field.name not in self._partition]
             read = [name for name in stored if not (all_added and name == VALUE_KIND)]
             needed = [name for name in [*key_sources, *read, *mapping.sources(plain)] if name is not None]
+            of_file = {LEVEL: pa.scalar(file.level, pa.int8())} if LEVEL in system else {}
+            if WHOLE in system:
+                of_file[WHOLE] = pa.scalar(is_whole(file, reader))
             groups = reader.row_groups(self._ranges(row_filter, mapping, keyed=True))
             for batch in reader.read_batches(list(dict.fromkeys(needed)), groups, use_threads=self._use_threads):
                 keys = [
                     mapping.column(batch, field, source)
                     for field, source in zip(self._key_fields, key_sources, strict=True)
                 ]
-                known = {LEVEL: pa.repeat(pa.scalar(file.level, pa.int8()), batch.num_rows)} if LEVEL in system else {}
+                known = {name: pa.repeat(value, batch.num_rows) for name, value in of_file.items()}
                 if all_added:
                     known[VALUE_KIND] = _added(batch.num_rows)
                 columns = [

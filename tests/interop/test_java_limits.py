@@ -79,7 +79,7 @@ def test_compressions_and_names_that_java_has_not_in_avro_are_refused(java: Java
         java.write(catalog.warehouse, f"c.{name}", rows, table.schema.fields)
         assert table.to_arrow().num_rows == java.read(catalog.warehouse, f"c.{name}").num_rows == 2
     for name in ("lz4", "none", "gzip", "zlib"):
-        with pytest.raises(InvalidRequest, match=f"compression '{name}'.*Supported: zstd"):
+        with pytest.raises(InvalidRequest, match=f"'{name}' is not supported for avro. Supported: zstd"):
             catalog.create_table("c.t", schema, options={"file.format": "avro", "file.compression": name})
         java.create(
             catalog.warehouse, f"j.{name}", {"id": "INT"}, options={"file.format": "avro", "file.compression": name}
