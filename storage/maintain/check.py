@@ -204,7 +204,6 @@ class _BranchCheck:
         for name in attempt("commit ids", store.committed.names) or ():
             attempt(f"commit ids {name}", lambda: store.committed.read(name))  # noqa: B023
         attempt("snapshots", self._snapshots)
-        attempt("files of earlier builds", self._not_whole)
         self._ahead_by_name = frozenset(attempt("tags", lambda: ahead_by_name(store)) or ())
         for name in attempt("tags", store.tags.names) or ():
             tag = attempt(f"tag {name}", lambda: store.tags.get(name))  # noqa: B023
@@ -272,12 +271,11 @@ class _BranchCheck:
                 continue
             self._report.attempt(where, lambda: self._snapshot(where, snapshot, last))  # noqa: B023
 
-    def _not_whole(self) -> None:
-        """Files of the newest snapshot that Java takes for more than they hold. Read here, they are what they are."""
-        store, newest = self._store, self._store.snapshots.latest()
-        if newest is None or not store.schema.primary_keys or not merge_engine_of(store.schema).looks_up:
+    def _not_whole(self, entries: list[ManifestEntry]) -> None:
+        """Files that Java takes for more than they hold; here they are read as what they are."""
+        store = self._store
+        if not store.schema.primary_keys or not merge_engine_of(store.schema).looks_up:
             return
-        entries = live_files(store.manifests_of(newest), self._manifests.read)
         for _, group in groupby(sorted(entries, key=lambda one: one.place), lambda one: one.place):
             bucket = list(group)
             for entry in bucket:
@@ -291,8 +289,12 @@ class _BranchCheck:
                     )
 
     def _is_whole(self, entry: ManifestEntry) -> bool:
-        with open_data_file(self._store, self._store.bucket_directory(entry.place), entry.file) as reader:
-            return is_whole(entry.file, reader)
+        try:
+            with open_data_file(self._store, self._store.bucket_directory(entry.place), entry.file) as reader:
+                return is_whole(entry.file, reader)
+        except (StorageError, OSError):
+            # What cannot be read is reported as such.
+            return True
 
     def _broken(self, where: str, what: str) -> None:
         self._report.add(where, what)
@@ -338,6 +340,8 @@ class _BranchCheck:
                 self._broken(where, f"totalRecordCount is {snapshot.total_record_count}, its files hold {count} rows")
             self._places(where, entries)
             self._indexes(where, snapshot, entries)
+            if snapshot.id == store.snapshots.latest_id():
+                self._not_whole(entries)
         self._each(entries, lambda entry: self._data_file(where, entry, is_changelog=False))
         if snapshot.statistics is not None:
             path = store.paths.statistics(snapshot.statistics)
