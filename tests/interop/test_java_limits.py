@@ -1,5 +1,6 @@
 """What Java's formats and directory names have no other way for: written as Java does, or refused before a table holds it."""
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +116,18 @@ def test_what_ignores_retractions_is_no_column_of_rows_that_deletes_remove(java:
     table = catalog.create_table("a.t", schema, primary_key=["id"], options=options)
     with pytest.raises(InvalidRequest, match="exclude each other"):
         table.alter(SetOptions(removes))
+
+
+def test_files_in_directories_of_former_names_are_no_orphans(catalog: Catalog) -> None:
+    """Earlier builds wrote 00:00:00.000 where Java writes 00:00:00.0: the directory is moved, and till then kept."""
+    schema = pa.schema([("id", pa.int32()), ("p", pa.time32("ms"))])
+    table = catalog.create_table("c.t", schema, partition_by=["p"], options={"partition.legacy-name": "false"})
+    table.write(pa.table({"id": [1, 2], "p": [dt.time(0, 0), dt.time(1, 2, 3, 4000)]}, schema=schema))
+    directory = Path(catalog.warehouse) / "c.db" / "t"
+    new, old = directory / "p=00%3A00%3A00.0", directory / "p=00%3A00%3A00.000"
+    new.rename(old)
+    assert any("is missing" in str(one) for one in table.check())
+    assert table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True) == []
+    old.rename(new)
+    assert table.check(deep=True) == []
+    assert table.to_arrow()["id"].to_pylist() == [1, 2]
