@@ -405,7 +405,10 @@ class TableOptions(Options):
         """Whether a compaction of level 0 looks up what the levels above hold and stores what becomes of both: of a key, only
         the lowest row above level 0 counts.
         """
-        return self.changelog_producer == "lookup" or self.force_lookup
+        # With `full-compaction`, Java's compactions do not, though its readers take them to: all levels count there.
+        return self.changelog_producer == "lookup" or (
+            self.force_lookup and self.changelog_producer != "full-compaction"
+        )
 
     def target_file_size(self, has_primary_key: bool) -> int:
         """Bytes at which data files are rolled."""
@@ -524,6 +527,12 @@ def _check_values(read: TableOptions, texts: Mapping[str, str], keys: AbstractSe
         if choices and value not in choices.split():
             raise InvalidRequest(f"Option {key!r} = {value!r}. Supported: {choices.replace(' ', ', ')}.")
     _check_removals(texts, keys)
+    lookups = {"force-lookup", "changelog-producer"}
+    if not keys.isdisjoint(lookups) and read.force_lookup and read.changelog_producer == "full-compaction":
+        raise InvalidRequest(
+            "Options 'force-lookup' and 'changelog-producer' = 'full-compaction' exclude each other: Paimon's Java library loses "
+            "rows with both. Leave one out."
+        )
     for kind in ("snapshot", "changelog"):
         names = (f"{kind}.num-retained.min", f"{kind}.num-retained.max")
         fewest, most = (getattr(read, re.sub(r"[.-]", "_", name)) for name in names)

@@ -118,6 +118,12 @@ def test_what_ignores_retractions_is_no_column_of_rows_that_deletes_remove(java:
         table.alter(SetOptions(removes))
 
 
+def test_lookups_beside_full_compactions_are_refused(catalog: Catalog) -> None:
+    options = {"bucket": 1, "force-lookup": True, "changelog-producer": "full-compaction"}
+    with pytest.raises(InvalidRequest, match="exclude each other"):
+        catalog.create_table("c.t", pa.schema([("id", pa.int32())]), primary_key=["id"], options=options)
+
+
 def test_files_in_directories_of_former_names_are_no_orphans(catalog: Catalog) -> None:
     """Earlier builds wrote 00:00:00.000 where Java writes 00:00:00.0: the directory is moved, and till then kept."""
     schema = pa.schema([("id", pa.int32()), ("p", pa.time32("ms"))])
