@@ -162,6 +162,10 @@ class TableOptions(Options):
         "written), `input` (the writer stores what it gets), `lookup` (a compaction after each write stores complete "
         "pairs of -U and +U), `full-compaction` (each full compaction stores the difference to the one before).",
     )  # fmt: skip
+    force_lookup: bool = option(
+        "force-lookup", "false", "A compaction after each write lifts level 0 and merges it with what the levels above hold, "
+        "as with the changelog producer `lookup`, but tells of no changes.", "true or false",
+    )  # fmt: skip
     changelog_row_deduplicate: bool = option(
         "changelog-producer.row-deduplicate", "false", "Leave out updates that changed no value.", "true or false"
     )
@@ -274,7 +278,9 @@ class TableOptions(Options):
         "file.format.per.level", "", "Formats of some levels: `0:avro,5:parquet`.", "values by level"
     )
     file_compression: str = option(
-        "file.compression", "zstd", "Compression of data files: zstd, snappy, lz4, gzip (Parquet), zlib (ORC), none."
+        "file.compression",
+        "zstd",
+        "Compression of data files: zstd, snappy, lz4, gzip (Parquet), zlib (ORC), none; with Avro zstd, snappy, deflate, null.",
     )
     file_compression_per_level: tuple[tuple[int, str], ...] = option(
         "file.compression.per.level", "", "Compressions of some levels: `0:lz4,5:zstd`.", "values by level"
@@ -394,6 +400,16 @@ class TableOptions(Options):
         """Files of this level and above hold rows that a changelog has told of; None if compactions tell of nothing."""
         return {"lookup": 1, "full-compaction": self.top_level}.get(self.changelog_producer)
 
+    @property
+    def looks_up(self) -> bool:
+        """Whether a compaction of level 0 looks up what the levels above hold and stores what becomes of both: of a key, only
+        the lowest row above level 0 counts.
+        """
+        # With `full-compaction`, Java's compactions do not, though its readers take them to: all levels count there.
+        return self.changelog_producer == "lookup" or (
+            self.force_lookup and self.changelog_producer != "full-compaction"
+        )
+
     def target_file_size(self, has_primary_key: bool) -> int:
         """Bytes at which data files are rolled."""
         return self.target_file_size_bytes or (128 if has_primary_key else 256) * 1024 * 1024
@@ -406,8 +422,13 @@ COMPRESSIONS: dict[str, dict[str, str]] = {
         "zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "gzip": "gzip", "none": "none", "uncompressed": "none"
     },
     "orc": {"zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "zlib": "zlib", "none": "uncompressed"},
-    "avro": {"zstd": "zstd", "snappy": "snappy", "gzip": "deflate", "zlib": "deflate", "deflate": "deflate", "none": "none"},
+    "avro": {
+        "zstd": "zstd", "snappy": "snappy", "gzip": "deflate", "zlib": "deflate", "deflate": "deflate", "none": "none",
+        "null": "none",
+    },
 }  # fmt: skip
+# Names of Avro's that Paimon's Java library does not know: tables that have them are written as before, others get none.
+_NOT_OF_JAVA = {"avro": ("gzip", "zlib", "none")}
 STATS_MODE = re.compile(r"none|counts|full|truncate\([1-9]\d*\)")
 
 # Options that change how the bytes of a table must be read or written, and the values that this store understands.
@@ -468,7 +489,7 @@ def check_table_options(options: Mapping[str, str], table: str, *, before: Mappi
     # First: whoever hands a secret over is told so, whatever the key is.
     _refuse_secrets({key: options[key] for key in changed})
     _check_keys(changed)
-    _check_values(TableOptions.read(options), changed)
+    _check_values(TableOptions.read(options), options, changed)
     refuse_unsupported(options, table, for_writing=True)
 
 
@@ -482,7 +503,17 @@ def _refuse_secrets(options: Mapping[str, str]) -> None:
             )
 
 
-def _check_values(read: TableOptions, keys: AbstractSet[str]) -> None:
+def _check_removals(options: Mapping[str, str], keys: AbstractSet[str]) -> None:
+    """A column that ignores retractions has no meaning where a delete removes the row: Paimon does not read such tables."""
+    removes = "aggregation.remove-record-on-delete"
+    ignoring = [
+        key for key, value in options.items() if key.endswith(".ignore-retract") and value.strip().lower() == "true"
+    ]
+    if ignoring and options.get(removes, "").strip().lower() == "true" and not keys.isdisjoint((removes, *ignoring)):
+        raise InvalidRequest(f"Options {removes!r} and {ignoring[0]!r} exclude each other: leave one out.")
+
+
+def _check_values(read: TableOptions, texts: Mapping[str, str], keys: AbstractSet[str]) -> None:
     """Raise InvalidRequest for values of some keys that make no sense: whoever follows them would fail after each commit."""
     for declared in dataclasses.fields(read):
         key, least, most, choices = (declared.metadata[name] for name in ("key", "least", "most", "choices"))
@@ -495,6 +526,13 @@ def _check_values(read: TableOptions, keys: AbstractSet[str]) -> None:
             raise InvalidRequest(f"Option {key!r} = {value!r}: it is {most} at the most.")
         if choices and value not in choices.split():
             raise InvalidRequest(f"Option {key!r} = {value!r}. Supported: {choices.replace(' ', ', ')}.")
+    _check_removals(texts, keys)
+    lookups = {"force-lookup", "changelog-producer"}
+    if not keys.isdisjoint(lookups) and read.force_lookup and read.changelog_producer == "full-compaction":
+        raise InvalidRequest(
+            "Options 'force-lookup' and 'changelog-producer' = 'full-compaction' exclude each other: Paimon's Java library loses "
+            "rows with both. Leave one out."
+        )
     for kind in ("snapshot", "changelog"):
         names = (f"{kind}.num-retained.min", f"{kind}.num-retained.max")
         fewest, most = (getattr(read, re.sub(r"[.-]", "_", name)) for name in names)
@@ -528,10 +566,10 @@ def _check_files(read: TableOptions) -> None:
     levels = {level for level, _ in (*read.file_format_per_level, *read.file_compression_per_level)}
     for level in (-1, *sorted(levels)):
         kind, compression = read.format_of_level(level), read.compression_of_level(level)
-        if compression not in COMPRESSIONS[kind]:
+        supported = [name for name in COMPRESSIONS[kind] if name not in _NOT_OF_JAVA.get(kind, ())]
+        if compression not in supported:
             raise InvalidRequest(
-                f"Option 'file.compression' = {compression!r} is not supported for {kind}. Supported: "
-                f"{', '.join(COMPRESSIONS[kind])}."
+                f"Option 'file.compression' = {compression!r} is not supported for {kind}. Supported: {', '.join(supported)}."
             )
 
 

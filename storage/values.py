@@ -195,7 +195,8 @@ def java_text(data_type: DataType, value: Any) -> str:
         return _java_float_text(value, single=data_type.root == "FLOAT")
     if data_type.is_timestamp:
         moment, nanos = _datetime(value)
-        text = moment.strftime("%Y-%m-%dT%H:%M")
+        # Not by strftime, which writes years before 1000 with fewer digits.
+        text = moment.isoformat("T", "minutes")
         if moment.second or nanos:
             text += moment.strftime(":%S") + _java_fraction(nanos)
         return text
@@ -217,7 +218,7 @@ def text_caster(data_type: DataType) -> Callable[[Any], str]:
     if data_type.root == "TIME":
         return lambda value: (
             (_EPOCH + dt.timedelta(milliseconds=value)).strftime("%H:%M:%S")
-            + _fraction(value % 1000 * 10**6, precision)
+            + _time_fraction(value % 1000 * 10**6, precision)
         )
     if data_type.is_timestamp:
         return lambda value: _datetime(value)[0].isoformat(" ", "seconds") + _fraction(value % 10**9, precision)
@@ -233,6 +234,12 @@ def _datetime(nanos: int) -> tuple[dt.datetime, int]:
 
 def _fraction(nanos: int, precision: int) -> str:
     return "." + f"{nanos:09d}"[:precision] if precision else ""
+
+
+def _time_fraction(nanos: int, precision: int) -> str:
+    """Up to the last digit that is not 0, but for the first."""
+    text = _fraction(nanos, precision)
+    return text[:2] + text[2:].rstrip("0")
 
 
 def _java_fraction(nanos: int) -> str:

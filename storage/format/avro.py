@@ -74,6 +74,12 @@ def field_names(data: bytes, name: str) -> list[str]:
         ) from None
 
 
+def is_of_java(data: bytes) -> bool:
+    """Whether Java has written a container file that can be read: its schema names records and namespaces apart."""
+    schema = fastavro.reader(io.BytesIO(data)).metadata["avro.schema"]
+    return '"namespace":"org.apache.paimon' in schema.replace(" ", "")
+
+
 def iterate_records(source: io.BytesIO, name: str) -> Iterator[Any]:
     """The records of a container file, one after the other. Raises CorruptData, naming the file, if it breaks off."""
     try:

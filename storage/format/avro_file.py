@@ -47,6 +47,10 @@ class AvroReader(DataFileReader):
     def column_names(self) -> list[str]:
         return self._names
 
+    @property
+    def is_of_java(self) -> bool:
+        return avro.is_of_java(self._data)
+
     def row_groups(self, ranges: Sequence[RowRange]) -> list[int]:
         return [0]
 

@@ -171,6 +171,11 @@ class DataFileReader(ABC):
     def column_names(self) -> list[str]:
         """The columns of the file."""
 
+    @property
+    @abstractmethod
+    def is_of_java(self) -> bool:
+        """Whether Paimon's Java library has written the file."""
+
     @abstractmethod
     def row_groups(self, ranges: Sequence[RowRange]) -> list[int]:
         """Row groups that can hold rows within all of the ranges, as far as the file itself can tell."""

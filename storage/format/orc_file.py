@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
@@ -46,6 +47,8 @@ class OrcWriter(StreamWriter):
                     f"Column {field.name!r} has timestamps outside of the years 1678 to 2261, which ORC files have no place for "
                     "here. Use another 'file.format', or null for times without end."
                 )
+            for chunk in column.chunks:
+                _refuse_negative_fractions(field.name, chunk)
         self._writer.write(table.cast(self._schema))
 
     def _finish(self) -> int:
@@ -62,6 +65,23 @@ def _fits(column: pa.Array) -> bool:
             if extremes["min"] < -most or extremes["max"] >= most:
                 return False
     return True
+
+
+def _refuse_negative_fractions(name: str, column: pa.Array) -> None:
+    """pyarrow's ORC writes a negative number of nanoseconds for them: Paimon's Java library then reads no row of the file."""
+    for values in leaf_arrays(column):
+        if not pa.types.is_timestamp(values.type) or values.type.unit not in ("us", "ns"):
+            continue
+        numbers = values.cast(pa.int64()).drop_null().to_numpy()
+        found = np.flatnonzero(
+            (numbers < 0) & (numbers % (_NANOSECONDS["ms"] // _NANOSECONDS.get(values.type.unit, 1)) != 0)
+        )
+        if len(found):
+            value = values.drop_null()[int(found[0])].cast(pa.string()).as_py()
+            raise InvalidRequest(
+                f"Column {name!r} has the timestamp {value}: before 1970, ORC files have no place here for what is finer than a "
+                "millisecond. Use another 'file.format', or cut such times to milliseconds."
+            )
 
 
 def _storable(kind: pa.DataType) -> pa.DataType:
@@ -102,6 +122,10 @@ class OrcReader(DataFileReader):
     @property
     def column_names(self) -> list[str]:
         return list(self._file.schema.names)
+
+    @property
+    def is_of_java(self) -> bool:
+        return bool(self._file.writer == "ORC_JAVA")
 
     def row_groups(self, ranges: Sequence[RowRange]) -> list[int]:
         # pyarrow does not show the statistics of stripes.

@@ -125,6 +125,10 @@ class ParquetReader(DataFileReader):
     def column_names(self) -> list[str]:
         return list(self._file.schema_arrow.names)
 
+    @property
+    def is_of_java(self) -> bool:
+        return (self._file.metadata.created_by or "").startswith("parquet-mr")
+
     def row_groups(self, ranges: Sequence[RowRange]) -> list[int]:
         """Row groups that can hold rows within all of the ranges, judged by Parquet's own statistics."""
         metadata = self._file.metadata

@@ -19,11 +19,13 @@ from .key_order import ranks
 class Groups:
     """Rows of several keys, those of a key one after the other, in merge order.
 
-    `starts` is the first row of each key; `retracts` tells the rows that take a value back (-U and -D).
+    `starts` is the first row of each key; `retracts` tells the rows that take a value back (-U and -D). `late`, if given, tells
+    those that a sequence group puts before a row that came earlier: functions to which the order matters see to them.
     """
 
     starts: np.ndarray
     retracts: np.ndarray
+    late: np.ndarray | None = None
 
     @property
     def row_count(self) -> int:
@@ -81,7 +83,7 @@ def aggregate(name: str, column: pa.Array, groups: Groups, options: AggregateOpt
     if options.ignore_retract and groups.retracts.any():
         # Rows that are not counted must not leave a group empty: they become nulls that every function skips.
         column = pc.if_else(pa.array(groups.retracts), pa.scalar(None, column.type), column)
-        groups = Groups(groups.starts, np.zeros(groups.row_count, bool))
+        groups = Groups(groups.starts, np.zeros(groups.row_count, bool), groups.late)
     elif groups.retracts.any() and not retractable:
         raise InvalidRequest(
             f"Column {column_name!r} is aggregated by {name!r}, which cannot take a value back, but there are rows of kind "
@@ -109,22 +111,49 @@ def _valid(column: pa.Array) -> np.ndarray:
     return np.asarray(column.is_valid())
 
 
+def _late(groups: Groups) -> np.ndarray:
+    """The late rows that add a value: one that takes a value back does so whenever it comes."""
+    return np.zeros(groups.row_count, bool) if groups.late is None else groups.late & ~groups.retracts
+
+
 def _last_value(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
-    return pick(column, np.where(groups.retracts[groups.ends], -1, groups.ends))
+    rows = groups.last_where(~_late(groups))
+    return pick(column, np.where(groups.retracts[np.maximum(rows, 0)], -1, rows))
 
 
 def _last_non_null_value(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
-    rows = groups.last_where(_valid(column))
+    valid, late = _valid(column), _late(groups)
+    rows = groups.last_where(valid & ~late)
     taken_back = (rows >= 0) & groups.retracts[np.maximum(rows, 0)]
-    return pick(column, np.where(taken_back, -1, rows))
+    if not late.any():
+        return pick(column, np.where(taken_back, -1, rows))
+    # Where there is no value (any more), the first that comes late fills in.
+    after = np.arange(groups.row_count) > rows[groups.of_rows]
+    filling = groups.first_where(valid & late & after)
+    return pick(column, np.where(taken_back | (rows < 0), filling, rows))
 
 
 def _first_value(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
-    return pick(column, groups.starts)
+    late = groups.last_where(_late(groups))
+    return pick(column, np.where(late < 0, groups.starts, late))
 
 
 def _first_non_null_value(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
-    return pick(column, groups.first_where(_valid(column)))
+    valid, late = _valid(column), _late(groups)
+    first = groups.first_where(valid & ~late)
+    if not late.any():
+        return pick(column, first)
+    # Whatever comes late once there is a value takes its place, null or not; of those before it the first is such a value as
+    # soon as a second one comes.
+    numbers = np.arange(groups.row_count)
+    of_rows = groups.of_rows
+    filling = groups.first_where(valid & late)
+    again = groups.first_where(late & (numbers > filling[of_rows]) & (filling >= 0)[of_rows])
+    by_filling = (again >= 0) & ((first < 0) | (again < first)) & ((first < 0) | (filling < first))
+    settled = np.where(by_filling, again, first)
+    value = np.where(by_filling, filling, np.where(first < 0, filling, first))
+    replacing = groups.last_where(late & (numbers > settled[of_rows]) & (settled >= 0)[of_rows])
+    return pick(column, np.where(replacing >= 0, replacing, value))
 
 
 def _extreme(column: pa.Array, groups: Groups, sign: int) -> pa.Array:
@@ -186,14 +215,36 @@ def _bool_or(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
 
 
 def _listagg(column: pa.Array, groups: Groups, options: AggregateOptions) -> pa.Array:
+    late = _late(groups)
+    if late.any():
+        # Each that comes late goes before all that are there.
+        numbers = np.arange(groups.row_count)
+        order = np.lexsort((np.where(late, -numbers, numbers), ~late, groups.of_rows))
+        column = column.take(pa.array(order))
     kept = np.asarray(pc.not_equal(pc.utf8_trim_whitespace(column), "").fill_null(False))
     counts = np.add.reduceat(kept.astype(np.int32), groups.starts)
     offsets = np.append(0, np.cumsum(counts)).astype(np.int32)
     lists = pa.ListArray.from_arrays(pa.array(offsets), column.filter(pa.array(kept)))
     if options.distinct:
-        lists = pa.array([list(dict.fromkeys(one)) for one in lists.to_pylist()], lists.type)
-    joined = pc.binary_join(lists, options.delimiter)
+        joined = pa.array([_joined_once(one, options.delimiter) for one in lists.to_pylist()], column.type)
+    else:
+        joined = pc.binary_join(lists, options.delimiter)
     return pc.if_else(pa.array(counts > 0), joined, pa.scalar(None, joined.type))
+
+
+def _joined_once(texts: list[str], delimiter: str) -> str:
+    """The first text, and behind it what is new in the others: the parts between delimiters are what is told apart."""
+    if len(texts) < 2:
+        return "".join(texts)
+    parts = dict.fromkeys(_parts(texts[0], delimiter))
+    added = dict.fromkeys(
+        part for text in texts[1:] for part in _parts(text, delimiter) if part.strip() and part not in parts
+    )
+    return delimiter.join([texts[0], *added])
+
+
+def _parts(text: str, delimiter: str) -> list[str]:
+    return text.split(delimiter or None)
 
 
 def _collect(column: pa.Array, groups: Groups, options: AggregateOptions) -> pa.Array:
@@ -209,7 +260,7 @@ def _collect(column: pa.Array, groups: Groups, options: AggregateOptions) -> pa.
     for start, end in zip(groups.starts, groups.ends, strict=True):
         collected: list[Any] | None = None
         for row in range(start, end + 1):
-            if values[row] is None:
+            if values[row] is None or (collected is None and groups.retracts[row]):
                 continue
             collected = [] if collected is None else collected
             for one in values[row]:

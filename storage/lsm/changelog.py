@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from .key_order import ranks, stable_order
 from .merge import RunCursor, advance_together, match_keys
 from .row_multiset import row_codes
-from .system_columns import DELETE, INSERT, SEQUENCE_NUMBER, UPDATE_AFTER, UPDATE_BEFORE, VALUE_KIND
+from .system_columns import DELETE, INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_AFTER, UPDATE_BEFORE, VALUE_KIND
 
 _BEFORE, _AFTER = 0, 1
 
@@ -21,41 +21,36 @@ def changelog(
     before: Iterator[pa.RecordBatch],
     after: Iterator[pa.RecordBatch],
     key_count: int,
+    told_level: int,
     *,
     drops_equal_pairs: bool = False,
-    late_rows_count: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield +I for keys that came, -D for keys that went, and -U with +U for rows that were written again.
+    """Yield +I for keys that came, -D for keys that went, and -U with +U for keys to which rows were written.
 
-    Both sides are sorted runs without deletes: key columns, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then values. Batches
-    come out in key order with the same columns. A row whose sequence number did not change was not written again, unless
-    `late_rows_count`: then rows that come late change values, and the number stays that of the row they come behind.
-    `drops_equal_pairs` leaves out updates that changed no value.
+    Both sides are sorted runs without deletes: key columns, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then values. `after` has a
+    column `_LEVEL` besides: to a key whose lowest level is below `told_level` rows were written. Batches come out in key order,
+    without it. `drops_equal_pairs` leaves out updates that changed no value.
     """
     for slices in advance_together([RunCursor(before, _BEFORE), RunCursor(after, _AFTER)], key_count):
         sides = {rank: rows for rows, rank in slices}
-        rows = _between(
-            sides.get(_BEFORE), sides.get(_AFTER), key_count, drops_equal_pairs=drops_equal_pairs, late=late_rows_count
-        )
+        rows = _between(sides.get(_BEFORE), sides.get(_AFTER), key_count, told_level, drops_equal_pairs)
         if rows is not None and rows.num_rows:
             yield rows
 
 
 def _between(
-    old: pa.RecordBatch | None, new: pa.RecordBatch | None, key_count: int, *, drops_equal_pairs: bool, late: bool
+    old: pa.RecordBatch | None, new: pa.RecordBatch | None, key_count: int, told_level: int, drops_equal_pairs: bool
 ) -> pa.RecordBatch | None:
+    if new is not None:
+        levels, new = new.column(LEVEL).to_numpy(), new.drop_columns([LEVEL])
     if new is None or old is None:
         return _of_kind(old, DELETE) if old is not None else None if new is None else _of_kind(new, INSERT)
     new_rows, old_rows = match_keys(new, old, key_count)
     came, went = np.ones(new.num_rows, bool), np.ones(old.num_rows, bool)
     came[new_rows] = went[old_rows] = False
-    updated = _sequence(new)[new_rows] != _sequence(old)[old_rows]
-    if drops_equal_pairs or late:
-        differs = _differ(new, new_rows, old, old_rows, key_count)
-        if drops_equal_pairs:
-            updated = differs if late else updated & differs
-        else:
-            updated |= differs
+    updated = levels[new_rows] < told_level
+    if drops_equal_pairs:
+        updated &= _differ(new, new_rows, old, old_rows, key_count)
     parts = [
         _of_kind(new.filter(pa.array(came)), INSERT),
         _of_kind(old.filter(pa.array(went)), DELETE),
@@ -72,10 +67,6 @@ def _between(
     return rows.take(pa.array(stable_order(columns, rows.num_rows)))
 
 
-def _sequence(rows: pa.RecordBatch) -> np.ndarray:
-    return rows.column(SEQUENCE_NUMBER).to_numpy()
-
-
 def _of_kind(rows: pa.RecordBatch, kind: int) -> pa.RecordBatch:
     index = rows.schema.get_field_index(VALUE_KIND)
     return rows.set_column(index, rows.schema.field(index), pa.array(np.full(rows.num_rows, kind, np.int8)))
@@ -84,7 +75,7 @@ def _of_kind(rows: pa.RecordBatch, kind: int) -> pa.RecordBatch:
 def _differ(
     new: pa.RecordBatch, new_rows: np.ndarray, old: pa.RecordBatch, old_rows: np.ndarray, key_count: int
 ) -> np.ndarray:
-    """Whether any value differs, row by row; NaN is equal to itself."""
+    """Whether any value differs, row by row; null is equal to null, and NaN to NaN."""
     differs = np.zeros(len(new_rows), bool)
     for index in range(key_count, new.num_columns):
         if new.schema.field(index).name in (SEQUENCE_NUMBER, VALUE_KIND):

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from .key_order import ranks, stable_order, whole_numbers
 from .merge_engines import Deduplicate, MergeEngine, merge_groups
-from .system_columns import INSERT, SEQUENCE_NUMBER, UPDATE_AFTER, VALUE_KIND
+from .system_columns import INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_AFTER, VALUE_KIND, WHOLE
 
 _LAST_ROW_WINS = Deduplicate()
 _ROWS_AT_ONCE = 1 << 20
@@ -71,7 +71,8 @@ def merge_sorted_runs(
 
     The first `key_count` columns of every batch are the key, without nulls; each run is ordered by it and has no key
     twice. All batches have the same columns. A column `_SEQUENCE_NUMBER` decides who wins, and if there is none the
-    rank of the run; a column `_VALUE_KIND` tells deletes, and if there is none there are none.
+    rank of the run; a column `_VALUE_KIND` tells deletes, and if there is none there are none. A column `_LEVEL` comes out as
+    the lowest level of each key; an engine that looks up needs it, and a column `_WHOLE`, which means nothing any more then.
     """
     for slices in advance_together(runs, key_count):
         kept = None if columns is None else [*columns, *({VALUE_KIND} & set(slices[0][0].schema.names) - set(columns))]
@@ -166,7 +167,7 @@ def _merge_slices(
 ) -> Sequence[pa.RecordBatch]:
     """One row for each key of the slices, each of which has a key once."""
     if len(slices) == 1:
-        return [_only(slices[0][0], columns)]
+        return [_only(_alone(slices[0][0], engine), columns)]
     base_index = max(range(len(slices)), key=lambda index: slices[index][0].num_rows)
     base, base_rank = slices[base_index]
     others = [one for index, one in enumerate(slices) if index != base_index]
@@ -202,10 +203,35 @@ def _merge_by_engine(
     order = np.lexsort((*by_age, *by_field, codes))
     ordered = codes[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    merged = merge_groups(together.take(pa.array(order)), starts, engine)
+    merged = _merge_ordered(together.take(pa.array(order)), starts, engine)
     untouched = np.ones(base.num_rows, bool)
     untouched[rivals] = False
+    if engine.merges_single_rows:
+        return _only(_alone(base.filter(pa.array(untouched)), engine), columns), _only(merged, columns)
     return _only(base, columns).filter(pa.array(untouched)), _only(merged, columns)
+
+
+def _merge_ordered(rows: pa.RecordBatch, starts: np.ndarray, engine: MergeEngine) -> pa.RecordBatch:
+    """One row of each key, of rows in merge order."""
+    if LEVEL not in rows.schema.names:
+        assert not engine.looks_up, "engines that look up always read levels"
+        return merge_groups(rows, starts, engine)
+    levels = rows.column(LEVEL).to_numpy()
+    lowest = np.minimum.reduceat(levels, starts)
+    if engine.looks_up:
+        whole = rows.column(WHOLE).to_numpy(zero_copy_only=False)
+        last = np.minimum.reduceat(np.where(whole, levels, np.iinfo(levels.dtype).max), starts)
+        counts = levels <= np.repeat(last, np.diff(np.append(starts, len(levels))))
+        rows = rows.filter(pa.array(counts))
+        starts = np.append(0, np.cumsum(np.add.reduceat(counts.astype(np.int64), starts))[:-1])
+    merged = merge_groups(rows, starts, engine)
+    index = merged.schema.get_field_index(LEVEL)
+    return merged.set_column(index, merged.schema.field(index), pa.array(lowest))
+
+
+def _alone(rows: pa.RecordBatch, engine: MergeEngine) -> pa.RecordBatch:
+    """What becomes of rows that are the only ones of their keys."""
+    return merge_groups(rows, np.arange(rows.num_rows), engine) if engine.merges_single_rows and rows.num_rows else rows
 
 
 def _keep_last(

@@ -17,7 +17,7 @@ from ..errors import InvalidRequest, Unsupported
 from ..metadata.schema import KEY_PREFIX, TableSchema
 from .aggregators import AggregateOptions, Groups, aggregate, check_function, pick
 from .key_order import ranks
-from .system_columns import DELETE, INSERT, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
+from .system_columns import DELETE, INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND, WHOLE
 
 
 class MergeEngine(ABC):
@@ -27,6 +27,10 @@ class MergeEngine(ABC):
     order_by: tuple[str, ...] = ()
     # The primary key, which is the same in all rows of a group.
     keys: frozenset[str] = frozenset()
+    # Whether of the rows of a key those above the lowest whole one do not count: it was made of them.
+    looks_up: bool = False
+    # Whether a row that is the only one of its key is merged as well, instead of standing as it is.
+    merges_single_rows: bool = False
 
     @property
     def last_row_wins(self) -> bool:
@@ -89,14 +93,16 @@ class Aggregation(MergeEngine):
         merged = _start(rows, groups, self.keys)
         # What is left after taking back more than was there is a row with that value.
         merged[VALUE_KIND] = pa.array(np.full(groups.count, INSERT, np.int8))
+        ordered = rows
         if self._remove_on_delete:
-            rows, groups, merged = _since_last_delete(rows, groups, merged)
+            rows, groups, merged = _since_last_delete(rows, groups, merged, takes_back=True)
         for name, one in self._aggregates.items():
             if name in rows.schema.names:
                 merged[name] = aggregate(one.function, rows.column(name), groups, one.options, name)
         for name in self.order_by:
             if name in rows.schema.names:
-                merged[name] = pick(rows.column(name), groups.ends)
+                # A delete keeps its place in the order, for rows that it meets later.
+                merged[name] = pick(ordered.column(name), np.where(groups.retracts[groups.ends], -1, groups.ends))
         return _finish(rows, merged)
 
 
@@ -140,7 +146,13 @@ class PartialUpdate(MergeEngine):
             )
         merged = _start(rows, groups, self.keys)
         if self._remove_on_delete:
+            ordered = rows
             rows, groups, merged = _since_last_delete(rows, groups, merged)
+            for name in self.order_by:
+                if name in rows.schema.names:
+                    deleted = np.asarray(merged[VALUE_KIND]) == DELETE
+                    valid = np.asarray(rows.column(name).is_valid())
+                    merged[name] = pick(ordered.column(name), np.where(deleted, groups.ends, groups.last_where(valid)))
         for name in rows.schema.names:
             if name not in merged and name not in self._grouped:
                 valid = np.asarray(rows.column(name).is_valid()) & ~groups.retracts
@@ -158,24 +170,33 @@ class PartialUpdate(MergeEngine):
         for name in group.order_by:
             counts |= np.asarray(rows.column(name).is_valid())
         orders = [ranks(rows.column(name)) for name in group.order_by]
-        # Rows that do not take part come first in their group, so that the last row is the one that counts, if any.
-        order = np.lexsort((np.arange(rows.num_rows), *reversed(orders), counts, groups.of_rows))
-        ordered = rows.take(pa.array(order))
-        counts, retracts = counts[order], groups.retracts[order]
-        last = np.where(counts[groups.ends], groups.ends, -1)
+        place = np.empty(rows.num_rows, np.int64)
+        place[np.lexsort((np.arange(rows.num_rows), *reversed(orders)))] = np.arange(rows.num_rows)
+        # The highest place up to each row: keys follow each other, so that those before are lower.
+        highest = np.maximum.accumulate(np.where(counts, place, -1) + groups.of_rows * rows.num_rows)
+        highest -= groups.of_rows * rows.num_rows
+        late = counts & (place < highest)
+        last = groups.last_where(counts & ~late)
         for name in group.order_by:
-            merged[name] = pick(ordered.column(name), last)
-        standing = np.where((last >= 0) & ~retracts[np.maximum(last, 0)], last, -1)
+            merged[name] = pick(rows.column(name), last)
+        standing = np.where((last >= 0) & ~groups.retracts[np.maximum(last, 0)], last, -1)
+        # Functions see, in the order in which they came, the rows that take part.
+        taking_part = np.logical_or.reduceat(counts, groups.starts)
+        starts = np.append(0, np.cumsum(np.add.reduceat(counts.astype(np.int64), groups.starts)[taking_part]))[:-1]
+        inner = Groups(starts, groups.retracts[counts], late[counts])
+        found = np.where(taking_part, np.cumsum(taking_part) - 1, -1)
         for name in group.columns:
-            if name not in ordered.schema.names:
+            if name not in rows.schema.names:
                 continue
-            column = ordered.column(name)
+            column = rows.column(name)
             one = self._aggregates.get(name)
             if one is None:
                 merged[name] = pick(column, standing)
-                continue
-            taking_part = pc.if_else(pa.array(counts), column, pa.scalar(None, column.type))
-            merged[name] = aggregate(one.function, taking_part, Groups(groups.starts, retracts), one.options, name)
+            elif not taking_part.any():
+                merged[name] = pa.nulls(groups.count, column.type)
+            else:
+                values = aggregate(one.function, column.filter(pa.array(counts)), inner, one.options, name)
+                merged[name] = pick(values, found)
 
 
 def _start(rows: pa.RecordBatch, groups: Groups, keys: frozenset[str]) -> dict[str, pa.Array]:
@@ -183,7 +204,7 @@ def _start(rows: pa.RecordBatch, groups: Groups, keys: frozenset[str]) -> dict[s
     merged = {
         name: pick(rows.column(name), groups.ends)
         for name in rows.schema.names
-        if name.startswith(KEY_PREFIX) or name == SEQUENCE_NUMBER or name in keys
+        if name.startswith(KEY_PREFIX) or name in (SEQUENCE_NUMBER, LEVEL, WHOLE) or name in keys
     }
     added = np.logical_or.reduceat(~groups.retracts, groups.starts)
     merged[VALUE_KIND] = pa.array(np.where(added, INSERT, DELETE).astype(np.int8))
@@ -191,21 +212,24 @@ def _start(rows: pa.RecordBatch, groups: Groups, keys: frozenset[str]) -> dict[s
 
 
 def _since_last_delete(
-    rows: pa.RecordBatch, groups: Groups, merged: dict[str, pa.Array]
+    rows: pa.RecordBatch, groups: Groups, merged: dict[str, pa.Array], *, takes_back: bool = False
 ) -> tuple[pa.RecordBatch, Groups, dict[str, pa.Array]]:
-    """Rows up to a -D are gone, the -D with them; -U says nothing. A key that ends with -D stays as a delete."""
+    """Rows up to a -D are gone, the -D with them; -U says nothing, unless it `takes_back`. A key that ends with -D stays as a
+    delete.
+    """
     kinds = rows.column(VALUE_KIND).to_numpy()
     deleted_at = groups.last_where(kinds == DELETE)
     ends_deleted = deleted_at == groups.ends
     counts = np.arange(rows.num_rows) > np.repeat(deleted_at, np.diff(np.append(groups.starts, groups.row_count)))
-    counts &= kinds != UPDATE_BEFORE
+    if not takes_back:
+        counts &= kinds != UPDATE_BEFORE
     columns = [
         column if name in merged else pc.if_else(pa.array(counts), column, pa.scalar(None, column.type))
         for name, column in zip(rows.schema.names, rows.columns, strict=True)
     ]
     merged[VALUE_KIND] = pa.array(np.where(ends_deleted, DELETE, INSERT).astype(np.int8))
     plain = pa.RecordBatch.from_arrays(columns, rows.schema.names)
-    return plain, Groups(groups.starts, np.zeros(groups.row_count, bool)), merged
+    return plain, Groups(groups.starts, counts & (kinds == UPDATE_BEFORE)), merged
 
 
 def _finish(rows: pa.RecordBatch, merged: Mapping[str, pa.Array]) -> pa.RecordBatch:
@@ -213,9 +237,9 @@ def _finish(rows: pa.RecordBatch, merged: Mapping[str, pa.Array]) -> pa.RecordBa
 
 
 def merge_groups(rows: pa.RecordBatch, starts: np.ndarray, engine: MergeEngine) -> pa.RecordBatch:
-    """One row for each group, in the order of the groups; a group of one row stays as it is."""
+    """One row for each group, in the order of the groups; a group of one row stays as it is, unless the engine merges those."""
     sizes = np.diff(np.append(starts, rows.num_rows))
-    several = sizes > 1
+    several = sizes > (0 if engine.merges_single_rows else 1)
     if not several.any():
         return rows
     in_several = np.repeat(several, sizes)
@@ -240,6 +264,7 @@ def merge_engine_of(schema: TableSchema) -> MergeEngine:
     """The engine that a table's options ask for. Raises InvalidRequest or Unsupported that names the option."""
     engine = _engine_of(schema)
     engine.keys = frozenset(schema.primary_keys)
+    engine.looks_up = schema.table_options.looks_up and not engine.last_row_wins and not isinstance(engine, FirstRow)
     return engine
 
 

@@ -19,12 +19,13 @@ import pyarrow as pa
 from ..errors import CommitConflict, NotFound
 from ..format.parquet_file import ParquetReader
 from ..lsm.changelog import changelog
+from ..lsm.merge_engines import merge_engine_of
 from ..lsm.sorted_run import Section, SortedRun, split_into_sections
-from ..lsm.system_columns import INSERT, SEQUENCE_NUMBER, UPDATE_AFTER, VALUE_KIND
+from ..lsm.system_columns import INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_AFTER, VALUE_KIND
 from ..lsm.universal import LevelRun, UniversalOptions, pick_all_of_level_0, pick_compaction, pick_everything
 from ..metadata.change_tracking import is_tracked
 from ..metadata.live_files import live_files
-from ..metadata.manifest import ADD, COMPACTED, ManifestEntry, Place
+from ..metadata.manifest import ADD, COMPACTED, LOOKUP_MARK, ManifestEntry, Place
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
@@ -53,7 +54,7 @@ class BucketCompaction:
     entries: tuple[ManifestEntry, ...]
     output_level: int
     drops_deletes: bool
-    # Files of the bucket that stay as they are, where rows are looked up for the changelog.
+    # Files of the bucket that stay as they are, where rows are looked up for the changelog, and to be merged.
     looked_up: tuple[ManifestEntry, ...] = ()
     # Files of this level and above hold what the changelog has told already; None: there is no changelog to write.
     told_level: int | None = None
@@ -215,7 +216,7 @@ def _plan_keyed(entries: Sequence[ManifestEntry], options: TableOptions, *, full
     commits = sum(size.level == 0 for size in sizes)
     if options.full_compaction_delta_commits is not None and commits >= options.full_compaction_delta_commits:
         everything = True
-    pick_some = pick_all_of_level_0 if options.changelog_producer == "lookup" else pick_compaction
+    pick_some = pick_all_of_level_0 if options.looks_up else pick_compaction
     pick = pick_everything(sizes, universal) if everything else pick_some(sizes, universal)
     if pick is None:
         return
@@ -225,7 +226,8 @@ def _plan_keyed(entries: Sequence[ManifestEntry], options: TableOptions, *, full
     if told_level is not None and pick.output_level < told_level:
         told_level = None
     # Deletes hide older rows; where no older run is left, there is nothing to hide.
-    yield BucketCompaction(picked, pick.output_level, not left, left if told_level else (), told_level)
+    looked_up = left if told_level or options.looks_up else ()
+    yield BucketCompaction(picked, pick.output_level, not left, looked_up, told_level)
 
 
 def universal_options(options: TableOptions) -> UniversalOptions:
@@ -275,7 +277,8 @@ def compact_bucket(store: TableStore, plan: BucketCompaction) -> BucketResult:
     schema = store.schema
     bucket = Bucket(partition, number, plan.entries[0].total_buckets, store.bucket_directory(plan.place))
     name = store.clock.unique_name()
-    sink = DataFileSink(store, f"data-{name}", level=plan.output_level, source=COMPACTED)
+    mark = LOOKUP_MARK if schema.primary_keys and merge_engine_of(schema).looks_up else "-"
+    sink = DataFileSink(store, f"data{mark}{name}", level=plan.output_level, source=COMPACTED)
     changelog_sink = DataFileSink(store, f"changelog-{name}", source=COMPACTED)
     told: list[ManifestEntry] = []
     try:
@@ -309,12 +312,15 @@ def _rewrite_plain(store: TableStore, plan: BucketCompaction, bucket: Bucket, si
 
 def _rewrite_keyed(store: TableStore, plan: BucketCompaction, bucket: Bucket, sink: DataFileSink) -> Rewritten:
     entries = {(entry.file.name, entry.file.level): entry for entry in plan.entries}
-    sections = split_into_sections([entry.file for entry in plan.entries], store.key_range)
+    looked_up = [entry.file for entry in plan.looked_up] if merge_engine_of(store.schema).looks_up else []
+    sections = split_into_sections([*(entry.file for entry in plan.entries), *looked_up], store.key_range)
+    sections = [one for one in sections if any((file.name, file.level) in entries for file in one.files)]
     deleted: list[ManifestEntry] = []
     added: list[ManifestEntry] = []
     for may_stay, group in groupby(sections, lambda section: _may_stay(store, plan, bucket, section)):
         together = list(group)
-        old = [entries[file.name, file.level] for section in together for file in section.files]
+        files = [file for section in together for file in section.files]
+        old = [entries[file.name, file.level] for file in files if (file.name, file.level) in entries]
         if may_stay:
             # The same file on another level is the same file.
             moved = [one for one in old if one.file.level != plan.output_level]
@@ -331,6 +337,7 @@ def _tell_changes(store: TableStore, plan: BucketCompaction, bucket: Bucket, sin
     """Write how the files that no changelog has told of change what those above them hold."""
     assert plan.told_level is not None
     told_level = plan.told_level
+    merges_single_rows = _merges_single_rows(store, plan)
     options = store.options
     request = ReadRequest(store, tuple(store.schema.column_names), None)
     sections = split_into_sections([entry.file for entry in (*plan.entries, *plan.looked_up)], store.key_range)
@@ -342,12 +349,12 @@ def _tell_changes(store: TableStore, plan: BucketCompaction, bucket: Bucket, sin
         before: Iterator[pa.RecordBatch] = iter(())
         for part in split_into_sections(old, store.key_range):
             before = chain(before, read_run(request, bucket.partition, bucket.directory, part, keep_deletes=False))
-        after = read_run(request, bucket.partition, bucket.directory, section, keep_deletes=False)
-        key_count = len(store.key_types)
-        rows = changelog(
-            before, after, key_count, drops_equal_pairs=options.changelog_row_deduplicate,
-            late_rows_count=bool(options.sequence_field) and options.merge_engine in ("partial-update", "aggregation"),
+        after = read_run(
+            request, bucket.partition, bucket.directory, section,
+            keep_deletes=False, with_level=True, merges_single_rows=merges_single_rows,
         )  # fmt: skip
+        key_count = len(store.key_types)
+        rows = changelog(before, after, key_count, told_level, drops_equal_pairs=options.changelog_row_deduplicate)
         for table in _buffered(rows, options.write_buffer_size_bytes):
             entries += _write_run(store, bucket, table, sink)
     return entries
@@ -356,9 +363,30 @@ def _tell_changes(store: TableStore, plan: BucketCompaction, bucket: Bucket, sin
 def _merged(
     store: TableStore, bucket: Bucket, sections: Iterable[Section], plan: BucketCompaction
 ) -> Iterator[pa.RecordBatch]:
+    """The rows that the files of a compaction become. Of those that are only looked up none are among them."""
     request = ReadRequest(store, tuple(store.schema.column_names), None)
+    looks_up = merge_engine_of(store.schema).looks_up
     for section in sections:
-        yield from read_run(request, bucket.partition, bucket.directory, section, keep_deletes=not plan.drops_deletes)
+        batches = read_run(
+            request, bucket.partition, bucket.directory, section,
+            keep_deletes=not plan.drops_deletes, with_level=looks_up, merges_single_rows=_merges_single_rows(store, plan),
+        )  # fmt: skip
+        for rows in batches:
+            if looks_up:
+                rows = rows.filter(pa.array(rows.column(LEVEL).to_numpy() <= plan.output_level))
+            if rows.num_rows:
+                yield rows
+
+
+def _merges_single_rows(store: TableStore, plan: BucketCompaction) -> bool:
+    """Whether rows that are the only ones of their keys are merged too, as Paimon does it where it looks up.
+
+    Not those of a single file that becomes the only one of its bucket: Paimon leaves it as it is.
+    """
+    is_all = plan.drops_deletes and len(plan.entries) == 1
+    return (
+        not is_all and merge_engine_of(store.schema).looks_up and any(entry.file.level == 0 for entry in plan.entries)
+    )
 
 
 def _write_run(store: TableStore, bucket: Bucket, rows: pa.Table, sink: DataFileSink) -> list[ManifestEntry]:

@@ -81,7 +81,13 @@ def _clean(
     # Listed first: what is committed while this runs is needed by then, too young to be in the list, or taken back.
     candidates = [(path, size) for path, size, time_ms in listed if time_ms is not None and time_ms <= until_ms]
     needed = needed_files(store)
-    orphans = [OrphanFile(path, size) for path, size in sorted(candidates) if path not in needed]
+    # A file that is needed and lies under a directory's former name is not in its place, and is no orphan.
+    missing = {path.rpartition("/")[2] for path in needed.keys() - {path for path, _, _ in listed}}
+    orphans = [
+        OrphanFile(path, size)
+        for path, size in sorted(candidates)
+        if path not in needed and path.rpartition("/")[2] not in missing
+    ]
     orphans += _stale_snapshots(store, until_ms)
     orphans += _decisions(store, until_ms)
     unfinished = list(_unfinished_branches(store, until_ms))

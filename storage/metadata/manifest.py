@@ -26,6 +26,8 @@ ADD, DELETE = 0, 1
 # A partition, as manifests hold it, and a bucket in it.
 Place = tuple[bytes, int]
 WRITTEN, COMPACTED = 0, 1
+# In names of files that a compaction has written which merges with what the levels above hold.
+LOOKUP_MARK = "-lookup-"
 _EPOCH = datetime(1970, 1, 1)
 
 

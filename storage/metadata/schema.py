@@ -5,7 +5,7 @@ Follows `docs/format.md`, "Schema files".
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -167,6 +167,7 @@ def new_schema(
     schema = TableSchema(0, fields, highest, partition_keys, primary_keys, texts, comment, time_ms)
     check_schema(schema)
     check_column_options(schema, texts)
+    check_avro(schema)
     return schema
 
 
@@ -286,6 +287,35 @@ def _check_untracked(schema: TableSchema) -> None:
                     f"partition columns ({', '.join(schema.partition_keys) or 'the table has none'})."
                 )
             from_literal(value, schema.field(name).type)
+
+
+def check_avro(schema: TableSchema, before: TableSchema | None = None) -> None:
+    """Raise InvalidRequest for what Avro files of the table could not hold, or Paimon's Java library not write or read there;
+    what was so `before` is left alone.
+    """
+    known = set() if before is None else set(_avro_troubles(before))
+    for trouble in _avro_troubles(schema):
+        if trouble not in known:
+            raise InvalidRequest(trouble)
+
+
+def _avro_troubles(schema: TableSchema) -> Iterator[str]:
+    options = schema.table_options
+    if all(options.format_of_level(level) != "avro" for level in range(options.top_level + 1)):
+        return
+    for field in (inner for one in schema.fields for inner in (one, *nested_fields(one.type))):
+        if not (field.name[:1].isalpha() or field.name[:1] == "_") or not all(
+            char.isalpha() or char.isdecimal() or char == "_" for char in field.name
+        ):
+            yield (
+                f"Column {field.name!r}: a name in Avro files begins with a letter or _ and goes on with letters, digits and _. "
+                "Rename the column, or use another 'file.format'."
+            )
+        if field.type.root == "TIME" and field.type.precision > 3:
+            yield (
+                f"Column {field.name!r}: Avro has no place for {field.type}. Use a precision of 3 or less, or another "
+                "'file.format'."
+            )
 
 
 def _check_texts(schema: TableSchema) -> None:

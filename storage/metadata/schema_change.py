@@ -18,7 +18,7 @@ from ..data_types import STRING, DataField, DataType, nested_fields, parse_type,
 from ..errors import AlreadyExists, InvalidRequest
 from ..options import check_table_options
 from .default_values import check_defaults, default_text
-from .schema import TableSchema, check_column_options, check_schema
+from .schema import TableSchema, check_avro, check_column_options, check_schema
 
 # Options that decide how rows were written, so that they stand once there are any.
 FIXED_OPTIONS = (
@@ -257,6 +257,7 @@ def next_schema(schema: TableSchema, changes: Sequence[SchemaChange], *, has_row
     check_column_options(changed, {key for key, value in changed.options.items() if schema.options.get(key) != value})
     if {one.id: one.default_value for one in changed.fields} != {one.id: one.default_value for one in schema.fields}:
         check_defaults(changed)
+    check_avro(changed, schema)
     return changed
 
 
@@ -299,6 +300,12 @@ def _check_options(old: TableSchema, new: TableSchema, *, has_rows: bool) -> Non
     if before_count != after_count and (before_count < 1 or after_count < 1):
         raise InvalidRequest(
             f"Option 'bucket' cannot change from {before_count} to {after_count}: between positive numbers it may."
+        )
+    merges = new.table_options.merge_engine in ("aggregation", "partial-update") or new.table_options.sequence_field
+    if merges and old.table_options.looks_up != new.table_options.looks_up:
+        raise InvalidRequest(
+            "'changelog-producer' = 'lookup' and 'force-lookup' decide what compactions store where rows are aggregated, updated "
+            "in part or ordered by a sequence field, and cannot come or go any more. Make a new table."
         )
     if old.table_options.ignore_delete and not new.table_options.ignore_delete:
         raise InvalidRequest("Option 'ignore-delete' cannot be taken back: deletes that came since are lost.")

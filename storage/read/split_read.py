@@ -20,8 +20,8 @@ from ..format.open_data_file import open_reader
 from ..lsm.merge import RunCursor, comparable_key, merge_sorted_runs, within_keys, without_deletes
 from ..lsm.merge_engines import merge_engine_of
 from ..lsm.sorted_run import Key, Section, SortedRun
-from ..lsm.system_columns import INSERT, SEQUENCE_NUMBER, VALUE_KIND
-from ..metadata.manifest import DataFile
+from ..lsm.system_columns import INSERT, LEVEL, SEQUENCE_NUMBER, VALUE_KIND, WHOLE
+from ..metadata.manifest import LOOKUP_MARK, WRITTEN, DataFile
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
@@ -69,15 +69,25 @@ def read_sections(
 
 
 def read_run(
-    request: ReadRequest, partition: bytes, directory: str, section: Section, *, keep_deletes: bool
+    request: ReadRequest,
+    partition: bytes,
+    directory: str,
+    section: Section,
+    *,
+    keep_deletes: bool,
+    with_level: bool = False,
+    merges_single_rows: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The merged rows of a section as one sorted run, for writing it anew.
 
-    Columns: `_KEY_<key>`, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then the wanted columns that are not in the key.
+    Columns: `_KEY_<key>`, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, `_LEVEL` (the lowest of each key) if wanted, then the wanted
+    columns that are not in the key.
     """
-    reader = _SectionReader(request, partition, directory, use_threads=False)
+    reader = _SectionReader(request, partition, directory, use_threads=False, merges_single_rows=merges_single_rows)
     runs = _oldest_first(section.runs)
-    return reader.merged(runs, with_sequence=True, keep_deletes=keep_deletes, sort=True, piece=section)
+    return reader.merged(
+        runs, with_sequence=True, with_level=with_level, keep_deletes=keep_deletes, sort=True, piece=section
+    )
 
 
 def read_file(request: ReadRequest, partition: bytes, directory: str, file: DataFile) -> Iterator[pa.RecordBatch]:
@@ -102,6 +112,15 @@ def check_file(store: TableStore, directory: str, file: DataFile, *, whole: bool
     open_data_file(store, directory, file, whole=whole).close()
 
 
+def is_whole(file: DataFile, reader: DataFileReader) -> bool:
+    """Whether the rows of a file, of a table whose compactions look up, were made of those on the levels above its own, too.
+
+    Java's compactions have always done so, those here mark what they write: what has no mark is of an earlier build, which
+    stored what level 0 added. So is what was only moved above level 0.
+    """
+    return file.level > 0 and file.file_source != WRITTEN and (LOOKUP_MARK in file.name or reader.is_of_java)
+
+
 def open_data_file(store: TableStore, directory: str, file: DataFile, *, whole: bool = False) -> DataFileReader:
     """An open file, compared with what its manifest says of it."""
     fields = store.schemas.get(file.schema_id).fields
@@ -120,6 +139,8 @@ class _SectionReader:
         directory: str,
         use_threads: bool,
         deletion_vectors: Mapping[str, DeletionVector] = _NONE,
+        *,
+        merges_single_rows: bool = False,
     ) -> None:
         schema = request.store.schema
         self._deletion_vectors = deletion_vectors
@@ -134,6 +155,7 @@ class _SectionReader:
         self._partition = self._store.partition_values(partition)
         self._key_fields = schema.fields_named(schema.trimmed_primary_keys)
         self._engine = merge_engine_of(schema)
+        self._engine.merges_single_rows = merges_single_rows
 
     def read(self, section: Section) -> Iterator[pa.RecordBatch]:
         if self._key_fields and section.needs_merge:
@@ -164,6 +186,7 @@ class _SectionReader:
         runs: Sequence[SortedRun],
         *,
         with_sequence: bool,
+        with_level: bool = False,
         columns: Sequence[str] | None = None,
         keep_deletes: bool = False,
         sort: bool = False,
@@ -174,7 +197,15 @@ class _SectionReader:
         needed = self._engine.needed_for(field.name for field in self._fields)
         values = [field for field in self._store.schema.fields_named(needed) if field.name not in key_names]
         row_filter = restricted_to(self._predicate, key_names | set(self._partition))
-        read = [self._read_run(run, values, row_filter, with_sequence) for run in runs]
+        system = [SEQUENCE_NUMBER, VALUE_KIND] if with_sequence else [VALUE_KIND]
+        if columns is None:
+            keys = [f"{KEY_PREFIX}{field.name}" for field in self._key_fields]
+            columns = [*keys, *system, *([LEVEL] if with_level else []), *(field.name for field in values)]
+        if self._engine.looks_up:
+            system += [LEVEL, WHOLE]
+        elif with_level:
+            system.append(LEVEL)
+        read = [self._read_run(run, values, row_filter, system) for run in runs]
         if piece is not None and piece.is_cut:
             low, high = self._comparable(piece.low), self._comparable(piece.high)
             read = [within_keys(batches, low, high, len(self._key_fields)) for batches in read]
@@ -199,40 +230,47 @@ class _SectionReader:
     def every_row(self, file: DataFile) -> Iterator[pa.RecordBatch]:
         """Batches of `_KEY_*`, sequence number, row kind, and the value columns outside the key; deletes are kept."""
         keys = {field.name for field in self._key_fields}
-        return self._read_keyed(file, [field for field in self._fields if field.name not in keys], None, True)
+        values = [field for field in self._fields if field.name not in keys]
+        return self._read_keyed(file, values, None, [SEQUENCE_NUMBER, VALUE_KIND])
 
     def _read_run(
-        self, run: SortedRun, values: Sequence[DataField], row_filter: Predicate | None, with_sequence: bool
+        self, run: SortedRun, values: Sequence[DataField], row_filter: Predicate | None, system: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
         for file in run.files:
-            yield from self._read_keyed(file, values, row_filter, with_sequence)
+            yield from self._read_keyed(file, values, row_filter, system)
 
     def _read_keyed(
-        self, file: DataFile, values: Sequence[DataField], row_filter: Predicate | None, with_sequence: bool
+        self, file: DataFile, values: Sequence[DataField], row_filter: Predicate | None, system: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of `_KEY_*`, sequence number if wanted, row kind, and the value columns."""
+        """Batches of `_KEY_*`, of the system columns (the row kind is among them), and of the value columns."""
         # The kind is read even where the manifest counts no deletes: pypaimon writes 0 for files that hold some.
-        system = [SEQUENCE_NUMBER, VALUE_KIND] if with_sequence else [VALUE_KIND]
+        stored = [name for name in system if name not in (LEVEL, WHOLE)]
         with self._open(file) as reader:
             # Where the file itself says that all rows were added, their kind need not be read, if it only tells deletes.
-            all_added = not with_sequence and reader.extremes(VALUE_KIND) == (INSERT, INSERT)
+            all_added = SEQUENCE_NUMBER not in system and reader.extremes(VALUE_KIND) == (INSERT, INSERT)
             mapping = _FileColumns(self._store.schemas.get(file.schema_id).fields, reader.column_names)
             key_sources = [mapping.key_source(field) for field in self._key_fields]
             plain = [field for field in values if field.name not in self._partition]
-            read = [] if all_added else system
+            read = [name for name in stored if not (all_added and name == VALUE_KIND)]
             needed = [name for name in [*key_sources, *read, *mapping.sources(plain)] if name is not None]
+            of_file = {LEVEL: pa.scalar(file.level, pa.int8())} if LEVEL in system else {}
+            if WHOLE in system:
+                of_file[WHOLE] = pa.scalar(is_whole(file, reader))
             groups = reader.row_groups(self._ranges(row_filter, mapping, keyed=True))
             for batch in reader.read_batches(list(dict.fromkeys(needed)), groups, use_threads=self._use_threads):
                 keys = [
                     mapping.column(batch, field, source)
                     for field, source in zip(self._key_fields, key_sources, strict=True)
                 ]
+                known = {name: pa.repeat(value, batch.num_rows) for name, value in of_file.items()}
+                if all_added:
+                    known[VALUE_KIND] = _added(batch.num_rows)
                 columns = [
                     *keys,
-                    *((_added(batch.num_rows),) if all_added else (batch.column(name) for name in system)),
+                    *(known[name] if name in known else batch.column(name) for name in system),
                     *(self._value(batch, field, mapping) for field in values),
                 ]
-                names = [f"{KEY_PREFIX}{field.name}" for field in self._key_fields] + system
+                names = [*(f"{KEY_PREFIX}{field.name}" for field in self._key_fields), *system]
                 rows = pa.RecordBatch.from_arrays(columns, [*names, *(field.name for field in values)])
                 if row_filter is not None:
                     rows = rows.filter(row_filter.mask(self._filter_view(rows)))

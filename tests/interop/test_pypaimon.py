@@ -113,7 +113,7 @@ def test_pypaimon_reads_deletes_and_overwrites(table: Table, warehouse: str, run
     [
         {"file.format": "avro"},
         {"file.format": "orc"},
-        {"file.format.per.level": "0:avro,5:parquet", "file.compression.per.level": "0:gzip"},
+        {"file.format.per.level": "0:avro,5:parquet", "file.compression.per.level": "0:deflate"},
         {"changelog-producer": "input"},
         {"changelog-producer": "lookup"},
         {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "2"},

@@ -266,10 +266,7 @@ def test_readers_of_changes_follow_what_brings_files_back_that_were_not_told_yet
 @pytest.mark.parametrize("deduplicate", [False, True], ids=["", "row-deduplicate"])
 @pytest.mark.parametrize(
     "producer",
-    [
-        pytest.param("lookup", marks=pytest.mark.java_differs("it stores merged rows there: decision 0020, open")),
-        "full-compaction",
-    ],
+    ["lookup", "full-compaction"],
 )
 @pytest.mark.parametrize(
     ("engine", "options"),

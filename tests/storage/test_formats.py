@@ -24,7 +24,7 @@ def files(table: Table) -> dict[int, set[str]]:
 
 def test_levels_have_formats_and_compressions_of_their_own(catalog: Catalog) -> None:
     options = {
-        "bucket": 1, "file.format.per.level": "0:avro,5:orc", "file.compression.per.level": "0:gzip,5:zlib",
+        "bucket": 1, "file.format.per.level": "0:avro,5:orc", "file.compression.per.level": "0:deflate,5:zlib",
         "write-only": True,
     }  # fmt: skip
     table = catalog.create_table("a.t", SCHEMA, primary_key=["id"], options=options)
