@@ -373,6 +373,10 @@ class Sources:
                     f"No column {column.name!r} can be named in UPDATE, DELETE and MERGE: the platform uses the name."
                 ),
             )
+        field = self._field_of_struct(column, default) if name and (table is None or column.args.get("db")) else None
+        if field is not None:
+            column.replace(field)
+            return
         if name and (table is None or column.args.get("db")):
             raise at(
                 column,
@@ -382,6 +386,27 @@ class Sources:
             column.set("table", exp.to_identifier(table))
             column.set("db", None)
             column.set("catalog", None)
+
+    def _field_of_struct(self, column: exp.Column, default: str | None) -> exp.Expr | None:
+        """A path such as `st.x` or `t.st.x` as the field of a column that is a struct; None if there is no such column."""
+        parts = column.parts
+        table = self._names.get(parts[0].name.lower())
+        first = [default] if default is not None else []
+        tables = [*first, *(one for one in self._tables if one != default)] if table is None else [table]
+        path = parts if table is None else parts[1:]
+        for one in tables if len(path) > 1 else ():
+            columns = self._tables[one]
+            # Of a query the columns, or their types, are not always known.
+            names = [held.name for held in columns if pa.types.is_struct(held.type) or pa.types.is_null(held.type)]
+            name = next((held for held in names if held.lower() == path[0].name.lower()), None)
+            if name is None and table is not None and not len(columns):
+                name = path[0].name
+            if name is not None:
+                found: exp.Expr = _column(name, one)
+                for part in path[1:]:
+                    found = exp.Dot(this=found, expression=part.copy())
+                return found
+        return None
 
 
 def _column(name: str, table: str) -> exp.Column:

@@ -202,3 +202,21 @@ def test_options_that_say_what_nobody_asks_for_are_refused(sql: Sql, of_table: s
     sql(f"CREATE TABLE t {columns}" + (f" WITH ({of_table})" if of_table else ""))
     with pytest.raises(StorageError):
         sql(f"ALTER TABLE t SET ({option})")
+
+
+@pytest.mark.spark
+def test_fields_of_structs_are_named_in_what_changes_rows(sql: Sql) -> None:
+    sql(
+        "CREATE TABLE s (a INT, st ROW<x INT, y ROW<z INT>>, PRIMARY KEY (a) NOT ENFORCED) WITH ('bucket' = '1'); INSERT INTO s "
+        "VALUES (1, named_struct('x', 1, 'y', named_struct('z', 5))), (2, named_struct('x', 2, 'y', named_struct('z', 6))), "
+        "(3, NULL), (4, named_struct('x', 4, 'y', named_struct('z', 8)))"
+    )
+    sql("DELETE FROM s WHERE st.x = 1")
+    sql("UPDATE s AS q SET st = named_struct('x', q.st.x + 10, 'y', q.st.y) WHERE ST.X = 2 AND q.st.y.z = 6")
+    assert sql("SELECT st.x, st.y.z FROM s ORDER BY a") == [(12, 6), (None, None), (4, 8)]
+    source = "(SELECT 2 AS a, named_struct('k', 12) AS u) v"
+    sql(f"MERGE INTO s t USING {source} ON t.a = v.a AND t.st.x = v.u.k WHEN MATCHED THEN DELETE")
+    assert sql("SELECT a FROM s ORDER BY a") == [(3,), (4,)]
+    for wrong in ("DELETE FROM s WHERE a.x = 1", "DELETE FROM s WHERE nope.x = 1"):
+        with pytest.raises(InvalidRequest, match="is of no table"):
+            sql(wrong)
