@@ -512,6 +512,9 @@ class FileIO:
             if is_missing_bucket(error):
                 raise
             return False
+        except ValueError:
+            # No file has such a name.
+            return False
         return True
 
     @store_call("list")

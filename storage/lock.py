@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import IO, Protocol
 
 from .errors import StoreUnavailable
 
@@ -38,11 +38,11 @@ class FileLock:
         os.makedirs(self.directory, exist_ok=True)
         name = hashlib.sha256(os.path.dirname(path).encode()).hexdigest()[:32]
         with open(f"{self.directory}/{name}.lock", "w") as file:
-            take_lock(file.fileno(), file.name, fcntl.LOCK_EX)
+            take_lock(file, file.name, fcntl.LOCK_EX)
             yield
 
 
-def take_lock(file: int, path: str, kind: int) -> None:
+def take_lock(file: IO[str] | int, path: str, kind: int) -> None:
     """Take an advisory lock (`flock`) of an open file. Raises StoreUnavailable if somebody holds it much longer than calls do:
     who is stopped in one stops nobody for good.
     """

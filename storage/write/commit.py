@@ -333,12 +333,15 @@ class TableCommit:
             made.clean_up()
             attempt += 1
             is_append = change.overwrite is None and not change.deleted
-            if self._store.clock.now_ms() > deadline or (attempt > options.commit_max_retries and not is_append):
+            now_ms = self._store.clock.now_ms()
+            if now_ms > deadline or (attempt > options.commit_max_retries and not is_append):
                 raise CommitConflict(
                     f"{self._store.identifier}: the commit lost {attempt} races against other writers. "
                     "Try again, or raise 'commit.max-retries' and 'commit.timeout'."
                 )
-            longest = min(options.commit_max_retry_wait_ms, options.commit_min_retry_wait_ms * 2 ** min(attempt, 5))
+            # Where a try takes long, as on object stores, so does that of each other writer.
+            shortest = max(options.commit_min_retry_wait_ms, (now_ms - made.begun_ms) / 2)
+            longest = min(options.commit_max_retry_wait_ms, shortest * 2 ** min(attempt, 5))
             self._store.clock.sleep_ms(random.uniform(0, longest))
 
     def _refuse_unreadable(self, latest: Snapshot | None) -> None:
@@ -383,7 +386,7 @@ class _Attempt:
         self._id = commit_id
         self._change = change
         self._latest = latest
-        self._begun_ms = store.clock.now_ms()
+        self.begun_ms = store.clock.now_ms()
         self._unique = store.clock.unique_name()
         self._manifest_names: list[str] = []
         self._list_names: list[str] = []
@@ -514,7 +517,7 @@ class _Attempt:
         """Whether orphan cleaning may have come since the first file was written; files of other writers tell local times."""
         offset_ms = (time.localtime().tm_gmtoff or 0) * 1000
         created = earliest(created_ms)
-        begun = [self._begun_ms, self._change.begun_ms, None if created is None else created - offset_ms]
+        begun = [self.begun_ms, self._change.begun_ms, None if created is None else created - offset_ms]
         return is_late(self._store.clock, earliest(begun) or 0)
 
     def clean_up(self) -> None:

@@ -74,7 +74,8 @@ READERS: dict[str, Callable[[Table], object]] = {
 @pytest.mark.parametrize("how", READERS)
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_a_flipped_bit_of_a_data_file_is_noticed_by_every_reader(catalog: Catalog, how: str, file_format: str) -> None:
-    table = make(catalog, key=True, file_format=file_format, **{"file.compression": "none"})
+    plain = "null" if file_format == "avro" else "none"
+    table = make(catalog, key=True, file_format=file_format, **{"file.compression": plain})
     before = set(root(table).glob("bucket-0/data-*"))
     table.write(rows(100))
     (path,) = set(root(table).glob("bucket-0/data-*")) - before

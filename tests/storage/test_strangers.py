@@ -189,7 +189,9 @@ def test_a_publication_that_stays_open_says_once_what_to_do(
     with pytest.raises(CommitConflict) as refused:
         branches.publish()
     assert "Insist with discard-main" not in str(refused.value)
-    assert "`snapline branch recover --discard-main`, or undo it by `--undo`." in str(refused.value)
+    assert "End it by `snapline branch recover --discard-main`, or undo it by `snapline branch recover --undo`." in str(
+        refused.value
+    )
     [left] = catalog.publications()
     assert (left.number, left.branch, left.done, left.outcome) == (1, "fix", (), None)
     assert str(catalog.foresee_recovery()[1]["shop.orders"]).startswith("refused: diverged: main has moved")

@@ -162,12 +162,7 @@ def test_a_full_write_buffer_makes_several_files_of_one_commit(catalog: Catalog)
     assert table.changes_of(table.snapshot()).files_added == 2  # type: ignore[arg-type]
 
 
-_ORC = pytest.param(
-    "orc", marks=pytest.mark.java_differs("it cannot read fractions of a millisecond before 1970 in ORC: decision 0020")
-)
-
-
-@pytest.mark.parametrize("file_format", ["parquet", _ORC, "avro"])
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_all_primitive_types_come_back_as_they_went_in(catalog: Catalog, file_format: str) -> None:
     columns = {
         "boolean": pa.array([True, None], pa.bool_()),
@@ -186,7 +181,8 @@ def test_all_primitive_types_come_back_as_they_went_in(catalog: Catalog, file_fo
         "time": pa.array([86_399_999, None], pa.time32("ms")),
         "timestamp_s": pa.array([-1, None], pa.timestamp("s")),
         "timestamp_ms": pa.array([1, None], pa.timestamp("ms")),
-        "timestamp_us": pa.array([-1, None], pa.timestamp("us")),
+        # In ORC, Java's reader goes wrong by a second below 1970 beyond milliseconds: refused.
+        "timestamp_us": pa.array([-1000 if file_format == "orc" else -1, None], pa.timestamp("us")),
         "timestamp_ns": pa.array([1, None], pa.timestamp("ns")),
         "local": pa.array([1, None], pa.timestamp("us", tz="UTC")),
         "list": pa.array([[1, None], None], pa.list_(pa.int32())),
