@@ -21,6 +21,7 @@ from .commands import (
     AddedColumn,
     AlterTable,
     AlterView,
+    AnalyzeTable,
     Call,
     CreateCatalog,
     DescribeTable,
@@ -229,12 +230,23 @@ class _Parser(DatabricksParser):
         return self.expression(UseCatalog(this=self._name()))
 
     def _parse_analyze_statement(self) -> exp.Expr:
-        self.raise_error(
-            "ANALYZE is not known: each commit writes them itself, the statistics of files by which they are skipped "
-            "(metadata.stats-mode), and no engine here plans by others",
-            self._prev,
-        )
-        raise AssertionError
+        if not self._match_text_seq("TABLE"):
+            self.raise_error("ANALYZE takes one table: ANALYZE TABLE t COMPUTE STATISTICS", self._prev)
+        table = self._table()
+        if self._is(TokenType.PARTITION):
+            self.raise_error("ANALYZE TABLE … PARTITION is not known: the format has statistics of whole tables alone")
+        if not self._match_text_seq("COMPUTE", "STATISTICS"):
+            self.raise_error("Expected COMPUTE STATISTICS")
+        if self._match_text_seq("NOSCAN"):
+            self.raise_error("ANALYZE TABLE … NOSCAN is not known: the rows are counted. Leave it out", self._prev)
+        all_columns, columns = False, None
+        if self._match_text_seq("FOR"):
+            all_columns = bool(self._match_text_seq("ALL", "COLUMNS"))
+            if not all_columns:
+                if not self._match_text_seq("COLUMNS"):
+                    self.raise_error("Expected COLUMNS a, b or ALL COLUMNS")
+                columns = self._parse_csv(self._name)
+        return self.expression(AnalyzeTable(this=table, columns=columns, all_columns=all_columns))
 
     def _parse_replace_table(self) -> exp.Expr | None:
         """REPLACE TABLE …: CREATE OR REPLACE of a table that is there."""
