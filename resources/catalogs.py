@@ -77,6 +77,10 @@ class CatalogRegistry:
             )
         return known[name]
 
+    def written(self, name: str) -> dict[str, str]:
+        """The options of a catalog as they were given, secrets too; empty if there is no such catalog."""
+        return {key: str(value) for key, value in written_options(self.all().get(name, {})).items()}
+
     def create(self, name: str, options: Mapping[str, str], *, if_not_exists: bool = False) -> None:
         """Remember a catalog, which is opened once, so that options that contradict an existing one are refused.
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import click
 from rich.progress import Progress
@@ -684,8 +684,8 @@ def why_kept(session: Session, table: str, what: str) -> None:
 
 @cli.command()
 @click.argument("target", metavar="[CATALOG.]TABLE[@SNAPSHOT|@TAG] | rebuild")
-@click.option("--up", "direction", flag_value="up", help="What it was made from (default).")
-@click.option("--down", "direction", flag_value="down", help="What was made from it.")
+@click.option("--up", is_flag=True, help="What it was made from (default).")
+@click.option("--down", is_flag=True, help="What was made from it.")
 @click.option("--hops", type=click.IntRange(min=1), help="How far to go. Default: as far as there is.")
 @click.option("--partition", multiple=True, metavar="COLUMN=VALUE", help="Of the snapshots that its rows come from.")
 @click.option("--tables", "of_tables", is_flag=True, help="Which tables jobs make from which, without snapshots.")
@@ -695,7 +695,8 @@ def why_kept(session: Session, table: str, what: str) -> None:
 def lineage(
     session: Session,
     target: str,
-    direction: Any,
+    up: bool,
+    down: bool,
     hops: int | None,
     partition: Sequence[str],
     of_tables: bool,
@@ -706,6 +707,9 @@ def lineage(
 
     Snapshots that were taken back by a rollback, or cannot be read any more, are marked: expired, replaced, dropped.
     """
+    if up and down:
+        raise InvalidRequest("--up and --down are two questions: ask one after the other.")
+    direction: Literal["up", "down"] | None = "up" if up else "down" if down else None
     of_one = {"--hops": hops, "--partition": partition, "--format": form}
     if target == "rebuild":
         _refuse_beside("rebuild", {"--up or --down": direction, "--tables": of_tables, "--against": against, **of_one})

@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from .date_pattern import python_format
 from .errors import InvalidRequest, Unsupported
 from .redaction import holds_secret
 
@@ -545,6 +546,12 @@ def _check_values(read: TableOptions, texts: Mapping[str, str], keys: AbstractSe
             f"Option 'metadata.stats-mode' = {read.metadata_stats_mode!r}: it is none, counts, truncate(n) with n from 1 on, or "
             "full."
         )
+    if "partition.timestamp-formatter" in keys and read.partition_timestamp_formatter is not None:
+        try:
+            python_format(read.partition_timestamp_formatter)
+        except InvalidRequest as error:
+            shown = read.partition_timestamp_formatter
+            raise InvalidRequest(f"Option 'partition.timestamp-formatter' = {shown!r}: {error}") from None
     interval_ms = read.tag_create_interval_ms
     days = None if interval_ms is None else interval_ms / _DAY_MS
     if "tag.create-interval" in keys and days is not None and not (1 <= days <= _MOST_DAYS and days == int(days)):

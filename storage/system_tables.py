@@ -14,6 +14,7 @@ from .format.column_stats import SerializedStats, deserialize
 from .metadata.branch_origin import read_origin
 from .metadata.manifest import ManifestEntry
 from .metadata.snapshot import Snapshot
+from .metadata.table_statistics import statistics_rows
 from .metadata.table_store import TableStore
 from .read.changes import KINDS, ROW_KIND
 from .read.scan import FileStatistics, Scan
@@ -74,6 +75,10 @@ _SCHEMAS = {
         ("file_count!", _LONG), ("last_update_time", _TIME),
     ),
     "consumers": _columns(("consumer_id!", _TEXT), ("next_snapshot_id!", _LONG)),
+    "statistics": _columns(
+        ("snapshot_id", _LONG), ("schema_id!", _LONG), ("mergedRecordCount", _LONG), ("mergedRecordSize", _LONG),
+        ("colstat", _TEXT),
+    ),
 }  # fmt: skip
 AUDIT_LOG = "audit_log"
 SYSTEM_TABLES = (*_SCHEMAS, AUDIT_LOG)
@@ -277,6 +282,7 @@ _READERS: dict[str, Callable[[TableStore], Rows]] = {
     "snapshots": _snapshots, "schemas": _schemas, "options": _options, "tags": _tags, "branches": _branches,
     "files": _files, "manifests": _manifests, "partitions": _partitions, "buckets": _buckets,
     "consumers": lambda store: [(one.name, one.next_snapshot_id) for one in store.consumers.all()],
+    "statistics": lambda store: statistics_rows(store, store.snapshots.latest()),
 }  # fmt: skip
 
 

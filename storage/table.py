@@ -611,6 +611,7 @@ class Table:
         wanted = None
         if partition is not None:
             overwrite = Overwrite(matching=(self.partition_values(partition),))
+            self._refuse_absent(overwrite, partition)
 
             def wanted(place: Place) -> bool:
                 return overwrite.covers(self._store, place[0])
@@ -636,10 +637,8 @@ class Table:
             )
         matching = None if partition is None else (self.partition_values(partition),)
         covered = Overwrite(matching=matching)
-        if partition is not None and not any(covered.covers(self._store, one.partition) for one in self.scan().entries):
-            raise NotFound(
-                f"{self.identifier} has no rows in partition {dict(partition)}. Its number of buckets stays."
-            )
+        if partition is not None:
+            self._refuse_absent(covered, partition)
         if self._store.options.told_level is not None:
             # What no changelog has told yet, for readers that leave out what replaces files.
             compact(
@@ -975,6 +974,11 @@ class Table:
         return self.commit_messages(
             [message], overwrite, commit_id, properties, operation, change_tracking, guard=guard
         )
+
+    def _refuse_absent(self, covered: Overwrite, partition: Mapping[str, Any]) -> None:
+        """Raise NotFound if no rows are in a partition."""
+        if not any(covered.covers(self._store, one.partition) for one in self.scan().entries):
+            raise NotFound(f"{self.identifier} has no rows in partition {dict(partition)}. Nothing was done.")
 
     def _check_writable(self) -> None:
         if self._version is not None:

@@ -29,6 +29,7 @@ from storage import (
     StorageError,
     Table,
     TableOptions,
+    shown_options,
 )
 from storage.sql.commands import AddedColumn, AlterTable, CreateCatalog, DropCatalog
 from storage.sql.dialect import shown
@@ -70,10 +71,26 @@ class Definitions:
         def act() -> Result:
             if name in self._session.catalog_names() and not if_not_exists:
                 raise InvalidRequest(f"Catalog {name!r} exists. Drop it first, or choose another name.")
+            if name in self._session.catalog_names():
+                return Result(self._as_it_is(name, options))
             self._session.registry.create(name, options, if_not_exists=if_not_exists)
             return Result(f"Catalog {name} is there. USE CATALOG {name} makes it the current one.")
 
         return act
+
+    def _as_it_is(self, name: str, options: Mapping[str, str]) -> str:
+        """What is said of a catalog that is there already: what of the options is not what it has."""
+        held = self._session.registry.written(name) or {"warehouse": self._session.settings.warehouse}
+        given = dict(options)
+        given.setdefault("warehouse", given.pop("table-storage.file.path", held["warehouse"]))
+        others = [key for key, value in given.items() if held.get(key) != value]
+        if not others:
+            return f"Catalog {name} is there already; it stays as it is."
+        shown = shown_options({"warehouse": held["warehouse"]})["warehouse"]
+        return (
+            f"Catalog {name} is there already, and is another one than asked for: its warehouse is {shown}, and what it has "
+            f"differs in {', '.join(map(repr, sorted(others)))}. It stays as it is."
+        )
 
     def drop_catalog(self, node: DropCatalog) -> Act:
         name, if_exists = node.this.name, bool(node.args.get("exists"))

@@ -4,7 +4,7 @@ What has no rule is refused by name, a clause as well as a function: see `duckdb
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -14,11 +14,12 @@ from storage import InvalidRequest
 from storage.sql.dialect import SnaplineSql
 
 from . import spark_types as st
+from .column_names import column_name
 from .duckdb_aggregates import QUERY_RULES, WINDOW_FUNCTIONS, ordered
 from .duckdb_decimals import Typed
 from .duckdb_expressions import Expressions, field_of, implied, unknown
 from .duckdb_functions import RULES
-from .duckdb_relations import Compiled, Relation, quoted, relation_of, renamed
+from .duckdb_relations import Compiled, Relation, one_zero, quoted, relation_of, renamed, with_one_zero
 from .place import at
 from .spark_types import SparkType
 
@@ -229,9 +230,12 @@ class _Queries:
                     ),
                 )
             kinds.append(kind)
-        word = node.key.upper() + ("" if node.args.get("distinct") else " ALL")
+        distinct = bool(node.args.get("distinct"))
+        word = node.key.upper() + ("" if distinct else " ALL")
         text = f"({_cast(left, kinds, node)}) {word} ({_cast(right, kinds, node)})"
-        return Compiled(text, left.names, tuple(kinds))
+        found = Compiled(text, left.names, tuple(kinds))
+        # UNION ALL shows the rows as they are; all others compare them.
+        return found if isinstance(node, exp.Union) and not distinct else one_zero(found)
 
     def _modified(self, node: exp.Expr, inner: Compiled) -> Compiled:
         """A query with ORDER BY, LIMIT and OFFSET of its own around it."""
@@ -269,7 +273,8 @@ class _Queries:
         text = f" WHERE {compiler.condition(where.this)}" if where is not None else ""
         scope.windows = {one.name.lower(): one for one in node.args.get("windows") or []}
         chosen = self._chosen(node, scope, compiler)
-        text += self._group(node, compiler, chosen)
+        chosen, grouped = self._group(node, compiler, chosen)
+        text += grouped
         output = {name.lower(): one for name, one in chosen}
         scope.aliases, scope.aliases_first = output, False
         for key in ("having", "qualify"):
@@ -285,7 +290,8 @@ class _Queries:
         text += self._tail(node, compiler, names, output)
         columns = ", ".join(f"{one.sql} AS {quoted(name)}" for name, one in chosen)
         sql = f"SELECT {'DISTINCT ' if distinct is not None else ''}{columns}{source}{text}"
-        return Compiled(sql, names, tuple(one.type for _, one in chosen))
+        found = Compiled(sql, names, tuple(one.type for _, one in chosen))
+        return found if distinct is None else one_zero(found)
 
     def _chosen(self, node: exp.Select, scope: _Scope, compiler: _Compiler) -> list[tuple[str, Typed]]:
         found: list[tuple[str, Typed]] = []
@@ -293,11 +299,7 @@ class _Queries:
             if isinstance(one, exp.Star) or (isinstance(one, exp.Column) and isinstance(one.this, exp.Star)):
                 found += self._star(one, scope)
                 continue
-            value, name = one, one.sql(SnaplineSql)
-            if isinstance(one, exp.Alias):
-                value, name = one.this, one.alias
-            elif isinstance(one, exp.Column | exp.Dot):
-                name = one.name
+            value, name = (one.this, one.alias) if isinstance(one, exp.Alias) else (one, column_name(one))
             typed = compiler.of(value)
             if value.find(exp.AggFunc) is not None:
                 scope.aggregated.add(typed.sql)
@@ -321,13 +323,37 @@ class _Queries:
             raise at(node, InvalidRequest("EXCEPT leaves no column."))
         return found
 
-    def _group(self, node: exp.Select, compiler: _Compiler, chosen: list[tuple[str, Typed]]) -> str:
+    def _group(
+        self, node: exp.Select, compiler: _Compiler, chosen: list[tuple[str, Typed]]
+    ) -> tuple[list[tuple[str, Typed]], str]:
+        """The columns, in which a group of 0.0 and -0.0 is called 0.0, and the clause."""
         group = node.args.get("group")
         if group is None:
-            return ""
+            return chosen, ""
+        floats: dict[str, Typed] = {}
+        text = self._group_by(group, node, compiler, chosen, floats)
+        for key, shown in floats.items():
+            chosen = [(name, replace(one, sql=one.sql.replace(key, shown.sql))) for name, one in chosen]
+        return chosen, text
+
+    def _group_by(
+        self,
+        group: exp.Expr,
+        node: exp.Select,
+        compiler: _Compiler,
+        chosen: list[tuple[str, Typed]],
+        floats: dict[str, Typed],
+    ) -> str:
+        """GROUP BY; `floats` gets the keys that are floats, by their SQL, and how they are shown."""
+
+        def keyed(one: Typed) -> str:
+            if one.type.is_float:
+                floats[one.sql] = with_one_zero(one)
+            return one.sql
+
         _refuse_others(group, {"expressions", "rollup", "cube", "grouping_sets", "all"})
         if group.args.get("all"):
-            plain = [one.sql for _, one in chosen if one.sql not in compiler.scope.aggregated]
+            plain = [keyed(one) for _, one in chosen if one.sql not in compiler.scope.aggregated]
             return f" GROUP BY {', '.join(plain)}" if plain else ""
 
         def key(one: exp.Expr) -> str:
@@ -335,12 +361,12 @@ class _Queries:
                 position = int(one.this)
                 if not 1 <= position <= len(chosen):
                     raise at(one, InvalidRequest(f"GROUP BY {position}: the SELECT has {len(chosen)} columns."))
-                return chosen[position - 1][1].sql
+                return keyed(chosen[position - 1][1])
             if isinstance(one, exp.Tuple):
                 return f"({', '.join(key(inner) for inner in one.expressions)})"
             if isinstance(one, exp.Paren):
                 return key(one.this)
-            return compiler.of(one).sql
+            return keyed(compiler.of(one))
 
         texts = [key(one) for one in group.expressions]
         for name, word in (("rollup", "ROLLUP"), ("cube", "CUBE"), ("grouping_sets", "GROUPING SETS")):

@@ -1,7 +1,7 @@
 """What a query reads and gives: names and types of columns."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -61,6 +61,25 @@ def renamed(node: exp.Expr, inner: Compiled, names: Sequence[str]) -> Compiled:
     if len(names) != len(inner.names):
         raise at(node, InvalidRequest(f"{len(names)} columns are named, and {len(inner.names)} are there."))
     return Compiled(inner.sql, tuple(names), inner.types)
+
+
+def with_one_zero(value: Typed) -> Typed:
+    """A float in which -0.0 is 0.0: what Spark shows of values that it has compared as keys."""
+    if not value.type.is_float:
+        return value
+    return replace(value, sql=f"CASE WHEN {value.sql} = 0 THEN CAST(0 AS {value.type.duckdb}) ELSE {value.sql} END")
+
+
+def one_zero(inner: Compiled) -> Compiled:
+    """The same for each column of a query."""
+    if not any(kind.is_float for kind in inner.types):
+        return inner
+    names = [f"c{number}" for number in range(len(inner.names))]
+    shown = [
+        f"{with_one_zero(Typed(held, kind)).sql} AS {quoted(name)}"
+        for held, name, kind in zip(names, inner.names, inner.types, strict=True)
+    ]
+    return replace(inner, sql=f"SELECT {', '.join(shown)} FROM ({inner.sql}) AS __rows ({', '.join(names)})")
 
 
 def quoted(name: str) -> str:

@@ -1,6 +1,7 @@
 """Statements in the SQL of the engines, where texts and patterns mean what they mean in the platform's SQL."""
 
 import re
+from typing import ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
@@ -34,6 +35,9 @@ _NO_TYPES = tuple(
 
 
 class _SparkGenerator(SparkGenerator):
+    # Spark has WITH inside of queries, where names may stand for others than around them.
+    EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()
+
     def datatype_sql(self, expression: exp.DataType) -> str:
         if expression.this in _NO_TYPES:
             raise at(

@@ -82,6 +82,24 @@ def branches(query: Query, target: changes.Target) -> tuple[list[Branch], list[F
     return found, reader.fills
 
 
+def key_constants(query: Query, target: changes.Target) -> dict[str, list[str]]:
+    """The constants that each column of the sink's key takes: columns that take others are left out."""
+    found, fills = branches(query, target)
+    constants: dict[str, list[str]] = {}
+    for fill in fills:
+        if fill.name not in target.table.schema.primary_keys:
+            continue
+        is_text = target.table.schema.field(fill.name).type.is_text
+        if fill.position is None:
+            if is_text:
+                constants[fill.name] = [str(fill.value)]
+            continue
+        given = [branch.tree.expressions[fill.position].unalias() for branch in found]
+        if all(isinstance(one, exp.Literal) and (one.is_string if is_text else one.is_int) for one in given):
+            constants[fill.name] = [one.this if is_text else str(int(one.this)) for one in given]
+    return constants
+
+
 def _check_sink(query: Query, sink: Table) -> None:
     schema, options = sink.schema, sink.schema.table_options
     changing = next(one.source for one in query.inputs if keys_of(one.source))

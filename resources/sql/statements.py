@@ -31,6 +31,7 @@ from storage.engines.merge_clauses import MergeClause
 from storage.sql.commands import (
     AlterTable,
     AlterView,
+    AnalyzeTable,
     Call,
     CreateCatalog,
     DescribeTable,
@@ -47,6 +48,7 @@ from storage.sql.predicate_text import MOST_NESTED
 from ..properties import PLACE_PROPERTY, STATEMENT_PROPERTY
 from ..session import CATALOG_NAME, Session
 from . import changes
+from .analyze import analyzed
 from .columns import column_sources
 from .definitions import Act, Definitions
 from .ends import open_piece
@@ -177,6 +179,8 @@ class Statements:
                 return define.drop_catalog(tree)
             case AlterTable():
                 return define.alter(tree)
+            case AnalyzeTable():
+                return analyzed(tree, self._names)
             case Show():
                 return look.show(tree, engine.functions)
             case DescribeTable():

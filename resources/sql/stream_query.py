@@ -1,7 +1,9 @@
 """The query that a stream began with, beside its checkpoint: going on with another one would mix the rows of both."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sqlglot import exp
 
@@ -16,14 +18,22 @@ _FILE = "query.json"
 _SHOWN = 300
 
 
-def refuse_other_query(checkpoint: str, job: str, query: Query, target: changes.Target) -> None:
-    """Remember the query of a stream that begins. Raises InvalidRequest for one that goes on from what another has read."""
+def refuse_other_query(
+    checkpoint: str, job: str, query: Query, target: changes.Target, renewed: Mapping[str, Sequence[str]] | None = None
+) -> None:
+    """Remember the query of a stream that begins. Raises InvalidRequest for one that goes on from what another has read, and
+    for a second one that makes the rows of a table anew. `renewed`: of a stream that does, the constants that each column of
+    the sink's key takes.
+    """
     directory = Path(checkpoint)
     given = {"sink": str(target.table.identifier), "query": _text(query, target)}
+    whole = {**given, "table": target.table.store.paths.root, "renewed": renewed}
     path = directory / _FILE
+    if renewed is not None:
+        _refuse_second(directory, whole)
     if path.exists() and any((directory / "offsets").glob("[0-9]*")):
         begun = json.loads(path.read_text("utf-8"))
-        if begun != given:
+        if {key: begun.get(key) for key in given} != given:
             raise InvalidRequest(
                 f"The stream {job!r} began with another query, INSERT INTO {begun['sink']} {begun['query'][:_SHOWN]!r}, and has "
                 "come to what that has read: rows of both would be mixed. Run it as it was, or give this one a name of its own: "
@@ -31,7 +41,29 @@ def refuse_other_query(checkpoint: str, job: str, query: Query, target: changes.
             )
         return
     directory.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(given), "utf-8")
+    path.write_text(json.dumps(whole), "utf-8")
+
+
+def _refuse_second(directory: Path, given: Mapping[str, Any]) -> None:
+    """Raise InvalidRequest if another stream makes rows of the same table anew, and their keys may meet: each would take those
+    of the other for gone.
+    """
+    for path in sorted(directory.parent.glob(f"*/{_FILE}")):
+        if path.parent == directory or not any((path.parent / "offsets").glob("[0-9]*")):
+            continue
+        other = json.loads(path.read_text("utf-8"))
+        if other.get("table") != given["table"] or other.get("renewed") is None:
+            continue
+        apart = any(
+            not set(constants) & set(other["renewed"].get(column, constants))
+            for column, constants in given["renewed"].items()
+        )
+        if not apart:
+            raise InvalidRequest(
+                f"The stream {path.parent.name!r} makes the rows of {given['sink']} anew: it and this one take each other's "
+                "rows for gone. Put the UNION ALL of both into one stream, or give each a constant of its own in the primary key. If "
+                f"{path.parent.name!r} is not to go on, remove {path.parent}."
+            )
 
 
 def _text(query: Query, target: changes.Target) -> str:

@@ -20,7 +20,7 @@ from .engines import Engine, SparkEngine
 from .fill import Fill
 from .names import Place, Source
 from .query import Input, Query
-from .renewal import branches, is_renewed, keys_of, reads_kinds
+from .renewal import branches, is_renewed, key_constants, keys_of, reads_kinds
 from .result import Result
 from .settings import JOB_OPTION, TRIGGER, trigger
 from .stream_query import refuse_other_query
@@ -58,7 +58,8 @@ def insert_stream(
     if target.mode != changes.APPEND:
         raise InvalidRequest("A stream cannot overwrite: SET 'execution.runtime-mode' = 'batch', or INSERT INTO.")
     job = options[JOB_OPTION]
-    refuse_other_query(statements.checkpoint(job), job, query, target)
+    constants = key_constants(query, target) if is_renewed(query) else None
+    refuse_other_query(statements.checkpoint(job), job, query, target, constants)
     rows, kind, made = _planned_rows(engine, query, target, statements.checkpoint(job))
     sources = [_planned(one.source) for one in query.inputs if one.source.table is not None]
     one = target.table.identifier

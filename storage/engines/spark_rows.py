@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType
@@ -141,7 +141,7 @@ def _change(
         plan = _planned(spark, table, target, source, on, clauses, keyed, inner).persist()
         try:
             if replaced_where is not None:
-                _refuse_unfit(spark, plan, replaced_where, table.schema.primary_keys)
+                _refuse_unfit(spark, plan, replaced_where, _keys_of(table))
             return _commit(plan, table, warehouse, basis, target, clauses, operation, keyed, given)
         except PySparkException as error:
             raise own_error(error) or _said_by_spark(error) from None
@@ -152,7 +152,16 @@ def _change(
     return table.repeated(change) if basis is None else change(basis)
 
 
-def _refuse_unfit(spark: SparkSession, plan: DataFrame, where: str, keys: Sequence[str]) -> None:
+def _keys_of(table: Table) -> list[Column]:
+    """The columns of the key, by which rows are told apart: 0.0 and -0.0 are two keys of the format, and one group of Spark."""
+    found = []
+    for name in table.schema.primary_keys:
+        column = column_named(name)
+        found.append(column.cast("string").alias(name) if table.schema.field(name).type.is_float else column)
+    return found
+
+
+def _refuse_unfit(spark: SparkSession, plan: DataFrame, where: str, keys: Sequence[Column]) -> None:
     """Raise InvalidRequest for new rows outside of what is replaced, and for keys that come twice."""
     view = f"snapline_{Clock().unique_name().replace('-', '')}_plan"
     plan.createOrReplaceTempView(view)
@@ -162,7 +171,7 @@ def _refuse_unfit(spark: SparkSession, plan: DataFrame, where: str, keys: Sequen
         spark.catalog.dropTempView(view)
     if keys:
         came = plan.where(F.col(CLAUSE) != REPLACED)
-        refuse_repeated(came.groupBy(*[column_named(name) for name in keys]).count().where("count > 1").count())
+        refuse_repeated(came.groupBy(*keys).count().where("count > 1").count())
 
 
 def _said_by_spark(error: PySparkException) -> Exception:
@@ -186,7 +195,7 @@ def _commit(
 ) -> Snapshot | None:
     actions = F.create_map(*[F.lit(one) for number, clause in enumerate(clauses, 1) for one in (number, clause.then)])
     plan = plan.withColumn("__action", actions[F.col(CLAUSE)])
-    identity = [column_named(name) for name in (table.schema.primary_keys if keyed else (FILE, ROW))]
+    identity = _keys_of(table) if keyed else [column_named(name) for name in (FILE, ROW)]
     changed = plan.where(F.col("__action") != INSERT)
     twice = changed.groupBy(*identity).count().where("count > 1").count()
     if twice:

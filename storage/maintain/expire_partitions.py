@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..date_pattern import python_format
 from ..errors import InvalidRequest
 from ..metadata.manifest import ManifestEntry
 from ..metadata.snapshot import Snapshot
@@ -15,8 +16,6 @@ from ..read.scan import Scan
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y%m%d", "%Y-%m")
-# The letters of Java's date patterns.
-_LETTERS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
 
 
 def expired_partitions(store: TableStore, snapshot: Snapshot | None) -> list[dict[str, Any]]:
@@ -75,14 +74,10 @@ def _told(store: TableStore, values: Mapping[str, Any]) -> dt.datetime | None:
         texts.append(str(value))
     text = "".join(texts)
     given = store.options.partition_timestamp_formatter
-    formats = _FORMATS if given is None else (_python_format(given),)
+    formats = _FORMATS if given is None else (python_format(given),)
     for one in formats:
         try:
             return dt.datetime.strptime(text, one)
         except ValueError:
             continue
     return None
-
-
-def _python_format(pattern: str) -> str:
-    return re.sub("|".join(_LETTERS), lambda match: _LETTERS[match[0]], pattern)

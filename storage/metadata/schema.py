@@ -268,7 +268,12 @@ def check_column_options(schema: TableSchema, keys: Collection[str]) -> None:
         if key.startswith(("partition.expiration", "partition.timestamp")) and not schema.partition_keys:
             raise InvalidRequest(f"Option {key!r} has no effect on a table without partitions: leave it out.")
         if key == "partition.timestamp-pattern":
-            strange = [name for name in re.findall(r"\$(\w+)", value) if name not in schema.partition_keys]
+            columns = re.findall(r"\$(\w+)", value)
+            if not columns:
+                raise InvalidRequest(
+                    f"Option {key!r} = {value!r} names no partition column: write $column, as in `$day $hour:00`."
+                )
+            strange = [name for name in columns if name not in schema.partition_keys]
             if strange:
                 raise InvalidRequest(
                     f"Option {key!r} = {value!r} names {strange[0]!r}, which is no partition column: "

@@ -52,6 +52,12 @@ class AlterTable(exp.Expression):
     }
 
 
+class AnalyzeTable(exp.Expression):
+    """ANALYZE TABLE table COMPUTE STATISTICS [FOR COLUMNS a, b | FOR ALL COLUMNS]; without FOR, of the table alone."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "columns": False, "all_columns": False}
+
+
 class AlterView(exp.Expression):
     """ALTER VIEW view action; `action` names it, `values` are what it takes."""
 

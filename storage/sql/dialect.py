@@ -21,6 +21,7 @@ from .commands import (
     AddedColumn,
     AlterTable,
     AlterView,
+    AnalyzeTable,
     Call,
     CreateCatalog,
     DescribeTable,
@@ -64,6 +65,11 @@ class _Tokenizer(Databricks.Tokenizer):
             if token.token_type == TokenType.NATIONAL_STRING:
                 raise TokenError(
                     f"N'{token.text}' in line {token.line} is no literal that is known here: leave out the N."
+                )
+            if token.token_type == TokenType.HEX_STRING and sql[token.start : token.start + 1] == "0":
+                raise TokenError(
+                    f"0x{token.text} in line {token.line} is no number in Spark's SQL: x'{token.text}' are bytes, and a number "
+                    "is written with decimal digits."
                 )
             if token.token_type == TokenType.RAW_STRING:
                 token.token_type = TokenType.STRING
@@ -113,6 +119,8 @@ class _Parser(DatabricksParser):
     def validate_expression(self, expression: Any, args: Any = None) -> Any:
         """A function as a tree of its own kind if that says what was typed; else by its name and arguments alone."""
         node = super().validate_expression(expression, args)
+        if isinstance(node, exp.Distinct) and node.args.get("on") is not None:
+            self.raise_error("DISTINCT ON is not known: write QUALIFY row_number() OVER (PARTITION BY …) = 1")
         called = self.__dict__.get("_called")
         if args is None or not called or not isinstance(node, exp.Expr):
             return node
@@ -135,6 +143,41 @@ class _Parser(DatabricksParser):
             )
         return statement
 
+    # --- clauses of other systems, which plain Spark does not have
+
+    def _parse_alias(self, this: exp.Expr | None, explicit: bool = False) -> exp.Expr | None:
+        found = super()._parse_alias(this, explicit)
+        self._refuse_bare_as()
+        return found
+
+    def _parse_table_alias(self, *arguments: Any, **how: Any) -> Any:
+        found = super()._parse_table_alias(*arguments, **how)
+        self._refuse_bare_as()
+        return found
+
+    def _refuse_bare_as(self) -> None:
+        if self._prev and self._prev.token_type == TokenType.ALIAS and self._prev.text.upper() == "AS":
+            self.raise_error("Expected a name after AS", self._prev)
+
+    def _parse_in(self, *arguments: Any, **how: Any) -> exp.In:
+        start = self._curr
+        found = super()._parse_in(*arguments, **how)
+        if not any(found.args.get(key) for key in ("expressions", "query", "unnest", "field")):
+            self.raise_error("IN takes one value at the least", start)
+        return found
+
+    def _parse_limit(self, *arguments: Any, **how: Any) -> exp.Expr | None:
+        start = self._curr
+        found = super()._parse_limit(*arguments, **how)
+        if isinstance(found, exp.Fetch):
+            self.raise_error("FETCH is not known: write LIMIT n", start)
+        if isinstance(found, exp.Limit):
+            if found.args.get("offset") is not None:
+                self.raise_error("LIMIT takes one number: write LIMIT n OFFSET m", start)
+            if found.args.get("limit_options") is not None or found.expressions:
+                self.raise_error("LIMIT takes a number of rows, and nothing else", start)
+        return found
+
     def _parse_bitwise(self) -> exp.Expr | None:
         """Each operator by its rank in Spark: shifts before &, & before ^, ^ before |."""
         return self._ranked(0)
@@ -153,6 +196,12 @@ class _Parser(DatabricksParser):
         while True:
             if self._match_pair(TokenType.LT, TokenType.LT):
                 this = self.expression(exp.BitwiseLeftShift(this=this, expression=self._parse_term()))
+            elif (
+                self._is(TokenType.GT)
+                and [one.token_type for one in self._tokens[self._index : self._index + 3]] == [TokenType.GT] * 3
+            ):
+                self._advance(3)
+                this = exp.Anonymous(this="shiftrightunsigned", expressions=[this, self._parse_term()])
             elif self._match_pair(TokenType.GT, TokenType.GT):
                 this = self.expression(exp.BitwiseRightShift(this=this, expression=self._parse_term()))
             else:
@@ -229,12 +278,23 @@ class _Parser(DatabricksParser):
         return self.expression(UseCatalog(this=self._name()))
 
     def _parse_analyze_statement(self) -> exp.Expr:
-        self.raise_error(
-            "ANALYZE is not known: each commit writes them itself, the statistics of files by which they are skipped "
-            "(metadata.stats-mode), and no engine here plans by others",
-            self._prev,
-        )
-        raise AssertionError
+        if not self._match_text_seq("TABLE"):
+            self.raise_error("ANALYZE takes one table: ANALYZE TABLE t COMPUTE STATISTICS", self._prev)
+        table = self._table()
+        if self._is(TokenType.PARTITION):
+            self.raise_error("ANALYZE TABLE … PARTITION is not known: the format has statistics of whole tables alone")
+        if not self._match_text_seq("COMPUTE", "STATISTICS"):
+            self.raise_error("Expected COMPUTE STATISTICS")
+        if self._match_text_seq("NOSCAN"):
+            self.raise_error("ANALYZE TABLE … NOSCAN is not known: the rows are counted. Leave it out", self._prev)
+        all_columns, columns = False, None
+        if self._match_text_seq("FOR"):
+            all_columns = bool(self._match_text_seq("ALL", "COLUMNS"))
+            if not all_columns:
+                if not self._match_text_seq("COLUMNS"):
+                    self.raise_error("Expected COLUMNS a, b or ALL COLUMNS")
+                columns = self._parse_csv(self._name)
+        return self.expression(AnalyzeTable(this=table, columns=columns, all_columns=all_columns))
 
     def _parse_replace_table(self) -> exp.Expr | None:
         """REPLACE TABLE …: CREATE OR REPLACE of a table that is there."""
@@ -464,9 +524,19 @@ class _Parser(DatabricksParser):
         if self._curr and self._curr.token_type == TokenType.COMMA:
             self.raise_error("Expected something before the comma", self._curr)
         found = super()._parse_csv(*arguments, **how)
-        if self._prev and self._prev.token_type == TokenType.COMMA:
+        # What looked like types may be something else, if they do not end here.
+        of_types = self.__dict__.get("_in_types") and not self._is(TokenType.R_PAREN)
+        if self._prev and self._prev.token_type == TokenType.COMMA and not of_types:
             self.raise_error("Expected something after the comma", self._prev)
         return found
+
+    def _parse_types(self, *arguments: Any, **how: Any) -> Any:
+        before = self.__dict__.get("_in_types", False)
+        self.__dict__["_in_types"] = True
+        try:
+            return super()._parse_types(*arguments, **how)
+        finally:
+            self.__dict__["_in_types"] = before
 
     def _parse_metadata(self) -> exp.Expr:
         key = self._text() if self._match_text_seq("FROM") else None

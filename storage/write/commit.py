@@ -28,7 +28,15 @@ from ..metadata.change_tracking import untracked_property
 from ..metadata.index_manifest import refuse_index
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, ManifestEntry, ManifestFile
-from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, OVERWRITE, Snapshot
+from ..metadata.snapshot import (
+    ANALYZE,
+    APPEND,
+    BATCH_COMMIT_IDENTIFIER,
+    COMPACT,
+    FOLLOWS_PROPERTY,
+    OVERWRITE,
+    Snapshot,
+)
 from ..metadata.table_store import TableStore
 from ..metadata.trouble import LISTENERS, afterwards
 from ..metadata.way_back import told_of_way_back
@@ -182,6 +190,7 @@ class TableCommit:
         held: Held | None = None,
         own_properties: Mapping[str, str] | None = None,
         even_empty: bool = False,
+        statistics: str | None = None,
     ) -> Snapshot | None:
         """Commit added files, and what they replace. Returns the snapshot, an earlier one if this id landed before,
         or None if there is nothing to commit, unless `even_empty`. If the earlier one has expired, the earliest snapshot that
@@ -190,10 +199,11 @@ class TableCommit:
         `guard` is asked again before each try, with the newest snapshot as that try finds it, and raises if the change must
         not be put on top of it. `adds_again`: files may be added that the table has had before, those that are in the paths
         of no message; `held` says, once the snapshot is there, whether they have been kept until then. `own_properties`: those
-        by which the store knows what the commit was. Raises InvalidRequest if they are among `properties`, CommitConflict if
-        another commit made this one impossible (its files are deleted), and CommitOutcomeUnknown if the store gave no
-        answer. Raises StoreUnavailable if it failed before: then nothing is committed, and the files of the messages are
-        kept for another try.
+        by which the store knows what the commit was. `statistics`: the file of the table's statistics, of kind ANALYZE.
+
+        Raises InvalidRequest if own properties are among `properties`, CommitConflict if another commit made this one
+        impossible (its files are deleted), and CommitOutcomeUnknown if the store gave no answer. Raises StoreUnavailable if it
+        failed before: then nothing is committed, and the files of the messages are kept for another try.
         """
         refuse_own_properties(properties)
         properties = {**(properties or {}), **(own_properties or {})}
@@ -203,7 +213,7 @@ class TableCommit:
             self._check_covered(added, overwrite, messages)
             if self._store.schema.primary_keys:
                 added = lift_to_top(added, self._store.key_types, self._store.options.top_level)
-        if kind != COMPACT:
+        if kind not in (COMPACT, ANALYZE):
             partitions = {entry.partition for entry in (*added, *deleted)}
             untracked = untracked_property(self._store, partitions, tracked=change_tracking)
             properties |= untracked
@@ -212,7 +222,7 @@ class TableCommit:
         change = _Change(
             added, list(deleted), changelog, overwrite, kind, operation, properties, watermark, guard,
             NumberedFiles(self._store, messages if overwrite is None else (), added, changelog), adds_again, even_empty,
-            earliest(message.begun_ms for message in messages), own, held,
+            earliest(message.begun_ms for message in messages), own, held, statistics,
         )  # fmt: skip
         try:
             snapshot, is_own = self._commit(change)
@@ -376,6 +386,8 @@ class _Change:
     # The paths of the files that this commit has written, if others may be among those that it adds.
     own: frozenset[str] | None
     held: Held | None
+    # The file of the table's statistics; None leaves those that there are.
+    statistics: str | None = None
 
 
 class _Attempt:
@@ -444,14 +456,14 @@ class _Attempt:
             writer_version=WRITER_VERSION,
             commit_identifier=self._id.identifier,
             commit_kind=COMPACT
-            if is_empty
+            if is_empty and change.statistics is None
             else change.kind or (OVERWRITE if change.overwrite is not None or deletes else APPEND),
             time_ms=moment.time_ms,
             total_record_count=(latest.total_record_count if latest else 0) + delta_rows,
             delta_record_count=delta_rows,
             changelog_record_count=sum(one.file.row_count for one in change.changelog) if change.changelog else None,
             watermark=max(watermarks) if watermarks else None,
-            statistics=latest.statistics if latest and keeps_statistics else None,
+            statistics=change.statistics or (latest.statistics if latest and keeps_statistics else None),
             properties=moment.with_properties(
                 {**change.properties, **({FOLLOWS_PROPERTY: latest.identity} if latest else {})}
             )

@@ -15,7 +15,7 @@ PACKAGES = ["storage", "lineage", "resources", "platform_assets"]
 FLOORS = [
     {"redaction"},
     {"errors"},
-    {"clock", "lazy"},
+    {"clock", "lazy", "date_pattern"},
     {"secret", "options", "identifier", "lock", "store_errors", "document", "arguments"},
     {"data_types", "object_store"},
     {"values"},

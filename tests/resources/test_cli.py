@@ -142,6 +142,7 @@ def test_lineage_is_deleted_by_job_and_rebuilt_from_the_tables(run: Run) -> None
         (["query", "SELECT 1; SELECT 2"], "Give one SELECT"),
         (["query", "--format", "xml", "SELECT 1"], "'xml' is not one of"),
         (["lineage", "shop.totals@7"], "Snapshot 7"),
+        (["lineage", "shop.totals", "--up", "--down"], "two questions"),
         (["lineage", "shop.totals@seven"], "Tag 'seven' does not exist"),
         (["lineage", "shop.totals", "--hops", "0"], "x>=1"),
         (["nonsense"], "No such command 'nonsense'"),

@@ -301,3 +301,22 @@ def test_a_stream_does_not_go_on_with_another_query(session: Session) -> None:
     )
     assert rows(session.table("default.sink")) == [(1, 10), (2, 20), (3, 30)]
     assert rows(session.table("default.other")) == []
+
+
+def test_two_streams_do_not_make_the_rows_of_one_table_anew(session: Session) -> None:
+    """Each would take the rows of the other for gone, unless a constant of the key keeps them apart."""
+    session.sql(SOURCES, "duckdb")
+    session.sql(
+        "CREATE TABLE other LIKE src; CREATE TABLE sink (p STRING, id INT, amt BIGINT, PRIMARY KEY (p, id) NOT ENFORCED)",
+        "duckdb",
+    )
+    session.sql("INSERT INTO src VALUES (1, 'a', 10); INSERT INTO other VALUES (1, 'a', 10), (2, 'b', 20)", "duckdb")
+    stream(session, "first", "INSERT INTO sink SELECT 'x', id, amt FROM src")
+    for query in ("SELECT 'x', id, amt FROM other", "SELECT g, id, amt FROM other"):
+        with pytest.raises(InvalidRequest, match="The stream 'first' makes the rows of"):
+            stream(session, "second", f"INSERT INTO sink {query}")
+    stream(session, "second", "INSERT INTO sink SELECT 'y', id, amt FROM other")
+    session.sql("DELETE FROM src; DELETE FROM other WHERE id = 2", "duckdb")
+    stream(session, "first", "INSERT INTO sink SELECT 'x', id, amt FROM src")
+    stream(session, "second", "INSERT INTO sink SELECT 'y', id, amt FROM other")
+    assert session.sql("SELECT * FROM sink", "duckdb").to_arrow().to_pylist() == [{"p": "y", "id": 1, "amt": 10}]

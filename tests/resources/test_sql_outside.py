@@ -9,7 +9,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from resources import consistency_check, freshness_check, sql_check, table_asset, upkeep_schedule
+from resources import Session, consistency_check, freshness_check, sql_check, table_asset, upkeep_schedule
 from resources.parameters import partition_values
 from resources.rendering import print_rows
 from resources.sql.statements import parse
@@ -220,3 +220,126 @@ def test_fields_of_structs_are_named_in_what_changes_rows(sql: Sql) -> None:
     for wrong in ("DELETE FROM s WHERE a.x = 1", "DELETE FROM s WHERE nope.x = 1"):
         with pytest.raises(InvalidRequest, match="is of no table"):
             sql(wrong)
+
+
+def test_a_catalog_that_is_there_already_is_told_from_the_one_asked_for(session: Session, tmp_path: Path) -> None:
+    def said(name: str, warehouse: str) -> str | None:
+        text = f"CREATE CATALOG IF NOT EXISTS {name} WITH ('warehouse' = '{tmp_path}/{warehouse}')"
+        return session.sql(text, "duckdb").message
+
+    assert "other" not in str(said("c", "a"))
+    assert str(said("c", "a")).endswith("already; it stays as it is.")
+    assert "another one than asked for" in str(said("c", "b")) and f"{tmp_path}/a" in str(said("c", "b"))
+    assert "another one than asked for" in str(said("snapline", "b"))
+    assert str(session.catalog_of("c").warehouse).endswith("/a")
+
+
+def test_a_partition_that_is_not_there_is_not_compacted(session: Session) -> None:
+    session.sql("CREATE TABLE t (a INT, d STRING) PARTITIONED BY (d); INSERT INTO t VALUES (1, 'x')", "duckdb")
+    with pytest.raises(NotFound, match="no rows in partition"):
+        session.catalog.table("default.t").compact(partition={"d": "nope"})
+    with pytest.raises(NotFound, match="no rows in partition"):
+        session.sql("ALTER TABLE t PARTITION (d = 'nope') COMPACT", "duckdb")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("formatter", "nonsense"), ("formatter", "yyyy-mm-ddTHH"), ("formatter", "MM-dd"), ("formatter", "HH:mm"),
+        ("formatter", "yyyydd"), ("formatter", ""), ("pattern", "day"), ("pattern", "$nope"), ("pattern", ""),
+    ],
+)  # fmt: skip
+def test_patterns_of_times_of_partitions_are_checked_when_they_are_set(session: Session, key: str, value: str) -> None:
+    session.sql("CREATE TABLE t (a INT, d STRING) PARTITIONED BY (d)", "duckdb")
+    option = f"'partition.timestamp-{key}' = '{value}'"
+    with pytest.raises(InvalidRequest, match=f"partition.timestamp-{key}"):
+        session.sql(f"ALTER TABLE t SET ({option})", "duckdb")
+    with pytest.raises(InvalidRequest, match=f"partition.timestamp-{key}"):
+        session.sql(f"CREATE TABLE u (a INT, d STRING) PARTITIONED BY (d) WITH ({option})", "duckdb")
+
+
+def test_times_of_partitions_are_read_by_the_pattern_that_java_reads_them_by(session: Session) -> None:
+    session.sql(
+        "CREATE TABLE t (a INT, d STRING) PARTITIONED BY (d); INSERT INTO t VALUES (1, '20240501T07%')", "duckdb"
+    )
+    session.sql(
+        "ALTER TABLE t SET ('partition.timestamp-formatter' = 'yyyyMMdd''T''HH%', 'partition.expiration-time' = '1 d')",
+        "duckdb",
+    )
+    assert session.catalog.table("default.t").expire_partitions(dry_run=True) == [{"d": "20240501T07%"}]
+
+
+@pytest.mark.parametrize("key", ["k INT PRIMARY KEY", "k INT, PRIMARY KEY (k)", "k INT, CONSTRAINT c PRIMARY KEY (k)"])
+def test_a_key_is_not_enforced_unless_somebody_says_so(session: Session, key: str) -> None:
+    """As in Spark 4, whose PRIMARY KEY needs no NOT ENFORCED."""
+    session.sql(f"CREATE TABLE t ({key})", "duckdb")
+    assert session.catalog.table("default.t").schema.primary_keys == ("k",)
+
+
+@pytest.mark.spark
+def test_a_group_of_both_zeros_is_called_zero(sql: Sql) -> None:
+    sql("CREATE TABLE n (k INT, z DOUBLE); INSERT INTO n VALUES (1, -0.0D), (2, 0.0D), (3, 1.0D)")
+    for query in (
+        "SELECT DISTINCT z FROM n WHERE k = 1", "SELECT z FROM n WHERE k = 1 GROUP BY z",
+        "SELECT z AS g FROM n WHERE k = 1 GROUP BY g",
+        "SELECT abs(z) * -1 FROM n WHERE k = 2 GROUP BY 1", "SELECT z, count(*) FROM n WHERE k < 3 GROUP BY ALL",
+        "SELECT z FROM n WHERE k = 1 UNION SELECT z FROM n WHERE k = 1", "SELECT z FROM n WHERE k = 1 EXCEPT SELECT 1D",
+        "SELECT z FROM n WHERE k = 1 INTERSECT SELECT z FROM n", "SELECT DISTINCT n.z FROM n WHERE k = 1 ORDER BY n.z",
+    ):  # fmt: skip
+        [(value, *_)] = sql(query)
+        assert str(value) == "0.0", query
+    assert str(sql("SELECT z FROM n WHERE k = 1 UNION ALL SELECT 1D")[0][0]) == "-0.0"
+
+
+@pytest.mark.spark
+def test_both_zeros_are_keys_of_their_own_in_what_changes_rows(sql: Sql) -> None:
+    sql("CREATE TABLE z (k DOUBLE PRIMARY KEY NOT ENFORCED, v INT) WITH ('bucket' = '1')")
+    sql("INSERT INTO z VALUES (-0.0D, 1), (0.0D, 2), (1.0D, 3)")
+    sql("UPDATE z SET v = v + 10 WHERE v < 3")
+    assert sorted(row[1] for row in sql("SELECT * FROM z")) == [3, 11, 12]
+    sql("DELETE FROM z WHERE v > 10")
+    assert sql("SELECT * FROM z") == [(1.0, 3)]
+
+
+@pytest.mark.spark
+def test_a_name_of_with_stands_for_the_nearest(sql: Sql) -> None:
+    for query, expected in (
+        (
+            "WITH c AS (SELECT 1 x), d AS (WITH c AS (SELECT 2 x) SELECT * FROM c) SELECT d.x AS a, c.x AS b FROM d, c",
+            [(2, 1)],
+        ),
+        ("WITH c AS (SELECT 1 x) SELECT * FROM (WITH c AS (SELECT 2 x) SELECT * FROM c)", [(2,)]),
+        ("WITH c AS (WITH c AS (SELECT 2 x) SELECT x + 1 AS x FROM c) SELECT x FROM c", [(3,)]),
+        ("WITH c AS (SELECT 1 x) SELECT x FROM c WHERE x + 1 IN (WITH c AS (SELECT 2 x) SELECT x FROM c)", [(1,)]),
+    ):
+        assert sql(query) == expected
+
+
+@pytest.mark.spark
+def test_nulls_may_come_first_in_an_array(sql: Sql) -> None:
+    assert sql("SELECT array(NULL, 3)") == [([None, 3],)]
+    for wrong in ("SELECT array(NULL, )", "SELECT CAST(1 AS DECIMAL(10,))"):
+        with pytest.raises(InvalidRequest, match="after the comma"):
+            sql(wrong)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("engine", ["spark"])
+def test_bits_are_shifted_without_a_sign(sql: Sql) -> None:
+    assert sql("SELECT -8 >>> 1, -8L >>> 1 + 1, 1 | 8 >>> 1") == [(2147483644, 4611686018427387902, 5)]
+
+
+@pytest.mark.spark
+def test_columns_without_a_name_have_that_of_spark(session: Session, engine: str) -> None:
+    session.sql("CREATE TABLE n (a INT, b INT); INSERT INTO n VALUES (1, 2)", engine)
+    names = {
+        "a + 1": "(a + 1)", "n.a * b": "(a * b)", "count(*)": "count(1)", "SUM(a)": "sum(a)",
+        "count(DISTINCT b)": "count(DISTINCT b)",
+        "max(a) > 1 AND 'x' <> 'y'": "((max(a) > 1) AND (NOT (x = y)))", "upper('x')": "upper(x)", "NULL": "NULL", "TRUE": "true",
+        "5": "5", "-5": "-5", "1.50": "1.50", "CASE WHEN 1 = 1 THEN 2 END": "CASE WHEN (1 = 1) THEN 2 END",
+        "coalesce(max(a), 2)": "coalesce(max(a), 2)", "1 IN (1, 2)": "(1 IN (1, 2))",
+    }  # fmt: skip
+    typed = [text for text in names if text not in ("a + 1", "n.a * b")]
+    assert session.sql("SELECT a + 1, n.a * b FROM n", engine).to_arrow().column_names == ["(a + 1)", "(a * b)"]
+    found = session.sql(f"SELECT {', '.join(typed)} FROM n", engine).to_arrow().column_names
+    assert found == [names[text] for text in typed]

@@ -1,0 +1,74 @@
+"""Statistics of a whole table: a JSON document beside the metadata that a snapshot names. Follows `docs/format.md`.
+
+They are written by ANALYZE, and stand in the snapshots that follow until the schema changes.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..document import integer, read_document
+from ..errors import CorruptData
+from .snapshot import Snapshot
+from .table_store import TableStore
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """What is known of a column. `minimum` and `maximum` are texts as the format has them, None where there is no order or no
+    value; lengths are in bytes.
+    """
+
+    field_id: int
+    distinct_count: int | None = None
+    minimum: str | None = None
+    maximum: str | None = None
+    null_count: int | None = None
+    average_length: int | None = None
+    greatest_length: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        found = {
+            "colId": self.field_id, "distinctCount": self.distinct_count, "min": self.minimum, "max": self.maximum,
+            "nullCount": self.null_count, "avgLen": self.average_length, "maxLen": self.greatest_length,
+        }  # fmt: skip
+        return {key: value for key, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class TableStatistics:
+    """What is known of the rows of a snapshot, once merged: how many there are, and the bytes of their files."""
+
+    snapshot_id: int
+    schema_id: int
+    row_count: int
+    size_bytes: int
+    columns: Mapping[str, ColumnStatistics] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "snapshotId": self.snapshot_id, "schemaId": self.schema_id, "mergedRecordCount": self.row_count,
+            "mergedRecordSize": self.size_bytes, "colStats": {name: one.to_json() for name, one in self.columns.items()},
+        }  # fmt: skip
+
+
+def write_statistics(store: TableStore, statistics: TableStatistics) -> str:
+    """Write a statistics file and return its name."""
+    name = f"stat-{store.clock.unique_name()}-0"
+    store.file_io.write_bytes(store.paths.statistics(name), json.dumps(statistics.to_json(), indent=2).encode())
+    return name
+
+
+def statistics_rows(store: TableStore, snapshot: Snapshot | None) -> list[tuple[Any, ...]]:
+    """The statistics that a snapshot names, as the row of a system table; none if it names none."""
+    if snapshot is None or snapshot.statistics is None:
+        return []
+    path = store.paths.statistics(snapshot.statistics)
+    found = read_document(store.file_io.read_bytes(path), path)
+    keys = ("snapshotId", "schemaId", "mergedRecordCount", "mergedRecordSize")
+    for key in keys:
+        if found.get(key) is None and key in keys[:2]:
+            raise CorruptData(f"File {path} is damaged: it names no {key}.")
+    numbers = [None if found.get(key) is None else integer(found[key], path, key) for key in keys]
+    return [(*numbers, json.dumps(found.get("colStats") or {}, sort_keys=True))]
