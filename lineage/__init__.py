@@ -1,5 +1,6 @@
 """Lineage: which snapshots were made from which, by which job. The tables hold the truth; this is their index."""
 
+from .comparison import AncestryComparison, Parting, compare_ancestries
 from .drawing import dot, mermaid, rows, text_tree
 from .entities import (
     ColumnLineage,
@@ -22,6 +23,7 @@ from .store import LineageStore, UnreachableStore, open_lineage_store
 
 __all__ = [
     "RUN_PROPERTY",
+    "AncestryComparison",
     "AncestryDifference",
     "ColumnLineage",
     "Direction",
@@ -33,6 +35,7 @@ __all__ = [
     "LineageRecorder",
     "LineageStore",
     "LineageUnavailable",
+    "Parting",
     "SnapshotLineage",
     "SourceColumn",
     "TableLineage",
@@ -41,6 +44,7 @@ __all__ = [
     "ancestry_difference",
     "columns_of",
     "columns_property",
+    "compare_ancestries",
     "dot",
     "forget",
     "freshness",

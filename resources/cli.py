@@ -44,6 +44,7 @@ from .rendering import (
     rolled_back,
     size_text,
 )
+from .row_comparison import compare_rows
 from .session import CATALOG_NAME, Session
 
 
@@ -683,23 +684,27 @@ def why_kept(session: Session, table: str, what: str) -> None:
 
 
 @cli.command()
-@click.argument("target", metavar="[CATALOG.]TABLE[@SNAPSHOT|@TAG] | rebuild")
+@click.argument("target", required=False, metavar="[CATALOG.]TABLE[@SNAPSHOT|@TAG] | rebuild")
 @click.option("--up", "direction", flag_value="up", help="What it was made from (default).")
 @click.option("--down", "direction", flag_value="down", help="What was made from it.")
 @click.option("--hops", type=click.IntRange(min=1), help="How far to go. Default: as far as there is.")
 @click.option("--partition", multiple=True, metavar="COLUMN=VALUE", help="Of the snapshots that its rows come from.")
 @click.option("--tables", "of_tables", is_flag=True, help="Which tables jobs make from which, without snapshots.")
 @click.option("--against", metavar="TABLE@SNAPSHOT", help="Only what one of both was made from, and the other was not.")
+@click.option(
+    "--compare", nargs=2, metavar="LEFT RIGHT", help="Two snapshots: where they part, and how their rows differ."
+)
 @click.option("--format", "form", type=click.Choice(["tree", "json", "mermaid", "dot"]), show_default="tree")
 @click.pass_obj
 def lineage(
     session: Session,
-    target: str,
+    target: str | None,
     direction: Any,
     hops: int | None,
     partition: Sequence[str],
     of_tables: bool,
     against: str | None,
+    compare: tuple[str, str] | None,
     form: str | None,
 ) -> None:
     """Show which snapshots a snapshot was made from, or which it fed; `rebuild` reads all lineage off the tables.
@@ -707,6 +712,13 @@ def lineage(
     Snapshots that were taken back by a rollback, or cannot be read any more, are marked: expired, replaced, dropped.
     """
     of_one = {"--hops": hops, "--partition": partition, "--format": form}
+    if compare is not None:
+        others = {"--up or --down": direction, "--tables": of_tables, "--against": against, **of_one}
+        _refuse_beside("--compare", {"a table": target, **others})
+        _print_comparison(session, *(_known_ref(session, text) for text in compare))
+        return
+    if target is None:
+        raise click.UsageError("Say of which snapshot: TABLE[@SNAPSHOT|@TAG]; or --compare LEFT RIGHT.")
     if target == "rebuild":
         _refuse_beside("rebuild", {"--up or --down": direction, "--tables": of_tables, "--against": against, **of_one})
         count, files = session.rebuild_lineage()
@@ -843,6 +855,18 @@ def delete_table_lineage(session: Session, job: str) -> None:
 def delete_data_lineage(session: Session, job: str) -> None:
     """Forget which snapshots a job consumed and produced."""
     click.echo(f"Deleted {session.forget_job(job, snapshots=True)} rows of data lineage of job {job}.")
+
+
+def _print_comparison(session: Session, left: SnapshotRef, right: SnapshotRef) -> None:
+    """Where the ancestries of two snapshots part, every snapshot of either, and how the rows differ."""
+    compared = session.compare_ancestries(left, right)
+    click.echo(compared.describe())
+    said = {"left": f"only {left}", "right": f"only {right}", "both": "both"}
+    _print(["snapshot", "in the ancestry of"], [(str(ref), said[side]) for ref, side in compared.rows()])
+    rows_ = compare_rows(session, left, right)
+    click.echo(f"Rows: {rows_.describe()}.")
+    if rows_.comparison is not None and rows_.comparison.examples is not None and rows_.comparison.examples.num_rows:
+        print_rows(rows_.comparison.examples, "table")
 
 
 def _known_ref(session: Session, target: str) -> SnapshotRef:

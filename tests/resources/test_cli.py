@@ -338,6 +338,26 @@ def test_lineage_of_tables_and_differences_between_versions(run: Run) -> None:
     assert run("lineage", "nowhere.shop.copy")[0] == 2
 
 
+def test_two_snapshots_are_compared_by_ancestry_and_by_rows(run: Run, shop: Session) -> None:
+    orders = shop.table("shop.orders")
+    orders.write(pa.table({"id": [2, 3], "price": [5, 3], "what": ["b", "c"]}), commit_id=CommitId("load", 2))
+    newest = orders.ref()
+    assert newest is not None
+    shop.table("shop.totals").write(
+        pa.table({"n": [3]}), commit_id=CommitId("sum", 2), properties=sources_property([newest])
+    )
+    code, out, _ = run("lineage", "--compare", "shop.totals@1", "shop.totals@2")
+    assert code == 0
+    assert out.startswith("They differ first in shop.orders@1 → @2. They have no snapshot in common.\n")
+    assert "only shop.totals@1" in out and "only shop.totals@2" in out
+    assert "Rows: 1 rows added.\n" in out
+    by_key = run("lineage", "--compare", "shop.orders@1", "shop.orders@2")[1]
+    assert "Rows: 1 rows added, 1 rows changed (price: 1, what: 1).\n" in by_key
+    assert "price before" in by_key
+    assert "not compared: these are two tables" in run("lineage", "--compare", "shop.orders", "shop.totals")[1]
+    assert "both" in run("lineage", "--compare", "shop.orders@1", "shop.totals@1")[1]
+
+
 @pytest.fixture
 def left_open(shop: Session, monkeypatch: pytest.MonkeyPatch) -> Session:
     """A publication that died after the first of two tables."""
@@ -474,6 +494,10 @@ def test_damaged_tags_and_consumers_are_deleted_by_name(run: Run, shop: Session)
         (["lineage", "rebuild", "--format", "tree"], "--format cannot be combined with rebuild"),
         (["lineage", "shop.totals", "--tables", "--hops", "2"], "--hops cannot be combined with --tables"),
         (["lineage", "shop.totals", "--against", "shop.orders", "--down"], "cannot be combined with --against"),
+        (["lineage"], "Say of which snapshot"),
+        (["lineage", "shop.totals", "--compare", "shop.orders", "shop.totals"], "a table cannot be combined with --compare"),
+        (["lineage", "--compare", "shop.orders", "shop.totals", "--hops", "1"], "--hops cannot be combined with --compare"),
+        (["lineage", "--compare", "shop.orders", "shop.total"], "shop.total"),
         (["merge-branch", "shop.orders", "--name", "main"], "Main is what takes a branch over"),
         (["fast-forward", "shop.orders", "--name", "main"], "Main is what takes a branch over"),
         (["replace-main-branch", "shop.orders", "--name", "main"], "Main is what takes a branch over"),
