@@ -34,7 +34,7 @@ from .errors import (
     Unsupported,
 )
 from .lock import CatalogLock, take_lock
-from .object_store import delete_if, replace_if, says_that_it_changed
+from .object_store import delete_if, is_there, listing, read, replace_if, says_that_it_changed
 from .secret import guarded_storage, revealed, settled
 from .store_errors import NO_HARD_LINKS, is_missing_bucket, store_call
 
@@ -162,7 +162,7 @@ class FileIO:
             if self._local:
                 with open(path, "rb", buffering=0) as file:
                     return file.read()
-            return bytes(self._fs.cat_file(path))
+            return read(self._fs, path)
         except FileNotFoundError as error:
             if is_missing_bucket(error):
                 raise
@@ -499,15 +499,15 @@ class FileIO:
 
     @store_call("look for")
     def exists(self, path: str) -> bool:
+        """Whether there is a file; on local disks also whether there is a directory."""
         return self._is_there(path)
 
     def _is_there(self, path: str) -> bool:
-        """Whether there is a file or a directory. What cannot be told is an error: it counts as neither there nor gone."""
+        """What cannot be told is an error: it counts as neither there nor gone."""
         try:
-            if self._local:
-                os.stat(path)
-            else:
-                self._fs.info(path)
+            if not self._local:
+                return is_there(self._fs, path)
+            os.stat(path)
         except (FileNotFoundError, NotADirectoryError) as error:
             if is_missing_bucket(error):
                 raise
@@ -540,8 +540,7 @@ class FileIO:
                             kind = "directory" if entry.is_dir() else "file"
                             yield entry.name, found.st_size, kind, found.st_mtime_ns // 1_000_000
                 return
-            self._fs.invalidate_cache(path)
-            for info in self._fs.ls(path, detail=True):
+            for info in listing(self._fs, path):
                 name = posixpath.basename(str(info["name"]).rstrip("/"))
                 if name and str(info["name"]).rstrip("/").lstrip("/") != path.strip("/"):
                     yield name, info.get("size") or 0, info["type"], _modified_ms(info)

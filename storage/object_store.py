@@ -1,11 +1,15 @@
-"""Objects that are deleted or replaced if they still hold some bytes: one request where the store takes a condition.
+"""Objects of a store, in as few requests as it takes: read and listed in one, found to be there or not in one, and deleted or
+replaced if they still hold some bytes, in one request where the store takes a condition.
 
 S3 does (`If-Match`, by the object's ETag). With other stores, and with those of S3's kind that know no such condition, it
-is a look and a request, between which somebody else may write.
+is a look and a request, between which somebody else may write. What fsspec asks besides, of stores without directories,
+is whether the name is of a directory: a list for each file that is not there, a second one for each empty directory, and
+the size before each read.
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from fsspec import AbstractFileSystem
 
@@ -16,6 +20,56 @@ _CONFLICT = ("ConditionalRequestConflict", "OperationAborted", "409")
 _CHANGED = ("PreconditionFailed", "412")
 _GONE = ("NoSuchKey", "404")
 _NO_CONDITIONS = ("NotImplemented", "501")
+_NO_SUCH_RANGE = ("InvalidRange", "416")
+
+
+def read(fs: AbstractFileSystem, path: str) -> bytes:
+    """What an object holds. Raises FileNotFoundError if there is none."""
+    # More than one part at once would need its size first.
+    return bytes(fs.cat_file(path, max_concurrency=1) if _speaks_s3(fs) else fs.cat_file(path))
+
+
+def is_there(fs: AbstractFileSystem, path: str) -> bool:
+    """Whether there is an object of that name. Raises FileNotFoundError if there is no bucket."""
+    try:
+        if _speaks_s3(fs):
+            # Unlike a look at the head, its answer says whether the bucket is what is missing.
+            fs.cat_file(path, start=0, end=1)
+        else:
+            fs.info(path)
+    except FileNotFoundError as error:
+        if is_missing_bucket(error):
+            raise
+        return False
+    except OSError as error:
+        # Nothing is in it.
+        if not set(codes_of(error)).intersection(_NO_SUCH_RANGE):
+            raise
+    return True
+
+
+def listing(fs: AbstractFileSystem, path: str) -> Iterator[Mapping[str, Any]]:
+    """What lies directly in a directory, as fsspec describes it: name, size, type and times; nothing if there is none."""
+    if not _speaks_s3(fs):
+        fs.invalidate_cache(path)
+        yield from fs.ls(path, detail=True)
+        return
+    bucket, key, _ = fs.split_path(path)
+    prefix = f"{key.strip('/')}/" if key else ""
+    more: dict[str, str] = {}
+    while True:
+        page = fs.call_s3("list_objects_v2", fs.kwargs, Bucket=bucket, Prefix=prefix, Delimiter="/", **more)
+        for folder in page.get("CommonPrefixes") or []:
+            yield {"name": f"{bucket}/{folder['Prefix'].rstrip('/')}", "size": 0, "type": "directory"}
+        for item in page.get("Contents") or []:
+            yield {**item, "name": f"{bucket}/{item['Key']}", "size": item["Size"], "type": "file"}
+        if not page.get("IsTruncated"):
+            return
+        more = {"ContinuationToken": page["NextContinuationToken"]}
+
+
+def _speaks_s3(fs: AbstractFileSystem) -> bool:
+    return hasattr(fs, "call_s3")
 
 
 def delete_if(fs: AbstractFileSystem, path: str, expected: bytes) -> bool:
@@ -75,7 +129,7 @@ def _change(
 
 def _tag(fs: AbstractFileSystem, path: str) -> str | None:
     """What the store tells an object's contents apart by; None if it takes no condition, or there is no object."""
-    if not hasattr(fs, "call_s3"):
+    if not _speaks_s3(fs):
         return None
     bucket, key, _ = fs.split_path(path)
     try:
@@ -86,7 +140,7 @@ def _tag(fs: AbstractFileSystem, path: str) -> str | None:
 
 def _held(fs: AbstractFileSystem, path: str) -> bytes | None:
     try:
-        return bytes(fs.cat_file(path))
+        return read(fs, path)
     except FileNotFoundError as error:
         if is_missing_bucket(error):
             raise

@@ -93,7 +93,7 @@ def compact(
     refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
     planned = store.snapshots.latest()
     try:
-        plans = plan_compaction(store, full=full, wanted=wanted)
+        plans = plan_compaction(store, planned, full=full, wanted=wanted)
         results = _run_all(store, plans, progress) if run is None or not plans else run(plans)
     except NotFound as error:
         store.refuse_other_table()
@@ -180,10 +180,9 @@ def as_top_runs(store: TableStore, messages: Sequence[CommitMessage]) -> tuple[C
 
 
 def plan_compaction(
-    store: TableStore, *, full: bool, wanted: Callable[[Place], bool] | None = None
+    store: TableStore, snapshot: Snapshot | None, *, full: bool, wanted: Callable[[Place], bool] | None = None
 ) -> list[BucketCompaction]:
-    """What to compact in the latest snapshot, bucket by bucket."""
-    snapshot = store.snapshots.latest()
+    """What to compact in a snapshot, bucket by bucket."""
     if snapshot is None:
         return []
 

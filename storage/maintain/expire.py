@@ -48,6 +48,15 @@ class Retention:
             count += 1
         return list(snapshots[:count])
 
+    def keeps_all(self, count: int, oldest: Sequence[Snapshot], now_ms: int) -> bool:
+        """Whether none of so many snapshots goes, as far as the oldest of them tell: if it cannot be told, not."""
+        times = [snapshot.time_ms for snapshot in oldest[: 1 + int(self.successor_tells)]]
+        if count <= self.at_least:
+            return True
+        if self.age_ms is None or (self.at_most is not None and count > self.at_most) or not times:
+            return False
+        return now_ms - self.age_ms <= max(times) <= now_ms
+
 
 def _believable_times(snapshots: Sequence[Snapshot], now_ms: int) -> list[int]:
     """The times of snapshots, in order, by which their age is told, whatever clocks of writers did.
@@ -106,6 +115,9 @@ def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool =
         raise InvalidRequest(
             f"retain_last = {retention.at_least}: at least the latest snapshot stays. Drop the table to empty it."
         )
+    if _keeps_all(store, retention):
+        store.refuse_other_table()
+        return Removal((), ())
     for tries_left in reversed(range(_TRIES)):
         history = list(store.snapshots.all())
         # Asked once all is read, so that it is the history of one table.
@@ -125,6 +137,16 @@ def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool =
     raise CommitConflict(
         f"Publications of {store.identifier} begin too fast to tell which snapshots may expire. Try again."
     )
+
+
+def _keeps_all(store: TableStore, retention: Retention) -> bool:
+    """Whether nothing is to expire, as far as the two oldest snapshots tell: after most commits it is so."""
+    if _changelog_retention(store.options) is not None:
+        return False
+    if len(store.snapshots.listed_ids()) <= retention.at_least:
+        return True
+    ids, oldest = store.snapshots.beginning()
+    return retention.keeps_all(len(ids), oldest, store.clock.now_ms())
 
 
 def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot], *, dry_run: bool) -> Removal | None:

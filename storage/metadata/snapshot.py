@@ -263,6 +263,15 @@ class SnapshotFiles:
 
     def ids(self) -> list[int]:
         """The numbers of the history, ascending: they end at the highest, and have no gap."""
+        return self._ids(self.find)
+
+    def beginning(self) -> tuple[list[int], list[Snapshot]]:
+        """The numbers of the history, ascending, and its first two snapshots, or as many as there are."""
+        find = _once(self.find)
+        ids = self._ids(find)
+        return ids, [snapshot for snapshot in map(find, ids[:2]) if snapshot is not None]
+
+    def _ids(self, find: "Find") -> list[int]:
         listed = self.listed_ids()
         if not listed:
             return []
@@ -274,16 +283,12 @@ class SnapshotFiles:
         # A listing may miss a file that came while it was made: only what is looked for and not there is a gap.
         while lowest - 1 >= listed[0] and (lowest - 1 in known or self._exists(lowest - 1)):
             lowest -= 1
-        while lowest < listed[-1] and not self._is_followed(lowest):
+        while lowest < listed[-1] and not _is_followed(lowest, find):
             lowest += 1
         return list(range(lowest, listed[-1] + 1))
 
     def _is_followed(self, snapshot_id: int) -> bool:
-        """Whether the next number is of the snapshot that was put on top of this one; of a damaged one it is believed."""
-        with suppress(CorruptData):
-            snapshot, following = self.find(snapshot_id), self.find(snapshot_id + 1)
-            return snapshot is not None and following is not None and following.follows in (None, snapshot.identity)
-        return True
+        return _is_followed(snapshot_id, self.find)
 
     def listed_ids(self) -> list[int]:
         """The numbers of all snapshot files, ascending, those among them that are below a gap and no part of the history."""
@@ -365,8 +370,9 @@ class SnapshotFiles:
     def all(self) -> Iterator[Snapshot]:
         """Every snapshot, ascending."""
         history: list[Snapshot] = []
-        for snapshot_id in self.ids():
-            snapshot = self.find(snapshot_id)
+        find = _once(self.find)
+        for snapshot_id in self._ids(find):
+            snapshot = find(snapshot_id)
             if snapshot is None:
                 continue
             if history and snapshot.follows not in (None, history[-1].identity):
@@ -487,3 +493,27 @@ class SnapshotFiles:
 
     def _hint(self, name: str) -> int | None:
         return self._file_io.read_number(f"{self._paths.snapshot_directory}/{name}")
+
+
+Find = Callable[[int], Snapshot | None]
+
+
+def _once(find: Find) -> Find:
+    """Looks for snapshots by their numbers, and reads none a second time."""
+    known: dict[int, Snapshot] = {}
+
+    def look(snapshot_id: int) -> Snapshot | None:
+        snapshot = known.get(snapshot_id) or find(snapshot_id)
+        if snapshot is not None:
+            known[snapshot_id] = snapshot
+        return snapshot
+
+    return look
+
+
+def _is_followed(snapshot_id: int, find: Find) -> bool:
+    """Whether the next number is of the snapshot that was put on top of this one; of a damaged one it is believed."""
+    with suppress(CorruptData):
+        snapshot, following = find(snapshot_id), find(snapshot_id + 1)
+        return snapshot is not None and following is not None and following.follows in (None, snapshot.identity)
+    return True

@@ -20,7 +20,8 @@ from xml.sax.saxutils import escape
 @dataclass
 class Faults:
     """How often requests fail: with 503 before anything happens, or after it without an answer. `refusal`: all are
-    answered by this status and code, `of_conditions`: so many of those with `If-Match`. `requests` counts them all.
+    answered by this status and code, `of_conditions`: so many of those with `If-Match`. `requests` counts them all. A page
+    of a listing has `page_size` names.
     """
 
     unavailable: float = 0.0
@@ -29,6 +30,7 @@ class Faults:
     of_conditions: tuple[int, str] = (501, "NotImplemented")
     conditions_refused: int = 0
     requests: int = 0
+    page_size: int = 1000
     chosen: random.Random = field(default_factory=lambda: random.Random(0))
     seen: dict[str, int] = field(default_factory=lambda: {"unavailable": 0, "lost": 0})
 
@@ -177,23 +179,29 @@ class Handler(BaseHTTPRequestHandler):
         prefix, delimiter = query.get("prefix", [""])[0], query.get("delimiter", [""])[0]
         with self.objects.lock:
             held = sorted(self.objects.held.items())
-        contents, folders = [], {}
+        after = query.get("continuation-token", [""])[0]
+        page: dict[str, str] = {}
         for path, (data, time) in held:
             if not path.startswith(f"{bucket}/{prefix}"):
                 continue
             key = path.removeprefix(f"{bucket}/")
-            rest = key.removeprefix(prefix)
-            if delimiter and delimiter in rest:
-                folders[prefix + rest.split(delimiter)[0] + delimiter] = None
+            head, found, _ = key.removeprefix(prefix).partition(delimiter) if delimiter else (key, "", "")
+            name = f"{prefix}{head}{delimiter}" if found else key
+            if name <= after or name in page:
                 continue
-            contents.append(
+            page[name] = (
+                f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>" if found else
                 f"<Contents><Key>{escape(key)}</Key><Size>{len(data)}</Size><ETag>x</ETag>"
                 f"<LastModified>{time:%Y-%m-%dT%H:%M:%S.000Z}</LastModified></Contents>"
-            )
-        body = (
-            f"<ListBucketResult><IsTruncated>false</IsTruncated><KeyCount>{len(contents)}</KeyCount>{''.join(contents)}"
-        )
-        body += "".join(f"<CommonPrefixes><Prefix>{escape(one)}</Prefix></CommonPrefixes>" for one in folders)
+            )  # fmt: skip
+        wanted = min(self.faults.page_size, int(query.get("max-keys", ["1000"])[0]))
+        names = sorted(page)[:wanted]
+        body = f"<ListBucketResult><KeyCount>{len(names)}</KeyCount>{''.join(page[name] for name in names)}"
+        if len(names) < len(page):
+            token = f"<NextContinuationToken>{escape(names[-1])}</NextContinuationToken>" if names else ""
+            body += f"<IsTruncated>true</IsTruncated>{token}"
+        else:
+            body += "<IsTruncated>false</IsTruncated>"
         self._answer(200, (body + "</ListBucketResult>").encode(), Content_Type="application/xml")
 
     def do_DELETE(self) -> None:

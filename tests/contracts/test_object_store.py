@@ -79,6 +79,46 @@ def test_a_file_that_came_after_its_directory_was_listed_is_there(store: tuple[d
         FileIO("s3://bucket", options | {"use_listings_cache": True})
 
 
+def test_a_directory_of_many_pages_is_listed_whole(store: tuple[dict[str, Any], Faults]) -> None:
+    options, faults = store
+    faults.page_size = 3
+    file_io = FileIO("s3://bucket", options)
+    files = {f"{number} +&ä%2F.x" for number in range(10)}
+    for name in files:
+        file_io.write_bytes(f"bucket/d/{name}", b"1")
+        file_io.write_bytes(f"bucket/d/below {name}/x", b"1")
+    file_io.write_bytes("bucket/d-not/x", b"1")
+    assert {file.name for file in file_io.list_files("bucket/d")} == files
+    assert set(file_io.list_directories("bucket/d")) == {f"below {name}" for name in files}
+    assert file_io.list_files("bucket/d")[0].modified_ms
+    assert file_io.list_files("bucket/nothing") == []
+
+
+def test_an_object_without_content_is_there(store: tuple[dict[str, Any], Faults]) -> None:
+    file_io = FileIO("s3://bucket", store[0])
+    file_io.write_bytes("bucket/d/empty", b"")
+    assert file_io.exists("bucket/d/empty")
+    assert file_io.read_bytes("bucket/d/empty") == b""
+    assert not file_io.exists("bucket/d")
+
+
+@pytest.mark.parametrize("key", [["id"], []], ids=["keyed", "without a key"])
+def test_a_commit_takes_few_requests_however_long_the_history_is(
+    store: tuple[dict[str, Any], Faults], key: list[str]
+) -> None:
+    options, faults = store
+    retained = {"snapshot.num-retained.min": 2, "snapshot.num-retained.max": 500}
+    settings = {"bucket": 1 if key else -1, "num-sorted-run.compaction-trigger": 1000, **retained}
+    catalog(options).create_table("a.t", SCHEMA, primary_key=key, options=settings)
+    counts = []
+    for number in range(12):
+        before = faults.requests
+        catalog(options).table("a.t").write(rows(number), commit_id=CommitId("writer", number))
+        counts.append(faults.requests - before)
+    # Opened, written, compacted if it had to be, expired if there were anything.
+    assert max(counts[3:]) <= 32, counts
+
+
 def _others_write(file_io: FileIO, path: str, others: Callable[[], object]) -> None:
     """Let others go between the look at an object and what follows from it."""
     look = file_io._fs.cat_file

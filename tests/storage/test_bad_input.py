@@ -202,7 +202,10 @@ def test_a_compaction_of_files_that_are_gone_is_a_conflict_and_leaves_nothing(ta
     from storage.metadata.snapshot import COMPACT
 
     table.write(rows())
-    results = [compact_bucket(table.store, plan) for plan in plan_compaction(table.store, full=True)]
+    results = [
+        compact_bucket(table.store, plan)
+        for plan in plan_compaction(table.store, table.store.snapshots.latest(), full=True)
+    ]
     catalog.table("a.t").overwrite(rows(), dynamic=False)
     before = [
         path for path in listing(table) if path not in {one for result in results for one in result.message.paths}
