@@ -13,6 +13,10 @@ from lineage import columns_of
 from storage import CommitSummary, CorruptData, DataType, Snapshot, SnapshotRef, Split, Table
 from storage.engines.duckdb_compare import count_changes
 
+from .browser.address import recovery_address, snapshot_address
+from .settings import Settings
+
+SNAPSHOT_PAGE, RECOVERY_PAGE = "snapshot_page", "recovery_page"
 _ROW_HEIGHT = 24
 _COMPARED_ROWS = 1_000_000
 # More are not named in a condition: the whole table is compared.
@@ -78,6 +82,7 @@ def table_metadata(
     assert ref is not None
     scan = table.scan(columns=[], version=snapshot.id)
     return {
+        **page_metadata(ref),
         "dagster/row_count": scan.count(),
         "dagster/column_schema": column_schema(table),
         "dagster/table_name": f"{ref.catalog}.{table.identifier.full_name}",
@@ -93,6 +98,16 @@ def table_metadata(
         **column_metadata(snapshot),
         **trouble_metadata(table),
     }
+
+
+def page_metadata(ref: SnapshotRef) -> dict[str, Any]:
+    """The page of a snapshot in the lineage browser."""
+    return {SNAPSHOT_PAGE: dg.MetadataValue.url(snapshot_address(Settings.from_environment().browser_url, ref))}
+
+
+def recovery_page_metadata(branch: str) -> dict[str, Any]:
+    """The page of a recovery in the lineage browser."""
+    return {RECOVERY_PAGE: dg.MetadataValue.url(recovery_address(Settings.from_environment().browser_url, branch))}
 
 
 def trouble_metadata(table: Table) -> dict[str, Any]:

@@ -2,6 +2,13 @@
 
 from dataclasses import dataclass
 
+# The op of each job.
+OPS = {
+    "recovery_list": "list_the_recoveries", "recovery_plan": "plan_the_recovery", "recovery_start": "start_the_recovery",
+    "recovery_correct": "correct_the_source", "recovery_backfill": "compute_what_is_left",
+    "recovery_compare": "compare_the_branch", "recovery_publish": "publish_the_branch", "recovery_drop": "drop_the_branch",
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Words:

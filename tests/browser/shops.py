@@ -52,7 +52,7 @@ class UiShop:
 
     def job(self, name: str, **config: Any) -> Outcome:
         """Launch a job of one op as its launchpad does, and see what its page shows."""
-        from resources.recovery.pages import OPS
+        from resources.recovery.words import OPS
 
         given = {"ops": {OPS[name]: {"config": config}}} if config else {}
         run_id = self.server.launch(name, given)
