@@ -20,6 +20,7 @@ from .guarded_store import GuardedStore, LineageUnavailable, stopping_nobody
 from .questions import AncestryDifference, Lag, aligned, ancestry_difference, freshness, impact
 from .recorder import RUN_PROPERTY, LineageRecorder, rebuild, reconcile
 from .store import LineageStore, UnreachableStore, open_lineage_store
+from .window import Window, window
 
 __all__ = [
     "RUN_PROPERTY",
@@ -40,6 +41,7 @@ __all__ = [
     "SourceColumn",
     "TableLineage",
     "UnreachableStore",
+    "Window",
     "aligned",
     "ancestry_difference",
     "columns_of",
@@ -61,4 +63,5 @@ __all__ = [
     "text_tree",
     "trace",
     "was_replaced",
+    "window",
 ]
