@@ -14,6 +14,7 @@ from storage import CommitSummary, CorruptData, DataType, Snapshot, SnapshotRef,
 from storage.engines.duckdb_compare import count_changes
 
 from .browser.address import recovery_address, snapshot_address
+from .partition_condition import condition
 from .settings import Settings
 
 SNAPSHOT_PAGE, RECOVERY_PAGE = "snapshot_page", "recovery_page"
@@ -153,17 +154,6 @@ def _row_changes(table: Table, snapshot: Snapshot) -> dict[tuple[Any, ...], tupl
 def _values(table: Table, partition: Mapping[str, str | None]) -> Mapping[str, Any]:
     known = table.partition_values({name: value for name, value in partition.items() if value is not None})
     return {name: known.get(name) for name in partition}
-
-
-def condition(partitions: Sequence[Mapping[str, Any]]) -> str | None:
-    """The rows of some partitions, as SQL; None for all of a table without any."""
-
-    def equals(name: str, value: Any) -> str:
-        quoted = "`" + name.replace("`", "``") + "`"
-        return f"{quoted} IS NULL" if value is None else f"{quoted} = '" + str(value).replace("'", "''") + "'"
-
-    each = [" AND ".join(equals(name, value) for name, value in one.items()) for one in partitions if one]
-    return " OR ".join(f"({one})" for one in each) or None
 
 
 def _compaction(splits: Sequence[Split]) -> str:

@@ -281,7 +281,9 @@ def _upstream_first(places: Iterable[Place], edges: Iterable[Edge]) -> list[Plac
         return level[table]
 
     ordered = sorted(tables, key=lambda table: (level_of(table), table))
-    return [place for table in ordered for place in sorted(tables[table], key=lambda place: (place[3] != "main", place))]
+    return [
+        place for table in ordered for place in sorted(tables[table], key=lambda place: (place[3] != "main", place))
+    ]
 
 
 def _barrier(number: int | None) -> int | None:

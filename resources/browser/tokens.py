@@ -43,7 +43,7 @@ class Tokens:
         """Let a token count, once. Raises TokenRefused if it was not made for this, is old, or has been used."""
         head, _, signature = token.rpartition(".")
         made, _, _ = head.partition(".")
-        if not hmac.compare_digest(signature.encode(), self._signature(head, action, values).encode()):
+        if not hmac.compare_digest(signature.encode(errors="replace"), self._signature(head, action, values).encode()):
             raise TokenRefused(f"The form was not made by this page. {_AGAIN}")
         now = self._clock.now_ms()
         if not 0 <= now - int(made) <= _GOOD_MS:

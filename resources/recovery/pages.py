@@ -14,7 +14,7 @@ from ..browser.dagster_links import DagsterLinks
 from ..launchpad import Launchpads
 from .plan import RecoveryPlan
 from .progress import TO_BE_CORRECTED, TO_BE_PUBLISHED, Progress
-from .words import OPS
+from .words import OPS, free_name
 
 
 def page(*parts: str) -> dg.MarkdownMetadataValue:
@@ -64,15 +64,6 @@ def ways_to_start(plan: RecoveryPlan, taken: Sequence[str], launchpads: Launchpa
         )
         for mode in modes
     )  # fmt: skip
-
-
-def free_name(bad: str, taken: Sequence[str]) -> str:
-    """A name for a recovery that no other has."""
-    name = "fix-" + re.sub(r"[^A-Za-z0-9]+", "-", bad).strip("-")
-    number = 1
-    while (found := name if number == 1 else f"{name}-{number}") in taken:
-        number += 1
-    return found
 
 
 def state_page(progress: Progress, launchpads: Launchpads, done: str = "") -> str:
