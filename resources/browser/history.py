@@ -149,7 +149,7 @@ class _Drawing:
             self._times[ref] = ref.time_ms
 
     def infer_times(self, edges: Iterable[Edge]) -> None:
-        """Let what has no time of its own come right before the first that was made from it, or right after what it was made of."""
+        """Let what has no time of its own come right before the first that was made from it, or last."""
         for edge in edges:
             time_ms = self._times.get(edge.sink)
             if edge.source in self._found and time_ms is not None and self._file(edge.source) is None:
@@ -281,7 +281,9 @@ def _upstream_first(places: Iterable[Place], edges: Iterable[Edge]) -> list[Plac
         return level[table]
 
     ordered = sorted(tables, key=lambda table: (level_of(table), table))
-    return [place for table in ordered for place in sorted(tables[table], key=lambda place: (place[3] != "main", place))]
+    return [
+        place for table in ordered for place in sorted(tables[table], key=lambda place: (place[3] != "main", place))
+    ]
 
 
 def _barrier(number: int | None) -> int | None:
