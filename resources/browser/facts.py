@@ -37,7 +37,7 @@ class Platform:
         history = self.branches.get(place)
         if history is not None:
             return history.fate(ref.snapshot_id)
-        return "damaged" if place in self.troubles or place[:3] + ("main",) in self.troubles else "dropped"
+        return "damaged" if place in self.troubles or (*place[:3], "main") in self.troubles else "dropped"
 
 
 class Facts:

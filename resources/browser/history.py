@@ -149,7 +149,7 @@ class _Drawing:
             self._times[ref] = ref.time_ms
 
     def infer_times(self, edges: Iterable[Edge]) -> None:
-        """Let what has no time of its own come right before the first that was made from it, or right after what it was made of."""
+        """Let what has no time of its own come right before the first that was made from it, or last."""
         for edge in edges:
             time_ms = self._times.get(edge.sink)
             if edge.source in self._found and time_ms is not None and self._file(edge.source) is None:
