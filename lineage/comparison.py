@@ -102,18 +102,20 @@ def compare_ancestries(stores: Stores, left: SnapshotRef, right: SnapshotRef) ->
     for edge in edges:
         sources.setdefault(edge.sink, set()).add(edge.source)
     first_left, first_right = _first(only_left - {left}, sources), _first(only_right - {right}, sources)
-    tables = {_table(ref) for ref in first_left | first_right}
     partings = [
         Parting(
             _name(table),
             _newest(first_left, table) or _newest(sides[0], table),
             _newest(first_right, table) or _newest(sides[1], table),
         )
-        for table in tables
+        for table in {_table(ref) for ref in first_left | first_right}
     ]
+    # A side may differ because of its own sources, where the other one read what both have.
+    explained = (only_left | only_right) - first_left - first_right - {left, right}
+    first = [parting for parting in partings if parting.left not in explained and parting.right not in explained]
     return AncestryComparison(
         left, right, tuple(sorted(only_left)), tuple(sorted(only_right)), tuple(sorted(sides[0] & sides[1])),
-        tuple(edges), tuple(sorted(partings, key=lambda parting: parting.table)),
+        tuple(edges), tuple(sorted(first or partings, key=lambda parting: parting.table)),
     )  # fmt: skip
 
 

@@ -1,30 +1,26 @@
 """Addresses of pages of the browser, for those who link to it from elsewhere."""
 
 import shlex
-from collections.abc import Mapping
-from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
-from storage import InvalidRequest, SnapshotRef, whole_number
+from storage import SnapshotRef
 
-# Where a path names a snapshot.
-REF_ROUTE = "{catalog}/{database}/{table}/{branch}/{number}"
-_LARGEST = 2**63 - 1
+from .view import text_of
 
 
 def snapshot_address(base: str, ref: SnapshotRef) -> str:
     """The page of a snapshot; `base`: where the browser is served."""
-    return f"{base}/snapshot/{_path(ref)}"
+    return f"{base}/snapshot?{_query(ref)}"
 
 
 def spoilt_address(base: str, ref: SnapshotRef) -> str:
     """The page of what a snapshot has spoilt."""
-    return f"{base}/spoilt/{_path(ref)}"
+    return f"{base}/spoilt?{_query(ref)}"
 
 
 def plan_address(base: str, ref: SnapshotRef) -> str:
     """The plan of a recovery from a snapshot."""
-    return f"{base}/plan/{_path(ref)}"
+    return f"{base}/plan?{_query(ref)}"
 
 
 def recovery_address(base: str, branch: str) -> str:
@@ -37,14 +33,5 @@ def command(*parts: str) -> str:
     return shlex.join(("snapline", *parts))
 
 
-def _path(ref: SnapshotRef) -> str:
-    parts = (ref.catalog, ref.database, ref.table, ref.branch, str(ref.snapshot_id))
-    return "/".join(quote(part, safe="") for part in parts)
-
-
-def ref_of_route(values: Mapping[str, Any]) -> SnapshotRef:
-    """The snapshot that the parts of `REF_ROUTE` name. Raises InvalidRequest."""
-    number = whole_number(values["number"])
-    if number is None or not 0 < number <= _LARGEST:
-        raise InvalidRequest(f"{values['number'][:50]!r} is no number of a snapshot.")
-    return SnapshotRef(values["catalog"], values["database"], values["table"], values["branch"], number)
+def _query(ref: SnapshotRef) -> str:
+    return urlencode({"ref": text_of(ref)})

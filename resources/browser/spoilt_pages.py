@@ -14,10 +14,10 @@ from ..recovery import Mode, RecoveryPlan, plan_recovery
 from ..recovery.record import names
 from ..recovery.words import free_name
 from ..session import CATALOG_NAME
-from .address import REF_ROUTE, command, plan_address, ref_of_route, snapshot_address
-from .view import target_of
+from .address import command, plan_address, snapshot_address
 from .spoilt import SHOWN, damage_of, refuse_unknown
 from .tokens import TOKEN
+from .view import ref_of, target_of
 
 if TYPE_CHECKING:
     from .app import Browser
@@ -29,19 +29,27 @@ _DEFAULT_MODE: Mode = "incremental"
 
 def routes() -> list[BaseRoute]:
     return [
-        Route(f"/spoilt/{REF_ROUTE}", _spoilt, name="spoilt"),
-        Route(f"/plan/{REF_ROUTE}", _plan, name="plan"),
+        Route("/spoilt", _spoilt, methods=["GET"], name="spoilt"),
+        Route("/plan", _plan, methods=["GET"], name="plan"),
     ]
 
 
 def _spoilt(request: Request) -> Response:
     browser: Browser = request.app.state.browser
-    bad = ref_of_route(request.path_params)
+    bad = _asked(request)
     return browser.render(
         request, "spoilt.html", title=f"What {bad} has spoilt", bad=bad, damage=damage_of(browser.session, bad),
         fate=browser.session.fate(bad), shown=SHOWN, links=browser.links, address=snapshot_address,
         plan=plan_address, can_recover=can_recover(bad), command=command("impact", target_of(bad)),
     )  # fmt: skip
+
+
+def _asked(request: Request) -> SnapshotRef:
+    """The snapshot of a page. Raises InvalidRequest."""
+    text = request.query_params.get("ref", "")
+    if not text:
+        raise InvalidRequest("Name a snapshot: ?ref=snapline.db.t@5.")
+    return ref_of(text)
 
 
 def can_recover(bad: SnapshotRef) -> bool:
@@ -51,7 +59,7 @@ def can_recover(bad: SnapshotRef) -> bool:
 
 def _plan(request: Request) -> Response:
     browser: Browser = request.app.state.browser
-    bad = ref_of_route(request.path_params)
+    bad = _asked(request)
     refuse_unknown(browser.session, bad)
     mode = mode_of(request.query_params.get("mode", _DEFAULT_MODE))
     plan = plan_recovery(browser.session, bad, mode)
@@ -62,7 +70,8 @@ def _plan(request: Request) -> Response:
     return browser.render(
         request, "plan.html", title=f"Plan a recovery from {bad}", bad=bad, plan=plan, mode=mode, modes=_MODES,
         name=name, hidden=hidden, token_name=TOKEN, token=browser.tokens.issue(START, hidden), links=browser.links,
-        address=snapshot_address, command=command("recovery", "start", name, "--bad", target, "--mode", mode),
+        address=snapshot_address, plan_address=plan_address,
+        command=command("recovery", "start", name, "--bad", target, "--mode", mode),
     )  # fmt: skip
 
 
