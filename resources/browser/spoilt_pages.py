@@ -15,9 +15,9 @@ from ..recovery.record import names
 from ..recovery.words import free_name
 from ..session import CATALOG_NAME
 from .address import REF_ROUTE, command, plan_address, ref_of_route, snapshot_address
-from .view import target_of
 from .spoilt import SHOWN, damage_of, refuse_unknown
 from .tokens import TOKEN
+from .view import target_of
 
 if TYPE_CHECKING:
     from .app import Browser
