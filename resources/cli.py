@@ -88,6 +88,21 @@ def ui(session: Session, host: str, port: int) -> None:
 
 
 @cli.command()
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", type=click.IntRange(1, 65535), default=3001, show_default=True)
+@click.option("--dagster-url", default="http://127.0.0.1:3000", show_default=True, help="Where Dagster's UI is.")
+@click.pass_obj
+def browse(session: Session, host: str, port: int, dagster_url: str) -> None:
+    """Open the lineage browser alone, for those who run Dagster's webserver elsewhere. `snapline ui` has it too."""
+    from .browser.server import serve
+
+    def say(address: str) -> None:
+        console().print(f"Lineage browser: {address} (stop it with Ctrl-C)", highlight=False)
+
+    serve(session, host, port, dagster_url, say)
+
+
+@cli.command()
 @click.argument("sql")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 @click.pass_obj
@@ -695,6 +710,7 @@ def why_kept(session: Session, table: str, what: str) -> None:
     "--compare", nargs=2, metavar="LEFT RIGHT", help="Two snapshots: where they part, and how their rows differ."
 )
 @click.option("--format", "form", type=click.Choice(["tree", "json", "mermaid", "dot"]), show_default="tree")
+@click.option("--html", "page", type=click.Path(dir_okay=False), help="Write a page to look at, that needs no server.")
 @click.pass_obj
 def lineage(
     session: Session,
@@ -706,12 +722,13 @@ def lineage(
     against: str | None,
     compare: tuple[str, str] | None,
     form: str | None,
+    page: str | None,
 ) -> None:
     """Show which snapshots a snapshot was made from, or which it fed; `rebuild` reads all lineage off the tables.
 
     Snapshots that were taken back by a rollback, or cannot be read any more, are marked: expired, replaced, dropped.
     """
-    of_one = {"--hops": hops, "--partition": partition, "--format": form}
+    of_one = {"--hops": hops, "--partition": partition, "--format": form, "--html": page}
     if compare is not None:
         others = {"--up or --down": direction, "--tables": of_tables, "--against": against, **of_one}
         _refuse_beside("--compare", {"a table": target, **others})
@@ -736,6 +753,14 @@ def lineage(
         difference = session.ancestry_difference(one, other)
         rows_ = [(str(ref), str(one)) for ref in difference.only_first]
         _print(["made from", "only"], [*rows_, *((str(ref), str(other)) for ref in difference.only_second)])
+        return
+    if page is not None:
+        _refuse_beside("--html", {"--partition": partition, "--format": form})
+        from .browser.alone import alone_page
+
+        ref = _known_ref(session, target)
+        Path(page).write_text(alone_page(session, ref, direction or "both", hops), encoding="utf-8")
+        click.echo(f"The history of {ref} is in {page}.")
         return
     if partition:
         graphs = session.partition_lineage(target, partition_values(partition), direction or "up", hops)

@@ -163,8 +163,6 @@ class _Drawing:
     def finished(self, edges: Sequence[Edge], *, has_earlier: bool) -> History:
         order = sorted(self._found, key=lambda ref: (self._times[ref], ref.snapshot_id, ref))
         places = list({place_of(ref): None for ref in order})
-        if not has_earlier and not self._only_some:
-            places += [place for place in self._platform.branches if place not in set(places) and self._shows(place)]
         ordered = _upstream_first(places, edges)
         lane_of = {place: index for index, place in enumerate(ordered)}
         dots = tuple(self._dot(ref, lane_of[place_of(ref)]) for ref in order)
@@ -177,10 +175,6 @@ class _Drawing:
             lanes, dots, tuple(sorted(arcs)), tuple(_joins(dots, by_ref)), has_earlier,
             tuple(self._platform.troubles.values()), tuple(edges), by_ref,
         )  # fmt: skip
-
-    @property
-    def _only_some(self) -> bool:
-        return bool(self._tables)
 
     def _shows(self, place: Place) -> bool:
         name = ".".join(place[:3]).casefold()

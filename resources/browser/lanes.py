@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from .history import History
 
 LANE_HEIGHT, BRANCH_HEIGHT = 34, 24
-COLUMN_WIDTH = 18
+# Few commits have more room.
+COLUMN_WIDTH, MOST_COLUMN_WIDTH, ROOM = 18, 56, 1_000
 MARGIN = 24
 # Room for the days above the lanes.
 HEAD = 30
@@ -19,7 +20,7 @@ RADIUS = 5
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`x` by dot, `y` by lane; `days`: the first column of each day (UTC)."""
+    """`x` by dot, `y` by lane; `days`: where a new day, or time of day, begins (UTC)."""
 
     x: tuple[int, ...]
     y: tuple[int, ...]
@@ -36,17 +37,21 @@ def lay_out(history: History) -> Layout:
         height = LANE_HEIGHT if lane.is_main else BRANCH_HEIGHT
         y.append(bottom + height // 2)
         bottom += height
-    x = tuple(MARGIN + index * COLUMN_WIDTH for index in range(len(history.dots)))
-    width = MARGIN * 2 + max(0, len(history.dots) - 1) * COLUMN_WIDTH
-    return Layout(x, tuple(y), max(width, 320), bottom + MARGIN // 2, tuple(_days(history, x)))
+    column = max(COLUMN_WIDTH, min(MOST_COLUMN_WIDTH, ROOM // max(1, len(history.dots))))
+    x = tuple(MARGIN + index * column for index in range(len(history.dots)))
+    width = MARGIN * 2 + max(0, len(history.dots) - 1) * column
+    return Layout(x, tuple(y), max(width, 320), bottom + MARGIN // 2, tuple(_moments(history, x)))
 
 
-def _days(history: History, x: Sequence[int]) -> list[tuple[int, str]]:
-    days: list[tuple[int, str]] = []
-    last = ""
+def _moments(history: History, x: Sequence[int]) -> list[tuple[int, str]]:
+    """Where a new day begins, or a new minute, as far as there is room to say it."""
+    moments: list[tuple[int, str]] = []
+    last_day, last_text = "", ""
     for dot, left in zip(history.dots, x, strict=True):
-        day = f"{datetime.fromtimestamp(dot.time_ms // 1000, UTC):%Y-%m-%d}"
-        if day != last and (not days or left - days[-1][0] > 80):
-            days.append((left, day))
-            last = day
-    return days
+        moment = datetime.fromtimestamp(dot.time_ms // 1000, UTC)
+        day = f"{moment:%Y-%m-%d}"
+        text = f"{moment:%H:%M}" if day == last_day else day
+        if text != last_text and (not moments or left - moments[-1][0] >= 90):
+            moments.append((left, text))
+            last_day, last_text = day, text
+    return moments

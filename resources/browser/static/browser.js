@@ -1,4 +1,4 @@
-// Pan, zoom, highlight, slider and keys. Without it every page still shows all that it shows with it.
+// Pan (by the scroll bars, or by dragging on a touch screen), zoom, highlight, slider and keys. Without it every page still shows all that it shows with it.
 "use strict";
 
 const picture = document.querySelector("svg.history");
@@ -9,7 +9,7 @@ document.addEventListener("keydown", (event) => {
   const typing = event.target.closest("input, select, textarea");
   if (event.key === "/" && !typing) {
     event.preventDefault();
-    find.focus();
+    find?.focus();
   }
 });
 
@@ -20,12 +20,14 @@ if (picture && scroller) {
 }
 
 function showNewest() {
-  const selected = picture.querySelector(".dot.selected");
-  if (selected) selected.scrollIntoView({ block: "nearest", inline: "center" });
-  else scroller.scrollLeft = scroller.scrollWidth;
+  const circle = picture.querySelector(".dot.selected circle");
+  const middle = scroller.clientWidth / 2;
+  scroller.scrollLeft = circle ? Number(circle.getAttribute("cx")) - middle : scroller.scrollWidth;
 }
 
 function browse(arcs) {
+  // In a file of its own there are no other pages, and the address stays as it is.
+  const alone = document.body.hasAttribute("data-alone");
   const dots = [...picture.querySelectorAll(".dot")];
   const circles = dots.map((dot) => dot.querySelector("circle"));
   const x = circles.map((circle) => Number(circle.getAttribute("cx")));
@@ -95,8 +97,7 @@ function browse(arcs) {
       for (const [source, sink] of downPairs) drawn.append(curve(source, sink, "arc on"));
     }
     hover.replaceChildren();
-    const address = new URL(dots[index].href.baseVal, location.href);
-    history.replaceState(null, "", address);
+    if (!alone) history.replaceState(null, "", new URL(dots[index].href.baseVal, location.href));
     tell(dots[index], up.size, down.size);
   }
 
@@ -105,7 +106,7 @@ function browse(arcs) {
     const title = document.createElement("h2"), link = document.createElement("a"), line = document.createElement("p");
     const [name, ...facts] = dot.querySelector("title").textContent.split(" · ");
     const address = new URL(dot.href.baseVal, location.href);
-    link.href = new URL("snapshot?ref=" + encodeURIComponent(address.searchParams.get("select")), address).href;
+    link.href = alone ? address.href : new URL("snapshot?ref=" + encodeURIComponent(address.searchParams.get("select")), address).href;
     link.textContent = name;
     title.append(link);
     line.textContent = facts.join(" · ");
@@ -141,7 +142,7 @@ function browse(arcs) {
   const slider = document.getElementById("slider"), moment = document.getElementById("moment");
   const at = document.querySelector("input[name=at]");
   slider.disabled = false;
-  if (at.value) {
+  if (at?.value) {
     const edge = Number(later.getAttribute("x"));
     const first = x.findIndex((left) => left > edge);
     slider.value = first < 0 ? dots.length : first;
@@ -154,6 +155,7 @@ function browse(arcs) {
     later.setAttribute("width", Math.max(0, width - edge));
     const time = count > 0 && count < dots.length ? timeOf(count - 1) : "";
     moment.textContent = count >= dots.length ? "now" : time ? time + " UTC" : "before all that is loaded";
+    if (alone) return;
     at.value = time.replace(" ", "T");
     const address = new URL(location.href);
     if (time) address.searchParams.set("at", at.value);
@@ -186,7 +188,7 @@ function browse(arcs) {
     zoom(event.deltaY < 0 ? 1.1 : 0.9);
   }, { passive: false });
 
-  document.getElementById("png").addEventListener("click", async () => {
+  document.getElementById("png")?.addEventListener("click", async () => {
     const link = [...document.querySelectorAll(".tools a")].find((each) => each.textContent === "SVG");
     const text = await (await fetch(new URL(link.getAttribute("href").split("?")[0] + location.search, location.href))).text();
     const image = new Image();
@@ -257,6 +259,7 @@ function browse(arcs) {
       picture.classList.remove("has-selection");
       for (const dot of dots) dot.classList.remove("selected", "up", "down");
       if (setting("arcs", "selected") === "selected") drawn.replaceChildren();
+      if (alone) return;
       const address = new URL(location.href);
       address.searchParams.delete("select");
       history.replaceState(null, "", address);
