@@ -57,7 +57,9 @@ def test_pages_say_what_commands_and_sql_say(session: Session, client: TestClien
 
 def _compare_with_sql(session: Session, history: object) -> None:
     """The catalog's own lineage tables, read by DuckDB, know the same commits."""
-    found = run_query(session, "SELECT DISTINCT database, \"table\", branch, snapshot_id FROM paimon.sink_snapshot_lineage")
+    found = run_query(
+        session, 'SELECT DISTINCT database, "table", branch, snapshot_id FROM paimon.sink_snapshot_lineage'
+    )
     known = {tuple(row.values()) for row in found.to_pylist()}
     for dot in history.dots:  # type: ignore[attr-defined]
         ref = dot.ref
@@ -66,9 +68,7 @@ def _compare_with_sql(session: Session, history: object) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(3, 50, full=6))
-def test_what_commands_print_is_on_the_pages(
-    session: Session, client: TestClient, tmp_path: Path, seed: int
-) -> None:
+def test_what_commands_print_is_on_the_pages(session: Session, client: TestClient, tmp_path: Path, seed: int) -> None:
     RandomPlatform(session, random.Random(seed + 1000), tmp_path).live(40)
     history = read_history(Facts(Session()).platform(), 10_000)
     for dot in random.Random(seed).sample(history.dots, 5):
