@@ -63,7 +63,7 @@ def _known(platform: Platform, ref: SnapshotRef, graph: LineageGraph) -> None:
         return
     store = platform.stores[ref.catalog]
     where = {"database": ref.database, "table": ref.table, "branch": ref.branch, "snapshot_id": ref.snapshot_id}
-    if not store.has_snapshots("sink", **where):
+    if not (store.has_snapshots("sink", **where) or store.has_snapshots("source", **where)):
         raise NotFound(f"No table and no lineage knows a snapshot {target_of(ref)}.")
 
 
