@@ -5,6 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from .ports import bound
 from .private_files import make_private_directory
 from .settings import PROJECT_ROOT, Settings
 
@@ -38,7 +39,12 @@ def _workspace() -> Path:
 
 
 def start_ui(settings: Settings, host: str, port: int) -> None:
-    """Become `dagster dev`: the UI with the lineage browser, the daemon that runs backfills and schedules, the code location."""
+    """Become `dagster dev`: the UI with the lineage browser, the daemon that runs backfills and schedules, the code location.
+
+    Raises InvalidRequest for an address that cannot be had.
+    """
+    # Dagster would say so, and go on without its UI.
+    bound(host, port).close()
     prepare_dagster_home(settings)
     os.environ["SNAPLINE_HOME"] = str(settings.home)
     # Dagster says on every start that another command will replace this one.

@@ -94,7 +94,8 @@ def ui_shop(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[UiShop]:
         shop.produce()
         shop.session.sql(BAD, "duckdb")
         shop.produce(KEYS[2])
-        with dagster_server("tests.browser.ui_shop", home, dagster_home) as server:
+        services = "tests.browser.ui_services"
+        with dagster_server("tests.browser.ui_shop", home, dagster_home, services) as server:
             found = UiShop(shop, server)
             wait(lambda: found.knows_of("raw.orders", 2), bool, 120)
             yield found

@@ -1,7 +1,5 @@
 """The browser beside Dagster's UI, as `snapline ui` starts them: one port, and both are what they are alone."""
 
-import socket
-import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -12,7 +10,6 @@ import pytest
 from dagster._cli import dev
 
 from resources import ui_services
-from resources.settings import PROJECT_ROOT
 from tests.lineage_browser.bad_day import Form, bad_day
 from tests.resources.dagster_server import DagsterServer, dagster_server
 
@@ -66,25 +63,6 @@ def test_both_answer_on_one_port_and_events_lead_to_pages(server: DagsterServer)
     form = Form(plan, "/recoveries")
     assert form.action == "/snapline/recoveries"
     assert get(f"{server.url}/snapline/spoilt?ref=snapline.raw.orders@2")[0] == 200
-
-
-def test_a_port_that_is_taken_ends_it_with_the_reason(
-    spark_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "dagster").mkdir()
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
-    monkeypatch.setenv("PYTHONPATH", str(PROJECT_ROOT))
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
-        done = subprocess.run(
-            [sys.executable, "-m", "resources.ui_services", "dev", "--host", "127.0.0.1", "--port", port,
-             "-m", "tests.resources.quick_shop"],
-            cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False,
-        )  # fmt: skip
-    assert "address already in use" in done.stderr
-    assert "Dagster services shut down." in done.stderr
 
 
 def test_a_dagster_that_starts_its_webserver_otherwise_is_served_without_the_browser(

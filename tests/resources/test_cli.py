@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -154,6 +155,40 @@ def test_bad_input_is_answered_by_one_line_and_exit_code_2(run: Run, arguments: 
     assert err.startswith("Error: ")
     assert message in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["ui", "browse"])
+def test_a_port_that_is_taken_is_named(run: Run, command: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        code, _, err = run(command, "--port", port)
+    assert (code, err) == (
+        2, f"Error: 127.0.0.1:{port} cannot be had: Address already in use. Choose another --host or --port.\n"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("SNAPLINE_BROWSER_URL", "data.example.com/snapline", "is no address of pages"),
+        ("SNAPLINE_BROWSER_URL", "javascript:alert(1)", "is no address of pages"),
+        ("SNAPLINE_BROWSER_URL", "//evil.example/x", "is no address of pages"),
+        ("SNAPLINE_BROWSER_URL", "https://", "is no address of pages"),
+        ("SNAPLINE_BROWSER_URL", "https://[::1/x", "is no address of pages"),
+        ("SNAPLINE_BROWSER_URL", "https://data.example.com/?a=1", "is no address of pages"),
+        ("SNAPLINE_BROWSER_URL", "https://me:secret@data.example.com", "is no address of pages"),
+        ("SNAPLINE_BROWSER_READ_ONLY", "maybe", "neither true nor false"),
+    ],
+)
+def test_settings_of_the_browser_are_looked_at(
+    run: Run, monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    code, _, err = run("tables")
+    assert code == 2 and name in err and said in err and err.count("\n") == 1
+    assert "secret" not in err
 
 
 def test_a_setting_that_cannot_be_read_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
