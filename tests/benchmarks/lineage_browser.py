@@ -52,7 +52,8 @@ with sync_playwright() as play:
       const pan = await frames((at) => { scroller.scrollLeft = scroller.scrollWidth - at * 40; });
       const larger = document.querySelector('[data-zoom="1.25"]'), smaller = document.querySelector('[data-zoom="0.8"]');
       const zoom = await frames((at) => { (at % 20 < 10 ? larger : smaller).click(); });
-      return {paint, answer, pan, zoom, memory: performance.memory.usedJSHeapSize, nodes: document.getElementsByTagName("*").length};
+      const memory = performance.memory.usedJSHeapSize, nodes = document.getElementsByTagName("*").length;
+      return {paint, answer, pan, zoom, memory, nodes};
     }''')
     print(json.dumps(found))
     browser.close()
