@@ -1,5 +1,6 @@
 """Lineage: which snapshots were made from which, by which job. The tables hold the truth; this is their index."""
 
+from .comparison import AncestryComparison, Parting, compare_ancestries
 from .drawing import dot, mermaid, rows, text_tree
 from .entities import (
     ColumnLineage,
@@ -19,9 +20,11 @@ from .guarded_store import GuardedStore, LineageUnavailable, stopping_nobody
 from .questions import AncestryDifference, Lag, aligned, ancestry_difference, freshness, impact
 from .recorder import RUN_PROPERTY, LineageRecorder, rebuild, reconcile
 from .store import LineageStore, UnreachableStore, open_lineage_store
+from .window import Window, window
 
 __all__ = [
     "RUN_PROPERTY",
+    "AncestryComparison",
     "AncestryDifference",
     "ColumnLineage",
     "Direction",
@@ -33,14 +36,17 @@ __all__ = [
     "LineageRecorder",
     "LineageStore",
     "LineageUnavailable",
+    "Parting",
     "SnapshotLineage",
     "SourceColumn",
     "TableLineage",
     "UnreachableStore",
+    "Window",
     "aligned",
     "ancestry_difference",
     "columns_of",
     "columns_property",
+    "compare_ancestries",
     "dot",
     "forget",
     "freshness",
@@ -57,4 +63,5 @@ __all__ = [
     "text_tree",
     "trace",
     "was_replaced",
+    "window",
 ]

@@ -67,12 +67,12 @@ def trace(
         found: set[SnapshotRef] = set()
         barriers: dict[tuple[str, int], list[SnapshotRef]] = {}
         if direction == "down":
-            told.update(_named_by_main(stores, frontier))
+            told.update(named_by_main(stores, frontier))
         asked = {*frontier, *(one for one, name in told.items() if name in frontier)}
         for row, one in _rows_of(stores, near, sorted(asked)):
             barriers.setdefault((row.job, row.barrier_id), []).append(told.get(one, one))
-        met = [(row, row.ref(catalog)) for catalog, store in stores.items() for row in _rows_at(store, far, barriers)]
-        told.update(_named_by_main(stores, {one for _, one in met if "~" not in one.branch and one.branch != "main"}))
+        met = [(row, row.ref(catalog)) for catalog, store in stores.items() for row in rows_at(store, far, barriers)]
+        told.update(named_by_main(stores, {one for _, one in met if "~" not in one.branch and one.branch != "main"}))
         for row, one in met:
             other = told.get(one, one) if one != ref else one
             for near_one in barriers[row.job, row.barrier_id]:
@@ -85,7 +85,7 @@ def trace(
     return LineageGraph(ref, direction, tuple(sorted(edges)))
 
 
-def _named_by_main(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRef]) -> dict[SnapshotRef, SnapshotRef]:
+def named_by_main(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRef]) -> dict[SnapshotRef, SnapshotRef]:
     """For snapshots of main, and those that branches began with, the names on branches with main's: the same barrier made them,
     under the same number, at the same time.
     """
@@ -95,7 +95,7 @@ def _named_by_main(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRe
     found: dict[SnapshotRef, SnapshotRef] = {}
     for catalog, store in stores.items():
         same: dict[tuple[object, ...], list[SnapshotRef]] = {}
-        for row in _rows_at(store, "sink", barriers):
+        for row in rows_at(store, "sink", barriers):
             key = (row.job, row.barrier_id, row.database, row.table, row.snapshot_id, row.create_time)
             same.setdefault(key, []).append(row.ref(catalog))
         for names in same.values():
@@ -122,7 +122,7 @@ def _rows_of(
                 yield row, row.ref(catalog)
 
 
-def _rows_at(store: LineageStore, side: Side, barriers: Mapping[tuple[str, int], object]) -> Iterable[SnapshotLineage]:
+def rows_at(store: LineageStore, side: Side, barriers: Mapping[tuple[str, int], object]) -> Iterable[SnapshotLineage]:
     """Rows of the given barriers."""
     by_job: dict[str, list[int]] = {}
     for job, barrier in barriers:

@@ -53,6 +53,10 @@ def stopping_nobody() -> Iterator[None]:
         error.say_once()
 
 
+# What a store is asked for; `newest` it need not have of its own.
+_CALLS = LineageStore.__abstractmethods__ | {"newest"}
+
+
 class GuardedStore:
     """Stands for a LineageStore, all methods of which it has. They raise LineageUnavailable."""
 
@@ -66,7 +70,7 @@ class GuardedStore:
         self._paused: dict[bool, tuple[int, LineageUnavailable]] = {}
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name not in LineageStore.__abstractmethods__:
+        if name not in _CALLS:
             raise AttributeError(name)
         return partial(self._call, name)
 

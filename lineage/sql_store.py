@@ -112,6 +112,15 @@ class SqlLineageStore(LineageStore):
         with self._engine.connect() as connection:
             return [SnapshotLineage(*row) for row in connection.execute(statement)]
 
+    def newest(self, limit: int, until: datetime | None = None) -> Sequence[SnapshotLineage]:
+        table = schema.sink_snapshot_lineage
+        columns = [table.c[field.name] for field in fields(SnapshotLineage)]
+        order = [column.desc() for column in (table.c.create_time, *columns)]
+        where = [] if until is None else [table.c.create_time <= until]
+        statement = select(*columns).where(*where).order_by(*order).limit(limit)
+        with self._engine.connect() as connection:
+            return [SnapshotLineage(*row) for row in connection.execute(statement)]
+
     def columns(self, **where: Any) -> Sequence[ColumnLineage]:
         return self._select(schema.column_lineage, ColumnLineage, where)
 

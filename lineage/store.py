@@ -70,6 +70,11 @@ class LineageStore(ABC):
     def committed_since(self, moment: datetime) -> Sequence[SnapshotLineage]:
         """The sink's rows with a create time at or after a moment, in order of time."""
 
+    def newest(self, limit: int, until: datetime | None = None) -> Sequence[SnapshotLineage]:
+        """The sink's rows with the latest create times, at or before a moment, newest first; at most so many."""
+        rows = [row for row in self.snapshots("sink") if until is None or row.create_time <= until]
+        return sorted(rows, key=lambda row: (row.create_time, row), reverse=True)[:limit]
+
     @abstractmethod
     def columns(self, **where: Any) -> Sequence[ColumnLineage]: ...
 

@@ -44,6 +44,7 @@ from .rendering import (
     rolled_back,
     size_text,
 )
+from .row_comparison import compare_rows
 from .session import CATALOG_NAME, Session
 
 
@@ -84,6 +85,21 @@ def ui(session: Session, host: str, port: int) -> None:
 
     console().print(f"Dagster UI: http://{host}:{port} (stop it with Ctrl-C)", highlight=False)
     start_ui(session.settings, host, port)
+
+
+@cli.command()
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", type=click.IntRange(1, 65535), default=3001, show_default=True)
+@click.option("--dagster-url", default="http://127.0.0.1:3000", show_default=True, help="Where Dagster's UI is.")
+@click.pass_obj
+def browse(session: Session, host: str, port: int, dagster_url: str) -> None:
+    """Open the lineage browser alone, for those who run Dagster's webserver elsewhere. `snapline ui` has it too."""
+    from .browser.server import serve
+
+    def say(address: str) -> None:
+        console().print(f"Lineage browser: {address} (stop it with Ctrl-C)", highlight=False)
+
+    serve(session, host, port, dagster_url, say)
 
 
 @cli.command()
@@ -683,25 +699,31 @@ def why_kept(session: Session, table: str, what: str) -> None:
 
 
 @cli.command()
-@click.argument("target", metavar="[CATALOG.]TABLE[@SNAPSHOT|@TAG] | rebuild")
+@click.argument("target", required=False, metavar="[CATALOG.]TABLE[@SNAPSHOT|@TAG] | rebuild")
 @click.option("--up", is_flag=True, help="What it was made from (default).")
 @click.option("--down", is_flag=True, help="What was made from it.")
 @click.option("--hops", type=click.IntRange(min=1), help="How far to go. Default: as far as there is.")
 @click.option("--partition", multiple=True, metavar="COLUMN=VALUE", help="Of the snapshots that its rows come from.")
 @click.option("--tables", "of_tables", is_flag=True, help="Which tables jobs make from which, without snapshots.")
 @click.option("--against", metavar="TABLE@SNAPSHOT", help="Only what one of both was made from, and the other was not.")
+@click.option(
+    "--compare", nargs=2, metavar="LEFT RIGHT", help="Two snapshots: where they part, and how their rows differ."
+)
 @click.option("--format", "form", type=click.Choice(["tree", "json", "mermaid", "dot"]), show_default="tree")
+@click.option("--html", "page", type=click.Path(dir_okay=False), help="Write a page to look at, that needs no server.")
 @click.pass_obj
 def lineage(
     session: Session,
-    target: str,
+    target: str | None,
     up: bool,
     down: bool,
     hops: int | None,
     partition: Sequence[str],
     of_tables: bool,
     against: str | None,
+    compare: tuple[str, str] | None,
     form: str | None,
+    page: str | None,
 ) -> None:
     """Show which snapshots a snapshot was made from, or which it fed; `rebuild` reads all lineage off the tables.
 
@@ -710,7 +732,14 @@ def lineage(
     if up and down:
         raise InvalidRequest("--up and --down are two questions: ask one after the other.")
     direction: Literal["up", "down"] | None = "up" if up else "down" if down else None
-    of_one = {"--hops": hops, "--partition": partition, "--format": form}
+    of_one = {"--hops": hops, "--partition": partition, "--format": form, "--html": page}
+    if compare is not None:
+        others = {"--up or --down": direction, "--tables": of_tables, "--against": against, **of_one}
+        _refuse_beside("--compare", {"a table": target, **others})
+        _print_comparison(session, *(_known_ref(session, text) for text in compare))
+        return
+    if target is None:
+        raise click.UsageError("Say of which snapshot: TABLE[@SNAPSHOT|@TAG]; or --compare LEFT RIGHT.")
     if target == "rebuild":
         _refuse_beside("rebuild", {"--up or --down": direction, "--tables": of_tables, "--against": against, **of_one})
         count, files = session.rebuild_lineage()
@@ -728,6 +757,14 @@ def lineage(
         difference = session.ancestry_difference(one, other)
         rows_ = [(str(ref), str(one)) for ref in difference.only_first]
         _print(["made from", "only"], [*rows_, *((str(ref), str(other)) for ref in difference.only_second)])
+        return
+    if page is not None:
+        _refuse_beside("--html", {"--partition": partition, "--format": form})
+        from .browser.alone import alone_page
+
+        ref = _known_ref(session, target)
+        Path(page).write_text(alone_page(session, ref, direction or "both", hops), encoding="utf-8")
+        click.echo(f"The history of {ref} is in {page}.")
         return
     if partition:
         graphs = session.partition_lineage(target, partition_values(partition), direction or "up", hops)
@@ -847,6 +884,18 @@ def delete_table_lineage(session: Session, job: str) -> None:
 def delete_data_lineage(session: Session, job: str) -> None:
     """Forget which snapshots a job consumed and produced."""
     click.echo(f"Deleted {session.forget_job(job, snapshots=True)} rows of data lineage of job {job}.")
+
+
+def _print_comparison(session: Session, left: SnapshotRef, right: SnapshotRef) -> None:
+    """Where the ancestries of two snapshots part, every snapshot of either, and how the rows differ."""
+    compared = session.compare_ancestries(left, right)
+    click.echo(compared.describe())
+    said = {"left": f"only {left}", "right": f"only {right}", "both": "both"}
+    _print(["snapshot", "in the ancestry of"], [(str(ref), said[side]) for ref, side in compared.rows()])
+    rows_ = compare_rows(session, left, right)
+    click.echo(f"Rows: {rows_.describe()}.")
+    if rows_.comparison is not None and rows_.comparison.examples is not None and rows_.comparison.examples.num_rows:
+        print_rows(rows_.comparison.examples, "table")
 
 
 def _known_ref(session: Session, target: str) -> SnapshotRef:

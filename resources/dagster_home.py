@@ -5,10 +5,14 @@ import shutil
 import sys
 from pathlib import Path
 
+from .ports import bound
 from .private_files import make_private_directory
 from .settings import PROJECT_ROOT, Settings
 
 _CODE_LOCATION = "platform_assets.definitions"
+# As workspace.yaml says.
+_LOCATION_OF_WORKSPACE = "platform"
+_SERVICES = "resources.ui_services"
 
 
 def prepare_dagster_home(settings: Settings) -> Path:
@@ -25,15 +29,29 @@ def prepare_dagster_home(settings: Settings) -> Path:
     return home
 
 
+def code_location_name() -> str:
+    """The name of the platform's code location in the UI that `start_ui` becomes."""
+    return _LOCATION_OF_WORKSPACE if _workspace().exists() else _CODE_LOCATION
+
+
+def _workspace() -> Path:
+    return PROJECT_ROOT / "workspace.yaml"
+
+
 def start_ui(settings: Settings, host: str, port: int) -> None:
-    """Become `dagster dev`: the UI, the daemon that runs backfills and schedules, and the code location."""
+    """Become `dagster dev`: the UI with the lineage browser, the daemon that runs backfills and schedules, the code location.
+
+    Raises InvalidRequest for an address that cannot be had.
+    """
+    # Dagster would say so, and go on without its UI.
+    bound(host, port).close()
     prepare_dagster_home(settings)
     os.environ["SNAPLINE_HOME"] = str(settings.home)
     # Dagster says on every start that another command will replace this one.
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
-    workspace = PROJECT_ROOT / "workspace.yaml"
+    workspace = _workspace()
     location = ["-w", str(workspace)] if workspace.exists() else ["-m", _CODE_LOCATION]
     # Dagster warns of a dagster.yaml beside it that is not the one in use: start where there is none.
     os.chdir(settings.home)
-    program = Path(sys.executable).with_name("dagster")
-    os.execv(program, [str(program), "dev", "--host", host, "--port", str(port), *location])
+    arguments = ["-m", _SERVICES, "dev", "--host", host, "--port", str(port), *location]
+    os.execv(sys.executable, [sys.executable, *arguments])

@@ -16,7 +16,7 @@ from .launchpad import Launchpads, if_it_is_bad
 from .properties import STATEMENT_PROPERTY
 from .table_assets import TableAsset, table_assets
 from .tables import TablesResource, newest_told, provenance_tags
-from .ui_metadata import CommitNumbers, partition_metadata, table_metadata
+from .ui_metadata import CommitNumbers, page_metadata, partition_metadata, table_metadata
 
 # Of more snapshots that came since the last look, the newest are told of.
 _TOLD_AT_ONCE = 100
@@ -48,7 +48,7 @@ def external_table(name: str, *, description: str | None = None, **spec_argument
             metadata: dict[str, Any] = {
                 "snapshot": ref.snapshot_id, "branch": ref.branch,
                 "dagster/row_count": table.count(version=ref.snapshot_id),
-                "commit": f"{snapshot.commit_kind} by {snapshot.commit_user}",
+                "commit": f"{snapshot.commit_kind} by {snapshot.commit_user}", **page_metadata(ref),
             }  # fmt: skip
             return dg.ObserveResult(data_version=dg.DataVersion(ref.data_version), metadata=metadata)
 
@@ -81,7 +81,7 @@ def external_table_sensor(
         new = {one: ref for one, ref in found.items() if f"{one}={ref.data_version}:{ref.time_ms}" not in before}
         events = [
             dg.AssetObservation(
-                dg.AssetKey(one.split(".")), metadata={"snapshot": ref.snapshot_id, "branch": ref.branch},
+                dg.AssetKey(one.split(".")), metadata={"snapshot": ref.snapshot_id, "branch": ref.branch, **page_metadata(ref)},
                 tags={"dagster/data_version": ref.data_version},
             )
             for one, ref in new.items()

@@ -2,11 +2,9 @@
 known, and nothing runs before somebody has looked at it and launched it.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 import dagster as dg
 
@@ -14,6 +12,8 @@ import dagster as dg
 from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
 
 from storage import SnapshotRef
+
+from .browser.dagster_links import launchpad_path, place_of
 
 # The tables that recovery_definitions was given: of others there is no recovery to link to.
 _recoverable: set[str] = set()
@@ -33,7 +33,7 @@ class Launchpads:
         if run.remote_job_origin is None:
             return cls(None)
         repository = run.remote_job_origin.repository_origin
-        return cls(_place(repository.repository_name, repository.code_location_origin.location_name))
+        return cls(place_of(repository.repository_name, repository.code_location_origin.location_name))
 
     @classmethod
     def of_sensor(cls, context: dg.SensorEvaluationContext) -> "Launchpads":
@@ -41,23 +41,13 @@ class Launchpads:
         if context.code_location_origin is None:
             return cls(None)
         name = context.repository_name or SINGLETON_REPOSITORY_NAME
-        return cls(_place(name, context.code_location_origin.location_name))
+        return cls(place_of(name, context.code_location_origin.location_name))
 
     def link(self, text: str, job: str, op: str, config: Mapping[str, Any]) -> str:
         """A link, as Markdown, to the launchpad of a job of one op."""
         if self.place is None:
             return text
-        # Each value as JSON, which is YAML too; a text that is still to be written begins on a line of its own.
-        lines = [
-            f"      {name}: " + ("|-\n        " if value == "" else json.dumps(value, ensure_ascii=False))
-            for name, value in config.items()
-        ]
-        filled_in = "\n".join(["ops:", f"  {op}:", "    config:", *lines])
-        return f"[{text}](/locations/{self.place}/jobs/{job}/playground/setup?config={quote(filled_in, safe='')})"
-
-
-def _place(repository: str, location: str) -> str:
-    return quote(location if repository == SINGLETON_REPOSITORY_NAME else f"{repository}@{location}", safe="@")
+        return f"[{text}]({launchpad_path(self.place, job, op, config)})"
 
 
 def can_be_recovered(tables: Mapping[str, Any]) -> None:

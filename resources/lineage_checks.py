@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import dagster as dg
 
@@ -10,6 +11,7 @@ from storage import Identifier, InvalidRequest, NotFound
 
 from .session import Session
 from .tables import TablesResource
+from .ui_metadata import page_metadata
 
 _INPUT = "dagster/input_data_version/"
 
@@ -50,7 +52,7 @@ def freshness_check(table: str, *, at_most: timedelta, blocking: bool = False) -
         told = ", ".join(f"{one.source.table_name} by {timedelta(milliseconds=one.behind_ms)}" for one in late)
         return dg.AssetCheckResult(
             passed=not late, description=f"Behind {told}" if late else "Up to date",
-            metadata={"sources": dg.MetadataValue.table(rows)} if rows else {},
+            metadata={**({"sources": dg.MetadataValue.table(rows)} if rows else {}), **_page(tables.session, table)},
         )  # fmt: skip
 
     return check
@@ -77,7 +79,7 @@ def consistency_check(
         except LineageUnavailable as error:
             return _unanswered(error)
         except NotFound as error:
-            return dg.AssetCheckResult(passed=False, description=str(error))
+            return dg.AssetCheckResult(passed=False, description=str(error), metadata=_page(session, table))
         together = {name: snapshot.id for name, snapshot in found.items() if snapshot is not None}
         behind = [name for name in names if together.get(name) != newest[name]]
         if behind and len({_made_again_from(context.instance, session, name).get(on, name) for name in names}) == 1:
@@ -86,10 +88,19 @@ def consistency_check(
             passed=not behind,
             description=f"{', '.join(behind)} have moved on: together they were last at "
             f"{', '.join(f'{name}@{number}' for name, number in together.items())}" if behind else "All belong together",
-            metadata={name: f"{number}, together {together.get(name)}" for name, number in newest.items()},
+            metadata={
+                **{name: f"{number}, together {together.get(name)}" for name, number in newest.items()},
+                **_page(session, table),
+            },
         )  # fmt: skip
 
     return check
+
+
+def _page(session: Session, name: str) -> dict[str, Any]:
+    """The page of the newest snapshot of a table in the lineage browser."""
+    ref = session.table(name).last_change()
+    return {} if ref is None else page_metadata(ref)
 
 
 def _made_again_from(instance: dg.DagsterInstance, session: Session, name: str) -> dict[str, int]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from lineage import (
+    AncestryComparison,
     AncestryDifference,
     Direction,
     GuardedStore,
@@ -18,6 +19,7 @@ from lineage import (
     LineageUnavailable,
     aligned,
     ancestry_difference,
+    compare_ancestries,
     forget,
     freshness,
     impact,
@@ -340,6 +342,10 @@ class Session:
     def ancestry_difference(self, first: SnapshotRef, second: SnapshotRef) -> AncestryDifference:
         """The snapshots that only one of two versions was made from, over any number of hops."""
         return ancestry_difference(self.stores_to_ask(first.catalog, second.catalog), first, second)
+
+    def compare_ancestries(self, left: SnapshotRef, right: SnapshotRef) -> AncestryComparison:
+        """What two versions were made from, over any number of hops, and where that differs first."""
+        return compare_ancestries(self.stores_to_ask(left.catalog, right.catalog), left, right)
 
     def neighbour_tables(self, name: str, direction: Direction) -> list[str]:
         """The tables that jobs read to write a table (up), or write having read it (down)."""

@@ -12,6 +12,8 @@
 | `SNAPLINE_SPARK_MASTER` | Spark master | `local[*]` |
 | `SNAPLINE_SPARK_REMOTE` | Spark Connect URL; wins over the master | |
 | `SNAPLINE_SPARK_CONFIG` | JSON of further Spark settings | `{}` |
+| `SNAPLINE_BROWSER_URL` | where the lineage browser is served, for links to it | `/snapline`, beside the Dagster UI |
+| `SNAPLINE_BROWSER_READ_ONLY` | `true`: the browser starts, publishes and drops nothing | `false` |
 """
 
 import difflib
@@ -21,13 +23,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from storage import InvalidRequest, Secret, guarded_options, guarded_storage
+from storage import InvalidRequest, Secret, guarded_options, guarded_storage, hidden
 
 _NAMES = (
     "SNAPLINE_HOME", "SNAPLINE_WAREHOUSE", "SNAPLINE_STORAGE_OPTIONS", "SNAPLINE_LOCK_DIRECTORY", "SNAPLINE_EXTERNAL_ROOTS",
     "SNAPLINE_READABLE_DIRECTORIES", "SNAPLINE_LINEAGE_URL", "SNAPLINE_SPARK_MASTER", "SNAPLINE_SPARK_REMOTE",
-    "SNAPLINE_SPARK_CONFIG",
+    "SNAPLINE_SPARK_CONFIG", "SNAPLINE_BROWSER_URL", "SNAPLINE_BROWSER_READ_ONLY",
 )  # fmt: skip
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
@@ -46,6 +49,8 @@ class Settings:
     lock_directory: str = ""
     external_roots: Sequence[str] = ()
     readable_directories: Sequence[str] = ()
+    browser_url: str = "/snapline"
+    browser_read_only: bool = False
 
     def __post_init__(self) -> None:
         # However they were made: nobody who prints settings prints a secret.
@@ -72,6 +77,8 @@ class Settings:
             given.get("SNAPLINE_LOCK_DIRECTORY") or "",
             _directories(given, "SNAPLINE_EXTERNAL_ROOTS"),
             _directories(given, "SNAPLINE_READABLE_DIRECTORIES"),
+            _address(given, "SNAPLINE_BROWSER_URL", cls.browser_url),
+            _switch(given, "SNAPLINE_BROWSER_READ_ONLY"),
         )
 
     @property
@@ -85,6 +92,30 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
             near = difflib.get_close_matches(name, _NAMES, n=1)
             hint = f"Did you mean {near[0]}?" if near else f"Variables: {', '.join(_NAMES)}."
             raise InvalidRequest(f"The environment variable {name} is read by nobody. {hint}")
+
+
+def _address(given: Mapping[str, str], name: str, default: str) -> str:
+    """Where pages are, without a slash at the end."""
+    text = given.get(name) or default
+    try:
+        parts = urlsplit(text)
+        is_address = (
+            bool(parts.hostname) if parts.scheme in ("http", "https") else text.startswith("/") and not parts.netloc
+        )
+    except ValueError:
+        is_address = False
+    if not is_address or parts.scheme not in ("", "http", "https") or parts.query or parts.fragment or parts.username:
+        raise InvalidRequest(
+            f"{name} = {hidden(text)!r} is no address of pages: write https://host/path, or /path on the Dagster UI's host."
+        )
+    return text.rstrip("/")
+
+
+def _switch(given: Mapping[str, str], name: str) -> bool:
+    text = (given.get(name) or "false").lower()
+    if text not in ("true", "false", "1", "0"):
+        raise InvalidRequest(f"{name} = {text!r} is neither true nor false.")
+    return text in ("true", "1")
 
 
 def _directories(given: Mapping[str, str], name: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from storage import Identifier
 
 from .quick_reads import check_query
 from .tables import TablesResource
+from .ui_metadata import page_metadata
 
 _SHOWN_ROWS = 10
 
@@ -48,7 +49,8 @@ def sql_check(
     )
     def check(context: dg.AssetCheckExecutionContext, tables: TablesResource) -> dg.AssetCheckResult:
         rows = tables.query(context, violations)
-        metadata = check_metadata(declared, rows) | {"read_at": str(tables.pin(context, table))}
+        ref = tables.pin(context, table)
+        metadata = check_metadata(declared, rows) | {"read_at": str(ref)} | page_metadata(ref)
         return dg.AssetCheckResult(passed=rows.num_rows == 0, metadata=metadata)
 
     _declared[id(check.node_def)] = (check.op, declared)

@@ -13,6 +13,11 @@ from lineage import columns_of
 from storage import CommitSummary, CorruptData, DataType, Snapshot, SnapshotRef, Split, Table
 from storage.engines.duckdb_compare import count_changes
 
+from .browser.address import recovery_address, snapshot_address
+from .partition_condition import condition
+from .settings import Settings
+
+SNAPSHOT_PAGE, RECOVERY_PAGE = "snapshot_page", "recovery_page"
 _ROW_HEIGHT = 24
 _COMPARED_ROWS = 1_000_000
 # More are not named in a condition: the whole table is compared.
@@ -78,6 +83,7 @@ def table_metadata(
     assert ref is not None
     scan = table.scan(columns=[], version=snapshot.id)
     return {
+        **page_metadata(ref),
         "dagster/row_count": scan.count(),
         "dagster/column_schema": column_schema(table),
         "dagster/table_name": f"{ref.catalog}.{table.identifier.full_name}",
@@ -93,6 +99,16 @@ def table_metadata(
         **column_metadata(snapshot),
         **trouble_metadata(table),
     }
+
+
+def page_metadata(ref: SnapshotRef) -> dict[str, Any]:
+    """The page of a snapshot in the lineage browser."""
+    return {SNAPSHOT_PAGE: dg.MetadataValue.url(snapshot_address(Settings.from_environment().browser_url, ref))}
+
+
+def recovery_page_metadata(branch: str) -> dict[str, Any]:
+    """The page of a recovery in the lineage browser."""
+    return {RECOVERY_PAGE: dg.MetadataValue.url(recovery_address(Settings.from_environment().browser_url, branch))}
 
 
 def trouble_metadata(table: Table) -> dict[str, Any]:
@@ -138,17 +154,6 @@ def _row_changes(table: Table, snapshot: Snapshot) -> dict[tuple[Any, ...], tupl
 def _values(table: Table, partition: Mapping[str, str | None]) -> Mapping[str, Any]:
     known = table.partition_values({name: value for name, value in partition.items() if value is not None})
     return {name: known.get(name) for name in partition}
-
-
-def condition(partitions: Sequence[Mapping[str, Any]]) -> str | None:
-    """The rows of some partitions, as SQL; None for all of a table without any."""
-
-    def equals(name: str, value: Any) -> str:
-        quoted = "`" + name.replace("`", "``") + "`"
-        return f"{quoted} IS NULL" if value is None else f"{quoted} = '" + str(value).replace("'", "''") + "'"
-
-    each = [" AND ".join(equals(name, value) for name, value in one.items()) for one in partitions if one]
-    return " OR ".join(f"({one})" for one in each) or None
 
 
 def _compaction(splits: Sequence[Split]) -> str:

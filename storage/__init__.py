@@ -5,6 +5,7 @@ DuckDB. Importing it loads neither.
 """
 
 from .basis import Basis
+from .branch_history import BranchHistory
 from .catalog import Catalog
 from .clock import Clock, FixedClock
 from .data_types import DataField, DataType, parse_type
@@ -71,6 +72,7 @@ __all__ = [
     "AddColumn",
     "AlreadyExists",
     "Basis",
+    "BranchHistory",
     "Catalog",
     "CatalogLock",
     "ChangeType",

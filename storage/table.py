@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from .arguments import checked
 from .basis import REPLACE_WHERE, Basis, repeated
+from .branch_history import BranchHistory, branch_history
 from .branches import Branches
 from .consumers import Consumers
 from .derived import check_given, checked_columns
@@ -25,7 +26,7 @@ from .maintain.expire import Removal, Retention, expire_snapshots, retention_of
 from .maintain.expire_partitions import expired_partitions
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
 from .maintain.references import files_of, holders_of, needed_files
-from .maintain.rollback import ROLLBACK, effective_history, rollback_to
+from .maintain.rollback import rollback_to, taken_back_in
 from .maintain.same_rows import brings_the_same
 from .maintain.stand_in import Mended, mend_newest, mend_snapshots
 from .maintain.tagging import create_due_tag
@@ -208,9 +209,12 @@ class Table:
     @of_same_table
     def is_taken_back(self, snapshot_id: int) -> bool:
         """Whether a rollback, or a branch that main was discarded for, has taken a snapshot back that can still be read."""
-        history = list(self._store.snapshots.all())
-        known = {snapshot.id for snapshot in history if snapshot.operation != ROLLBACK}
-        return snapshot_id in known - {snapshot.id for snapshot in effective_history(history)}
+        return snapshot_id in taken_back_in(list(self._store.snapshots.all()))
+
+    @of_same_table
+    def history(self, known: BranchHistory | None = None) -> BranchHistory:
+        """What the branch has been through by now: its snapshots, tags, and what was taken back. `known`: an earlier answer."""
+        return branch_history(self._store, known)
 
     @of_same_table
     def changed_partitions(self, after: Version = None, until: Version = None) -> list[dict[str, Any]]:

@@ -9,9 +9,9 @@ import dagster as dg
 
 from storage import StorageError
 
+from ..browser.dagster_links import RECOVERY_TAG
 from ..table_assets import TableAsset
 from .left_to_do import left_to_do, wanted_keys
-from .pages import RECOVERY_TAG
 from .stages import Recovery
 from .twins import BRANCHES, event_partition, has_own_partitions, twin_key
 

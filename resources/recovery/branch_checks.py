@@ -14,6 +14,7 @@ from ..quick_reads import run_query
 from ..session import Session
 from ..sql_checks import SqlCheck, check_metadata, sql_checks
 from ..tables import TablesResource
+from ..ui_metadata import page_metadata, recovery_page_metadata
 from .stages import Recovery
 from .words import Words
 
@@ -41,7 +42,8 @@ def _twin_check(
             rows = run_query(tables.session, check.violations, Recovery.open(tables.session, branch).table)
             passed = passed and rows.num_rows == 0
             prefix = f"{branch}: " if len(branches) > 1 else ""
-            metadata |= {f"{prefix}{name}": value for name, value in check_metadata(check, rows).items()}
+            values = check_metadata(check, rows) | recovery_page_metadata(branch)
+            metadata |= {f"{prefix}{name}": value for name, value in values.items()}
         return dg.AssetCheckResult(passed=passed, metadata=metadata)
 
     return on_branch
@@ -76,7 +78,8 @@ def published_checks(
     for check in sql_checks(checks):
         if check.table in known:
             rows = run_query(session, check.violations, lambda name: view[name])
-            metadata = check_metadata(check, rows) | {"read_at": str(view[check.table].last_change())}
+            ref = view[check.table].last_change()
+            metadata = check_metadata(check, rows) | {"read_at": str(ref)} | ({} if ref is None else page_metadata(ref))
             yield dg.AssetCheckEvaluation(
                 asset_key=dg.AssetKey(check.table.split(".")), check_name=check.name, passed=rows.num_rows == 0,
                 metadata={name: dg.MetadataValue.int(value) if isinstance(value, int) else

@@ -1,7 +1,6 @@
 """`snapline recovery …`: the stages of a recovery on the command line."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +12,6 @@ from ..rendering import console, print_rows, rendered_table
 from ..session import Session
 
 if TYPE_CHECKING:
-    import dagster as dg
-
     from .plan import RecoveryPlan
     from .stages import Recovery
 
@@ -72,14 +69,10 @@ def start(
     session: Session, branch: str, bad: str, mode: Any, since: datetime | None, partition: tuple[str, ...]
 ) -> None:
     """Branch every table that is spoilt. No data is copied; main and its readers notice nothing."""
-    from .report import report_branch
-    from .stages import Recovery
+    from .carry_out import start as carry_out
 
     planned = _plan(session, bad, mode, since, partition)
-    begun = Recovery.start(session, branch, planned)
-    with _instance(session) as instance:
-        instance.add_dynamic_partitions("branch", [branch])
-        report_branch(session, begun, platform_table_assets(), instance, instance.report_runless_asset_event)
+    carry_out(session, branch, planned)
     _print_plan(planned.rows())
     click.echo(f"Branch {branch} is there, on {len(planned.tables)} tables.")
 
@@ -107,7 +100,7 @@ def list_(session: Session) -> None:
 @click.pass_obj
 def correct(session: Session, branch: str, sql: str | None, engine: str | None, undo_bad: bool) -> None:
     """Correct the source on the branch."""
-    from .report import report_branch
+    from .carry_out import tell_of_branch
 
     if (sql is None) != undo_bad:
         raise click.UsageError("Say how: --sql or --undo-bad, one of them.")
@@ -115,8 +108,7 @@ def correct(session: Session, branch: str, sql: str | None, engine: str | None, 
         raise click.UsageError("--engine runs what --sql says: leave it out beside --undo-bad.")
     found = _opened(session, branch)
     said = [found.undo_bad()] if sql is None else found.correct(sql, engine or "duckdb")
-    with _instance(session) as instance:
-        report_branch(session, found, platform_table_assets(), instance, instance.report_runless_asset_event)
+    tell_of_branch(session, found)
     for line in said:
         click.echo(line)
 
@@ -136,11 +128,16 @@ def backfill(session: Session, branch: str) -> None:
 def _backfill(session: Session, found: "Recovery") -> int:
     from ..demo import errors_into
     from .backfill import backfill as run
+    from .carry_out import told_instance
 
     definitions, assets = platform_definitions(), platform_table_assets()
     out = console()
     # Spark talks of itself while it starts.
-    with errors_into(session.settings.home / "recovery.log"), _instance(session) as instance, out.status("running …"):
+    with (
+        errors_into(session.settings.home / "recovery.log"),
+        told_instance(session) as instance,
+        out.status("running …"),
+    ):
         return run(found, definitions, assets, instance, lambda what: out.print(f"  {what}", highlight=False))
 
 
@@ -173,9 +170,7 @@ def publish(
     """Make the branch main's, on all tables or none, and tell Dagster. Refused while something is left to compute. Can be
     repeated after a crash.
     """
-    from .branch_checks import published_checks
-    from .publish import publish as make_mains
-    from .report import report
+    from .carry_out import publish as carry_out
     from .words import COMMAND_LINE
 
     if replay and discard_main:
@@ -184,21 +179,15 @@ def publish(
     if replay:
         found.replay()
         _backfill(session, found)
-    assets = platform_table_assets()
-    checks = list(platform_definitions().asset_checks or [])
-    done = make_mains(
-        session, found, assets, checks=checks, discard_main=discard_main, allow_incomplete=allow_incomplete,
-        allow_failed_checks=allow_failed_checks, words=COMMAND_LINE,
+    done = carry_out(
+        session, found, COMMAND_LINE, discard_main=discard_main, allow_incomplete=allow_incomplete,
+        allow_failed_checks=allow_failed_checks,
     )  # fmt: skip
-    with _instance(session) as instance:
-        count = report(session, found, done, assets, instance, instance.report_runless_asset_event)
-        for evaluation in published_checks(session, [one.name for one in done], checks):
-            instance.report_runless_asset_event(evaluation)
-    rows = [(one.name, one.ref.snapshot_id, one.verdict) for one in done]
+    rows = [(one.name, one.ref.snapshot_id, one.verdict) for one in done.tables]
     console().print(rendered_table(["table", "main is snapshot", "verdict"], rows))
     for one in found.record.overrides:
         click.echo(f"Recorded: {one}.")
-    click.echo(f"Published {branch}; Dagster was told of {count} materializations.")
+    click.echo(f"Published {branch}; Dagster was told of {done.events} materializations.")
 
 
 @recovery.command()
@@ -207,26 +196,14 @@ def publish(
 @click.pass_obj
 def drop(session: Session, branch: str, discard_damaged: bool) -> None:
     """Delete the branch of every table, published or not."""
+    from .carry_out import drop as carry_out
+    from .carry_out import forget_branch
     from .stages import drop_damaged
 
     if discard_damaged:
         tables, path = drop_damaged(session, branch)
         click.echo(f"The damaged file is kept as {path}.")
+        forget_branch(session, branch)
     else:
-        tables = _opened(session, branch).drop()
-    with _instance(session) as instance:
-        if branch in instance.get_dynamic_partitions("branch"):
-            instance.delete_dynamic_partition("branch", branch)
+        tables = carry_out(session, branch)
     click.echo(f"Dropped branch {branch} of {', '.join(tables) or 'no table'}.")
-
-
-@contextmanager
-def _instance(session: Session) -> "Iterator[dg.DagsterInstance]":
-    """The Dagster instance that the UI shows."""
-    import dagster
-
-    from ..dagster_home import prepare_dagster_home
-
-    prepare_dagster_home(session.settings)
-    with dagster.DagsterInstance.get() as instance:
-        yield instance

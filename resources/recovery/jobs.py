@@ -11,15 +11,15 @@ from pydantic import Field
 
 from storage import InvalidRequest, StorageError
 
+from ..browser.dagster_links import RECOVERY_TAG
 from ..launchpad import Launchpads, can_be_recovered
 from ..session import Session
 from ..table_assets import TableAsset, table_assets
 from ..tables import TablesResource
+from ..ui_metadata import page_metadata, recovery_page_metadata
 from .backfill import backfill
 from .branch_checks import published_checks
 from .pages import (
-    OPS,
-    RECOVERY_TAG,
     asset_link,
     comparison_page,
     differing_rows_page,
@@ -40,7 +40,7 @@ from .refusal import Refused
 from .report import report, report_branch
 from .stages import Recovery
 from .twins import BRANCHES, checks_of_twins, twins
-from .words import JOBS
+from .words import JOBS, OPS
 
 
 class PlanConfig(dg.Config):
@@ -138,7 +138,10 @@ def _first_jobs(known: dict[str, TableAsset]) -> list[dg.JobDefinition]:
             plan = config.plan(tables.session)
             taken = names(tables.session.catalog)
             context.add_output_metadata(
-                {"plan": page(plan_page(plan), ways_to_start(plan, taken, Launchpads.of_run(context.run)))}
+                {
+                    "plan": page(plan_page(plan), ways_to_start(plan, taken, Launchpads.of_run(context.run))),
+                    **page_metadata(plan.bad),
+                }
             )
 
     @dg.op
@@ -148,7 +151,9 @@ def _first_jobs(known: dict[str, TableAsset]) -> list[dg.JobDefinition]:
             recovery = Recovery.start(tables.session, config.branch, plan)
             context.instance.add_dynamic_partitions(str(BRANCHES.name), [config.branch])
             report_branch(tables.session, recovery, known, context.instance, context.log_event)
-            context.add_output_metadata({"started": page(plan_page(plan), _state(context, tables, config, known))})
+            context.add_output_metadata(
+                {"started": page(plan_page(plan), _state(context, tables, config, known)), **_seen(config)}
+            )
 
     @dg.op
     def correct_the_source(context: dg.OpExecutionContext, config: CorrectConfig, tables: TablesResource) -> None:
@@ -159,7 +164,9 @@ def _first_jobs(known: dict[str, TableAsset]) -> list[dg.JobDefinition]:
             said = [recovery.undo_bad()] if config.undo_bad else recovery.correct(config.sql)
             report_branch(tables.session, recovery, known, context.instance, context.log_event)
             listed = "\n".join(f"- {text(one)}" for one in said)
-            context.add_output_metadata({"corrected": page(listed, _state(context, tables, config, known))})
+            context.add_output_metadata(
+                {"corrected": page(listed, _state(context, tables, config, known)), **_seen(config)}
+            )
 
     @dg.job(description="List the recoveries, with what is left to do of each.")
     def recovery_list() -> None:
@@ -202,7 +209,7 @@ def _backfill_job(known: dict[str, TableAsset], graph: dg.Definitions) -> dg.Job
             count = backfill(recovery, runnable, known, context.instance, tell)
             listed = "\n".join(f"- {_linked(one)}" for one in said) or "Nothing was left to compute."
             context.add_output_metadata(
-                {"runs": count, "computed": page(listed, _state(context, tables, config, known))}
+                {"runs": count, "computed": page(listed, _state(context, tables, config, known)), **_seen(config)}
             )
 
     @dg.job(
@@ -238,7 +245,7 @@ def _last_jobs(known: dict[str, TableAsset], checks: Sequence[Any]) -> list[dg.J
             rows = [(asset_link(one.name), one.ref.snapshot_id, text(one.verdict)) for one in done]
             listed = table(("table", "main is at snapshot", "how"), rows)
             context.add_output_metadata(
-                {"events": count, "published": page(listed, _state(context, tables, config, known))}
+                {"events": count, "published": page(listed, _state(context, tables, config, known)), **_seen(config)}
             )
 
     @dg.op
@@ -247,7 +254,9 @@ def _last_jobs(known: dict[str, TableAsset], checks: Sequence[Any]) -> list[dg.J
             recovery = Recovery.open(tables.session, config.branch)
             found = {name: recovery.compare(name) for name in recovery.changed()}
             state = _state(context, tables, config, known)
-            context.add_output_metadata({"comparison": page(comparison_page(found), state, differing_rows_page(found))})
+            context.add_output_metadata(
+                {"comparison": page(comparison_page(found), state, differing_rows_page(found)), **_seen(config)}
+            )
 
     @dg.op
     def drop_the_branch(context: dg.OpExecutionContext, config: BranchConfig, tables: TablesResource) -> None:
@@ -281,6 +290,11 @@ def _state(
 ) -> str:  # fmt: skip
     """How far the recovery of a run has come, and the ways on."""
     return state_page(progress(tables.session, config.branch, known), Launchpads.of_run(context.run), context.job_name)
+
+
+def _seen(config: BranchConfig | StartConfig) -> dict[str, Any]:
+    """Where the recovery of a run is seen in the lineage browser."""
+    return recovery_page_metadata(config.branch)
 
 
 def _linked(said: str) -> str:

@@ -5,24 +5,16 @@ with the recovery's name filled in.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 import dagster as dg
 
 from storage.engines.duckdb_compare import Comparison
 
+from ..browser.dagster_links import DagsterLinks
 from ..launchpad import Launchpads
 from .plan import RecoveryPlan
 from .progress import TO_BE_CORRECTED, TO_BE_PUBLISHED, Progress
-
-# The op of each job.
-OPS = {
-    "recovery_list": "list_the_recoveries", "recovery_plan": "plan_the_recovery", "recovery_start": "start_the_recovery",
-    "recovery_correct": "correct_the_source", "recovery_backfill": "compute_what_is_left",
-    "recovery_compare": "compare_the_branch", "recovery_publish": "publish_the_branch", "recovery_drop": "drop_the_branch",
-}  # fmt: skip
-# On each run of a recovery: its name, by which runs can be filtered.
-RECOVERY_TAG = "snapline/recovery"
+from .words import OPS, free_name
 
 
 def page(*parts: str) -> dg.MarkdownMetadataValue:
@@ -74,20 +66,11 @@ def ways_to_start(plan: RecoveryPlan, taken: Sequence[str], launchpads: Launchpa
     )  # fmt: skip
 
 
-def free_name(bad: str, taken: Sequence[str]) -> str:
-    """A name for a recovery that no other has."""
-    name = "fix-" + re.sub(r"[^A-Za-z0-9]+", "-", bad).strip("-")
-    number = 1
-    while (found := name if number == 1 else f"{name}-{number}") in taken:
-        number += 1
-    return found
-
-
 def state_page(progress: Progress, launchpads: Launchpads, done: str = "") -> str:
     """How far a recovery has come, what is left, its runs, and the ways on, without the job that has been done just now."""
     left = f" Left: {', '.join(map(asset_link, progress.left))}." if progress.left else ""
     spite = f" In spite of: {text('; '.join(progress.overrides))}." if progress.overrides else ""
-    runs = f"[Its runs](/runs?q%5B0%5D={quote(f'tag:{RECOVERY_TAG}={progress.branch}', safe='')})"
+    runs = f"[Its runs]({DagsterLinks().runs_of_recovery(progress.branch)})"
     said = f"Recovery **{text(progress.branch)}**: {text(progress.state)}.{left}{spite} {runs}."
     return f"#### State\n\n{said}\n\n{_next(ways(progress, launchpads, done))}"
 

@@ -12,7 +12,7 @@ from ..properties import PARTITIONS_PROPERTY
 from ..session import Session
 from ..table_assets import TableAsset
 from ..tables import provenance_tags, tag_name
-from ..ui_metadata import CommitNumbers, partition_metadata, table_metadata
+from ..ui_metadata import CommitNumbers, page_metadata, partition_metadata, recovery_page_metadata, table_metadata
 from .left_to_do import has_changed, table_order, wanted_keys
 from .plan import partitions_of
 from .publish import Published
@@ -42,6 +42,7 @@ def report(
         tags = _tags(session, asset, ref, refs, record.base, instance)
         numbers = CommitNumbers.of(table, snapshot)
         metadata = table_metadata(table, snapshot, sources_of(snapshot), numbers) | {"recovery": recovery.branch}
+        metadata |= recovery_page_metadata(recovery.branch)
         for key in _partitions(table, recovery, asset, tables[name]):
             known = instance.fetch_materializations(
                 dg.AssetRecordsFilter(asset.key, asset_partitions=[key] if key is not None else None), limit=1
@@ -107,6 +108,7 @@ def _report_twin(
 ) -> int:  # fmt: skip
     key, count = twin_key(asset.name), 0
     metadata: dict[str, Any] = {"snapshot": ref.snapshot_id, "branch": ref.branch, "recovery": recovery.branch}
+    metadata |= page_metadata(ref) | recovery_page_metadata(recovery.branch)
     metadata["what"] = "as main has it" if ref.branch == "main" else "corrected on the branch"
     tags = {"dagster/data_version": ref.data_version, "dagster/data_version_is_user_provided": "true"}
     for one in keys:

@@ -17,12 +17,13 @@ from storage import InvalidRequest, NotFound, SnapshotRef, StorageError, Table
 from storage.engines.duckdb_compare import Comparison
 from storage.engines.spark_writer import APPEND, OVERWRITE_TABLE
 
+from ..browser.dagster_links import RECOVERY_TAG
 from ..partition_context import PartitionContext
 from ..table_assets import TableAsset, table_assets
 from ..tables import TablesResource
+from ..ui_metadata import recovery_page_metadata
 from .branch_checks import twin_checks
 from .left_to_do import has_changed
-from .pages import RECOVERY_TAG
 from .record import names, read_record
 from .refusal import Refused
 from .stages import Recovery
@@ -252,6 +253,7 @@ def comparison_metadata(found: Mapping[str, Comparison]) -> dict[str, Any]:
             f"{prefix}rows added": one.added,
             f"{prefix}rows removed": one.removed,
             f"{prefix}rows changed": one.changed,
+            **{f"{prefix}{name}": value for name, value in recovery_page_metadata(branch).items()},
         }
         if one.changed_columns:
             listed = [f"{name} in {count} rows" for name, count in one.changed_columns.items()]

@@ -1,6 +1,15 @@
 """What the choices of a recovery are called where it is worked on: an error names what its reader can type."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+# The op of each job.
+OPS = {
+    "recovery_list": "list_the_recoveries", "recovery_plan": "plan_the_recovery", "recovery_start": "start_the_recovery",
+    "recovery_correct": "correct_the_source", "recovery_backfill": "compute_what_is_left",
+    "recovery_compare": "compare_the_branch", "recovery_publish": "publish_the_branch", "recovery_drop": "drop_the_branch",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -25,3 +34,16 @@ PYTHON = Words(
     "backfill(Recovery.open(session, {branch!r}), …)", "Recovery.replay()", "discard_main=True", "allow_incomplete=True",
     "allow_failed_checks=True",
 )  # fmt: skip
+BROWSER = Words(
+    "`snapline recovery backfill {branch}`, or the job recovery_backfill", "`--replay` of `snapline recovery publish`",
+    "give up what main has", "publish though something is left", "publish though checks fail",
+)  # fmt: skip
+
+
+def free_name(bad: str, taken: Sequence[str]) -> str:
+    """A name for a recovery that no other has."""
+    name = "fix-" + re.sub(r"[^A-Za-z0-9]+", "-", bad).strip("-")
+    number = 1
+    while (found := name if number == 1 else f"{name}-{number}") in taken:
+        number += 1
+    return found

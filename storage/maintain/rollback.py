@@ -108,6 +108,12 @@ def effective_history(history: Sequence[Snapshot]) -> list[Snapshot]:
     return [chain.snapshot for chain in _unrolled(newest)][::-1]
 
 
+def taken_back_in(history: Sequence[Snapshot]) -> set[int]:
+    """The numbers of those snapshots of a history whose work is not in its last one any more."""
+    known = {snapshot.id for snapshot in history if snapshot.operation != ROLLBACK}
+    return known - {snapshot.id for snapshot in effective_history(history)}
+
+
 def standing_rollbacks(history: Sequence[Snapshot]) -> list[Snapshot]:
     """The rollbacks of a history whose state its last snapshot builds on. They have the rows of what they went back to, and
     branches may begin at them.

@@ -52,7 +52,7 @@ class UiShop:
 
     def job(self, name: str, **config: Any) -> Outcome:
         """Launch a job of one op as its launchpad does, and see what its page shows."""
-        from resources.recovery.pages import OPS
+        from resources.recovery.words import OPS
 
         given = {"ops": {OPS[name]: {"config": config}}} if config else {}
         run_id = self.server.launch(name, given)
@@ -94,7 +94,8 @@ def ui_shop(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[UiShop]:
         shop.produce()
         shop.session.sql(BAD, "duckdb")
         shop.produce(KEYS[2])
-        with dagster_server("tests.browser.ui_shop", home, dagster_home) as server:
+        services = "tests.browser.ui_services"
+        with dagster_server("tests.browser.ui_shop", home, dagster_home, services) as server:
             found = UiShop(shop, server)
             wait(lambda: found.knows_of("raw.orders", 2), bool, 120)
             yield found

@@ -27,7 +27,7 @@ FLOORS = [
     {"maintain"},
     {"sql"},
     {"basis", "derived", "same_table"},
-    {"system_tables", "row_changes", "not_null", "tags", "branches", "consumers", "description"},
+    {"system_tables", "row_changes", "not_null", "tags", "branches", "consumers", "description", "branch_history"},
     {"table"},
     {"publications"},
     {"branch_set", "notes", "views"},

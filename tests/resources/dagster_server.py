@@ -117,8 +117,10 @@ class DagsterServer:
 
 
 @contextmanager
-def dagster_server(module: str, home: Path, dagster_home: Path) -> Iterator[DagsterServer]:
-    """`dagster dev` over the definitions of a module, until the end of the `with`."""
+def dagster_server(module: str, home: Path, dagster_home: Path, services: str = "") -> Iterator[DagsterServer]:
+    """`dagster dev` over the definitions of a module, until the end of the `with`; `services`: the module that `snapline ui`
+    runs in its place, or one like it.
+    """
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
@@ -128,7 +130,7 @@ def dagster_server(module: str, home: Path, dagster_home: Path) -> Iterator[Dags
     }  # fmt: skip
     log = home / "dagster.log"
     program = [
-        str(Path(sys.executable).with_name("dagster")),
+        *([sys.executable, "-m", services] if services else [str(Path(sys.executable).with_name("dagster"))]),
         "dev",
         "--host",
         "127.0.0.1",

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -155,6 +156,40 @@ def test_bad_input_is_answered_by_one_line_and_exit_code_2(run: Run, arguments: 
     assert err.startswith("Error: ")
     assert message in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["ui", "browse"])
+def test_a_port_that_is_taken_is_named(run: Run, command: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        code, _, err = run(command, "--port", port)
+    assert (code, err) == (
+        2, f"Error: 127.0.0.1:{port} cannot be had: Address already in use. Choose another --host or --port.\n"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("SNAPLINE_BROWSER_URL", "data.example.com/snapline", "is no address of pages"),
+        ("SNAPLINE_BROWSER_URL", "javascript:alert(1)", "is no address of pages"),
+        ("SNAPLINE_BROWSER_URL", "//evil.example/x", "is no address of pages"),
+        ("SNAPLINE_BROWSER_URL", "https://", "is no address of pages"),
+        ("SNAPLINE_BROWSER_URL", "https://[::1/x", "is no address of pages"),
+        ("SNAPLINE_BROWSER_URL", "https://data.example.com/?a=1", "is no address of pages"),
+        ("SNAPLINE_BROWSER_URL", "https://me:secret@data.example.com", "is no address of pages"),
+        ("SNAPLINE_BROWSER_READ_ONLY", "maybe", "neither true nor false"),
+    ],
+)
+def test_settings_of_the_browser_are_looked_at(
+    run: Run, monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    code, _, err = run("tables")
+    assert code == 2 and name in err and said in err and err.count("\n") == 1
+    assert "secret" not in err
 
 
 def test_a_setting_that_cannot_be_read_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,6 +374,26 @@ def test_lineage_of_tables_and_differences_between_versions(run: Run) -> None:
     assert run("lineage", "nowhere.shop.copy")[0] == 2
 
 
+def test_two_snapshots_are_compared_by_ancestry_and_by_rows(run: Run, shop: Session) -> None:
+    orders = shop.table("shop.orders")
+    orders.write(pa.table({"id": [2, 3], "price": [5, 3], "what": ["b", "c"]}), commit_id=CommitId("load", 2))
+    newest = orders.ref()
+    assert newest is not None
+    shop.table("shop.totals").write(
+        pa.table({"n": [3]}), commit_id=CommitId("sum", 2), properties=sources_property([newest])
+    )
+    code, out, _ = run("lineage", "--compare", "shop.totals@1", "shop.totals@2")
+    assert code == 0
+    assert out.startswith("They differ first in shop.orders@1 → @2. They have no snapshot in common.\n")
+    assert "only shop.totals@1" in out and "only shop.totals@2" in out
+    assert "Rows: 1 rows added.\n" in out
+    by_key = run("lineage", "--compare", "shop.orders@1", "shop.orders@2")[1]
+    assert "Rows: 1 rows added, 1 rows changed (price: 1, what: 1).\n" in by_key
+    assert "price before" in by_key
+    assert "not compared: these are two tables" in run("lineage", "--compare", "shop.orders", "shop.totals")[1]
+    assert "both" in run("lineage", "--compare", "shop.orders@1", "shop.totals@1")[1]
+
+
 @pytest.fixture
 def left_open(shop: Session, monkeypatch: pytest.MonkeyPatch) -> Session:
     """A publication that died after the first of two tables."""
@@ -475,6 +530,10 @@ def test_damaged_tags_and_consumers_are_deleted_by_name(run: Run, shop: Session)
         (["lineage", "rebuild", "--format", "tree"], "--format cannot be combined with rebuild"),
         (["lineage", "shop.totals", "--tables", "--hops", "2"], "--hops cannot be combined with --tables"),
         (["lineage", "shop.totals", "--against", "shop.orders", "--down"], "cannot be combined with --against"),
+        (["lineage"], "Say of which snapshot"),
+        (["lineage", "shop.totals", "--compare", "shop.orders", "shop.totals"], "a table cannot be combined with --compare"),
+        (["lineage", "--compare", "shop.orders", "shop.totals", "--hops", "1"], "--hops cannot be combined with --compare"),
+        (["lineage", "--compare", "shop.orders", "shop.total"], "shop.total"),
         (["merge-branch", "shop.orders", "--name", "main"], "Main is what takes a branch over"),
         (["fast-forward", "shop.orders", "--name", "main"], "Main is what takes a branch over"),
         (["replace-main-branch", "shop.orders", "--name", "main"], "Main is what takes a branch over"),

@@ -1,0 +1,101 @@
+"""What pages do: start a recovery, publish it, drop it. Nothing else of the browser changes anything.
+
+Each is a form of a page, sent with the token that the page carries; what the page has shown is compared with what there is
+before anything is done.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from storage import CommitConflict, InvalidRequest
+
+from ..recovery import Recovery, plan_recovery
+from ..recovery.words import BROWSER
+from ..session import Session
+from .address import recovery_address
+from .recovery_pages import DROP, PUBLISH, hidden_of
+from .spoilt_pages import START, fingerprint, mode_of
+from .tokens import TOKEN, form_of
+
+if TYPE_CHECKING:
+    from .app import Browser
+
+Fields = Mapping[str, str]
+_YES = "yes"
+_IN_SPITE = ("discard_main", "allow_incomplete", "allow_failed_checks")
+
+
+def routes() -> list[BaseRoute]:
+    return [
+        Route("/recoveries", _start, methods=["POST"], name="start"),
+        Route("/recoveries/{branch}/publish", _publish, methods=["POST"], name="publish"),
+        Route("/recoveries/{branch}/drop", _drop, methods=["POST"], name="drop"),
+    ]
+
+
+async def _start(request: Request) -> Response:
+    fields = await form_of(request)
+    hidden = {name: fields.get(name, "") for name in ("bad", "mode", "plan")}
+    return await _done(request, fields, START, hidden, start, fields.get("branch", "").strip())
+
+
+async def _publish(request: Request) -> Response:
+    fields, branch = await form_of(request), request.path_params["branch"]
+    hidden = hidden_of(branch, fields.get("state", ""))
+    return await _done(request, fields, PUBLISH, hidden, publish, branch)
+
+
+async def _drop(request: Request) -> Response:
+    fields, branch = await form_of(request), request.path_params["branch"]
+    hidden = hidden_of(branch, fields.get("state", ""))
+    return await _done(request, fields, DROP, hidden, drop, "", branch)
+
+
+async def _done(
+    request: Request, fields: Fields, action: str, hidden: Fields, act: Callable[[Session, str, Fields], None],
+    leads_to: str, branch: str = "",
+) -> Response:  # fmt: skip
+    """Check the token, do it, and lead to the page of the recovery, or to the list. Raises what `act` does."""
+    browser: Browser = request.app.state.browser
+    browser.tokens.use(fields.get(TOKEN, ""), action, hidden)
+    await run_in_threadpool(act, browser.session, leads_to or branch, fields)
+    base = request.scope.get("root_path", "").rstrip("/")
+    return RedirectResponse(recovery_address(base, leads_to) if leads_to else f"{base}/recoveries", status_code=303)
+
+
+def start(session: Session, branch: str, fields: Fields) -> None:
+    """Begin the recovery whose plan was shown. Raises CommitConflict if it would be another one by now."""
+    # Dagster costs seconds to import: only those who act pay.
+    from ..recovery.carry_out import start as carry_out
+
+    if not branch:
+        raise InvalidRequest(
+            "Say what the recovery is to be called: its name is that of its branch. Nothing has been done."
+        )
+    plan = plan_recovery(session, session.known_ref(fields["bad"]), mode_of(fields["mode"]))
+    if fingerprint(plan) != fields["plan"]:
+        raise CommitConflict(
+            "The plan has become another one since the page was shown: tables have been written. Nothing has been done. "
+            "Look at the plan again."
+        )
+    carry_out(session, branch, plan)
+
+
+def publish(session: Session, branch: str, fields: Fields) -> None:
+    """Make the branch main's, on all tables or none."""
+    from ..recovery.carry_out import publish as carry_out
+
+    recovery = Recovery.open(session, branch)
+    carry_out(session, recovery, BROWSER, **{name: fields.get(name) == _YES for name in _IN_SPITE})
+
+
+def drop(session: Session, branch: str, _: Fields) -> None:
+    """Delete the branch of every table."""
+    from ..recovery.carry_out import drop as carry_out
+
+    carry_out(session, branch)

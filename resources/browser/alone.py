@@ -1,0 +1,38 @@
+"""A snapshot's ancestry as one HTML file that needs no server and no network."""
+
+import json
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from storage import SnapshotRef
+
+from ..session import Session
+from .app import STATIC, templates
+from .facts import Facts
+from .history import history_of
+from .lanes import lay_out
+from .path import path_through
+from .snapshot_pages import graph_of
+from .svg import lane_names, picture
+from .view import View, text_of
+
+
+def alone_page(session: Session, ref: SnapshotRef, direction: str = "both", hops: int | None = None) -> str:
+    """The page as text: the picture with what leads to the snapshot and from it, and the same as a table."""
+    platform = Facts(session).platform()
+    view = View(direction=direction, hops=hops, arcs="all", compactions=True)
+    graph = graph_of(platform, ref, view)
+    history = history_of(platform, graph.edges, [ref])
+    layout = lay_out(history)
+    selected = history.dot_of(ref)
+    assert selected is not None
+    path = path_through(history, selected, direction, hops)
+    style, script = (
+        "\n".join((STATIC / name).read_text(encoding="utf-8") for name in names)
+        for names in (("picture.css", "browser.css"), ("browser.js",))
+    )
+    return templates().get_template("alone.html").render(
+        dot=history.dots[selected], history=history, names=lane_names(history, layout), style=style, script=script,
+        picture=picture(history, layout, view, lambda other: f"#{quote(text_of(other), safe='')}", path),
+        arcs=json.dumps(history.arcs, separators=(",", ":")), now=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}",
+    )  # fmt: skip

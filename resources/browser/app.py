@@ -1,0 +1,117 @@
+"""The browser as an ASGI application: below a path of another one, or on its own (`snapline browse`)."""
+
+import logging
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Mount
+from starlette.staticfiles import StaticFiles
+
+from lineage import LineageUnavailable
+from storage import AlreadyExists, CommitConflict, InvalidRequest, NotFound, StorageError, StoreUnavailable
+
+from ..session import Session
+from . import actions, compare_pages, history_pages, recovery_pages, snapshot_pages, spoilt_pages, table_pages
+from .dagster_links import DagsterLinks
+from .facts import Facts
+from .guard import Guard
+from .history import Histories
+from .svg import shown_time
+from .tokens import TokenRefused, Tokens
+from .view import target_of, text_of
+
+STATIC = Path(__file__).parent / "static"
+_log = logging.getLogger(__name__)
+
+
+class Browser:
+    """What all pages share. `dagster_url`: where Dagster's UI is, empty for the same host and port; `location`: its code
+    location whose launchpads are linked to, empty if none is known.
+    """
+
+    def __init__(self, session: Session, dagster_url: str = "", read_only: bool = False, location: str = "") -> None:
+        self.session = session
+        self.dagster_url = dagster_url.rstrip("/")
+        self.read_only = read_only
+        self.links = DagsterLinks(self.dagster_url, location)
+        self.tokens = Tokens()
+        self.facts = Facts(session)
+        self.histories = Histories()
+        # What a picture in a file of its own needs.
+        self.style = (STATIC / "picture.css").read_text(encoding="utf-8")
+        self._templates = templates()
+
+    def render(self, request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+        """A page. Every value is escaped where the template puts it."""
+        base = request.scope.get("root_path", "").rstrip("/")
+        text = self._templates.get_template(template).render(
+            base=base, browser=self, path=request.url.path.removeprefix(base) or "/", **values
+        )
+        return HTMLResponse(text, status)
+
+
+def templates() -> Environment:
+    """The templates, with what they use to show values."""
+    environment = Environment(
+        loader=PackageLoader("resources.browser"), autoescape=select_autoescape(default=True), undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {"time": shown_time, "target": target_of, "ref": text_of, "number": _number}
+    return environment
+
+
+def browser_app(
+    session: Session, dagster_url: str = "", read_only: bool = False, *, location: str = "", hosts: Collection[str] = ()
+) -> Starlette:
+    """All pages. What a GET asks for is read alone; forms act, unless `read_only`. `hosts`: the names under which it is served
+    besides localhost, addresses of numbers, and that of SNAPLINE_BROWSER_URL.
+    """
+    routes: list[BaseRoute] = [
+        *table_pages.routes(), *history_pages.routes(), *snapshot_pages.routes(), *spoilt_pages.routes(),
+        *recovery_pages.routes(), *actions.routes(), *compare_pages.routes(),
+        Mount("/static", StaticFiles(directory=STATIC), name="static"),
+    ]  # fmt: skip
+    guard = Middleware(Guard, hosts=hosts, url=session.settings.browser_url, read_only=read_only)
+    app = Starlette(
+        routes=routes, middleware=[guard], exception_handlers={StorageError: _failed, HTTPException: _missing}
+    )
+    app.state.browser = Browser(session, dagster_url, read_only, location)
+    return app
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    browser: Browser = request.app.state.browser
+    status = 400
+    if isinstance(error, NotFound):
+        status = 404
+    elif isinstance(error, TokenRefused):
+        status = 403
+    elif isinstance(error, AlreadyExists | CommitConflict):
+        status = 409
+    elif isinstance(error, LineageUnavailable | StoreUnavailable):
+        status = 503
+    elif not isinstance(error, InvalidRequest):
+        _log.warning("%s: %s", request.url.path, error)
+        status = 500
+    title = "Not shown" if request.method in ("GET", "HEAD") else "Not done"
+    return browser.render(request, "error.html", status, title=title, message=str(error))
+
+
+def _missing(request: Request, error: Exception) -> Response:
+    browser: Browser = request.app.state.browser
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    said = "There is no such page." if status == 404 else str(getattr(error, "detail", error))
+    return browser.render(request, "error.html", status, title="Not shown", message=said)
+
+
+def _number(value: int | None, sign: bool = False) -> str:
+    if value is None:
+        return "unknown"
+    return f"{value:+,}" if sign else f"{value:,}"

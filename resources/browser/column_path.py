@@ -1,0 +1,74 @@
+"""The path of one column through snapshots: which columns of which snapshots it was computed from, and where that ends."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lineage import LineageStore, columns_of, trace
+from storage import NotFound, SnapshotRef, StorageError
+
+from ..session import Session
+
+# No picture of a column has more.
+_MOST_STEPS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStep:
+    """A column of a snapshot, so many hops away, and what it was computed from; `ends`: why the path goes no further."""
+
+    hops: int
+    ref: SnapshotRef
+    column: str
+    sources: tuple[tuple[SnapshotRef, str], ...] = ()
+    ends: str = ""
+
+
+def column_path(
+    session: Session, stores: Mapping[str, LineageStore], ref: SnapshotRef, column: str
+) -> list[ColumnStep]:
+    """The steps from a column upwards, nearest first. Raises NotFound if the snapshot has no such column."""
+    steps: list[ColumnStep] = []
+    seen = {(ref, column)}
+    frontier = [(ref, column)]
+    hops = 0
+    while frontier and len(steps) < _MOST_STEPS:
+        following: list[tuple[SnapshotRef, str]] = []
+        for place in frontier:
+            step = _step(session, stores, *place, hops)
+            steps.append(step)
+            for source in step.sources:
+                if source not in seen:
+                    seen.add(source)
+                    following.append(source)
+        frontier, hops = following, hops + 1
+    return steps
+
+
+def _step(session: Session, stores: Mapping[str, LineageStore], ref: SnapshotRef, column: str, hops: int) -> ColumnStep:
+    try:
+        table = session.catalog_of(ref.catalog).table(ref.table_name)
+        snapshot = table.snapshot(ref.snapshot_id)
+    except StorageError as error:
+        if hops == 0:
+            raise
+        return ColumnStep(hops, ref, column, ends=f"it cannot be read any more: {error}")
+    assert snapshot is not None
+    names = [field.name for field in table.pinned(snapshot.id).schema.fields]
+    if column not in names:
+        if hops == 0:
+            raise NotFound(f"Snapshot {ref} has no column {column!r}. It has {', '.join(names)}.")
+        return ColumnStep(hops, ref, column, ends="it has no column of this name")
+    made_from = trace(stores, ref, "up", 1).snapshots
+    if not made_from:
+        return ColumnStep(hops, ref, column, ends="it was made from no other snapshot")
+    computed = columns_of(snapshot)
+    if not computed:
+        return ColumnStep(hops, ref, column, ends="its writer did not say which columns it read")
+    sources = [
+        (source, name)
+        for catalog, database, table_name, name in computed.get(column, [])
+        for source in made_from
+        if (source.catalog, source.database, source.table) == (catalog, database, table_name)
+    ]
+    ends = "" if sources else "it is a constant, or was computed from no column that is known"
+    return ColumnStep(hops, ref, column, tuple(sources), ends)

@@ -1,0 +1,59 @@
+"""Two snapshots compared: where their ancestries part, every snapshot of either, and how the rows differ."""
+
+from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from storage import InvalidRequest, SnapshotRef
+
+from ..row_comparison import compare_rows
+from ..session import Session
+from .address import command, snapshot_address
+
+if TYPE_CHECKING:
+    from .app import Browser
+
+# Rows of larger tables are compared by a click.
+_MOST_COMPARED = 1_000_000
+# More snapshots of a side are counted, and shown by a click.
+_SHOWN = 200
+_LONGEST = 1_000
+
+
+def routes() -> list[BaseRoute]:
+    return [Route("/compare", _page, name="compare")]
+
+
+def _page(request: Request) -> Response:
+    browser: Browser = request.app.state.browser
+    texts = [request.query_params.get(side, "").strip() for side in ("left", "right")]
+    if not all(texts):
+        return browser.render(
+            request, "compare.html", title="Compare two snapshots", left=texts[0], right=texts[1], compared=None
+        )
+    left, right = (_named(browser.session, text) for text in texts)
+    compared = browser.session.compare_ancestries(left, right)
+    is_whole = request.query_params.get("rows") == "all"
+    rows = compare_rows(browser.session, left, right, None if is_whole else _MOST_COMPARED)
+    examples = None if rows.comparison is None else rows.comparison.examples
+    every = request.query_params.get("snapshots") == "all"
+    sides = [
+        (name, refs, refs if every else refs[:_SHOWN])
+        for name, refs in ((f"only {left}", compared.only_left), (f"only {right}", compared.only_right), ("both", compared.both))
+    ]  # fmt: skip
+    return browser.render(
+        request, "compare.html", title=f"{left} and {right}", left=texts[0], right=texts[1], compared=compared, rows=rows,
+        sides=sides, columns=[] if examples is None else examples.column_names,
+        examples=[] if examples is None else [list(row.values()) for row in examples.to_pylist()],
+        fates={ref: browser.session.fate(ref) for ref in (left, right)}, address=snapshot_address,
+        command=command("lineage", "--compare", *texts),
+    )  # fmt: skip
+
+
+def _named(session: Session, text: str) -> SnapshotRef:
+    """The snapshot that `[catalog.]db.t[@5]` names. Raises InvalidRequest, NotFound."""
+    if len(text) > _LONGEST:
+        raise InvalidRequest(f"A snapshot is named as db.table@5; {len(text)} characters are no name.")
+    return session.known_ref(text)

@@ -1,0 +1,77 @@
+"""Links from pages of the browser to Dagster's UI: assets, runs, partitions, twins, and launchpads that are filled in."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from storage import SnapshotRef
+
+# The UI leaves this name of a repository out of its addresses.
+_SINGLETON_REPOSITORY = "__repository__"
+_TWINS = "recovery"
+RECOVERY_TAG = "snapline/recovery"
+
+
+def place_of(repository: str, location: str) -> str:
+    """A code location as addresses of the UI name it."""
+    return quote(location if repository == _SINGLETON_REPOSITORY else f"{repository}@{location}", safe="@")
+
+
+def launchpad_path(place: str, job: str, op: str, config: Mapping[str, Any]) -> str:
+    """The launchpad of a job of one op, with its configuration filled in."""
+    # Each value as JSON, which is YAML too; a text that is still to be written begins on a line of its own.
+    lines = [
+        f"      {name}: " + ("|-\n        " if value == "" else json.dumps(value, ensure_ascii=False))
+        for name, value in config.items()
+    ]
+    filled_in = "\n".join(["ops:", f"  {op}:", "    config:", *lines])
+    return f"/locations/{place}/jobs/{job}/playground/setup?config={quote(filled_in, safe='')}"
+
+
+@dataclass(frozen=True)
+class DagsterLinks:
+    """Addresses in the UI at `url`, which is empty where that is served on the same host and port; `location`: the code
+    location whose jobs are linked to, empty if none is known.
+    """
+
+    url: str = ""
+    location: str = ""
+
+    def asset(self, ref: SnapshotRef) -> str:
+        """The asset of a table; off main, that of its twin in the recovery graph."""
+        prefix = "" if ref.branch == "main" else f"{_TWINS}/"
+        return f"{self.url}/assets/{prefix}{_part(ref.database)}/{_part(ref.table)}"
+
+    def twin(self, name: str) -> str:
+        """The twin of a table, `db.t`, in the recovery graph."""
+        return f"{self.url}/assets/{_TWINS}/{'/'.join(map(_part, name.split('.')))}"
+
+    def twins(self, name: str) -> str:
+        """The graph of the twins of a table's database."""
+        return f"{self.url}/asset-groups/~%22{_TWINS}_{_part(name.partition('.')[0])}%22"
+
+    def partition(self, ref: SnapshotRef, key: str) -> str:
+        """A partition of the asset of a table."""
+        return f"{self.asset(ref)}?view=partitions&partition={_part(key)}"
+
+    def run(self, run_id: str) -> str:
+        return f"{self.url}/runs/{_part(run_id)}"
+
+    def runs_of_recovery(self, branch: str) -> str:
+        """All runs of a recovery."""
+        return f"{self.url}/runs?q%5B0%5D={_part(f'tag:{RECOVERY_TAG}={branch}')}"
+
+    def launchpad(self, job: str, op: str, config: Mapping[str, Any]) -> str:
+        """The launchpad of a job of one op, filled in; empty if no code location is known."""
+        return (
+            self.url + launchpad_path(place_of(_SINGLETON_REPOSITORY, self.location), job, op, config)
+            if self.location
+            else ""
+        )
+
+
+def _part(text: str) -> str:
+    """A text as one part of a path or query."""
+    return quote(text, safe="")

@@ -1,0 +1,319 @@
+"""The history of all tables as a picture needs it: lanes of dots in order of commit, and the arcs between them.
+
+A lane is a branch of a table, a dot a snapshot, an arc leads from what was read to what was made. What has expired, was
+taken back, replaced or dropped is a dot as well: a ghost.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from lineage import RUN_PROPERTY, Edge, SnapshotLineage, Window, window
+from storage import BATCH_COMMIT_IDENTIFIER, BranchHistory, Snapshot, SnapshotRef, operation_of
+
+from ..properties import PARTITIONS_PROPERTY
+from .facts import Place, Platform, place_of
+
+# Histories that are kept.
+_KEPT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A branch of a table. `forks_at`: the dot of the snapshot that it began with. `state`: `dropped`, `damaged`, or empty."""
+
+    place: Place
+    state: str = ""
+    forks_at: int | None = None
+
+    @property
+    def is_main(self) -> bool:
+        return self.place[3] == "main"
+
+    @property
+    def table(self) -> str:
+        """`db.t`, with the catalog before it if that is not the default one."""
+        catalog, database, table, _ = self.place
+        return f"{database}.{table}" if catalog == "snapline" else f"{catalog}.{database}.{table}"
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A snapshot. Numbers of rows are None where its file is gone; `barrier` None where it says nothing. `is_read`: another
+    snapshot was made from it.
+    """
+
+    ref: SnapshotRef
+    lane: int
+    time_ms: int
+    kind: str
+    job: str = ""
+    barrier: int | None = None
+    run: str = ""
+    partitions: str = ""
+    rows: int | None = None
+    change: int | None = None
+    changes_rows: bool = True
+    fate: str = ""
+    tags: tuple[str, ...] = ()
+    takes_over: str = ""
+    is_read: bool = False
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether it is known to have changed no rows in number: compactions, fences, empty commits."""
+        return not self.changes_rows or self.change == 0
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Dots in order of commit, arcs and joins as pairs of dots. `has_earlier`: there are commits before the first dot."""
+
+    lanes: tuple[Lane, ...]
+    dots: tuple[Dot, ...]
+    arcs: tuple[tuple[int, int], ...]
+    joins: tuple[tuple[int, int], ...] = ()
+    has_earlier: bool = False
+    troubles: tuple[str, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    _by_ref: Mapping[SnapshotRef, int] = field(default_factory=dict, repr=False)
+
+    def dot_of(self, ref: SnapshotRef) -> int | None:
+        """The index of a snapshot's dot; None if it lies outside of what is shown."""
+        return self._by_ref.get(ref)
+
+
+def read_history(
+    platform: Platform, limit: int, until: datetime | None = None, tables: Sequence[str] = (), *, branches: bool = True
+) -> History:
+    """The newest commits of all tables, at most `limit`, at or before a moment (UTC); compactions of that time besides.
+
+    `tables`: only lanes whose name contains one of these texts. Without `branches`, main alone.
+    """
+    seen = window(platform.stores, limit, until)
+    return _history(platform, seen, until, tables, branches=branches)
+
+
+class Histories:
+    """The histories that were read last, for as long as the platform is the same."""
+
+    def __init__(self) -> None:
+        self._platform: Platform | None = None
+        self._read: dict[tuple[object, ...], History] = {}
+
+    def read(
+        self, platform: Platform, limit: int, until: datetime | None, tables: Sequence[str], *, branches: bool
+    ) -> History:
+        """As `read_history`."""
+        # Two threads that meet here read the same twice.
+        kept = dict(self._read) if platform is self._platform else {}
+        key = (limit, until, tuple(tables), branches)
+        if key not in kept:
+            kept[key] = read_history(platform, limit, until, tables, branches=branches)
+            self._platform, self._read = platform, dict(list(kept.items())[-_KEPT:])
+        return kept[key]
+
+
+def history_of(platform: Platform, edges: Iterable[Edge], roots: Iterable[SnapshotRef]) -> History:
+    """The part of it that some edges tell of, with `roots`, whether or not there are edges to them."""
+    rows: dict[SnapshotRef, SnapshotLineage] = {}
+    found = tuple(edges)
+    refs = {*roots, *(edge.source for edge in found), *(edge.sink for edge in found)}
+    jobs = {edge.sink: (edge.job, edge.barrier_id) for edge in found}
+    drawn = _Drawing(platform)
+    for ref in refs:
+        drawn.add(ref, rows.get(ref), jobs.get(ref))
+    drawn.infer_times(found)
+    return drawn.finished(found, has_earlier=False)
+
+
+def _history(
+    platform: Platform, seen: Window, until: datetime | None, tables: Sequence[str], *, branches: bool
+) -> History:
+    drawn = _Drawing(platform, tables, branches=branches)
+    for ref, row in seen.commits:
+        if not platform.came_later(ref, _ms(row.create_time)):
+            drawn.add(ref, row, None)
+    first_ms = _ms(seen.commits[0][1].create_time) if seen.commits and seen.has_earlier else None
+    last_ms = None if until is None else _ms(until)
+    for place, branch in platform.branches.items():
+        for snapshot in branch.snapshots:
+            early = first_ms is not None and snapshot.time_ms < first_ms
+            late = last_ms is not None and snapshot.time_ms > last_ms
+            if not (early or late or (branch.begun_at is not None and snapshot.id <= branch.begun_at[1])):
+                drawn.add(SnapshotRef(*place, snapshot.id, snapshot.time_ms), None, None)
+    if not seen.has_earlier:
+        for edge in seen.edges:
+            # What lineage knows as a source alone is a ghost, or a table of a catalog without lineage.
+            drawn.add(edge.source, None, None)
+    drawn.infer_times(seen.edges)
+    return drawn.finished(seen.edges, has_earlier=seen.has_earlier)
+
+
+class _Drawing:
+    """Collects dots, whatever is known of each, and puts them in order."""
+
+    def __init__(self, platform: Platform, tables: Sequence[str] = (), *, branches: bool = True) -> None:
+        self._platform = platform
+        self._tables = [text.casefold() for text in tables]
+        self._branches = branches
+        self._files: dict[Place, dict[int, Snapshot]] = {}
+        self._tags: dict[Place, dict[int, tuple[str, ...]]] = {}
+        self._found: dict[SnapshotRef, tuple[SnapshotLineage | None, tuple[str, int] | None]] = {}
+        self._times: dict[SnapshotRef, int] = {}
+
+    def add(self, ref: SnapshotRef, row: SnapshotLineage | None, job: tuple[str, int] | None) -> None:
+        """Add a snapshot, unless it is there, or its lane is not shown."""
+        if ref in self._found or not self._shows(place_of(ref)):
+            return
+        self._found[ref] = (row, job)
+        snapshot = self._file(ref)
+        if snapshot is not None:
+            self._times[ref] = snapshot.time_ms
+        elif row is not None:
+            self._times[ref] = _ms(row.create_time)
+        elif ref.time_ms is not None:
+            self._times[ref] = ref.time_ms
+
+    def infer_times(self, edges: Iterable[Edge]) -> None:
+        """Let what has no time of its own come right before the first that was made from it, or last."""
+        for edge in edges:
+            time_ms = self._times.get(edge.sink)
+            if edge.source in self._found and time_ms is not None and self._file(edge.source) is None:
+                row = self._found[edge.source][0]
+                if row is None:
+                    self._times[edge.source] = min(self._times.get(edge.source, time_ms - 1), time_ms - 1)
+        latest = max(self._times.values(), default=0)
+        for ref in self._found:
+            self._times.setdefault(ref, latest)
+
+    def finished(self, edges: Sequence[Edge], *, has_earlier: bool) -> History:
+        names = {ref: (self._times[ref], ref.snapshot_id, *place_of(ref), ref.branch) for ref in self._found}
+        order = sorted(names, key=names.__getitem__)
+        places = list({place_of(ref): None for ref in order})
+        ordered = _upstream_first(places, edges)
+        lane_of = {place: index for index, place in enumerate(ordered)}
+        read = {edge.source for edge in edges}
+        dots = tuple(self._dot(ref, lane_of[place_of(ref)], is_read=ref in read) for ref in order)
+        by_ref = {dot.ref: index for index, dot in enumerate(dots)}
+        arcs = {
+            (by_ref[edge.source], by_ref[edge.sink]) for edge in edges if edge.source in by_ref and edge.sink in by_ref
+        }
+        lanes = tuple(self._lane(place, by_ref) for place in ordered)
+        return History(
+            lanes, dots, tuple(sorted(arcs)), tuple(_joins(dots, by_ref)), has_earlier,
+            tuple(self._platform.troubles.values()), tuple(edges), by_ref,
+        )  # fmt: skip
+
+    def _shows(self, place: Place) -> bool:
+        name = ".".join(place[:3]).casefold()
+        return (self._branches or place[3] == "main") and (
+            not self._tables or any(text in name for text in self._tables)
+        )
+
+    def _file(self, ref: SnapshotRef) -> Snapshot | None:
+        if "~" in ref.branch:
+            return None
+        place = place_of(ref)
+        if place not in self._files:
+            history = self._platform.branches.get(place)
+            self._files[place] = {} if history is None else _readable(history)
+        return self._files[place].get(ref.snapshot_id)
+
+    def _tags_of(self, ref: SnapshotRef) -> tuple[str, ...]:
+        place = place_of(ref)
+        if place not in self._tags:
+            names: dict[int, list[str]] = {}
+            history = self._platform.branches.get(place)
+            for tag in history.tags if history else ():
+                if tag.is_of_its_branch:
+                    names.setdefault(tag.snapshot.id, []).append(tag.name)
+            self._tags[place] = {number: tuple(sorted(listed)) for number, listed in names.items()}
+        return () if "~" in ref.branch else self._tags[place].get(ref.snapshot_id, ())
+
+    def _dot(self, ref: SnapshotRef, lane: int, *, is_read: bool) -> Dot:
+        row, known_job = self._found[ref]
+        snapshot, time_ms = self._file(ref), self._times[ref]
+        fate = self._platform.fate(ref)
+        job, barrier = (row.job, row.barrier_id) if row is not None else known_job or ("", None)
+        if snapshot is None:
+            return Dot(
+                ref, lane, time_ms, "", job, _barrier(barrier), fate=fate, tags=self._tags_of(ref), is_read=is_read
+            )
+        properties = snapshot.properties or {}
+        history = self._platform.branches[place_of(ref)]
+        return Dot(
+            ref, lane, time_ms, operation_of(snapshot) or snapshot.commit_kind, snapshot.commit_user,
+            _barrier(snapshot.commit_identifier), properties.get(RUN_PROPERTY, ""), properties.get(PARTITIONS_PROPERTY, ""),
+            snapshot.total_record_count, snapshot.delta_record_count, snapshot.changes_rows, fate, self._tags_of(ref),
+            history.taken_over.get(snapshot.id, ""), is_read,
+        )  # fmt: skip
+
+    def _lane(self, place: Place, by_ref: Mapping[SnapshotRef, int]) -> Lane:
+        history = self._platform.branches.get(place)
+        if history is None:
+            last = SnapshotRef(*place, 1)
+            return Lane(place, self._platform.fate(last))
+        forks_at = None
+        if history.begun_at is not None:
+            branch, number = history.begun_at
+            forks_at = by_ref.get(SnapshotRef(*place[:3], branch, number))
+        return Lane(place, "", forks_at)
+
+
+def _readable(history: BranchHistory) -> dict[int, Snapshot]:
+    """The snapshots of a branch that can be read, by number: tags keep some whose files have gone."""
+    tagged = {tag.snapshot.id: tag.snapshot for tag in history.tags if tag.is_of_its_branch}
+    return tagged | {snapshot.id: snapshot for snapshot in history.snapshots}
+
+
+def _joins(dots: Sequence[Dot], by_ref: Mapping[SnapshotRef, int]) -> Iterable[tuple[int, int]]:
+    """From the newest snapshot of a branch to each snapshot that took the branch over."""
+    of_lane: dict[Place, list[int]] = {}
+    for index, dot in enumerate(dots):
+        if dot.takes_over:
+            place = (*place_of(dot.ref)[:3], dot.takes_over)
+            if place in of_lane:
+                yield of_lane[place][-1], index
+        of_lane.setdefault(place_of(dot.ref), []).append(index)
+
+
+def _upstream_first(places: Iterable[Place], edges: Iterable[Edge]) -> list[Place]:
+    """Places by table, each table after those that it was made from; of a table main first, then its branches by name."""
+    tables: dict[tuple[str, str, str], list[Place]] = {}
+    for place in places:
+        tables.setdefault(place[:3], []).append(place)
+    sources: dict[tuple[str, str, str], set[tuple[str, str, str]]] = {table: set() for table in tables}
+    for edge in edges:
+        sink, source = place_of(edge.sink)[:3], place_of(edge.source)[:3]
+        if sink in tables and source in tables and sink != source:
+            sources[sink].add(source)
+    level: dict[tuple[str, str, str], int] = {}
+
+    def level_of(table: tuple[str, str, str]) -> int:
+        # Deep chains of tables would be too deep for recursion.
+        stack = [table]
+        opened: set[tuple[str, str, str]] = set()
+        while stack:
+            top = stack[-1]
+            waiting = [source for source in sources[top] if source not in level and source not in opened]
+            opened.add(top)
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            level[top] = 1 + max((level.get(source, -1) for source in sources[top]), default=-1)
+        return level[table]
+
+    ordered = sorted(tables, key=lambda table: (level_of(table), table))
+    return [
+        place for table in ordered for place in sorted(tables[table], key=lambda place: (place[3] != "main", place))
+    ]
+
+
+def _barrier(number: int | None) -> int | None:
+    return None if number == BATCH_COMMIT_IDENTIFIER else number
+
+
+def _ms(moment: datetime) -> int:
+    return round(moment.replace(tzinfo=UTC).timestamp() * 1000)

@@ -1,0 +1,101 @@
+"""The history of all tables: lanes and time, as a page, and as files to take along."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from lineage import LineageGraph, dot, mermaid
+from storage import NotFound, SnapshotRef
+
+from .history import Dot, History
+from .lanes import Layout, lay_out
+from .path import Path, path_through
+from .svg import lane_names, picture, shown_time, standalone
+from .view import View, target_of, text_of
+
+if TYPE_CHECKING:
+    from .app import Browser
+
+# More would be no diagram that anybody can read.
+_MOST_DRAWN = 2_000
+
+
+def routes() -> list[BaseRoute]:
+    return [Route("/history", _page, name="history"), Route("/history.{form}", _file, name="history_file")]
+
+
+def _read(request: Request, view: View) -> tuple[History, Layout, Path | None]:
+    browser: Browser = request.app.state.browser
+    platform = browser.facts.platform()
+    history = browser.histories.read(platform, view.limit, view.until, view.table_names, branches=view.branches)
+    selected = None if view.selected is None else history.dot_of(view.selected)
+    path = None if selected is None else path_through(history, selected, view.direction, view.hops)
+    return history, lay_out(history), path
+
+
+def _page(request: Request) -> Response:
+    browser: Browser = request.app.state.browser
+    view = View.of(request.query_params)
+    history, layout, path = _read(request, view)
+    base = request.scope.get("root_path", "").rstrip("/")
+
+    query = view.query(select="")
+    start = f"{base}/history{query}{'&' if query else '?'}select="
+
+    def link(ref: SnapshotRef) -> str:
+        return f"{start}{quote(text_of(ref), safe='')}#selected"
+
+    earlier = view.query(until=_moment(history.dots[0])) if history.has_earlier and history.dots else ""
+    return browser.render(
+        request, "history.html", title="History", view=view, history=history, path_=path,
+        names=lane_names(history, layout), picture=picture(history, layout, view, link, path), earlier=earlier,
+        selected=None if path is None else history.dots[path.selected], query=view.query(),
+        is_missing=bool(view.select) and path is None, arcs=json.dumps(history.arcs, separators=(",", ":")),
+    )  # fmt: skip
+
+
+def _moment(first: Dot) -> datetime:
+    return datetime.fromisoformat(shown_time(first.time_ms))
+
+
+def _file(request: Request) -> Response:
+    view = View.of(request.query_params)
+    history, layout, path = _read(request, view)
+    browser: Browser = request.app.state.browser
+    form = request.path_params["form"]
+    if form == "svg":
+        return Response(standalone(history, layout, view, browser.style, path), media_type="image/svg+xml")
+    if form == "csv":
+        return Response(as_csv(dot_ for dot_ in history.dots if view.shows(dot_)), media_type="text/csv; charset=utf-8")
+    if form in ("dot", "mmd"):
+        graph = LineageGraph(history.dots[-1].ref, "up", history.edges[:_MOST_DRAWN]) if history.dots else None
+        text = "" if graph is None else (dot if form == "dot" else mermaid)(graph)
+        return Response(text, media_type="text/plain; charset=utf-8")
+    raise NotFound(f"A history is not written as {form[:20]!r}: there are svg, csv, dot and mmd (Mermaid).")
+
+
+def as_csv(dots: Iterable[Dot]) -> str:
+    """Snapshots as lines with commas between; what a spreadsheet would take for a formula is a text."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(["snapshot", "committed (UTC)", "kind", "job", "barrier", "run", "rows", "change", "state", "tags"])
+    for row in dots:
+        cells = [
+            target_of(row.ref), shown_time(row.time_ms), row.kind, row.job, row.barrier, row.run, row.rows, row.change,
+            row.fate, " ".join(row.tags),
+        ]  # fmt: skip
+        writer.writerow([_cell(cell) for cell in cells])
+    return out.getvalue()
+
+
+def _cell(value: object) -> object:
+    is_formula = isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r")
+    return f"'{value}" if is_formula else value

@@ -1,0 +1,57 @@
+"""Where everything is in the picture: a lane for each branch from top to bottom, a column for each commit from left to right.
+
+Positions follow from the history alone: what is selected, hidden or dimmed never moves anything. Units are CSS pixels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from .history import History
+
+LANE_HEIGHT, BRANCH_HEIGHT = 34, 24
+# Few commits have more room.
+COLUMN_WIDTH, MOST_COLUMN_WIDTH, ROOM = 18, 56, 1_000
+MARGIN = 24
+# Room for the days above the lanes.
+HEAD = 30
+RADIUS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`x` by dot, `y` by lane; `days`: where a new day, or time of day, begins (UTC)."""
+
+    x: tuple[int, ...]
+    y: tuple[int, ...]
+    width: int
+    height: int
+    days: tuple[tuple[int, str], ...]
+
+
+def lay_out(history: History) -> Layout:
+    """Positions of dots and lanes."""
+    y: list[int] = []
+    bottom = HEAD
+    for lane in history.lanes:
+        height = LANE_HEIGHT if lane.is_main else BRANCH_HEIGHT
+        y.append(bottom + height // 2)
+        bottom += height
+    column = max(COLUMN_WIDTH, min(MOST_COLUMN_WIDTH, ROOM // max(1, len(history.dots))))
+    x = tuple(MARGIN + index * column for index in range(len(history.dots)))
+    width = MARGIN * 2 + max(0, len(history.dots) - 1) * column
+    return Layout(x, tuple(y), max(width, 320), bottom + MARGIN // 2, tuple(_moments(history, x)))
+
+
+def _moments(history: History, x: Sequence[int]) -> list[tuple[int, str]]:
+    """Where a new day begins, or a new minute, as far as there is room to say it."""
+    moments: list[tuple[int, str]] = []
+    last_day, last_text = "", ""
+    for dot, left in zip(history.dots, x, strict=True):
+        moment = datetime.fromtimestamp(dot.time_ms // 1000, UTC)
+        day = f"{moment:%Y-%m-%d}"
+        text = f"{moment:%H:%M}" if day == last_day else day
+        if text != last_text and (not moments or left - moments[-1][0] >= 90):
+            moments.append((left, text))
+            last_day, last_text = day, text
+    return moments

@@ -1,0 +1,179 @@
+"""The recoveries: how far each has come, what is done and left, how its tables differ from main, and the ways on."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from storage import CorruptData, InvalidRequest, NotFound, StorageError
+from storage.engines.duckdb_compare import Comparison
+
+from ..code_location import platform_table_assets
+from ..recovery import Recovery, RecoveryRecord, TableRecord
+from ..recovery.record import names
+from ..recovery.words import OPS
+from ..session import Session
+from .address import command
+from .dagster_links import DagsterLinks
+from .tokens import TOKEN
+
+if TYPE_CHECKING:
+    from ..recovery.progress import Progress
+    from ..table_assets import TableAsset
+    from .app import Browser
+
+PUBLISH, DROP = "publish", "drop"
+DONE, NOW, LATER = "done", "now", "later"
+# Rows of larger tables are compared by a click.
+_MOST_COMPARED = 1_000_000
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A step of a recovery. `state`: done, now, later. `ways`: text, address in Dagster or empty, command."""
+
+    name: str
+    state: str
+    ways: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A table of a recovery. `comparison` None: not compared, and `note` says why."""
+
+    name: str
+    what: str
+    is_left: bool
+    comparison: Comparison | None
+    note: str = ""
+
+
+def routes() -> list[BaseRoute]:
+    return [
+        Route("/recoveries", _list, methods=["GET"], name="recoveries"),
+        Route("/recoveries/{branch}", _recovery, methods=["GET"], name="recovery"),
+    ]
+
+
+def hidden_of(branch: str, state: str) -> dict[str, str]:
+    """What the forms of a recovery's page carry, and their tokens are made for."""
+    return {"branch": branch, "state": state}
+
+
+def _list(request: Request) -> Response:
+    browser: Browser = request.app.state.browser
+    assets, trouble = _assets()
+    listed = [_progress(browser.session, name, assets) for name in names(browser.session.catalog)]
+    return browser.render(request, "recoveries.html", title="Recoveries", listed=listed, trouble=trouble)
+
+
+def _recovery(request: Request) -> Response:
+    browser: Browser = request.app.state.browser
+    session, branch = browser.session, request.path_params["branch"]
+    assets, trouble = _assets()
+    if branch not in names(session.catalog):
+        raise NotFound(
+            f"There is no recovery {branch!r}. It may have been dropped: the list shows those that there are."
+        )
+    progress = _progress(session, branch, assets)
+    shown = request.query_params.get("table", "")
+    is_whole = request.query_params.get("compare") == "all"
+    record, rows = _tables(session, progress, is_whole, shown)
+    if shown and shown not in [row.name for row in rows]:
+        raise InvalidRequest(
+            f"Recovery {branch!r} has no table {shown[:100]!r}: {', '.join(row.name for row in rows)}."
+        )
+    examples = next((row.comparison.examples for row in rows if row.name == shown and row.comparison), None)
+    hidden = hidden_of(branch, progress.state)
+    return browser.render(
+        request, "recovery.html", title=f"Recovery {branch}", progress=progress, record=record, rows=rows, shown=shown,
+        stages=stages(progress, browser.links), links=browser.links, trouble=trouble, hidden=hidden, token_name=TOKEN,
+        publish_token=browser.tokens.issue(PUBLISH, hidden), drop_token=browser.tokens.issue(DROP, hidden),
+        commands=[command("recovery", name, branch) for name in (PUBLISH, DROP)],
+        columns=[] if examples is None else examples.column_names,
+        examples=[] if examples is None else [list(row.values()) for row in examples.to_pylist()],
+    )  # fmt: skip
+
+
+def _assets() -> "tuple[dict[str, TableAsset], str]":
+    """The table assets of the platform; none, and why, if its definitions cannot be loaded."""
+    try:
+        return platform_table_assets(), ""
+    except Exception as error:
+        # They are anybody's code.
+        _log.warning("The definitions of the platform cannot be loaded: %s", error)
+        return (
+            {},
+            f"The definitions of the platform cannot be loaded, so that what is left to compute is not known: {error}",
+        )
+
+
+def _progress(session: Session, name: str, assets: "Mapping[str, TableAsset]") -> "Progress":
+    # Dagster costs seconds to import: only those who look at a recovery pay.
+    from ..recovery.progress import progress
+
+    return progress(session, name, assets)
+
+
+def _tables(
+    session: Session, progress: "Progress", is_whole: bool, shown: str
+) -> tuple[RecoveryRecord | None, list[TableRow]]:
+    try:
+        recovery = Recovery.open(session, progress.branch)
+        record, tables = recovery.record, recovery.tables
+    except CorruptData:
+        return None, []
+    return record, [
+        _row(recovery, name, table, name in progress.left, is_whole or name == shown) for name, table in tables.items()
+    ]
+
+
+def _row(recovery: Recovery, name: str, table: TableRecord, is_left: bool, is_asked: bool) -> TableRow:
+    if table.corrected:
+        what = "is to be corrected" if is_left else "is corrected"
+    elif table.partitions is None:
+        what = "is to be computed anew" if is_left else "is computed anew"
+    else:
+        parts = [", ".join(map(str, one.values())) for one in table.partitions]
+        listed = f"{parts[0]} … {parts[-1]}" if len(parts) > 3 else ", ".join(parts) or "none"
+        what = f"{len(parts)} partitions {'are to be computed' if is_left else 'are computed'} anew: {listed}"
+    try:
+        snapshot = recovery.table(name).snapshot()
+        if snapshot is not None and snapshot.total_record_count > _MOST_COMPARED and not is_asked:
+            return TableRow(name, what, is_left, None, f"{snapshot.total_record_count:,} rows")
+        return TableRow(name, what, is_left, recovery.compare(name))
+    except StorageError as error:
+        return TableRow(name, what, is_left, None, str(error))
+
+
+def stages(progress: "Progress", links: DagsterLinks) -> list[Stage]:
+    """The steps of a recovery, each with its ways on where it is the one to be taken now."""
+    from ..recovery.progress import TO_BE_CORRECTED, TO_BE_PUBLISHED
+
+    if progress.trouble:
+        return []
+    branch = progress.branch
+    at = 4 if progress.is_published else {TO_BE_CORRECTED: 1, TO_BE_PUBLISHED: 3}.get(progress.state, 2)
+
+    def way(text: str, job: str, command: str, **config: Any) -> tuple[str, str, str]:
+        return text, links.launchpad(job, OPS[job], {"branch": branch, **config}), command
+
+    correct = way(
+        "Correct the source by SQL", "recovery_correct", f'snapline recovery correct {branch} --sql "…"', sql=""
+    )
+    undo = way(
+        "Take the source back to before the bad snapshot", "recovery_correct",
+        f"snapline recovery correct {branch} --undo-bad", undo_bad=True,
+    )  # fmt: skip
+    backfill = way("Compute what is left", "recovery_backfill", f"snapline recovery backfill {branch}")
+    ways = [(), (correct, undo) if progress.bad else (correct,), (backfill, correct), (), ()]
+    named = ("branched", "corrected", "computed anew", "published")
+    return [
+        Stage(name, DONE if number < at else NOW if number == at else LATER, ways[number] if number == at else ())
+        for number, name in enumerate(named)
+    ]

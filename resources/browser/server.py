@@ -1,0 +1,24 @@
+"""The browser on a port of its own."""
+
+from collections.abc import Callable
+
+import uvicorn
+
+from ..dagster_home import code_location_name
+from ..ports import bound
+from ..session import Session
+from .app import browser_app
+
+
+def serve(session: Session, host: str, port: int, dagster_url: str, say: Callable[[str], None]) -> None:
+    """Answer until the process is told to stop; `say` is told the address once it is there. Raises InvalidRequest for an
+    address that cannot be had.
+    """
+    with bound(host, port) as listening:
+        app = browser_app(
+            session, dagster_url, session.settings.browser_read_only, location=code_location_name(), hosts=[host]
+        )
+        shown = f"[{host}]" if ":" in host else host
+        say(f"http://{shown}:{port}/")
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+        server.run(sockets=[listening])

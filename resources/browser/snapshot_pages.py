@@ -1,0 +1,252 @@
+"""One snapshot: what it is, what it was made from and what it fed, its schema, files and rows; its ancestry as a table."""
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pyarrow as pa
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from lineage import LineageGraph, columns_of, dot, mermaid, trace
+from storage import InvalidRequest, NotFound, Snapshot, SnapshotRef, StorageError, Table
+
+from ..properties import CODE_PROPERTY, PARTITIONS_PROPERTY, STATEMENT_PROPERTY
+from .column_path import column_path
+from .facts import Platform, place_of
+from .history import Dot, history_of
+from .history_pages import as_csv
+from .lanes import lay_out
+from .path import path_through
+from .svg import lane_names, picture, standalone
+from .view import View, ref_of, target_of, text_of
+
+if TYPE_CHECKING:
+    from .app import Browser
+
+_ROWS = 100
+_MOST_PARTITIONS = 200
+_OWN = ("ref", "column", "show")
+
+
+def routes() -> list[BaseRoute]:
+    return [
+        Route("/snapshot", _page, name="snapshot"),
+        Route("/ancestry", _ancestry, name="ancestry"),
+        Route("/ancestry.{form}", _ancestry_file, name="ancestry_file"),
+        Route("/column", _column, name="column"),
+    ]
+
+
+def _asked(request: Request) -> tuple[SnapshotRef, View]:
+    parameters = dict(request.query_params)
+    if not parameters.get("ref"):
+        raise InvalidRequest("Name a snapshot: ?ref=snapline.db.t@5.")
+    ref = ref_of(parameters["ref"])
+    return ref, View.of({name: value for name, value in parameters.items() if name not in _OWN})
+
+
+def graph_of(platform: Platform, ref: SnapshotRef, view: View) -> LineageGraph:
+    """The lineage of a snapshot as far as the view says: up, down, or both."""
+    if ref.catalog not in platform.stores:
+        raise NotFound(f"The lineage of catalog {ref.catalog!r} is not there, or out of reach.")
+    directions = ("up", "down") if view.direction == "both" else (view.direction,)
+    edges = {edge for way in directions for edge in trace(platform.stores, ref, way, view.hops).edges}  # type: ignore[arg-type]
+    return LineageGraph(ref, "up" if view.direction == "both" else view.direction, tuple(sorted(edges)))  # type: ignore[arg-type]
+
+
+def _asked_graph(browser: "Browser", ref: SnapshotRef, view: View) -> tuple[Platform, LineageGraph]:
+    """The lineage of a snapshot, and a platform that is no older than that. Raises NotFound for one that nobody knows."""
+    graph = graph_of(browser.facts.platform(), ref, view)
+    platform = browser.facts.platform([ref, *graph.snapshots])
+    _known(platform, ref, graph)
+    return platform, graph
+
+
+def _known(platform: Platform, ref: SnapshotRef, graph: LineageGraph) -> None:
+    """Raise NotFound for a snapshot that neither a table nor lineage knows."""
+    history = platform.branches.get(place_of(ref))
+    there = history is not None and ref.snapshot_id in history.ids
+    if there or graph.edges or (history is not None and ref.snapshot_id in history.tagged_ids):
+        return
+    store = platform.stores[ref.catalog]
+    where = {"database": ref.database, "table": ref.table, "branch": ref.branch, "snapshot_id": ref.snapshot_id}
+    if not (store.has_snapshots("sink", **where) or store.has_snapshots("source", **where)):
+        raise NotFound(f"No table and no lineage knows a snapshot {target_of(ref)}.")
+
+
+def _page(request: Request) -> Response:
+    browser: Browser = request.app.state.browser
+    ref, view = _asked(request)
+    platform, graph = _asked_graph(browser, ref, view)
+    history = history_of(platform, graph.edges, [ref])
+    layout = lay_out(history)
+    selected = history.dot_of(ref)
+    assert selected is not None
+    path = path_through(history, selected, view.direction, view.hops)
+    base = request.scope.get("root_path", "").rstrip("/")
+    one = history.dots[selected]
+    details = _details(browser, one)
+    ups = [history.dots[source] for source, sink in history.arcs if sink == selected]
+    downs = [history.dots[sink] for source, sink in history.arcs if source == selected]
+    return browser.render(
+        request, "snapshot.html", title=target_of(ref), view=view, dot=one, history=history, ups=ups, downs=downs,
+        names=lane_names(history, layout), layout=layout, query=view.query(),
+        picture=picture(
+            history, layout, View(arcs="all", compactions=True),
+            lambda other: f"{base}/snapshot?ref={_quoted(other)}", path,
+        ), **details,
+    )  # fmt: skip
+
+
+def _quoted(ref: SnapshotRef) -> str:
+    return quote(text_of(ref), safe="")
+
+
+def _details(browser: "Browser", one: Dot) -> dict[str, Any]:
+    """What the table's own files tell of a snapshot; empty where they are gone."""
+    empty: dict[str, Any] = {
+        "snapshot": None, "schema": [], "schema_changes": [], "partitions": [], "files": None, "rows": None,
+        "properties": {}, "trouble": "", "columns": {},
+    }  # fmt: skip
+    if one.fate in ("dropped", "replaced"):
+        return empty
+    try:
+        table = browser.session.catalog_of(one.ref.catalog).table(one.ref.table_name)
+        snapshot = table.snapshot(one.ref.snapshot_id)
+        if snapshot is None:
+            return empty
+        return empty | _read(table, snapshot)
+    except NotFound:
+        return empty
+    except StorageError as error:
+        return empty | {"trouble": str(error)}
+
+
+def _read(table: Table, snapshot: Snapshot) -> dict[str, Any]:
+    pinned = table.pinned(snapshot.id)
+    schema = [(field.name, str(field.type), field.description or "") for field in pinned.schema.fields]
+    properties = snapshot.properties or {}
+    changes: Any = None
+    partitions: list[tuple[str, Any]] = []
+    try:
+        changes = table.changes_of(snapshot)
+        if pinned.schema.partition_keys:
+            listed = table.changes_by_partition(snapshot)[:_MOST_PARTITIONS]
+            partitions = [("/".join(f"{name}={value}" for name, value in part.items()), each) for part, each in listed]
+    except NotFound:
+        # Its manifests went with a snapshot that has expired.
+        changes = None
+    return {
+        "snapshot": snapshot, "schema": schema, "schema_changes": _schema_changes(table, snapshot), "files": changes,
+        "partitions": partitions, "rows": first_rows(pinned), "columns": columns_of(snapshot),
+        "properties": {
+            name: properties[key]
+            for name, key in (
+                ("code version", CODE_PROPERTY), ("statement", STATEMENT_PROPERTY), ("partitions", PARTITIONS_PROPERTY),
+            )
+            if key in properties
+        },
+    }  # fmt: skip
+
+
+def _schema_changes(table: Table, snapshot: Snapshot) -> list[str]:
+    """In what the schema differs from that of the snapshot before, a line for each column."""
+    before = table.store.snapshots.before(snapshot)
+    if before is None or before.schema_id == snapshot.schema_id:
+        return []
+    old, new = (
+        {field.name: str(field.type) for field in table.pinned(number).schema.fields}
+        for number in (before.id, snapshot.id)
+    )
+    lines = [f"+ {name} {kind}" for name, kind in new.items() if name not in old]
+    lines += [f"- {name} {kind}" for name, kind in old.items() if name not in new]
+    return lines + [f"{name}: {old[name]} → {kind}" for name, kind in new.items() if old.get(name, kind) != kind]
+
+
+def first_rows(table: Table, count: int = _ROWS) -> tuple[list[str], list[list[str]]]:
+    """The names of the columns, and the first rows, each value as text."""
+    batches: list[pa.RecordBatch] = []
+    left = count
+    for batch in islice(table.to_batches(), 50):
+        batches.append(batch.slice(0, left))
+        left -= batches[-1].num_rows
+        if left <= 0:
+            break
+    names = [field.name for field in table.schema.fields]
+    if not batches:
+        return names, []
+    rows = pa.Table.from_batches(batches)
+    columns = [[_shown(value) for value in rows.column(index).to_pylist()] for index in range(rows.num_columns)]
+    return rows.column_names, [list(row) for row in zip(*columns, strict=True)]
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "NULL"
+    text = value.hex() if isinstance(value, bytes) else str(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _ancestry(request: Request) -> Response:
+    browser: Browser = request.app.state.browser
+    ref, view = _asked(request)
+    dots = _listed(browser, ref, view)
+    return browser.render(
+        request,
+        "ancestry.html",
+        title=f"Ancestry of {target_of(ref)}",
+        ref=ref,
+        view=view,
+        dots=dots,
+        query=view.query(),
+    )
+
+
+def _listed(browser: "Browser", ref: SnapshotRef, view: View) -> list[tuple[str, Dot]]:
+    platform, graph = _asked_graph(browser, ref, view)
+    history = history_of(platform, graph.edges, [ref])
+    selected = history.dot_of(ref)
+    assert selected is not None
+    path = path_through(history, selected, view.direction, None)
+    found = [
+        ("made from" if path.side(index) == "up" else "fed", each)
+        for index, each in enumerate(history.dots)
+        if path.side(index) in ("up", "down")
+    ]
+    wanted = view.find.casefold()
+    return [(side, each) for side, each in found if wanted in target_of(each.ref).casefold()]
+
+
+def _ancestry_file(request: Request) -> Response:
+    browser: Browser = request.app.state.browser
+    ref, view = _asked(request)
+    form = request.path_params["form"]
+    if form == "csv":
+        text = as_csv(each for _, each in _listed(browser, ref, view))
+        return Response(text, media_type="text/csv; charset=utf-8")
+    platform, graph = _asked_graph(browser, ref, view)
+    if form in ("dot", "mmd"):
+        return Response((dot if form == "dot" else mermaid)(graph), media_type="text/plain; charset=utf-8")
+    if form != "svg":
+        raise NotFound(f"Ancestry is not written as {form[:20]!r}: there are csv, svg, dot and mmd (Mermaid).")
+    history = history_of(platform, graph.edges, [ref])
+    selected = history.dot_of(ref)
+    assert selected is not None
+    path = path_through(history, selected, view.direction, None)
+    text = standalone(history, lay_out(history), View(arcs="all", compactions=True), browser.style, path)
+    return Response(text, media_type="image/svg+xml")
+
+
+def _column(request: Request) -> Response:
+    browser: Browser = request.app.state.browser
+    ref, view = _asked(request)
+    column = request.query_params.get("column", "")
+    if not column:
+        raise InvalidRequest("Name a column: &column=name.")
+    platform = browser.facts.platform()
+    steps = column_path(browser.session, platform.stores, ref, column)
+    return browser.render(
+        request, "column.html", title=f"{column} of {target_of(ref)}", ref=ref, column=column, steps=steps, view=view
+    )

@@ -1,0 +1,89 @@
+"""What a snapshot has spoilt, and the plan of a recovery from it, with the button that starts it."""
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, get_args
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from storage import InvalidRequest, SnapshotRef
+
+from ..recovery import Mode, RecoveryPlan, plan_recovery
+from ..recovery.record import names
+from ..recovery.words import free_name
+from ..session import CATALOG_NAME
+from .address import command, plan_address, snapshot_address
+from .spoilt import SHOWN, damage_of, refuse_unknown
+from .tokens import TOKEN
+from .view import ref_of, target_of
+
+if TYPE_CHECKING:
+    from .app import Browser
+
+START = "start"
+_MODES: tuple[Mode, ...] = get_args(Mode)
+_DEFAULT_MODE: Mode = "incremental"
+
+
+def routes() -> list[BaseRoute]:
+    return [
+        Route("/spoilt", _spoilt, methods=["GET"], name="spoilt"),
+        Route("/plan", _plan, methods=["GET"], name="plan"),
+    ]
+
+
+def _spoilt(request: Request) -> Response:
+    browser: Browser = request.app.state.browser
+    bad = _asked(request)
+    return browser.render(
+        request, "spoilt.html", title=f"What {bad} has spoilt", bad=bad, damage=damage_of(browser.session, bad),
+        fate=browser.session.fate(bad), shown=SHOWN, links=browser.links, address=snapshot_address,
+        plan=plan_address, can_recover=can_recover(bad), command=command("impact", target_of(bad)),
+    )  # fmt: skip
+
+
+def _asked(request: Request) -> SnapshotRef:
+    """The snapshot of a page. Raises InvalidRequest."""
+    text = request.query_params.get("ref", "")
+    if not text:
+        raise InvalidRequest("Name a snapshot: ?ref=snapline.db.t@5.")
+    return ref_of(text)
+
+
+def can_recover(bad: SnapshotRef) -> bool:
+    """Whether a recovery can begin with a snapshot: one of a main branch of this warehouse."""
+    return bad.catalog == CATALOG_NAME and bad.branch == "main"
+
+
+def _plan(request: Request) -> Response:
+    browser: Browser = request.app.state.browser
+    bad = _asked(request)
+    refuse_unknown(browser.session, bad)
+    mode = mode_of(request.query_params.get("mode", _DEFAULT_MODE))
+    plan = plan_recovery(browser.session, bad, mode)
+    target = f"{bad.table_name}@{bad.snapshot_id}"
+    # What the form carries is what its token is made for.
+    hidden = {"bad": target, "mode": mode, "plan": fingerprint(plan)}
+    name = free_name(target, names(browser.session.catalog))
+    return browser.render(
+        request, "plan.html", title=f"Plan a recovery from {bad}", bad=bad, plan=plan, mode=mode, modes=_MODES,
+        name=name, hidden=hidden, token_name=TOKEN, token=browser.tokens.issue(START, hidden), links=browser.links,
+        address=snapshot_address, plan_address=plan_address,
+        command=command("recovery", "start", name, "--bad", target, "--mode", mode),
+    )  # fmt: skip
+
+
+def mode_of(text: str) -> Mode:
+    """Raises InvalidRequest that lists the modes."""
+    for mode in _MODES:
+        if text == mode:
+            return mode
+    raise InvalidRequest(f"mode = {text[:50]!r}: it is one of {', '.join(_MODES)}.")
+
+
+def fingerprint(plan: RecoveryPlan) -> str:
+    """What tells a plan from one that has become another since it was shown."""
+    said = [str(plan.bad), plan.mode, *map(repr, plan.tables)]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]

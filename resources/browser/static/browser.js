@@ -1,0 +1,289 @@
+// Pan, zoom, highlight, slider and keys. Without it every page still shows all that it shows with it.
+"use strict";
+
+const picture = document.querySelector("svg.history");
+const scroller = document.getElementById("lanes");
+const find = document.querySelector("header input[type=search]");
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input, select, textarea");
+  if (event.key === "/" && !typing) {
+    event.preventDefault();
+    find?.focus();
+  }
+});
+
+if (picture && scroller) {
+  const data = document.getElementById("arcs");
+  if (data) browse(JSON.parse(data.textContent));
+  else showNewest();
+}
+
+// The part of the picture that the names of the lanes leave.
+function room() {
+  return scroller.clientWidth - document.querySelector(".names").offsetWidth;
+}
+
+function showNewest() {
+  const circle = picture.querySelector(".dot.selected circle");
+  scroller.scrollLeft = circle ? Number(circle.getAttribute("cx")) - room() / 2 : scroller.scrollWidth;
+  if (circle) scroller.scrollTop = Number(circle.getAttribute("cy")) - scroller.clientHeight / 2;
+}
+
+function browse(arcs) {
+  // In a file of its own there are no other pages, and the address stays as it is.
+  const alone = document.body.hasAttribute("data-alone");
+  const dots = [...picture.querySelectorAll(".dot")];
+  const circles = dots.map((dot) => dot.querySelector("circle"));
+  const x = circles.map((circle) => Number(circle.getAttribute("cx")));
+  const y = circles.map((circle) => Number(circle.getAttribute("cy")));
+  const sources = new Map(), sinks = new Map();
+  for (const [source, sink] of arcs) {
+    if (!sources.has(sink)) sources.set(sink, []);
+    sources.get(sink).push(source);
+    if (!sinks.has(source)) sinks.set(source, []);
+    sinks.get(source).push(sink);
+  }
+  const hover = picture.querySelector(".hover"), drawn = picture.querySelector(".arcs");
+  const later = picture.querySelector(".later");
+  const width = Number(picture.getAttribute("width")), height = Number(picture.getAttribute("height"));
+  let scale = 1, selected = dots.findIndex((dot) => dot.classList.contains("selected"));
+  showNewest();
+
+  // --- what leads to a snapshot, and from it
+
+  function walk(start, following, hops) {
+    const seen = new Set([start]), pairs = [];
+    let frontier = [start];
+    while (frontier.length && hops > 0) {
+      hops -= 1;
+      const reached = new Set();
+      for (const near of frontier) {
+        for (const other of following.get(near) || []) {
+          pairs.push([near, other]);
+          if (!seen.has(other)) reached.add(other);
+        }
+      }
+      for (const other of reached) seen.add(other);
+      frontier = [...reached];
+    }
+    seen.delete(start);
+    return [seen, pairs];
+  }
+
+  function curve(source, sink, name) {
+    const bend = Math.max(12, (x[sink] - x[source]) >> 1);
+    const line = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    line.setAttribute("class", name);
+    line.setAttribute("d", `M${x[source]} ${y[source]}C${x[source] + bend} ${y[source]} ${x[sink] - bend} ${y[sink]} ${x[sink]} ${y[sink]}`);
+    return line;
+  }
+
+  function setting(name, otherwise) {
+    return new URLSearchParams(location.search).get(name) || otherwise;
+  }
+
+  function select(index) {
+    const direction = setting("direction", "both"), asked = setting("hops", "all");
+    const hops = asked === "all" ? Infinity : Number(asked);
+    const [up, upPairs] = direction === "down" ? [new Set(), []] : walk(index, sources, hops);
+    const [down, downPairs] = direction === "up" ? [new Set(), []] : walk(index, sinks, hops);
+    selected = index;
+    picture.classList.add("has-selection");
+    dots.forEach((dot, each) => {
+      dot.classList.toggle("selected", each === index);
+      dot.classList.toggle("up", up.has(each));
+      dot.classList.toggle("down", down.has(each));
+    });
+    if (setting("arcs", "selected") !== "none") {
+      if (setting("arcs", "selected") === "selected") drawn.replaceChildren();
+      for (const old of drawn.querySelectorAll(".on")) old.classList.remove("on", "up", "down");
+      for (const [sink, source] of upPairs) drawn.append(curve(source, sink, "arc on up"));
+      for (const [source, sink] of downPairs) drawn.append(curve(source, sink, "arc on down"));
+    }
+    hover.replaceChildren();
+    if (!alone) history.replaceState(null, "", new URL(dots[index].href.baseVal, location.href));
+    tell(dots[index], up.size, down.size);
+  }
+
+  function tell(dot, up, down) {
+    const place = document.getElementById("selected");
+    const title = document.createElement("h2"), link = document.createElement("a"), line = document.createElement("p");
+    const [name, ...facts] = dot.querySelector("title").textContent.split(" · ");
+    const address = new URL(dot.href.baseVal, location.href);
+    link.href = alone ? address.href : new URL("snapshot?ref=" + encodeURIComponent(address.searchParams.get("select")), address).href;
+    link.textContent = name;
+    title.append(link);
+    line.textContent = facts.join(" · ");
+    const count = document.createElement("p");
+    count.textContent = `${up} snapshots lead to it, ${down} were made from it.`;
+    place.replaceChildren(title, line, count);
+  }
+
+  function indexOf(target) {
+    const dot = target.closest && target.closest(".dot");
+    return dot ? Number(dot.dataset.index) : -1;
+  }
+
+  picture.addEventListener("click", (event) => {
+    const index = indexOf(event.target);
+    if (index < 0 || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    select(index);
+  });
+  picture.addEventListener("dblclick", (event) => {
+    if (indexOf(event.target) >= 0) open_();
+  });
+  picture.addEventListener("mouseover", (event) => {
+    const index = indexOf(event.target);
+    hover.replaceChildren();
+    if (index < 0 || index === selected || setting("arcs", "selected") === "none") return;
+    for (const source of sources.get(index) || []) hover.append(curve(source, index, "arc on"));
+    for (const sink of sinks.get(index) || []) hover.append(curve(index, sink, "arc on"));
+  });
+
+  // --- the platform as it was at a moment: what came later is shaded, nothing moves
+
+  const slider = document.getElementById("slider"), moment = document.getElementById("moment");
+  const at = document.querySelector("input[name=at]");
+  slider.disabled = false;
+  if (at?.value) {
+    const edge = Number(later.getAttribute("x"));
+    const first = x.findIndex((left) => left > edge);
+    slider.value = first < 0 ? dots.length : first;
+    moment.textContent = at.value.replace("T", " ") + " UTC";
+  }
+  slider.addEventListener("input", () => {
+    const count = Number(slider.value);
+    const edge = count >= dots.length ? width : x[count] - 9;
+    later.setAttribute("x", edge);
+    later.setAttribute("width", Math.max(0, width - edge));
+    const time = count > 0 && count < dots.length ? timeOf(count - 1) : "";
+    moment.textContent = count >= dots.length ? "now" : time ? time + " UTC" : "before all that is loaded";
+    if (alone) return;
+    at.value = time.replace(" ", "T");
+    const address = new URL(location.href);
+    if (time) address.searchParams.set("at", at.value);
+    else address.searchParams.delete("at");
+    history.replaceState(null, "", address);
+  });
+
+  function timeOf(index) {
+    const found = dots[index].querySelector("title").textContent.match(/(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC/);
+    return found ? found[1] : "";
+  }
+
+  // --- pan, zoom, and the picture as a file
+
+  let held = null;
+  scroller.addEventListener("pointerdown", (event) => {
+    if (event.button || event.pointerType === "touch" || !event.target.closest(".drawing") || indexOf(event.target) >= 0) return;
+    held = { x: event.clientX, y: event.clientY, left: scroller.scrollLeft, top: scroller.scrollTop };
+  });
+  addEventListener("pointermove", (event) => {
+    if (!held) return;
+    scroller.classList.add("moving");
+    scroller.scrollLeft = held.left - event.clientX + held.x;
+    scroller.scrollTop = held.top - event.clientY + held.y;
+  });
+  addEventListener("pointerup", () => {
+    held = null;
+    scroller.classList.remove("moving");
+  });
+
+  function zoom(factor) {
+    const middle = (scroller.scrollLeft + room() / 2) / scale;
+    scale = Math.min(4, Math.max(0.1, scale * factor));
+    picture.setAttribute("width", width * scale);
+    // Lanes keep their height beside their names.
+    picture.setAttribute("height", height);
+    picture.setAttribute("preserveAspectRatio", "none");
+    scroller.scrollLeft = middle * scale - room() / 2;
+  }
+  for (const button of document.querySelectorAll("[data-zoom]")) {
+    button.addEventListener("click", () => zoom(Number(button.dataset.zoom)));
+  }
+  scroller.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey) return;
+    event.preventDefault();
+    zoom(event.deltaY < 0 ? 1.1 : 0.9);
+  }, { passive: false });
+
+  document.getElementById("png")?.addEventListener("click", async () => {
+    const link = [...document.querySelectorAll(".tools a")].find((each) => each.textContent === "SVG");
+    const text = await (await fetch(new URL(link.getAttribute("href").split("?")[0] + location.search, location.href))).text();
+    const image = new Image();
+    image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    // No browser draws more at once.
+    const size = Math.min(2, 16000 / image.width, 16000 / image.height);
+    canvas.width = image.width * size;
+    canvas.height = image.height * size;
+    const context = canvas.getContext("2d");
+    context.fillStyle = getComputedStyle(document.body).backgroundColor;
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.drawImage(image, 0, 0, canvas.width, canvas.height);
+    const save = document.createElement("a");
+    save.href = canvas.toDataURL("image/png");
+    save.download = "history.png";
+    save.click();
+  });
+
+  // --- keys
+
+  function shown(index) {
+    return !dots[index].classList.contains("off");
+  }
+
+  function step(key) {
+    const from = selected < 0 ? dots.length - 1 : selected;
+    if (selected < 0) return from;
+    const sideways = key === "ArrowLeft" ? -1 : key === "ArrowRight" ? 1 : 0;
+    if (sideways) {
+      for (let each = from + sideways; each >= 0 && each < dots.length; each += sideways) {
+        if (y[each] === y[from] && shown(each)) return each;
+      }
+      return from;
+    }
+    const below = key === "ArrowDown" ? 1 : -1;
+    const levels = [...new Set(y)].sort((left, right) => left - right);
+    for (let level = levels.indexOf(y[from]) + below; level >= 0 && level < levels.length; level += below) {
+      let best = -1;
+      dots.forEach((_, each) => {
+        if (y[each] === levels[level] && shown(each) && (best < 0 || Math.abs(x[each] - x[from]) < Math.abs(x[best] - x[from]))) best = each;
+      });
+      if (best >= 0) return best;
+    }
+    return from;
+  }
+
+  function open_() {
+    const link = document.querySelector("#selected a");
+    if (link) location.href = link.href;
+  }
+
+  scroller.addEventListener("keydown", (event) => {
+    if (event.target.closest("input, select")) return;
+    if (event.key.startsWith("Arrow")) {
+      event.preventDefault();
+      const index = step(event.key);
+      select(index);
+      dots[index].scrollIntoView({ block: "nearest", inline: "nearest" });
+    } else if (event.key === "Enter" && selected >= 0) {
+      event.preventDefault();
+      open_();
+    } else if (event.key === "+" || event.key === "=") zoom(1.25);
+    else if (event.key === "-") zoom(0.8);
+    else if (event.key === "Escape") {
+      selected = -1;
+      picture.classList.remove("has-selection");
+      for (const dot of dots) dot.classList.remove("selected", "up", "down");
+      if (setting("arcs", "selected") === "selected") drawn.replaceChildren();
+      if (alone) return;
+      const address = new URL(location.href);
+      address.searchParams.delete("select");
+      history.replaceState(null, "", address);
+    }
+  });
+}

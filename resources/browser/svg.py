@@ -1,0 +1,166 @@
+"""The picture of a history as SVG text. Every name is escaped; colours are classes, which the page or a style inside explain."""
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from html import escape
+
+from storage import SnapshotRef
+
+from .history import Dot, History
+from .lanes import HEAD, MARGIN, RADIUS, Layout
+from .path import Path
+from .view import View, target_of
+
+Link = Callable[[SnapshotRef], str]
+_GUTTER = 220
+# What is told by colour is told by a mark as well: a plus for what came from a branch, a stroke for what takes back.
+_MARKS = {"merge": "m-2.5 0h5m-2.5 -2.5v5", "back": "m-2.5 0h5"}
+_EPOCH = datetime(1970, 1, 1)
+
+
+def picture(history: History, layout: Layout, view: View, link: Link, path: Path | None = None) -> str:
+    """The lanes with their dots and arcs, an `svg` element. `path`: what is selected, and what leads to it and from it."""
+    body = "".join(_lines(history, layout, view, link, path))
+    return _svg(layout.width, layout.height, body, "history" + (" has-selection" if path else ""))
+
+
+def lane_names(history: History, layout: Layout) -> list[tuple[str, int, str, bool]]:
+    """Of each lane: its name, its middle from above, what has become of it, and whether it is a main branch."""
+    return [
+        (_lane_name(history, index), layout.y[index], lane.state, lane.is_main)
+        for index, lane in enumerate(history.lanes)
+    ]
+
+
+def standalone(history: History, layout: Layout, view: View, style: str, path: Path | None = None) -> str:
+    """The same with the names of the lanes and its style, for a file of its own."""
+    labels = "".join(
+        f'<text class="lane-name" x="8" y="{y + 4}">{escape(_lane_name(history, index))}</text>'
+        for index, y in enumerate(layout.y)
+    )
+    body = "".join(_lines(history, layout, view, lambda _: "", path))
+    moved = f'<g transform="translate({_GUTTER} 0)">{body}</g>'
+    return _svg(
+        layout.width + _GUTTER, layout.height, f"<style>{style}</style>{labels}{moved}",
+        "history" + (" has-selection" if path else ""),
+    )  # fmt: skip
+
+
+def described(dot: Dot) -> str:
+    """A snapshot in a line: its name, what it was, by whom, how many rows, what became of it."""
+    parts = [target_of(dot.ref), dot.kind, f"job {dot.job}" if dot.job else "", f"{shown_time(dot.time_ms)} UTC"]
+    if dot.rows is not None:
+        parts.append(f"{dot.rows:,} rows ({dot.change or 0:+,})")
+    parts += [dot.fate, *(f"tag {name}" for name in dot.tags[:3])]
+    if len(dot.tags) > 3:
+        parts.append(f"and {len(dot.tags) - 3} more tags")
+    return " · ".join(part for part in parts if part)
+
+
+def shown_time(time_ms: int) -> str:
+    """A time in milliseconds, UTC, to the second."""
+    return (_EPOCH + timedelta(milliseconds=time_ms)).isoformat(" ", "seconds")
+
+
+def _svg(width: int, height: int, body: str, classes: str) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="{classes}" role="img" aria-label="History of tables" '
+        f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">{body}</svg>'
+    )
+
+
+def _lane_name(history: History, index: int) -> str:
+    lane = history.lanes[index]
+    return lane.table if lane.is_main else f"↳ {lane.place[3]}"
+
+
+def _lines(history: History, layout: Layout, view: View, link: Link, path: Path | None) -> Iterable[str]:
+    for left, day in layout.days:
+        yield f'<line class="day" x1="{left}" y1="{HEAD - 8}" x2="{left}" y2="{layout.height}"/>'
+        yield f'<text class="day-name" x="{left + 4}" y="16">{day}</text>'
+    yield from _lanes(history, layout)
+    yield '<g class="arcs">'
+    for source, sink in history.arcs:
+        is_on = path is not None and path.has_arc(source, sink)
+        if view.arcs == "all" or (view.arcs == "selected" and is_on):
+            side = "up" if path is not None and path.side(source) == "up" else "down"
+            yield _arc(layout, history, source, sink, f"arc on {side}" if is_on else "arc")
+    yield '</g><g class="hover"></g><g class="dots">'
+    for index, dot in enumerate(history.dots):
+        yield _dot(dot, index, layout, view, link, path)
+    yield "</g>"
+    if view.at is not None:
+        at_ms = round(view.at.replace(tzinfo=UTC).timestamp() * 1000)
+        later = next((index for index, dot in enumerate(history.dots) if dot.time_ms > at_ms), len(history.dots))
+        left = layout.x[later] - 9 if later < len(history.dots) else layout.width
+        yield f'<rect class="later" x="{left}" y="0" width="{layout.width - left}" height="{layout.height}"/>'
+    else:
+        yield f'<rect class="later" x="{layout.width}" y="0" width="0" height="{layout.height}"/>'
+
+
+def _lanes(history: History, layout: Layout) -> Iterable[str]:
+    first, last = _ends(history)
+    for index, lane in enumerate(history.lanes):
+        y = layout.y[index]
+        start = layout.x[first[index]] if index in first else MARGIN
+        end = layout.x[last[index]] if index in last else start
+        classes = "lane" if lane.is_main else "lane branch"
+        if lane.is_main:
+            end = layout.width - MARGIN // 2
+        yield f'<line class="{classes}{" gone" if lane.state else ""}" x1="{start}" y1="{y}" x2="{end}" y2="{y}"/>'
+        if lane.forks_at is not None:
+            above = layout.y[history.dots[lane.forks_at].lane]
+            yield _step("fork", layout.x[lane.forks_at], above, start, y)
+    for source, sink in history.joins:
+        yield _step(
+            "join", layout.x[source], layout.y[history.dots[source].lane],
+            layout.x[sink], layout.y[history.dots[sink].lane],
+        )  # fmt: skip
+
+
+def _ends(history: History) -> tuple[dict[int, int], dict[int, int]]:
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for index, dot in enumerate(history.dots):
+        first.setdefault(dot.lane, index)
+        last[dot.lane] = index
+    return first, last
+
+
+def _step(kind: str, x1: int, y1: int, x2: int, y2: int) -> str:
+    middle = (x1 + x2) // 2
+    return f'<path class="{kind}" d="M{x1} {y1}C{middle} {y1} {middle} {y2} {x2} {y2}"/>'
+
+
+def _arc(layout: Layout, history: History, source: int, sink: int, classes: str) -> str:
+    x1, y1 = layout.x[source], layout.y[history.dots[source].lane]
+    x2, y2 = layout.x[sink], layout.y[history.dots[sink].lane]
+    bend = max(12, (x2 - x1) // 2)
+    return f'<path class="{classes}" d="M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"/>'
+
+
+def _dot(dot: Dot, index: int, layout: Layout, view: View, link: Link, path: Path | None) -> str:
+    classes = ["dot", _kind_class(dot)]
+    classes += ["ghost"] if dot.fate else []
+    classes += [] if view.shows(dot) else ["off"]
+    if path is not None:
+        classes.append(path.side(index))
+    x, y = layout.x[index], layout.y[dot.lane]
+    flag = f'<path class="tag" d="M{x} {y - RADIUS}v-9l6 3l-6 3"/>' if dot.tags else ""
+    mark = _MARKS.get(classes[1], "")
+    inner = f'<title>{escape(described(dot))}</title>{flag}<circle cx="{x}" cy="{y}" r="{RADIUS}"/>'
+    inner += f'<path class="mark" d="M{x} {y}{mark}"/>' if mark else ""
+    name = " ".join(each for each in classes if each)
+    href = link(dot.ref)
+    if not href:
+        return f'<g class="{name}">{inner}</g>'
+    return f'<a class="{name}" href="{escape(href)}" data-index="{index}">{inner}</a>'
+
+
+def _kind_class(dot: Dot) -> str:
+    kind = dot.kind.partition(" ")[0]
+    if kind in ("MERGE", "ADOPT"):
+        return "merge"
+    if kind in ("ROLLBACK", "REVERT", "UNDO", "TRUNCATE"):
+        return "back"
+    return "quiet" if dot.is_unchanged else "write"

@@ -1,0 +1,163 @@
+"""Which tables are made from which, with what there is to say of each: the newest snapshot, its rows, how far it is behind."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from lineage import sources_of
+from storage import BranchHistory, InvalidRequest, Snapshot, SnapshotRef
+
+from .facts import Platform
+
+# Catalog, database, table.
+Name = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TableNode:
+    """A table, or with `members` a whole database as one. `latest`: the newest snapshot that changed rows.
+
+    `behind`: how many changes of the tables that it was made from directly came after what it was made from; None if it
+    says of none. `recoveries`: those that are open. `state`: `dropped`, `damaged`, or empty.
+    """
+
+    name: Name
+    latest: SnapshotRef | None = None
+    time_ms: int | None = None
+    rows: int | None = None
+    behind: int | None = None
+    branches: tuple[str, ...] = ()
+    tags: int = 0
+    recoveries: tuple[str, ...] = ()
+    state: str = ""
+    members: int = 0
+
+    @property
+    def shown(self) -> str:
+        """`db.t`, with the catalog before it if that is not the default one; a folded database as `db (12)`."""
+        catalog, database, table = self.name
+        text = f"{database} ({self.members} tables)" if self.members else f"{database}.{table}"
+        return text if catalog == "snapline" else f"{catalog}.{text}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableGraph:
+    """Tables, and pairs of them: what was read, what was made of it."""
+
+    nodes: tuple[TableNode, ...]
+    edges: tuple[tuple[Name, Name], ...]
+
+    @property
+    def databases(self) -> list[str]:
+        """`catalog.db` of all tables."""
+        return sorted({f"{node.name[0]}.{node.name[1]}" for node in self.nodes})
+
+    def around(self, focus: str, hops: int | None, direction: str) -> "TableGraph":
+        """A table, `catalog.db.t`, with what is so many hops away. Raises InvalidRequest for one that is not there."""
+        start = next((node.name for node in self.nodes if ".".join(node.name) == focus), None)
+        if start is None:
+            raise InvalidRequest(f"There is no table {focus[:200]!r}. Tables are named like snapline.db.t.")
+        names = {start}
+        for near, way in ((1, "up"), (0, "down")):
+            if direction in (way, "both"):
+                names |= self._reached(start, near, hops)
+        return self._only(names)
+
+    def matching(self, text: str) -> "TableGraph":
+        """The tables whose name contains a text."""
+        wanted = text.casefold()
+        return self._only({node.name for node in self.nodes if wanted in ".".join(node.name).casefold()})
+
+    def folded(self, databases: Iterable[str]) -> "TableGraph":
+        """With these databases as one node each."""
+        wanted = set(databases)
+
+        def folds(name: Name) -> Name:
+            return (name[0], name[1], "") if f"{name[0]}.{name[1]}" in wanted else name
+
+        nodes: dict[Name, TableNode] = {}
+        for node in self.nodes:
+            name = folds(node.name)
+            if name == node.name:
+                nodes[name] = node
+            else:
+                nodes[name] = TableNode(name, members=nodes[name].members + 1 if name in nodes else 1)
+        edges = sorted({(folds(source), folds(sink)) for source, sink in self.edges})
+        return TableGraph(tuple(nodes.values()), tuple(edge for edge in edges if edge[0] != edge[1]))
+
+    def _only(self, names: set[Name]) -> "TableGraph":
+        edges = tuple(edge for edge in self.edges if edge[0] in names and edge[1] in names)
+        return replace(self, nodes=tuple(node for node in self.nodes if node.name in names), edges=edges)
+
+    def _reached(self, start: Name, near: int, hops: int | None) -> set[Name]:
+        following: dict[Name, list[Name]] = {}
+        for edge in self.edges:
+            following.setdefault(edge[near], []).append(edge[1 - near])
+        seen = {start}
+        frontier = {start}
+        while frontier and (hops is None or hops > 0):
+            hops = None if hops is None else hops - 1
+            frontier = {other for name in frontier for other in following.get(name, ())} - seen
+            seen |= frontier
+        return seen
+
+
+def table_graph(platform: Platform, at_ms: int | None = None) -> TableGraph:
+    """All tables as they are, or were at a moment; those that lineage alone knows are `dropped`."""
+    edges: set[tuple[Name, Name]] = set()
+    names: set[Name] = set()
+    sources: dict[str, set[Name]] = {}
+    for catalog, store in platform.stores.items():
+        for row in store.tables("source"):
+            sources.setdefault(row.job, set()).add((catalog, row.database, row.table))
+    for catalog, store in platform.stores.items():
+        for row in store.tables("sink"):
+            sink = (catalog, row.database, row.table)
+            names.add(sink)
+            edges |= {(source, sink) for source in sources.get(row.job, ()) if source != sink}
+    names |= {name for edge in edges for name in edge}
+    names |= {place[:3] for place in platform.branches}
+    names |= {place[:3] for place in platform.troubles if isinstance(place, tuple)}
+    branches: dict[Name, list[str]] = {}
+    for place in platform.branches:
+        if place[3] != "main":
+            branches.setdefault(place[:3], []).append(place[3])
+    nodes = (_node(platform, name, tuple(sorted(branches.get(name, ()))), at_ms) for name in sorted(names))
+    kept = tuple(node for node in nodes if at_ms is None or node.latest is not None)
+    shown = {node.name for node in kept}
+    return TableGraph(kept, tuple(sorted(edge for edge in edges if edge[0] in shown and edge[1] in shown)))
+
+
+def _node(platform: Platform, name: Name, branches: tuple[str, ...], at_ms: int | None) -> TableNode:
+    main = platform.branches.get((*name, "main"))
+    if main is None:
+        return TableNode(name, state=platform.fate(SnapshotRef(*name, "main", 1)))
+    snapshot = _newest(main, at_ms)
+    if snapshot is None:
+        return TableNode(name, branches=branches)
+    ref = SnapshotRef(*name, "main", snapshot.id, snapshot.time_ms)
+    return TableNode(
+        name, ref, snapshot.time_ms, snapshot.total_record_count, _behind(platform, snapshot, at_ms), branches,
+        sum(tag.is_of_its_branch for tag in main.tags), platform.recoveries.get(name, ()),
+    )  # fmt: skip
+
+
+def _newest(history: BranchHistory, at_ms: int | None) -> Snapshot | None:
+    for snapshot in reversed(history.snapshots):
+        if snapshot.changes_rows and (at_ms is None or snapshot.time_ms <= at_ms):
+            return snapshot
+    return None
+
+
+def _behind(platform: Platform, snapshot: Snapshot, at_ms: int | None) -> int | None:
+    """How many changes of its direct sources came after what a snapshot was made from."""
+    newest_read: dict[tuple[str, str, str, str], int] = {}
+    for ref in sources_of(snapshot):
+        place = (ref.catalog, ref.database, ref.table, ref.branch)
+        newest_read[place] = max(newest_read.get(place, 0), ref.snapshot_id)
+    if not newest_read:
+        return None
+    return sum(
+        later.changes_rows and later.id > number and (at_ms is None or later.time_ms <= at_ms)
+        for place, number in newest_read.items() if place in platform.branches
+        for later in platform.branches[place].snapshots
+    )  # fmt: skip

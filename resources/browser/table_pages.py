@@ -1,0 +1,38 @@
+"""The tables of all catalogs: which is made from which, how new each is, and how far behind."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from .table_graph import TableGraph, table_graph
+from .table_svg import table_picture
+from .view import View
+
+if TYPE_CHECKING:
+    from .app import Browser
+
+
+def routes() -> list[BaseRoute]:
+    return [Route("/", _page, name="tables")]
+
+
+def _page(request: Request) -> Response:
+    browser: Browser = request.app.state.browser
+    view = View.of(request.query_params)
+    at_ms = None if view.at is None else round(view.at.replace(tzinfo=UTC).timestamp() * 1000)
+    graph = table_graph(browser.facts.platform(), at_ms)
+    shown = graph.around(view.focus, view.hops, view.direction) if view.focus else graph
+    folded = frozenset(name.strip() for name in view.fold.split(",") if name.strip())
+    base = request.scope.get("root_path", "").rstrip("/")
+    return browser.render(
+        request, "tables.html", title="Tables", view=view, graph=shown, found=_found(shown, view.find), folded=folded,
+        databases=graph.databases, picture=table_picture(shown.folded(folded), base, view), query=view.query(),
+        now=datetime.now(UTC), focused=view.focus,
+    )  # fmt: skip
+
+
+def _found(graph: TableGraph, text: str) -> TableGraph:
+    return graph.matching(text) if text else graph

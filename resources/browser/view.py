@@ -1,0 +1,171 @@
+"""What a page shows, as its URL says it: a link that is sent to a colleague shows the same picture."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from storage import Identifier, InvalidRequest, SnapshotRef, whole_number
+
+from .history import Dot
+
+DIRECTIONS = ("up", "down", "both")
+ARCS = ("selected", "all", "none")
+MOST_COMMITS = 20_000
+MOST_HOPS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Where one is, and what is selected, loaded and shown.
+
+    `select`: a snapshot, as `text_of` writes it. `hops` None: as far as there is. `at`: the platform as it was at this moment
+    (UTC). `until`, `limit`: the newest commits that are loaded. `tables`, `job`, `run`, `partition`, `kind`: texts that what
+    is shown contains; of `tables` any of several, with commas between. Of the graph of tables `focus` is the table in the
+    middle, `fold` are the databases that are one box, with commas between, and `find` is what names are searched for.
+    """
+
+    select: str = ""
+    direction: str = "both"
+    hops: int | None = None
+    at: datetime | None = None
+    until: datetime | None = None
+    limit: int = 1_000
+    tables: str = ""
+    branches: bool = True
+    job: str = ""
+    run: str = ""
+    partition: str = ""
+    kind: str = ""
+    unchanged: bool = True
+    compactions: bool = False
+    arcs: str = "selected"
+    focus: str = ""
+    fold: str = ""
+    find: str = ""
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, str]) -> "View":
+        """From a URL's query. Raises InvalidRequest that names the parameter, and what it may be."""
+        known = {one.name for one in fields(cls)}
+        if unknown := sorted(parameters.keys() - known):
+            raise InvalidRequest(
+                f"The address has the parameter {unknown[0]!r}, which no page knows. There are: {', '.join(sorted(known))}."
+            )
+        values: dict[str, Any] = {}
+        for name, text in parameters.items():
+            if text == "" and name not in ("branches", "unchanged", "compactions"):
+                continue
+            values[name] = _READERS.get(name, _text)(name, text)
+        view = cls(**values)
+        if view.select:
+            ref_of(view.select)
+        return view
+
+    def query(self, **changes: Any) -> str:
+        """The query of a URL, with some things changed; what is as it would be anyhow is left out."""
+        view, default = replace(self, **changes), View()
+        shown: dict[str, str] = {}
+        for one in fields(View):
+            value = getattr(view, one.name)
+            if value != getattr(default, one.name):
+                shown[one.name] = _written(value)
+        return f"?{urlencode(shown)}" if shown else ""
+
+    @property
+    def selected(self) -> SnapshotRef | None:
+        """The snapshot that is selected."""
+        return ref_of(self.select) if self.select else None
+
+    @property
+    def table_names(self) -> list[str]:
+        """The texts of which a table's name contains one."""
+        return [text.strip() for text in self.tables.split(",") if text.strip()]
+
+    def shows(self, dot: Dot) -> bool:
+        """Whether the filters leave a snapshot. A compaction that something was made from is not folded."""
+        if not self.compactions and not dot.is_read and dot.kind.startswith("COMPACT"):
+            return False
+        if not self.unchanged and dot.is_unchanged:
+            return False
+        pairs = ((self.job, dot.job), (self.run, dot.run), (self.partition, dot.partitions), (self.kind, dot.kind))
+        return all(wanted.casefold() in value.casefold() for wanted, value in pairs)
+
+
+def text_of(ref: SnapshotRef) -> str:
+    """A snapshot as addresses name it, `catalog.db.t[$branch_b]@5`."""
+    return f"{ref.catalog}.{ref}"
+
+
+def target_of(ref: SnapshotRef) -> str:
+    """A snapshot as commands take it: the default catalog is left out."""
+    return str(ref) if ref.catalog == "snapline" else text_of(ref)
+
+
+def ref_of(text: str) -> SnapshotRef:
+    """The snapshot that `text_of` names. Raises InvalidRequest."""
+    name, _, version = text.rpartition("@")
+    catalog, _, rest = name.partition(".")
+    number = whole_number(version)
+    if not catalog or not rest or number is None or number > 2**63 - 1:
+        raise InvalidRequest(f"{text[:200]!r} is no snapshot: it is named like snapline.db.t@5.")
+    found = Identifier.parse(rest)
+    return SnapshotRef(catalog, found.database, found.table, found.branch, number)
+
+
+def _text(name: str, text: str) -> str:
+    if len(text) > 1_000:
+        raise InvalidRequest(f"{name} has {len(text)} characters, at most 1000 are looked for.")
+    return text
+
+
+def _flag(name: str, text: str) -> bool:
+    if text not in ("0", "1"):
+        raise InvalidRequest(f"{name} = {text[:50]!r}: it is 1 or 0.")
+    return text == "1"
+
+
+def _number(most: int) -> Any:
+    def read(name: str, text: str) -> int:
+        number = whole_number(text)
+        if number is None or not 0 < number <= most:
+            raise InvalidRequest(f"{name} = {text[:50]!r}: it is a number from 1 to {most}.")
+        return number
+
+    return read
+
+
+def _hops(name: str, text: str) -> int | None:
+    return None if text == "all" else _number(MOST_HOPS)(name, text)
+
+
+def _moment(name: str, text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidRequest(f"{name} = {text[:50]!r}: it is a time like 2026-11-23T08:30:00 (UTC).") from None
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+
+
+def _of(allowed: tuple[str, ...]) -> Any:
+    def read(name: str, text: str) -> str:
+        if text not in allowed:
+            raise InvalidRequest(f"{name} = {text[:50]!r}: it is one of {', '.join(allowed)}.")
+        return text
+
+    return read
+
+
+_READERS: dict[str, Any] = {
+    "direction": _of(DIRECTIONS), "hops": _hops, "at": _moment, "until": _moment, "limit": _number(MOST_COMMITS),
+    "branches": _flag, "unchanged": _flag, "compactions": _flag, "arcs": _of(ARCS),
+}  # fmt: skip
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return "all" if value is None else str(value)

@@ -1,0 +1,63 @@
+"""The lineage browser in a real browser: the story of a bad day, every link both ways, with scripts and without."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.browser.lineage_story import Complaints, repaired
+from tests.browser.shops import BAD_PRICES
+from tests.browser.visitor import visitor
+from tests.resources.test_recovery_refusals import GOOD
+
+if TYPE_CHECKING:
+    from tests.browser.shops import UiShop
+
+
+def test_a_bad_day_is_repaired_from_its_event_through_the_lineage_browser(
+    ui_shop: "UiShop", pictures: Path | None
+) -> None:
+    with visitor(ui_shop.server.url, pictures) as user:
+        complaints = Complaints()
+        user.page.context.on("page", complaints.listen)
+        complaints.listen(user.page)
+        repaired(user, BAD_PRICES)
+        print(f"\n{user.told()}")
+        assert ui_shop.shop.rows("mart.totals") == GOOD
+
+        # Each snapshot in the history leads to its page, and that one back to Dagster.
+        user.open("/snapline/spoilt?ref=snapline.raw.orders@2")
+        user.sees("Repaired by recovery fix-raw-orders-2.", "there is nothing to recover")
+        user.open("/snapline/compare?left=mart.totals@1&right=mart.totals@2")
+        user.sees("They differ first in raw.orders@1 → @2", "price_sum: 2")
+        user.picture("browser-compare")
+        user.open("/snapline/recoveries")
+        user.sees("fix-raw-orders-2", "published")
+        assert complaints.said == []
+
+
+def test_the_pages_say_the_same_without_scripts(ui_shop: "UiShop") -> None:
+    with visitor(ui_shop.server.url) as user:
+        browser = user.page.context.browser
+        assert browser is not None
+        plain = browser.new_context(java_script_enabled=False)
+        page = plain.new_page()
+        for path, says in (
+            ("/", ("raw.orders", "mart.totals")),
+            ("/history", ("raw.orders",)),
+            ("/snapshot?ref=snapline.raw.orders@2", ("Made from", "Fed", "First rows")),
+            ("/spoilt?ref=snapline.raw.orders@2", ("Spoilt now", "core.days")),
+            ("/plan?ref=snapline.raw.orders@2", ("is corrected",)),
+            ("/compare?left=mart.totals@1&right=mart.totals@2", ("They differ first in",)),
+            ("/recoveries", ("There is no recovery",)),
+        ):
+            page.goto(f"{user.url}/snapline{path}")
+            shown = page.inner_text("main")
+            assert [text for text in says if text not in shown] == []
+        assert page.goto(f"{user.url}/snapline/history")
+        assert page.locator("svg").count()
+        # A recovery is started without scripts as well: forms are forms.
+        page.goto(f"{user.url}/snapline/plan?ref=snapline.raw.orders@2")
+        page.get_by_role("button", name="Start the recovery").click()
+        page.wait_for_url(re.compile("/snapline/recoveries/fix-raw-orders-2"))
+        assert "To be corrected." in page.inner_text("main")
+        plain.close()

@@ -1,0 +1,203 @@
+"""A recovery from the browser's pages: what it shows is what the command line says, what it refuses has done nothing."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from resources import Session
+from resources.recovery import Recovery, plan_recovery
+from resources.recovery.record import names
+from tests.lineage_browser.bad_day import ADDRESS, Form, bad_day, client_of
+from tests.resources.quick_shop import KEYS
+from tests.resources.test_recovery_refusals import GOOD, MENDED, Shop
+
+pytestmark = pytest.mark.dagster
+PLAN = "/plan?ref=snapline.raw.orders@2"
+
+
+@pytest.fixture
+def shop(spark_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    found = bad_day(tmp_path / "home", monkeypatch)
+    yield found
+    found.instance.dispose()
+
+
+def text(page: str) -> str:
+    """What a page shows, with single spaces."""
+    return unescape(" ".join(re.sub(r"<[^>]*>", " ", page).split()))
+
+
+def state(session: Session) -> tuple[list[str], dict[str, list[str]], dict[str, int | None]]:
+    """Everything that an action could change: recoveries, branches, snapshots."""
+    tables = {name: session.catalog.table(name) for name in session.catalog.tables()}
+    newest = {name: table.snapshot() for name, table in tables.items()}
+    return (
+        names(session.catalog),
+        {name: table.branches.names() for name, table in tables.items()},
+        {name: snapshot and snapshot.id for name, snapshot in newest.items()},
+    )
+
+
+def test_a_bad_day_is_repaired_from_the_page_of_what_it_has_spoilt(shop: Shop) -> None:
+    session, browser = shop.session, client_of(shop.session, location="shop")
+    page = browser.get("/spoilt?ref=snapline.raw.orders@2")
+    assert page.status_code == 200
+    for ref in session.impact(session.ref("raw.orders@2")):
+        assert str(ref) in text(page.text)
+    assert f"2: {KEYS[2]}, {KEYS[3]}" in text(page.text)
+    assert "snapline.raw.weather" in text(page.text)
+    assert PLAN.replace("@", "%40") in page.text
+
+    plan = browser.get(PLAN)
+    for row in plan_recovery(session, session.ref("raw.orders@2"), "incremental").rows():
+        assert " ".join(map(str, row)) in text(plan.text)
+    form = Form(plan.text, "/recoveries")
+    assert form.fields["branch"] == "fix-raw-orders-2"
+    answer = form.send(browser)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/recoveries/fix-raw-orders-2")
+    assert shop.instance.get_dynamic_partitions("branch") == ["fix-raw-orders-2"]
+
+    recovery = browser.get("/recoveries/fix-raw-orders-2").text
+    assert "To be corrected." in text(recovery)
+    assert "jobs/recovery_correct/playground/setup?config=" in recovery
+    assert "/assets/recovery/core/days" in recovery
+    assert "fix-raw-orders-2" in text(browser.get("/recoveries").text)
+    # Publishing too early is refused in one sentence, and nothing is published.
+    before = state(session)
+    refused = Form(recovery, "/publish").send(browser)
+    assert refused.status_code == 400
+    assert "not corrected: raw.orders; not computed anew: core.days, mart.rainy, mart.totals" in text(refused.text)
+    assert state(session) == before
+
+    Recovery.open(session, "fix-raw-orders-2").correct(MENDED)
+    assert "0 of 3 computed anew" in text(browser.get("/recoveries/fix-raw-orders-2").text)
+    assert shop.backfill("fix-raw-orders-2")
+    recovery = browser.get("/recoveries/fix-raw-orders-2?table=mart.totals").text
+    assert "To be published." in text(recovery)
+    assert Recovery.open(session, "fix-raw-orders-2").compare("mart.totals").changed == 2
+    assert "price_sum: 2" in text(recovery) and "First rows of mart.totals that differ" in text(recovery)
+    assert "first rows" not in text(browser.get("/recoveries/fix-raw-orders-2").text).lower()
+
+    answer = Form(recovery, "/publish").send(browser)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/recoveries/fix-raw-orders-2")
+    assert shop.rows("mart.totals") == GOOD
+    published = browser.get("/recoveries/fix-raw-orders-2").text
+    assert "Published." in text(published) and "/publish" not in published
+    spoilt = text(browser.get("/spoilt?ref=snapline.raw.orders@2").text)
+    assert "0 spoilt now" in spoilt and "Repaired by recovery fix-raw-orders-2." in spoilt
+    assert "there is nothing to recover" in text(browser.get(PLAN).text)
+
+    answer = Form(published, "/drop").send(browser)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/recoveries")
+    assert session.catalog.table("core.days").branches.names() == []
+    assert shop.instance.get_dynamic_partitions("branch") == []
+    assert browser.get("/recoveries/fix-raw-orders-2").status_code == 404
+
+
+def check_refused(browser: TestClient, session: Session, form: Form, status: int, said: str, **given: object) -> None:
+    before = state(session)
+    answer = form.send(browser, **given)  # type: ignore[arg-type]
+    assert (answer.status_code, said in text(answer.text)) == (status, True), text(answer.text)
+    assert state(session) == before
+
+
+def test_forms_that_a_page_has_not_shown_do_nothing(shop: Shop) -> None:
+    session, browser = shop.session, client_of(shop.session)
+    plan = browser.get(PLAN).text
+
+    def form() -> Form:
+        return Form(plan, "/recoveries")
+
+    elsewhere = "came from another page"
+    check_refused(browser, session, form(), 403, elsewhere, headers={"Origin": "http://evil.example"})
+    check_refused(browser, session, form(), 403, elsewhere, headers={})
+    check_refused(browser, session, form(), 403, elsewhere, headers={"Origin": ADDRESS, "Sec-Fetch-Site": "cross-site"})
+    named = {"Host": "evil.example", "Origin": "http://evil.example"}
+    check_refused(browser, session, form(), 421, "is not served as", headers=named)
+    check_refused(browser, session, form(), 403, "was not made by this page", token="")
+    check_refused(browser, session, form(), 403, "was not made by this page", bad="raw.weather@1")
+    check_refused(browser, session, form(), 403, "was not made by this page", mode="full")
+    check_refused(browser, session, form(), 403, "was not made by this page", plan="0")
+    check_refused(browser, session, form(), 400, "what the recovery is to be called", branch=" ")
+    # That token is used up; the page of another process has none that counts.
+    check_refused(browser, session, form(), 403, "was sent before")
+    check_refused(client_of(session), session, form(), 403, "was not made by this page")
+    for name in ("main", "a.b", "../x", "<script>"):
+        check_refused(browser, session, Form(browser.get(PLAN).text, "/recoveries"), 400, "branch", branch=name)
+    headers = {"Origin": ADDRESS}
+    before = state(session)
+    assert browser.post("/recoveries", json=form().fields, headers=headers).status_code == 403
+    body = b"&".join([b"token=x"] * 2)
+    kind = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
+    assert browser.post("/recoveries", content=body, headers=kind).status_code == 403
+    assert browser.post("/recoveries", content=b"a=" + b"x" * 70_000, headers=kind).status_code == 403
+    for path in (PLAN, "/spoilt", "/compare", "/history", "/", "/snapshot?ref=snapline.raw.orders@2"):
+        assert browser.post(path, headers=headers).status_code == 405
+    assert state(session) == before
+
+
+def test_a_plan_that_has_become_another_one_is_not_carried_out(shop: Shop) -> None:
+    browser = client_of(shop.session)
+    form = Form(browser.get(PLAN).text, "/recoveries")
+    shop.session.sql("UPDATE raw.orders SET price = price + 1 WHERE id = 1", "duckdb")
+    shop.produce(KEYS[0])
+    check_refused(browser, shop.session, form, 409, "has become another one")
+    assert Form(browser.get(PLAN).text, "/recoveries").send(browser).status_code == 303
+    # The name is taken now.
+    taken = Form(browser.get(PLAN).text, "/recoveries")
+    assert taken.fields["branch"] == "fix-raw-orders-2-2"
+    shop.session.table("raw.weather").branches.create("mine")
+    check_refused(browser, shop.session, taken, 409, "is no recovery", branch="mine")
+
+
+def test_a_read_only_browser_shows_commands_in_place_of_forms(shop: Shop) -> None:
+    session = shop.session
+    form = Form(client_of(session).get(PLAN).text, "/recoveries")
+    browser = client_of(session, read_only=True)
+    plan = browser.get(PLAN).text
+    assert 'method="post"' not in plan
+    assert "snapline recovery start fix-raw-orders-2 --bad raw.orders@2 --mode incremental" in text(plan)
+    check_refused(browser, session, form, 403, "read-only")
+    shop.start("fix", "raw.orders@2")
+    recovery = browser.get("/recoveries/fix").text
+    assert 'method="post"' not in recovery and "snapline recovery publish fix" in text(recovery)
+    for action in ("publish", "drop"):
+        before = state(session)
+        answer = browser.post(f"/recoveries/fix/{action}", headers={"Origin": ADDRESS})
+        assert answer.status_code == 403 and "read-only" in answer.text
+        assert state(session) == before
+
+
+def test_what_is_not_there_is_said_in_one_sentence(shop: Shop) -> None:
+    browser = client_of(shop.session)
+    for path, status, said in (
+        ("/spoilt?ref=snapline.raw.orders@9", 404, "no snapshot raw.orders@9"),
+        ("/spoilt?ref=nowhere.raw.orders@1", 404, "no snapshot raw.orders@1"),
+        ("/spoilt", 400, "Name a snapshot"),
+        ("/plan?ref=snapline.raw.orders@9", 404, "no snapshot"),
+        ("/plan?ref=snapline.raw.orders@2&mode=half", 400, "mode = 'half'"),
+        ("/recoveries/nope", 404, "There is no recovery 'nope'"),
+        ("/compare?left=raw.orders@1&right=raw.orders@9", 404, "9"),
+        ("/compare?left=raw.orders@1&right=" + "x" * 2000, 400, "2000 characters"),
+    ):
+        answer = browser.get(path)
+        assert (answer.status_code, said in text(answer.text)) == (status, True), text(answer.text)
+
+
+def test_two_snapshots_are_compared_on_a_page_as_on_the_command_line(shop: Shop) -> None:
+    session, browser = shop.session, client_of(shop.session)
+    left, right = session.ref("mart.totals@1"), session.ref("mart.totals@2")
+    shown = text(browser.get("/compare?left=mart.totals@1&right=mart.totals@2").text)
+    compared = session.compare_ancestries(left, right)
+    assert compared.describe() in shown and "They differ first in raw.orders@1 → @2" in shown
+    for ref, _ in compared.rows():
+        assert str(ref) in shown
+    assert f"{len(compared.only_left)} in the ancestry of only mart.totals@1" in shown
+    assert "2 rows changed (price_sum: 2)" in shown
+    assert "snapline lineage --compare mart.totals@1 mart.totals@2" in shown
+    assert "Compare two snapshots" in text(browser.get("/compare?left=mart.totals@1").text)
+    assert "these are two tables" in text(browser.get("/compare?left=mart.totals&right=core.days").text)

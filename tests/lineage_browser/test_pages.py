@@ -1,0 +1,254 @@
+"""Pages: what is asked wrongly is refused by name, names are text whatever they hold, and nothing needs JavaScript."""
+
+import csv
+import io
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from starlette.testclient import TestClient
+
+from lineage import sources_property
+from resources import Session
+from resources.browser.alone import alone_page
+from resources.browser.view import text_of
+from resources.cli import cli
+from storage import CommitId, SnapshotRef
+
+SCHEMA = pa.schema([("id", pa.int64()), ("said", pa.string())])
+HOSTILE = [
+    "<script>alert(1)</script>", "\"onload=\"alert(1)", "'><img src=x onerror=alert(1)>", "{{7*7}}", "${7*7}", "\u202eevil",
+    "a" * 190, "=HYPERLINK(1)", "&amp;", "%3Cscript%3E", "]]>", "--", "ä ö\u0301",
+]  # fmt: skip
+
+
+def made(session: Session, name: str, *sources: SnapshotRef, job: str = "", said: str = "x") -> SnapshotRef:
+    table = session.catalog.create_table(name, SCHEMA, if_not_exists=True)
+    number = len(table.history().snapshots)
+    rows = pa.table({"id": [number], "said": [said]})
+    table.write(rows, commit_id=CommitId(job or name, number), properties=sources_property(sources))
+    ref = table.ref()
+    assert ref is not None
+    return ref
+
+
+class Elements(HTMLParser):
+    """What a browser would make of a page: its elements, their attributes, and the text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.scripts: list[dict[str, str | None]] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.names: set[str] = set()
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag == "script":
+            self.scripts.append(dict(attrs))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+PAGES = [
+    "/",
+    "/history",
+    "/history?arcs=all&compactions=1",
+    "/snapshot?ref={}",
+    "/ancestry?ref={}",
+    "/history?select={}",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_names_jobs_branches_tags_and_rows_are_shown_as_text(session: Session, client: TestClient, name: str) -> None:
+    source = made(session, "raw.a", job=name, said=name)
+    made(session, "core.b", source, job=name)
+    table = session.table("raw.a")
+    for make in (lambda: table.tags.create(name), lambda: table.branches.create(name)):
+        try:
+            make()
+        except Exception:
+            continue
+    for path in PAGES:
+        answer = client.get(path.format(text_of(source)))
+        assert answer.status_code == 200, answer.text
+        found = Elements(answer.text)
+        assert found.names <= KNOWN, found.names - KNOWN
+        assert all(script.get("src") or script.get("type") == "application/json" for script in found.scripts)
+        assert not [each for each in found.attributes if each[0].startswith("on") or each[0] == "style"]
+        assert not [each for each in found.attributes if each[0] == "href" and each[1].lower().startswith("javascript")]
+    assert name in Elements(client.get(f"/snapshot?ref={text_of(source)}").text).text
+    alone = Elements(alone_page(Session(), source))
+    assert alone.names <= KNOWN | {"style"}
+    row = next(csv.DictReader(io.StringIO(client.get("/history.csv").text)))
+    assert row["job"].lstrip("'") == name.lstrip("'")
+    assert row["job"][:1] not in "=+-@"
+
+
+KNOWN = {
+    "html",
+    "head",
+    "meta",
+    "title",
+    "link",
+    "script",
+    "body",
+    "a",
+    "header",
+    "nav",
+    "form",
+    "input",
+    "main",
+    "h1",
+    "h2",
+    "p",
+    "label",
+    "select",
+    "option",
+    "button",
+    "output",
+    "span",
+    "ol",
+    "li",
+    "div",
+    "svg",
+    "g",
+    "line",
+    "path",
+    "circle",
+    "rect",
+    "text",
+    "aside",
+    "details",
+    "summary",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "section",
+    "dl",
+    "dt",
+    "dd",
+    "code",
+    "ul",
+    "strong",
+    "pre",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/history?colour=red", 400, "'colour', which no page knows"),
+        ("/history?hops=0", 400, "hops = '0': it is a number from 1 to"),
+        ("/history?hops=-1", 400, "hops = '-1'"),
+        ("/history?direction=left", 400, "it is one of up, down, both"),
+        ("/history?at=yesterday", 400, "it is a time like"),
+        ("/history?limit=999999999999999999999", 400, "limit"),
+        ("/history?branches=yes", 400, "it is 1 or 0"),
+        ("/history?select=raw.a", 400, "'raw.a' is no snapshot"),
+        ("/history?select=a@b@c", 400, "is no snapshot"),
+        ("/snapshot", 400, "Name a snapshot"),
+        ("/snapshot?ref=snapline.raw.a@77", 404, "No table and no lineage knows a snapshot raw.a@77"),
+        ("/snapshot?ref=snapline.no.such@1", 404, "No table and no lineage knows"),
+        ("/snapshot?ref=nowhere.raw.a@1", 404, "catalog &#39;nowhere&#39;"),
+        ("/snapshot?ref=snapline.../../etc/passwd@1", 400, ""),
+        ("/column?ref=snapline.raw.a@1", 400, "Name a column"),
+        ("/column?ref=snapline.raw.a@1&column=nope", 404, "has no column &#39;nope&#39;. It has id, said"),
+        ("/?focus=snapline.no.such", 400, "There is no table"),
+        ("/history.exe", 404, "there are svg, csv, dot and mmd"),
+        ("/ancestry.exe?ref=snapline.raw.a@1", 404, "there are csv, svg, dot and mmd"),
+        ("/nope", 404, "There is no such page"),
+        ("/static/../app.py", 404, ""),
+        ("/static/%2e%2e/app.py", 404, ""),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused_by_name(
+    session: Session, client: TestClient, path: str, status: int, said: str
+) -> None:
+    made(session, "raw.a")
+    answer = client.get(path)
+    assert answer.status_code == status, answer.text
+    assert said in answer.text.replace("&#39;", "'") or said in answer.text
+    assert "Traceback" not in answer.text
+
+
+def test_the_address_is_the_state(session: Session, client: TestClient) -> None:
+    first = made(session, "raw.a")
+    second = made(session, "core.b", first)
+    made(session, "mart.c", second)
+    selected = Elements(client.get(f"/history?select={text_of(second)}&direction=up").text)
+    classes = [value.split() for name, value in selected.attributes if name == "class" and value.split()[:1] == ["dot"]]
+    assert ["selected" in each for each in classes] == [False, True, False]
+    assert ["up" in each for each in classes] == [True, False, False]
+    assert not any("down" in each for each in classes)
+    # Filters hide, and move nothing.
+    plain, filtered = client.get("/history").text, client.get("/history?job=core").text
+    assert _places(plain) == _places(filtered)
+    assert filtered.count(" off") == 2 > plain.count(" off")
+
+
+def _places(page: str) -> list[str]:
+    return [value for name, value in Elements(page).attributes if name in ("cx", "cy")]
+
+
+def test_as_it_was_at_a_moment(session: Session, client: TestClient) -> None:
+    made(session, "raw.a")
+    early = client.get("/?at=2001-01-01T00:00:00")
+    assert "0 tables" in early.text
+    assert "1 tables" in client.get("/?at=2999-01-01T00:00:00").text
+    assert 'class="later" x="15"' in client.get("/history?at=2001-01-01T00:00:00").text
+
+
+def test_an_empty_platform_says_so(client: TestClient) -> None:
+    assert "There is no snapshot here" in client.get("/history").text
+    assert "0 tables" in client.get("/").text
+    for form in ("svg", "csv", "dot", "mmd"):
+        assert client.get(f"/history.{form}").status_code == 200
+
+
+def test_a_damaged_table_is_named_and_stops_no_page(session: Session, client: TestClient, tmp_path: Path) -> None:
+    ref = made(session, "raw.a")
+    made(session, "core.b", ref)
+    path = Path(session.catalog.table("raw.a").location.removeprefix("file://")) / "snapshot" / "snapshot-1"
+    path.write_text("{")
+    page = client.get("/history").text
+    assert "raw.a cannot be read" in page
+    assert "core.b" in page
+    assert client.get("/").status_code == 200
+    assert client.get(f"/snapshot?ref={text_of(ref)}").status_code == 200
+
+
+def test_the_column_of_a_snapshot_leads_to_the_columns_that_it_was_computed_from(
+    session: Session, client: TestClient
+) -> None:
+    session.sql("CREATE TABLE raw.a (id BIGINT, said STRING)", "duckdb")
+    session.sql("INSERT INTO raw.a VALUES (1, 'x')", "duckdb")
+    session.sql("CREATE TABLE core.b AS SELECT id AS number, upper(said) AS loud, 7 AS seven FROM raw.a", "duckdb")
+    page = Elements(client.get("/column?ref=snapline.core.b@1&column=loud").text).text
+    assert "said" in page and "raw.a@1" in page
+    assert "it was made from no other snapshot" in page
+    assert "it is a constant" in Elements(client.get("/column?ref=snapline.core.b@1&column=seven").text).text
+
+
+def test_one_file_holds_the_same_picture(session: Session, client: TestClient, tmp_path: Path) -> None:
+    first = made(session, "raw.a")
+    second = made(session, "core.b", first)
+    done = CliRunner().invoke(cli, ["lineage", "core.b@1", "--html", str(tmp_path / "out.html")], obj=Session())
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "out.html").read_text()
+    assert _places(page) == _places(client.get(f"/snapshot?ref={text_of(second)}").text)
+    outside = [
+        value for name, value in Elements(page).attributes if name in ("src", "href") and not value.startswith("#")
+    ]
+    assert outside == []
+    refused = CliRunner().invoke(cli, ["lineage", "core.b@1", "--html", "x", "--format", "dot"], obj=Session())
+    assert refused.exit_code and not Path("x").exists()
