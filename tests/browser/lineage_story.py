@@ -56,7 +56,7 @@ def repaired(user: Visitor, day: BadDay) -> None:
     with user.step("see the bad load"):
         user.open(f"/assets/{database}/{table}?view=events")
         user.sees("snapshot_page")
-        address = user.page.get_by_role("link", name=re.compile("/snapline/snapshot")).first
+        address = user.page.locator('a[href*="/snapline/snapshot?"]').first
         user.picture("browser-event")
         with own_tab(user):
             user.click(address)
