@@ -63,7 +63,7 @@ class Look:
                 return lambda: rows_result(["table"], matching(self._names.tables_of(*named)))
             case "VIEWS":
                 catalog, database = self._database(place)
-                return lambda: rows_result(["view"], matching(catalog.views.names(database)))
+                return lambda: rows_result(["view"], matching([*catalog.views.names(database), *self._names.temporary]))
             case "FUNCTIONS":
                 return lambda: rows_result(["function"], matching(functions()))
             case "PROCEDURES":
@@ -113,7 +113,13 @@ class Look:
 
     def _show_view(self, node: Show, what: str, view: View) -> Act:
         if what == "CREATE TABLE":
-            name = str(self._names.place(node.args["place"]).identifier)
+            shown = self._names.place(node.args["place"])
+            if shown.is_temporary:
+                text = create_view_statement(shown.identifier.table, view).replace(
+                    "CREATE VIEW", "CREATE TEMPORARY VIEW", 1
+                )
+                return lambda: rows_result(["statement"], [(text,)])
+            name = str(shown.identifier)
             return lambda: rows_result(["statement"], [(create_view_statement(name, view),)])
         if what == "COLUMNS":
             return lambda: rows_result(["col_name"], [(one.name,) for one in view.columns])

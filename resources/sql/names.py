@@ -37,6 +37,8 @@ _DOCUMENT_OPTIONS = {"log.scan": "scan.mode", "log.scan.timestamp-mills": "scan.
 # How a statement is run, rather than what it reads.
 # Of a table that is read, where a stream reads it.
 STREAM_OPTIONS = ("scan.mode", "consumer-id", "snapshots-per-batch", "read.changelog")
+# Where temporary views lie, in no catalog.
+TEMPORARY = "__temporary"
 RUN_OPTIONS = ("change-tracking", *STREAM_OPTIONS)
 
 
@@ -46,6 +48,11 @@ class Place:
 
     catalog: str
     identifier: Identifier
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether it is that of a temporary view."""
+        return self.identifier.database == TEMPORARY
 
 
 @dataclass(frozen=True)
@@ -87,9 +94,15 @@ class Names:
         self._open = open_table
         self._opened = opened
         self._change = change
+        # The views of this session, by name: their catalog, and what they are.
+        self.temporary: dict[str, tuple[str, View]] = {}
 
     def place(self, node: exp.Table) -> Place:
-        """Complete a name with what USE said. Raises InvalidRequest for what is no name of a table."""
+        """Complete a name with what USE said; a temporary view comes before a table of its name. Raises InvalidRequest for what
+        is no name of a table.
+        """
+        if not node.db and not node.catalog and node.name in self.temporary:
+            return Place(self.temporary[node.name][0], Identifier(TEMPORARY, node.name))
         catalog = node.catalog or self._settings.catalog
         try:
             name = f"{node.db or self._settings.database}.{node.name}"
@@ -98,6 +111,18 @@ class Names:
             return Place(catalog, Identifier.parse(name))
         except StorageError as error:
             raise at(node, error) from None
+
+    def temporary_place(self, node: exp.Table) -> Place:
+        """Where a temporary view of that name is. Raises InvalidRequest for a name in a database."""
+        if node.db or node.catalog:
+            raise at(node, InvalidRequest(f"A temporary view lies in no database: call it {node.name!r} alone."))
+        return Place(self._settings.catalog, Identifier(TEMPORARY, node.name))
+
+    def view_at(self, place: Place) -> View | None:
+        """The view of a place, temporary or kept."""
+        if place.is_temporary:
+            return self.temporary.get(place.identifier.table, ("", None))[1]
+        return self.catalog(place).views.get(str(place.identifier))
 
     def catalog(self, place: Place) -> Catalog:
         return self._session.catalog_of(place.catalog)
@@ -125,12 +150,17 @@ class Names:
     def view(self, node: exp.Table) -> View | None:
         """The view of a name; None for one of a table, or of nothing."""
         place = self.place(node)
-        if _is_system(place) or self.catalog(place).exists(str(place.identifier)):
+        if not place.is_temporary and (_is_system(place) or self.catalog(place).exists(str(place.identifier))):
             return None
-        return self.catalog(place).views.get(str(place.identifier))
+        return self.view_at(place)
 
     def refuse_read_only(self, place: Place) -> None:
         """Raise InvalidRequest for system and lineage tables."""
+        if place.is_temporary:
+            raise InvalidRequest(
+                f"{place.identifier.table} is a temporary view: it is read, made anew by CREATE OR REPLACE TEMPORARY VIEW, and "
+                "dropped by DROP VIEW."
+            )
         if _is_system(place):
             raise InvalidRequest(f"{place.identifier} can only be read.")
 
@@ -157,6 +187,9 @@ class Names:
     def _source(self, node: exp.Table) -> Source:
         place = self.place(node)
         one = place.identifier
+        if place.is_temporary:
+            # It is expanded.
+            raise NotFound(f"There is no temporary view {one.table!r}.")
         store = self._session.lineage_stores
         if one.database == LINEAGE_DATABASE:
             return _given(f"{place.catalog}.{one.database}.{one.table}", self._lineage(place, store))

@@ -64,7 +64,7 @@ from .result import Result, spark_errors
 from .settings import JOB_OPTION, RUNTIME_MODE, STARTUP_OPTION, Settings, check_key, check_setting
 from .streams import insert_stream, streamed
 from .unread import plain, refuse_clauses, refuse_unread, statement_name, take, watch
-from .views import ViewStatements, expanded
+from .views import ViewStatements, expanded, without_temporary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -339,6 +339,7 @@ class Statements:
 
     def _said(self, tree: exp.Expr) -> dict[str, str]:
         """The properties by which a change can be made again."""
+        tree = without_temporary(tree, self._names)
         return {STATEMENT_PROPERTY: tree.sql(SnaplineSql), PLACE_PROPERTY: self.settings.place}
 
     @contextmanager

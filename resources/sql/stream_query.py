@@ -61,7 +61,7 @@ def _refuse_second(directory: Path, given: Mapping[str, Any]) -> None:
         if not apart:
             raise InvalidRequest(
                 f"The stream {path.parent.name!r} makes the rows of {given['sink']} anew: it and this one take each other's "
-                "rows for gone. Put the UNION ALL of both into one stream, or give each a constant in the primary key. If "
+                "rows for gone. Write both into one stream by UNION ALL, or give each a constant of its own in the key. If "
                 f"{path.parent.name!r} is not to go on, remove {path.parent}."
             )
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from storage import (
+    AlreadyExists,
     Catalog,
     CorruptData,
     InvalidRequest,
@@ -45,18 +46,15 @@ class ViewStatements:
 
     def create(self, node: exp.Create, columns_of: Callable[[Query], pa.Schema]) -> Act:
         name = node.this.this if isinstance(node.this, exp.Schema) else node.this
-        place = self._place(name)
+        properties = node.args.get("properties")
+        given = list(properties.expressions) if properties else []
+        is_temporary = any(isinstance(one, exp.TemporaryProperty) and not one.this for one in given)
+        place = self._names.temporary_place(name) if is_temporary else self._place(name)
         listed = [_listed(one) for one in node.this.expressions] if isinstance(node.this, exp.Schema) else []
         comment, options = None, options_of(node)
-        properties = node.args.get("properties")
-        for one in properties.expressions if properties else []:
+        for one in given:
             if isinstance(one, exp.SchemaCommentProperty):
                 comment = one.this.name
-            elif isinstance(one, exp.TemporaryProperty):
-                raise at(
-                    name,
-                    InvalidRequest("There are no temporary views: leave TEMPORARY out, and DROP the view afterwards."),
-                )
         if_not_exists, replaces = bool(node.args.get("exists")), bool(node.args.get("replace"))
         if if_not_exists and replaces:
             raise at(name, InvalidRequest("CREATE OR REPLACE VIEW … IF NOT EXISTS: say one of the two."))
@@ -64,6 +62,8 @@ class ViewStatements:
             raise at(name, InvalidRequest("CREATE VIEW v AS SELECT …: it needs a query."))
         view = self._view(take(node.expression), name, place, columns_of, listed)
         view = View(view.query, view.columns, comment, options)
+        if is_temporary:
+            return self._temporary(name, place, view, if_not_exists, replaces)
 
         def act() -> Result:
             try:
@@ -77,15 +77,38 @@ class ViewStatements:
 
         return act
 
+    def _temporary(self, name: exp.Table, place: Place, view: View, if_not_exists: bool, replaces: bool) -> Act:
+        """What makes a view of this session known."""
+        if if_not_exists:
+            raise at(
+                name, InvalidRequest("A temporary view is made anew by CREATE OR REPLACE, there is no IF NOT EXISTS.")
+            )
+        held = self._names.temporary
+        if name.name in held and not replaces:
+            raise at(name, AlreadyExists(f"There is a temporary view {name.name!r}. CREATE OR REPLACE makes it anew."))
+
+        def act() -> Result:
+            held[name.name] = (place.catalog, view)
+            return Result(f"View {name.name} is there until the session ends.")
+
+        return act
+
     def drop(self, node: exp.Drop) -> Act:
         if_exists = bool(node.args.get("exists"))
-        named = [(one, self._place(one)) for one in node.args["tables"]]
         if node.args.get("temporary"):
-            raise InvalidRequest("There are no temporary views: leave TEMPORARY out.")
+            raise InvalidRequest("DROP VIEW drops temporary views as well: leave TEMPORARY out.")
+        named = [(one, self._names.place(one)) for one in node.args["tables"]]
+        for one, place in named:
+            if not place.is_temporary:
+                self._place(one)
 
         def act() -> Result:
             said = []
             for one, place in named:
+                if place.is_temporary:
+                    self._names.temporary.pop(place.identifier.table, None)
+                    said.append(f"{place.identifier.table} dropped.")
+                    continue
                 catalog, name = self._names.catalog(place), str(place.identifier)
                 if not catalog.views.exists(name):
                     if catalog.exists(name):
@@ -172,11 +195,18 @@ class ViewStatements:
                     table,
                     Unsupported(f"A view reads tables of its own catalog, {place.catalog}, and no others."),
                 )
+            if one.is_temporary and not place.is_temporary:
+                raise at(
+                    table,
+                    Unsupported(
+                        f"{table.name} is a temporary view, which goes with the session: a view that stays does not read it."
+                    ),
+                )
             if table.meta_get(HINT_OPTIONS):
                 raise at(table, Unsupported("OPTIONS(…) has no place in a view. Use VERSION AS OF."))
             table.set("catalog", None)
             table.set("db", exp.to_identifier(one.identifier.database, quoted=True))
-        what = f"View {place.identifier}"
+        what = f"View {place.identifier.table if place.is_temporary else place.identifier}"
         try:
             text = parse_query(tree.sql(SnaplineSql), what).sql(SnaplineSql)
             parse_query(text, what)
@@ -210,11 +240,12 @@ class ViewStatements:
     def _refuse_itself(self, text: str, what: str, place: Place, depth: int) -> None:
         """Raise InvalidRequest for a view that reads itself, by way of others or not."""
         for table in tables_read(parse_query(text, what)):
-            one = self._names.place(table).identifier
+            other = self._names.place(table)
+            one = other.identifier
             if one.full_name == place.identifier.full_name:
                 raise InvalidRequest(f"{what} would read itself.")
-            inner = self._names.catalog(place).views.get(str(one)) if depth < _MOST_NESTED else None
-            if inner is not None and not self._names.catalog(place).exists(str(one)):
+            inner = self._names.view_at(Place(place.catalog, one)) if depth < _MOST_NESTED else None
+            if inner is not None and (other.is_temporary or not self._names.catalog(place).exists(str(one))):
                 self._refuse_itself(inner.query, what, place, depth + 1)
 
 
@@ -267,8 +298,8 @@ def expanded(
     Raises InvalidRequest for a version of a view, CorruptData and Unsupported for one that cannot be read.
     """
     place = names.place(node)
-    name = str(place.identifier)
-    found = names.catalog(place).views.get(name)
+    name = place.identifier.table if place.is_temporary else str(place.identifier)
+    found = names.view_at(place)
     if found is None:
         raise error
     if node.args.get("version") is not None or node.meta_get(HINT_OPTIONS):
@@ -296,6 +327,31 @@ def expanded(
             made.set(key, value)
     node.replace(made)
     return made, (*around, name)
+
+
+def without_temporary(tree: exp.Expr, names: Names) -> exp.Expr:
+    """A statement in which temporary views are the queries that they are: it means the same in other sessions."""
+    if not names.temporary:
+        return tree
+    tree = tree.copy()
+    while True:
+        found = [one for one in tree.find_all(exp.Table) if _is_temporary(one, names)]
+        if not found:
+            return tree
+        for node in found:
+            expanded(node, names, (), NotFound(f"There is no temporary view {node.name!r}."))
+
+
+def _is_temporary(node: exp.Table, names: Names) -> bool:
+    if not node.name or not names.place(node).is_temporary:
+        return False
+    around: exp.Expr | None = node.parent
+    while around is not None and not node.db:
+        with_ = around.args.get("with_")
+        if with_ is not None and any(one.alias == node.name for one in with_.expressions):
+            return False
+        around = around.parent
+    return True
 
 
 def create_view_statement(name: str, view: View) -> str:

@@ -146,17 +146,19 @@ class _Parser(DatabricksParser):
     # --- clauses of other systems, which plain Spark does not have
 
     def _parse_alias(self, this: exp.Expr | None, explicit: bool = False) -> exp.Expr | None:
+        start = self._index
         found = super()._parse_alias(this, explicit)
-        self._refuse_bare_as()
+        self._refuse_bare_as(start)
         return found
 
     def _parse_table_alias(self, *arguments: Any, **how: Any) -> Any:
+        start = self._index
         found = super()._parse_table_alias(*arguments, **how)
-        self._refuse_bare_as()
+        self._refuse_bare_as(start)
         return found
 
-    def _refuse_bare_as(self) -> None:
-        if self._prev and self._prev.token_type == TokenType.ALIAS and self._prev.text.upper() == "AS":
+    def _refuse_bare_as(self, start: int) -> None:
+        if self._index > start and self._prev.token_type == TokenType.ALIAS and self._prev.text.upper() == "AS":
             self.raise_error("Expected a name after AS", self._prev)
 
     def _parse_in(self, *arguments: Any, **how: Any) -> exp.In:

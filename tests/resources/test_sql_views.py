@@ -117,7 +117,6 @@ def test_views_are_altered_and_dropped(shop: Sql, session: Session) -> None:
         ("CREATE VIEW x AS SELECT nope FROM orders", InvalidRequest, "nope"), ("CREATE VIEW x", StorageError, "query|Expect|AS"),
         ("CREATE VIEW x AS SELECT count(*) FROM orders", InvalidRequest, "a name by AS"),
         ("CREATE VIEW x AS SELECT * FROM nope", NotFound, "nope"),
-        ("CREATE TEMPORARY VIEW x AS SELECT 1 AS a", InvalidRequest, "no temporary views"),
         ("CREATE OR REPLACE VIEW IF NOT EXISTS x AS SELECT 1 AS a", InvalidRequest, "say one of the two"),
         ("CREATE VIEW x WITH SCHEMA EVOLUTION AS SELECT 1 AS a", InvalidRequest, "not supported"),
         ("CREATE VIEW x AS SELECT * FROM `orders$snapshots`", StorageError, "system table|cannot name"),
@@ -182,3 +181,37 @@ def test_quick_reads_say_who_reads_views(session: Session) -> None:
     session.sql("CREATE TABLE q (k INT); CREATE VIEW v AS SELECT k FROM q", "duckdb")
     with pytest.raises(Unsupported, match=r"default\.v is a view.*snapline sql"):
         run_query(session, 'SELECT * FROM "default".v')
+
+
+@pytest.mark.spark
+def test_temporary_views_are_there_until_the_session_ends(sql: Sql, session: Session) -> None:
+    sql("CREATE TABLE t (a INT, b STRING); INSERT INTO t VALUES (1, 'x'), (2, 'y'); CREATE TABLE sink (a INT)")
+    sql("CREATE TEMPORARY VIEW big AS SELECT a FROM t WHERE a > 1; CREATE TEMP VIEW more (n) AS SELECT a + 10 FROM big")
+    assert sql("SELECT * FROM big x JOIN more ON more.n = x.a + 10") == [(2, 12)]
+    assert sql("SHOW VIEWS") == [("big",), ("more",)] and sql("DESCRIBE more")[0][0] == "n"
+    assert sql("SHOW CREATE TABLE big")[0][0].startswith("CREATE TEMPORARY VIEW `big`")
+    sql("INSERT INTO sink SELECT n FROM more; DELETE FROM sink WHERE a IN (SELECT a FROM big)")
+    assert sql("SELECT * FROM sink") == [(12,)]
+    # What the commit tells means the same in other sessions.
+    table = session.catalog.table("default.sink")
+    newest = table.snapshot()
+    assert newest is not None and "WHERE a > 1" in (newest.properties or {})["snapline.statement"]
+    with pytest.raises(AlreadyExists, match="CREATE OR REPLACE"):
+        sql("CREATE TEMPORARY VIEW big AS SELECT 1 AS a")
+    sql("CREATE OR REPLACE TEMPORARY VIEW big AS SELECT a FROM t")
+    assert sql("SELECT sum(n) FROM more") == [(23,)]
+    # It comes before a table of its name, and its own query reads that table.
+    sql("CREATE TEMPORARY VIEW t AS SELECT b FROM t WHERE a = 1")
+    assert sql("SELECT * FROM t") == [("x",)] and sql("SELECT count(*) FROM default.t") == [(2,)]
+    assert sql("WITH big AS (SELECT 7 AS a) SELECT a FROM big") == [(7,)]
+    for wrong in (
+        "CREATE VIEW v AS SELECT * FROM big", "INSERT INTO big VALUES (1)", "DROP TABLE big", "ALTER VIEW big AS SELECT 1 AS a",
+        "CREATE OR REPLACE TEMPORARY VIEW big AS SELECT * FROM more", "SELECT * FROM big VERSION AS OF 1",
+    ):  # fmt: skip
+        with pytest.raises(StorageError, match=r"temporary view|read itself|no versions"):
+            sql(wrong)
+    sql("DROP VIEW t, more, big; DROP VIEW IF EXISTS big")
+    with pytest.raises(NotFound):
+        sql("SELECT * FROM big")
+    assert sql("SELECT count(*) FROM t") == [(2,)]
+    assert session.catalog.views.names("default") == []
