@@ -90,7 +90,7 @@ class Facts:
         # What was committed while lineage was brought up to date is there as well.
         read_ms = time.time_ns() // 1_000_000
         branches, troubles = self._tables()
-        away = {
+        away: dict[Place | str, str] = {
             catalog: f"The lineage of catalog {catalog!r} is out of reach: what it holds is left out."
             for catalog in self._session.catalog_names() if catalog not in stores
         }  # fmt: skip
