@@ -29,7 +29,7 @@ class Window:
 def window(stores: Mapping[str, LineageStore], limit: int, until: datetime | None = None) -> Window:
     """The newest commits in all catalogs, at most `limit` of them, at or before a moment (UTC, without time zone)."""
     rows = [(catalog, row) for catalog, store in stores.items() for row in store.newest(limit + 1, until)]
-    rows.sort(key=lambda each: (each[1].create_time, each[0], each[1]))
+    rows.sort(key=lambda each: each[1].create_time)
     has_earlier = len(rows) > limit
     rows = rows[-limit:]
     barriers: dict[tuple[str, int], list[SnapshotRef]] = {}
@@ -39,17 +39,17 @@ def window(stores: Mapping[str, LineageStore], limit: int, until: datetime | Non
         (row, row.ref(catalog)) for catalog, store in stores.items() for row in rows_at(store, "source", barriers)
     ]
     names = named_by_main(stores, _on_branches([*(row.ref(name) for name, row in rows), *(ref for _, ref in sources)]))
-    edges: set[Edge] = set()
+    edges: dict[Edge, None] = {}
     for row, ref in sources:
         for sink in barriers[row.job, row.barrier_id]:
             source, made = names.get(ref, ref), names.get(sink, sink)
             if source != made:
-                edges.add(Edge(source, made, row.job, row.barrier_id))
+                edges[Edge(source, made, row.job, row.barrier_id)] = None
     commits: dict[SnapshotRef, SnapshotLineage] = {}
     for catalog, row in rows:
         ref = row.ref(catalog)
         commits.setdefault(names.get(ref, ref), row)
-    return Window(tuple(commits.items()), tuple(sorted(edges)), has_earlier)
+    return Window(tuple(commits.items()), tuple(edges), has_earlier)
 
 
 def _on_branches(refs: Iterable[SnapshotRef]) -> set[SnapshotRef]:

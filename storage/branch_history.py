@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from .maintain.rollback import taken_back_in
 from .metadata.branch_origin import read_origin
@@ -11,7 +12,7 @@ from .metadata.tag import Tag
 from .write.taken_over import branch_taken_over
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BranchHistory:
     """The snapshots of a branch, ascending, and its tags.
 
@@ -26,19 +27,23 @@ class BranchHistory:
     taken_over: Mapping[int, str] = field(default_factory=dict)
     begun_at: tuple[str, int] | None = None
 
-    @property
+    @cached_property
+    def ids(self) -> frozenset[int]:
+        """The numbers of the snapshots."""
+        return frozenset(snapshot.id for snapshot in self.snapshots)
+
+    @cached_property
     def tagged_ids(self) -> set[int]:
         """The numbers of snapshots that a tag keeps readable."""
         return {tag.snapshot.id for tag in self.tags if tag.is_of_its_branch}
 
     def fate(self, snapshot_id: int) -> str:
         """What has become of a snapshot of the branch: `expired` or `taken back`; empty for one that can be read and counts."""
-        ids = {snapshot.id for snapshot in self.snapshots}
-        if snapshot_id in ids:
+        if snapshot_id in self.ids:
             return "taken back" if snapshot_id in self.taken_back else ""
         if snapshot_id in self.tagged_ids:
             return ""
-        return "expired" if snapshot_id <= max(ids, default=0) else "taken back"
+        return "expired" if snapshot_id <= (self.snapshots[-1].id if self.snapshots else 0) else "taken back"
 
 
 def branch_history(store: TableStore, known: BranchHistory | None = None) -> BranchHistory:
@@ -49,7 +54,8 @@ def branch_history(store: TableStore, known: BranchHistory | None = None) -> Bra
     origin = None if store.paths.branch == "main" else read_origin(store.file_io, store.paths)
     taken_over = {snapshot.id: branch for snapshot in snapshots if (branch := branch_taken_over(snapshot))}
     begun_at = None if origin is None or origin.snapshot_id is None else (origin.branch, origin.snapshot_id)
-    return BranchHistory(snapshots, tags, frozenset(taken_back_in(snapshots)), taken_over, begun_at)
+    found = BranchHistory(snapshots, tags, frozenset(taken_back_in(snapshots)), taken_over, begun_at)
+    return known if known is not None and known == found else found
 
 
 def _known_snapshots(

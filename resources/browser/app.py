@@ -22,6 +22,7 @@ from . import actions, compare_pages, history_pages, recovery_pages, snapshot_pa
 from .dagster_links import DagsterLinks
 from .facts import Facts
 from .guard import Guard
+from .history import Histories
 from .svg import shown_time
 from .tokens import TokenRefused, Tokens
 from .view import target_of, text_of
@@ -42,6 +43,7 @@ class Browser:
         self.links = DagsterLinks(self.dagster_url, location)
         self.tokens = Tokens()
         self.facts = Facts(session)
+        self.histories = Histories()
         # What a picture in a file of its own needs.
         self.style = (STATIC / "picture.css").read_text(encoding="utf-8")
         self._templates = templates()

@@ -2,18 +2,20 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lineage import LineageStore, LineageUnavailable
 from storage import BranchHistory, NotFound, SnapshotRef, StorageError, Table
 
-from ..session import Session
+from ..recovery import record as recovery_record
+from ..session import CATALOG_NAME, Session
 
 # Catalog, database, table, branch.
 Place = tuple[str, str, str, str]
-# What is shown may be as old as this.
+# What is shown may be as old as this; where no table has changed, what is known of lineage as old as that.
 _FRESH_S = 2.0
+_LINEAGE_FRESH_S = 30.0
 
 
 def place_of(ref: SnapshotRef) -> Place:
@@ -23,11 +25,20 @@ def place_of(ref: SnapshotRef) -> Place:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """The branches of all tables by place. `troubles`: in a sentence each, what could not be read, by place or catalog."""
+    """The branches of all tables by place. `troubles`: in a sentence each, what could not be read, by place or catalog.
+
+    `recoveries`: by catalog, database and table the recoveries that are open, by name. `read_ms`: when it was read.
+    """
 
     branches: Mapping[Place, BranchHistory]
     stores: Mapping[str, LineageStore]
     troubles: Mapping[Place | str, str] = field(default_factory=dict)
+    recoveries: Mapping[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
+    read_ms: int = 0
+
+    def came_later(self, ref: SnapshotRef, time_ms: int) -> bool:
+        """Whether a snapshot that lineage knows, committed then, is missing here for having come after this was read."""
+        return time_ms >= self.read_ms and self.fate(ref) in ("taken back", "dropped")
 
     def fate(self, ref: SnapshotRef) -> str:
         """What has become of a snapshot, in the words of `Session.fate`."""
@@ -49,24 +60,48 @@ class Facts:
         self._lock = threading.Lock()
         self._known: dict[Place, BranchHistory] = {}
         self._platform: Platform | None = None
-        self._read_at = 0.0
+        self._troubles: Mapping[Place | str, str] = {}
+        self._read_at = self._lineage_read_at = 0.0
 
-    def platform(self) -> Platform:
-        """What there is now, or was a moment ago. Raises LineageUnavailable if no lineage can be read."""
+    def platform(self, refs: Iterable[SnapshotRef] = ()) -> Platform:
+        """What there is now, or was a moment ago: the same object while nothing changes. If it knows of none of `refs` that
+        they can be read, it is read again. Raises LineageUnavailable if no lineage can be read.
+        """
         with self._lock:
-            if self._platform is None or self._now() - self._read_at > _FRESH_S:
-                self._platform = self._read()
-                self._read_at = self._now()
+            now = self._now()
+            known = self._platform
+            if known is None or now - self._read_at > _FRESH_S or any(known.fate(ref) for ref in refs):
+                self._refresh(now)
+                self._read_at = now
+            assert self._platform is not None
             return self._platform
 
-    def _read(self) -> Platform:
+    def _refresh(self, now: float) -> None:
+        read_ms = time.time_ns() // 1_000_000
+        branches, troubles = self._tables()
+        recoveries = self._open_recoveries()
+        before = self._platform
+        if (
+            before is not None and now - self._lineage_read_at <= _LINEAGE_FRESH_S and troubles == self._troubles
+            and branches == before.branches and recoveries == before.recoveries and _answer(before.stores)
+        ):  # fmt: skip
+            return
+        stores = self._session.stores_to_ask()
+        # What was committed while lineage was brought up to date is there as well.
+        read_ms = time.time_ns() // 1_000_000
+        branches, troubles = self._tables()
+        away: dict[Place | str, str] = {
+            catalog: f"The lineage of catalog {catalog!r} is out of reach: what it holds is left out."
+            for catalog in self._session.catalog_names() if catalog not in stores
+        }  # fmt: skip
+        self._platform = Platform(branches, stores, {**away, **troubles}, recoveries, read_ms)
+        self._troubles, self._lineage_read_at = troubles, now
+
+    def _tables(self) -> tuple[dict[Place, BranchHistory], dict[Place | str, str]]:
         session = self._session
         troubles: dict[Place | str, str] = {}
         found: dict[Place, BranchHistory] = {}
-        stores = session.stores_to_ask()
         for catalog in session.catalog_names():
-            if catalog not in stores:
-                troubles[catalog] = f"The lineage of catalog {catalog!r} is out of reach: what it holds is left out."
             try:
                 names = session.catalog_of(catalog).tables()
             except (StorageError, LineageUnavailable) as error:
@@ -75,7 +110,22 @@ class Facts:
             for name in names:
                 self._read_table(catalog, name, found, troubles)
         self._known = found
-        return Platform(found, stores, troubles)
+        return found, troubles
+
+    def _open_recoveries(self) -> dict[tuple[str, str, str], tuple[str, ...]]:
+        catalog = self._session.catalog
+        opened: dict[tuple[str, str, str], tuple[str, ...]] = {}
+        for branch in recovery_record.names(catalog):
+            try:
+                record = recovery_record.read_record(catalog, branch)
+            except StorageError:
+                # Its own page says what is wrong with it.
+                continue
+            for name in record.tables if record is not None and record.status == recovery_record.OPEN else ():
+                database, _, table = name.partition(".")
+                place = (CATALOG_NAME, database, table)
+                opened[place] = (*opened.get(place, ()), branch)
+        return opened
 
     def _read_table(
         self, catalog: str, name: str, found: dict[Place, BranchHistory], troubles: dict[Place | str, str]
@@ -104,3 +154,12 @@ class Facts:
             return
         except StorageError as error:
             troubles[place] = f"Branch {place[3]!r} of {place[1]}.{place[2]} cannot be read: {error}"
+
+
+def _answer(stores: Mapping[str, LineageStore]) -> bool:
+    try:
+        for store in stores.values():
+            store.has_snapshots("sink")
+    except LineageUnavailable:
+        return False
+    return True

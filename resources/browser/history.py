@@ -14,6 +14,9 @@ from storage import BATCH_COMMIT_IDENTIFIER, BranchHistory, Snapshot, SnapshotRe
 from ..properties import PARTITIONS_PROPERTY
 from .facts import Place, Platform, place_of
 
+# Histories that are kept.
+_KEPT = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -36,7 +39,9 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A snapshot. Numbers of rows are None where its file is gone; `barrier` None where it says nothing."""
+    """A snapshot. Numbers of rows are None where its file is gone; `barrier` None where it says nothing. `is_read`: another
+    snapshot was made from it.
+    """
 
     ref: SnapshotRef
     lane: int
@@ -52,6 +57,7 @@ class Dot:
     fate: str = ""
     tags: tuple[str, ...] = ()
     takes_over: str = ""
+    is_read: bool = False
 
     @property
     def is_unchanged(self) -> bool:
@@ -88,6 +94,26 @@ def read_history(
     return _history(platform, seen, until, tables, branches=branches)
 
 
+class Histories:
+    """The histories that were read last, for as long as the platform is the same."""
+
+    def __init__(self) -> None:
+        self._platform: Platform | None = None
+        self._read: dict[tuple[object, ...], History] = {}
+
+    def read(
+        self, platform: Platform, limit: int, until: datetime | None, tables: Sequence[str], *, branches: bool
+    ) -> History:
+        """As `read_history`."""
+        # Two threads that meet here read the same twice.
+        kept = dict(self._read) if platform is self._platform else {}
+        key = (limit, until, tuple(tables), branches)
+        if key not in kept:
+            kept[key] = read_history(platform, limit, until, tables, branches=branches)
+            self._platform, self._read = platform, dict(list(kept.items())[-_KEPT:])
+        return kept[key]
+
+
 def history_of(platform: Platform, edges: Iterable[Edge], roots: Iterable[SnapshotRef]) -> History:
     """The part of it that some edges tell of, with `roots`, whether or not there are edges to them."""
     rows: dict[SnapshotRef, SnapshotLineage] = {}
@@ -106,7 +132,8 @@ def _history(
 ) -> History:
     drawn = _Drawing(platform, tables, branches=branches)
     for ref, row in seen.commits:
-        drawn.add(ref, row, None)
+        if not platform.came_later(ref, _ms(row.create_time)):
+            drawn.add(ref, row, None)
     first_ms = _ms(seen.commits[0][1].create_time) if seen.commits and seen.has_earlier else None
     last_ms = None if until is None else _ms(until)
     for place, branch in platform.branches.items():
@@ -161,11 +188,13 @@ class _Drawing:
             self._times.setdefault(ref, latest)
 
     def finished(self, edges: Sequence[Edge], *, has_earlier: bool) -> History:
-        order = sorted(self._found, key=lambda ref: (self._times[ref], ref.snapshot_id, ref))
+        names = {ref: (self._times[ref], ref.snapshot_id, *place_of(ref), ref.branch) for ref in self._found}
+        order = sorted(names, key=names.__getitem__)
         places = list({place_of(ref): None for ref in order})
         ordered = _upstream_first(places, edges)
         lane_of = {place: index for index, place in enumerate(ordered)}
-        dots = tuple(self._dot(ref, lane_of[place_of(ref)]) for ref in order)
+        read = {edge.source for edge in edges}
+        dots = tuple(self._dot(ref, lane_of[place_of(ref)], is_read=ref in read) for ref in order)
         by_ref = {dot.ref: index for index, dot in enumerate(dots)}
         arcs = {
             (by_ref[edge.source], by_ref[edge.sink]) for edge in edges if edge.source in by_ref and edge.sink in by_ref
@@ -202,20 +231,22 @@ class _Drawing:
             self._tags[place] = {number: tuple(sorted(listed)) for number, listed in names.items()}
         return () if "~" in ref.branch else self._tags[place].get(ref.snapshot_id, ())
 
-    def _dot(self, ref: SnapshotRef, lane: int) -> Dot:
+    def _dot(self, ref: SnapshotRef, lane: int, *, is_read: bool) -> Dot:
         row, known_job = self._found[ref]
         snapshot, time_ms = self._file(ref), self._times[ref]
         fate = self._platform.fate(ref)
         job, barrier = (row.job, row.barrier_id) if row is not None else known_job or ("", None)
         if snapshot is None:
-            return Dot(ref, lane, time_ms, "", job, _barrier(barrier), fate=fate, tags=self._tags_of(ref))
+            return Dot(
+                ref, lane, time_ms, "", job, _barrier(barrier), fate=fate, tags=self._tags_of(ref), is_read=is_read
+            )
         properties = snapshot.properties or {}
         history = self._platform.branches[place_of(ref)]
         return Dot(
             ref, lane, time_ms, operation_of(snapshot) or snapshot.commit_kind, snapshot.commit_user,
             _barrier(snapshot.commit_identifier), properties.get(RUN_PROPERTY, ""), properties.get(PARTITIONS_PROPERTY, ""),
             snapshot.total_record_count, snapshot.delta_record_count, snapshot.changes_rows, fate, self._tags_of(ref),
-            history.taken_over.get(snapshot.id, ""),
+            history.taken_over.get(snapshot.id, ""), is_read,
         )  # fmt: skip
 
     def _lane(self, place: Place, by_ref: Mapping[SnapshotRef, int]) -> Lane:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 from lineage import LineageGraph, dot, mermaid
 from storage import NotFound, SnapshotRef
 
-from .history import Dot, History, read_history
+from .history import Dot, History
 from .lanes import Layout, lay_out
 from .path import Path, path_through
 from .svg import lane_names, picture, shown_time, standalone
@@ -33,7 +34,8 @@ def routes() -> list[BaseRoute]:
 
 def _read(request: Request, view: View) -> tuple[History, Layout, Path | None]:
     browser: Browser = request.app.state.browser
-    history = read_history(browser.facts.platform(), view.limit, view.until, view.table_names, branches=view.branches)
+    platform = browser.facts.platform()
+    history = browser.histories.read(platform, view.limit, view.until, view.table_names, branches=view.branches)
     selected = None if view.selected is None else history.dot_of(view.selected)
     path = None if selected is None else path_through(history, selected, view.direction, view.hops)
     return history, lay_out(history), path
@@ -45,8 +47,11 @@ def _page(request: Request) -> Response:
     history, layout, path = _read(request, view)
     base = request.scope.get("root_path", "").rstrip("/")
 
+    query = view.query(select="")
+    start = f"{base}/history{query}{'&' if query else '?'}select="
+
     def link(ref: SnapshotRef) -> str:
-        return f"{base}/history{view.query(select=text_of(ref))}#selected"
+        return f"{start}{quote(text_of(ref), safe='')}#selected"
 
     earlier = view.query(until=_moment(history.dots[0])) if history.has_earlier and history.dots else ""
     return browser.render(

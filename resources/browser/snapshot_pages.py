@@ -2,6 +2,7 @@
 
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pyarrow as pa
 from starlette.requests import Request
@@ -55,10 +56,18 @@ def graph_of(platform: Platform, ref: SnapshotRef, view: View) -> LineageGraph:
     return LineageGraph(ref, "up" if view.direction == "both" else view.direction, tuple(sorted(edges)))  # type: ignore[arg-type]
 
 
+def _asked_graph(browser: "Browser", ref: SnapshotRef, view: View) -> tuple[Platform, LineageGraph]:
+    """The lineage of a snapshot, and a platform that is no older than that. Raises NotFound for one that nobody knows."""
+    graph = graph_of(browser.facts.platform(), ref, view)
+    platform = browser.facts.platform([ref, *graph.snapshots])
+    _known(platform, ref, graph)
+    return platform, graph
+
+
 def _known(platform: Platform, ref: SnapshotRef, graph: LineageGraph) -> None:
     """Raise NotFound for a snapshot that neither a table nor lineage knows."""
     history = platform.branches.get(place_of(ref))
-    there = history is not None and any(snapshot.id == ref.snapshot_id for snapshot in history.snapshots)
+    there = history is not None and ref.snapshot_id in history.ids
     if there or graph.edges or (history is not None and ref.snapshot_id in history.tagged_ids):
         return
     store = platform.stores[ref.catalog]
@@ -70,9 +79,7 @@ def _known(platform: Platform, ref: SnapshotRef, graph: LineageGraph) -> None:
 def _page(request: Request) -> Response:
     browser: Browser = request.app.state.browser
     ref, view = _asked(request)
-    platform = browser.facts.platform()
-    graph = graph_of(platform, ref, view)
-    _known(platform, ref, graph)
+    platform, graph = _asked_graph(browser, ref, view)
     history = history_of(platform, graph.edges, [ref])
     layout = lay_out(history)
     selected = history.dot_of(ref)
@@ -94,8 +101,6 @@ def _page(request: Request) -> Response:
 
 
 def _quoted(ref: SnapshotRef) -> str:
-    from urllib.parse import quote
-
     return quote(text_of(ref), safe="")
 
 
@@ -200,9 +205,7 @@ def _ancestry(request: Request) -> Response:
 
 
 def _listed(browser: "Browser", ref: SnapshotRef, view: View) -> list[tuple[str, Dot]]:
-    platform = browser.facts.platform()
-    graph = graph_of(platform, ref, view)
-    _known(platform, ref, graph)
+    platform, graph = _asked_graph(browser, ref, view)
     history = history_of(platform, graph.edges, [ref])
     selected = history.dot_of(ref)
     assert selected is not None
@@ -223,9 +226,7 @@ def _ancestry_file(request: Request) -> Response:
     if form == "csv":
         text = as_csv(each for _, each in _listed(browser, ref, view))
         return Response(text, media_type="text/csv; charset=utf-8")
-    platform = browser.facts.platform()
-    graph = graph_of(platform, ref, view)
-    _known(platform, ref, graph)
+    platform, graph = _asked_graph(browser, ref, view)
     if form in ("dot", "mmd"):
         return Response((dot if form == "dot" else mermaid)(graph), media_type="text/plain; charset=utf-8")
     if form != "svg":

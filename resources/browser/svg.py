@@ -13,7 +13,8 @@ from .view import View, target_of
 
 Link = Callable[[SnapshotRef], str]
 _GUTTER = 220
-# Of more dots arcs are drawn for what is selected alone, unless all are asked for.
+# What is told by colour is told by a mark as well: a plus for what came from a branch, a stroke for what takes back.
+_MARKS = {"merge": "m-2.5 0h5m-2.5 -2.5v5", "back": "m-2.5 0h5"}
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -82,7 +83,8 @@ def _lines(history: History, layout: Layout, view: View, link: Link, path: Path 
     for source, sink in history.arcs:
         is_on = path is not None and path.has_arc(source, sink)
         if view.arcs == "all" or (view.arcs == "selected" and is_on):
-            yield _arc(layout, history, source, sink, "arc on" if is_on else "arc")
+            side = "up" if path is not None and path.side(source) == "up" else "down"
+            yield _arc(layout, history, source, sink, f"arc on {side}" if is_on else "arc")
     yield '</g><g class="hover"></g><g class="dots">'
     for index, dot in enumerate(history.dots):
         yield _dot(dot, index, layout, view, link, path)
@@ -104,7 +106,7 @@ def _lanes(history: History, layout: Layout) -> Iterable[str]:
         end = layout.x[last[index]] if index in last else start
         classes = "lane" if lane.is_main else "lane branch"
         if lane.is_main:
-            end = layout.width
+            end = layout.width - MARGIN // 2
         yield f'<line class="{classes}{" gone" if lane.state else ""}" x1="{start}" y1="{y}" x2="{end}" y2="{y}"/>'
         if lane.forks_at is not None:
             above = layout.y[history.dots[lane.forks_at].lane]
@@ -145,7 +147,9 @@ def _dot(dot: Dot, index: int, layout: Layout, view: View, link: Link, path: Pat
         classes.append(path.side(index))
     x, y = layout.x[index], layout.y[dot.lane]
     flag = f'<path class="tag" d="M{x} {y - RADIUS}v-9l6 3l-6 3"/>' if dot.tags else ""
+    mark = _MARKS.get(classes[1], "")
     inner = f'<title>{escape(described(dot))}</title>{flag}<circle cx="{x}" cy="{y}" r="{RADIUS}"/>'
+    inner += f'<path class="mark" d="M{x} {y}{mark}"/>' if mark else ""
     name = " ".join(each for each in classes if each)
     href = link(dot.ref)
     if not href:

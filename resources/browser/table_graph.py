@@ -17,7 +17,7 @@ class TableNode:
     """A table, or with `members` a whole database as one. `latest`: the newest snapshot that changed rows.
 
     `behind`: how many changes of the tables that it was made from directly came after what it was made from; None if it
-    says of none. `state`: `dropped`, `damaged`, or empty.
+    says of none. `recoveries`: those that are open. `state`: `dropped`, `damaged`, or empty.
     """
 
     name: Name
@@ -27,6 +27,7 @@ class TableNode:
     behind: int | None = None
     branches: tuple[str, ...] = ()
     tags: int = 0
+    recoveries: tuple[str, ...] = ()
     state: str = ""
     members: int = 0
 
@@ -116,24 +117,27 @@ def table_graph(platform: Platform, at_ms: int | None = None) -> TableGraph:
     names |= {name for edge in edges for name in edge}
     names |= {place[:3] for place in platform.branches}
     names |= {place[:3] for place in platform.troubles if isinstance(place, tuple)}
-    nodes = (_node(platform, name, at_ms) for name in sorted(names))
+    branches: dict[Name, list[str]] = {}
+    for place in platform.branches:
+        if place[3] != "main":
+            branches.setdefault(place[:3], []).append(place[3])
+    nodes = (_node(platform, name, tuple(sorted(branches.get(name, ()))), at_ms) for name in sorted(names))
     kept = tuple(node for node in nodes if at_ms is None or node.latest is not None)
     shown = {node.name for node in kept}
     return TableGraph(kept, tuple(sorted(edge for edge in edges if edge[0] in shown and edge[1] in shown)))
 
 
-def _node(platform: Platform, name: Name, at_ms: int | None) -> TableNode:
+def _node(platform: Platform, name: Name, branches: tuple[str, ...], at_ms: int | None) -> TableNode:
     main = platform.branches.get((*name, "main"))
     if main is None:
         return TableNode(name, state=platform.fate(SnapshotRef(*name, "main", 1)))
-    branches = tuple(sorted(place[3] for place in platform.branches if place[:3] == name and place[3] != "main"))
     snapshot = _newest(main, at_ms)
     if snapshot is None:
         return TableNode(name, branches=branches)
     ref = SnapshotRef(*name, "main", snapshot.id, snapshot.time_ms)
     return TableNode(
         name, ref, snapshot.time_ms, snapshot.total_record_count, _behind(platform, snapshot, at_ms), branches,
-        sum(tag.is_of_its_branch for tag in main.tags),
+        sum(tag.is_of_its_branch for tag in main.tags), platform.recoveries.get(name, ()),
     )  # fmt: skip
 
 

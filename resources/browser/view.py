@@ -84,8 +84,8 @@ class View:
         return [text.strip() for text in self.tables.split(",") if text.strip()]
 
     def shows(self, dot: Dot) -> bool:
-        """Whether the filters leave a snapshot."""
-        if not self.compactions and dot.kind.startswith("COMPACT"):
+        """Whether the filters leave a snapshot. A compaction that something was made from is not folded."""
+        if not self.compactions and not dot.is_read and dot.kind.startswith("COMPACT"):
             return False
         if not self.unchanged and dot.is_unchanged:
             return False

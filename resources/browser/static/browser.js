@@ -1,8 +1,8 @@
-// Pan (by the scroll bars, or by dragging on a touch screen), zoom, highlight, slider and keys. Without it every page still shows all that it shows with it.
+// Pan, zoom, highlight, slider and keys. Without it every page still shows all that it shows with it.
 "use strict";
 
 const picture = document.querySelector("svg.history");
-const scroller = document.getElementById("scroller");
+const scroller = document.getElementById("lanes");
 const find = document.querySelector("header input[type=search]");
 
 document.addEventListener("keydown", (event) => {
@@ -19,10 +19,15 @@ if (picture && scroller) {
   else showNewest();
 }
 
+// The part of the picture that the names of the lanes leave.
+function room() {
+  return scroller.clientWidth - document.querySelector(".names").offsetWidth;
+}
+
 function showNewest() {
   const circle = picture.querySelector(".dot.selected circle");
-  const middle = scroller.clientWidth / 2;
-  scroller.scrollLeft = circle ? Number(circle.getAttribute("cx")) - middle : scroller.scrollWidth;
+  scroller.scrollLeft = circle ? Number(circle.getAttribute("cx")) - room() / 2 : scroller.scrollWidth;
+  if (circle) scroller.scrollTop = Number(circle.getAttribute("cy")) - scroller.clientHeight / 2;
 }
 
 function browse(arcs) {
@@ -92,9 +97,9 @@ function browse(arcs) {
     });
     if (setting("arcs", "selected") !== "none") {
       if (setting("arcs", "selected") === "selected") drawn.replaceChildren();
-      for (const old of drawn.querySelectorAll(".on")) old.classList.remove("on");
-      for (const [sink, source] of upPairs) drawn.append(curve(source, sink, "arc on"));
-      for (const [source, sink] of downPairs) drawn.append(curve(source, sink, "arc on"));
+      for (const old of drawn.querySelectorAll(".on")) old.classList.remove("on", "up", "down");
+      for (const [sink, source] of upPairs) drawn.append(curve(source, sink, "arc on up"));
+      for (const [source, sink] of downPairs) drawn.append(curve(source, sink, "arc on down"));
     }
     hover.replaceChildren();
     if (!alone) history.replaceState(null, "", new URL(dots[index].href.baseVal, location.href));
@@ -168,16 +173,32 @@ function browse(arcs) {
     return found ? found[1] : "";
   }
 
-  // --- zoom, and the picture as a file
+  // --- pan, zoom, and the picture as a file
+
+  let held = null;
+  scroller.addEventListener("pointerdown", (event) => {
+    if (event.button || event.pointerType === "touch" || !event.target.closest(".drawing") || indexOf(event.target) >= 0) return;
+    held = { x: event.clientX, y: event.clientY, left: scroller.scrollLeft, top: scroller.scrollTop };
+  });
+  addEventListener("pointermove", (event) => {
+    if (!held) return;
+    scroller.classList.add("moving");
+    scroller.scrollLeft = held.left - event.clientX + held.x;
+    scroller.scrollTop = held.top - event.clientY + held.y;
+  });
+  addEventListener("pointerup", () => {
+    held = null;
+    scroller.classList.remove("moving");
+  });
 
   function zoom(factor) {
-    const middle = (scroller.scrollLeft + scroller.clientWidth / 2) / scale;
+    const middle = (scroller.scrollLeft + room() / 2) / scale;
     scale = Math.min(4, Math.max(0.1, scale * factor));
     picture.setAttribute("width", width * scale);
     // Lanes keep their height beside their names.
     picture.setAttribute("height", height);
     picture.setAttribute("preserveAspectRatio", "none");
-    scroller.scrollLeft = middle * scale - scroller.clientWidth / 2;
+    scroller.scrollLeft = middle * scale - room() / 2;
   }
   for (const button of document.querySelectorAll("[data-zoom]")) {
     button.addEventListener("click", () => zoom(Number(button.dataset.zoom)));
@@ -242,7 +263,7 @@ function browse(arcs) {
     if (link) location.href = link.href;
   }
 
-  document.getElementById("lanes").addEventListener("keydown", (event) => {
+  scroller.addEventListener("keydown", (event) => {
     if (event.target.closest("input, select")) return;
     if (event.key.startsWith("Arrow")) {
       event.preventDefault();
