@@ -46,6 +46,7 @@ from .rendering import (
 )
 from .row_comparison import compare_rows
 from .session import CATALOG_NAME, Session
+from .settings import address_of_pages
 
 
 @click.group(cls=OrderedGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -80,10 +81,11 @@ def demo(session: Session, job: str, partitions: tuple[str, str] | None) -> None
 @click.option("--port", type=click.IntRange(1, 65535), default=3000, show_default=True)
 @click.pass_obj
 def ui(session: Session, host: str, port: int) -> None:
-    """Open the Dagster UI, with the daemon for backfills and schedules."""
+    """Open the Dagster UI, with the lineage browser under /snapline/ and the daemon for backfills and schedules."""
     from .dagster_home import start_ui
 
     console().print(f"Dagster UI: http://{host}:{port} (stop it with Ctrl-C)", highlight=False)
+    console().print(f"Lineage browser: http://{host}:{port}/snapline/", highlight=False)
     start_ui(session.settings, host, port)
 
 
@@ -99,7 +101,7 @@ def browse(session: Session, host: str, port: int, dagster_url: str) -> None:
     def say(address: str) -> None:
         console().print(f"Lineage browser: {address} (stop it with Ctrl-C)", highlight=False)
 
-    serve(session, host, port, dagster_url, say)
+    serve(session, host, port, address_of_pages("--dagster-url", dagster_url), say)
 
 
 @cli.command()

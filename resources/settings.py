@@ -77,7 +77,7 @@ class Settings:
             given.get("SNAPLINE_LOCK_DIRECTORY") or "",
             _directories(given, "SNAPLINE_EXTERNAL_ROOTS"),
             _directories(given, "SNAPLINE_READABLE_DIRECTORIES"),
-            _address(given, "SNAPLINE_BROWSER_URL", cls.browser_url),
+            address_of_pages("SNAPLINE_BROWSER_URL", given.get("SNAPLINE_BROWSER_URL") or cls.browser_url),
             _switch(given, "SNAPLINE_BROWSER_READ_ONLY"),
         )
 
@@ -94,9 +94,8 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
             raise InvalidRequest(f"The environment variable {name} is read by nobody. {hint}")
 
 
-def _address(given: Mapping[str, str], name: str, default: str) -> str:
-    """Where pages are, without a slash at the end."""
-    text = given.get(name) or default
+def address_of_pages(name: str, text: str) -> str:
+    """An address under which pages are, without a slash at the end. Raises InvalidRequest that names what gave it."""
     try:
         parts = urlsplit(text)
         is_address = (

@@ -34,4 +34,4 @@ def command(*parts: str) -> str:
 
 
 def _query(ref: SnapshotRef) -> str:
-    return urlencode({"ref": text_of(ref)})
+    return urlencode({"ref": text_of(ref)}, safe="@$")

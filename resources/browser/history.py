@@ -201,7 +201,7 @@ class _Drawing:
         }
         lanes = tuple(self._lane(place, by_ref) for place in ordered)
         return History(
-            lanes, dots, tuple(sorted(arcs)), tuple(_joins(dots, by_ref)), has_earlier,
+            lanes, dots, tuple(sorted(arcs)), _joins(dots, arcs), has_earlier,
             tuple(self._platform.troubles.values()), tuple(edges), by_ref,
         )  # fmt: skip
 
@@ -267,15 +267,23 @@ def _readable(history: BranchHistory) -> dict[int, Snapshot]:
     return tagged | {snapshot.id: snapshot for snapshot in history.snapshots}
 
 
-def _joins(dots: Sequence[Dot], by_ref: Mapping[SnapshotRef, int]) -> Iterable[tuple[int, int]]:
-    """From the newest snapshot of a branch to each snapshot that took the branch over."""
+def _joins(dots: Sequence[Dot], arcs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """From the newest snapshot of a branch to each snapshot that took the branch over: by a merge, or by a publication, which
+    says that it was made from it.
+    """
+    joins: dict[int, int] = {}
+    for source, sink in arcs:
+        (*table, branch), (*other, of_sink) = place_of(dots[source].ref), place_of(dots[sink].ref)
+        if table == other and branch != "main" and of_sink == "main":
+            joins[sink] = max(source, joins.get(sink, source))
     of_lane: dict[Place, list[int]] = {}
     for index, dot in enumerate(dots):
-        if dot.takes_over:
+        if dot.takes_over and index not in joins:
             place = (*place_of(dot.ref)[:3], dot.takes_over)
             if place in of_lane:
-                yield of_lane[place][-1], index
+                joins[index] = of_lane[place][-1]
         of_lane.setdefault(place_of(dot.ref), []).append(index)
+    return tuple((source, sink) for sink, source in sorted(joins.items()))
 
 
 def _upstream_first(places: Iterable[Place], edges: Iterable[Edge]) -> list[Place]:

@@ -160,17 +160,16 @@ def stages(progress: "Progress", links: DagsterLinks) -> list[Stage]:
     branch = progress.branch
     at = 4 if progress.is_published else {TO_BE_CORRECTED: 1, TO_BE_PUBLISHED: 3}.get(progress.state, 2)
 
-    def way(text: str, job: str, command: str, **config: Any) -> tuple[str, str, str]:
-        return text, links.launchpad(job, OPS[job], {"branch": branch, **config}), command
+    def way(text: str, job: str, shown: tuple[str, ...], **config: Any) -> tuple[str, str, str]:
+        address = links.launchpad(job, OPS[job], {"branch": branch, **config})
+        return text, address, command("recovery", *shown)
 
-    correct = way(
-        "Correct the source by SQL", "recovery_correct", f'snapline recovery correct {branch} --sql "…"', sql=""
-    )
+    correct = way("Correct the source by SQL", "recovery_correct", ("correct", branch, "--sql", "UPDATE …"), sql="")
     undo = way(
-        "Take the source back to before the bad snapshot", "recovery_correct",
-        f"snapline recovery correct {branch} --undo-bad", undo_bad=True,
+        "Take the source back to before the bad snapshot", "recovery_correct", ("correct", branch, "--undo-bad"),
+        undo_bad=True,
     )  # fmt: skip
-    backfill = way("Compute what is left", "recovery_backfill", f"snapline recovery backfill {branch}")
+    backfill = way("Compute what is left", "recovery_backfill", ("backfill", branch))
     ways = [(), (correct, undo) if progress.bad else (correct,), (backfill, correct), (), ()]
     named = ("branched", "corrected", "computed anew", "published")
     return [

@@ -3,11 +3,20 @@
 from collections.abc import Callable
 
 import uvicorn
+from starlette.applications import Starlette
 
 from ..dagster_home import code_location_name
 from ..ports import bound
 from ..session import Session
 from .app import browser_app
+
+DAGSTER_URL = "http://127.0.0.1:3000"
+
+
+def hosted_app(dagster_url: str = DAGSTER_URL) -> Starlette:
+    """The browser of the warehouse that the environment names, for a server of somebody's own."""
+    session = Session()
+    return browser_app(session, dagster_url, session.settings.browser_read_only, location=code_location_name())
 
 
 def serve(session: Session, host: str, port: int, dagster_url: str, say: Callable[[str], None]) -> None:

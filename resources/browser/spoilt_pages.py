@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from lineage import trace
 from storage import InvalidRequest, SnapshotRef
 
 from ..recovery import Mode, RecoveryPlan, plan_recovery
@@ -15,15 +16,21 @@ from ..recovery.record import names
 from ..recovery.words import free_name
 from ..session import CATALOG_NAME
 from .address import command, plan_address, snapshot_address
+from .history import history_of
+from .lanes import lay_out
+from .path import path_through
 from .spoilt import SHOWN, damage_of, refuse_unknown
+from .svg import lane_names, picture
 from .tokens import TOKEN
-from .view import ref_of, target_of
+from .view import View, ref_of, target_of
 
 if TYPE_CHECKING:
     from .app import Browser
 
 START = "start"
 _MODES: tuple[Mode, ...] = get_args(Mode)
+# More would be no picture that anybody can read.
+_MOST_DRAWN = 5_000
 _DEFAULT_MODE: Mode = "incremental"
 
 
@@ -37,11 +44,28 @@ def routes() -> list[BaseRoute]:
 def _spoilt(request: Request) -> Response:
     browser: Browser = request.app.state.browser
     bad = _asked(request)
+    damage = damage_of(browser.session, bad)
+    base = request.scope.get("root_path", "").rstrip("/")
+    names_of_lanes, drawn = _drawn(browser, bad, base)
     return browser.render(
-        request, "spoilt.html", title=f"What {bad} has spoilt", bad=bad, damage=damage_of(browser.session, bad),
-        fate=browser.session.fate(bad), shown=SHOWN, links=browser.links, address=snapshot_address,
-        plan=plan_address, can_recover=can_recover(bad), command=command("impact", target_of(bad)),
+        request, "spoilt.html", title=f"What {bad} has spoilt", bad=bad, damage=damage, fate=browser.session.fate(bad),
+        shown=SHOWN, links=browser.links, address=snapshot_address, plan=plan_address, can_recover=can_recover(bad),
+        command=command("impact", target_of(bad)), names=names_of_lanes, picture=drawn,
     )  # fmt: skip
+
+
+def _drawn(browser: "Browser", bad: SnapshotRef, base: str) -> tuple[list[tuple[str, int, str, bool]], str]:
+    """Names of lanes, and the picture of all that a snapshot itself went into; nothing if that is nothing, or too much."""
+    platform = browser.facts.platform()
+    edges = trace(platform.stores, bad, "down").edges
+    if not 0 < len(edges) <= _MOST_DRAWN:
+        return [], ""
+    history = history_of(platform, edges, [bad])
+    layout, selected = lay_out(history), history.dot_of(bad)
+    assert selected is not None
+    view = View(arcs="all", compactions=True)
+    path = path_through(history, selected, "down", None)
+    return lane_names(history, layout), picture(history, layout, view, lambda ref: snapshot_address(base, ref), path)
 
 
 def _asked(request: Request) -> SnapshotRef:

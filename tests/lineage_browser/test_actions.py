@@ -9,11 +9,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from resources import Session
+from resources.browser.facts import Facts
+from resources.browser.history import read_history
 from resources.recovery import Recovery, plan_recovery
+from resources.recovery.publish import publish
 from resources.recovery.record import names
 from tests.lineage_browser.bad_day import ADDRESS, Form, bad_day, client_of
 from tests.resources.quick_shop import KEYS
-from tests.resources.test_recovery_refusals import GOOD, MENDED, Shop
+from tests.resources.test_recovery_refusals import GOOD, KNOWN, MENDED, Shop
 
 pytestmark = pytest.mark.dagster
 PLAN = "/plan?ref=snapline.raw.orders@2"
@@ -50,7 +53,7 @@ def test_a_bad_day_is_repaired_from_the_page_of_what_it_has_spoilt(shop: Shop) -
         assert str(ref) in text(page.text)
     assert f"2: {KEYS[2]}, {KEYS[3]}" in text(page.text)
     assert "snapline.raw.weather" in text(page.text)
-    assert PLAN.replace("@", "%40") in page.text
+    assert PLAN in page.text
 
     plan = browser.get(PLAN)
     for row in plan_recovery(session, session.ref("raw.orders@2"), "incremental").rows():
@@ -201,3 +204,17 @@ def test_two_snapshots_are_compared_on_a_page_as_on_the_command_line(shop: Shop)
     assert "snapline lineage --compare mart.totals@1 mart.totals@2" in shown
     assert "Compare two snapshots" in text(browser.get("/compare?left=mart.totals@1").text)
     assert "these are two tables" in text(browser.get("/compare?left=mart.totals&right=core.days").text)
+
+
+def test_the_history_shows_where_a_recovery_forked_and_where_it_was_published(shop: Shop) -> None:
+    recovery = shop.start("fix", "raw.orders@2")
+    recovery.correct(MENDED)
+    shop.backfill("fix")
+    publish(shop.session, recovery, KNOWN)
+    history = read_history(Facts(shop.session).platform(), 1_000)
+    forks = {str(history.dots[lane.forks_at].ref) for lane in history.lanes if lane.forks_at is not None}
+    joins = {(str(history.dots[source].ref), str(history.dots[sink].ref)) for source, sink in history.joins}
+    tables = ("raw.orders", "core.days", "mart.rainy", "mart.totals")
+    assert forks == {f"{name}@{2 if name == 'raw.orders' else 1}" for name in tables}
+    newest = {name: (shop.session.ref(f"{name}$branch_fix"), shop.session.ref(name)) for name in tables}
+    assert joins == {(str(branch), str(main)) for branch, main in newest.values()}
