@@ -20,7 +20,7 @@ from .guarded_store import GuardedStore, LineageUnavailable, stopping_nobody
 from .questions import AncestryDifference, Lag, aligned, ancestry_difference, freshness, impact
 from .recorder import RUN_PROPERTY, LineageRecorder, rebuild, reconcile
 from .store import LineageStore, UnreachableStore, open_lineage_store
-from .window import Window, window
+from .window import Window, made_from, window
 
 __all__ = [
     "RUN_PROPERTY",
@@ -51,6 +51,7 @@ __all__ = [
     "forget",
     "freshness",
     "impact",
+    "made_from",
     "mermaid",
     "neighbour_tables",
     "open_lineage_store",

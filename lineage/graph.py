@@ -69,7 +69,7 @@ def trace(
         if direction == "down":
             told.update(named_by_main(stores, frontier))
         asked = {*frontier, *(one for one, name in told.items() if name in frontier)}
-        for row, one in _rows_of(stores, near, sorted(asked)):
+        for row, one in rows_of(stores, near, sorted(asked)):
             barriers.setdefault((row.job, row.barrier_id), []).append(told.get(one, one))
         met = [(row, row.ref(catalog)) for catalog, store in stores.items() for row in rows_at(store, far, barriers)]
         told.update(named_by_main(stores, {one for _, one in met if "~" not in one.branch and one.branch != "main"}))
@@ -90,7 +90,7 @@ def named_by_main(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRef
     under the same number, at the same time.
     """
     barriers: dict[tuple[str, int], list[SnapshotRef]] = {}
-    for row, one in _rows_of(stores, "sink", refs):
+    for row, one in rows_of(stores, "sink", refs):
         barriers.setdefault((row.job, row.barrier_id), []).append(one)
     found: dict[SnapshotRef, SnapshotRef] = {}
     for catalog, store in stores.items():
@@ -105,7 +105,7 @@ def named_by_main(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRef
     return found
 
 
-def _rows_of(
+def rows_of(
     stores: Mapping[str, LineageStore], side: Side, refs: Iterable[SnapshotRef]
 ) -> Iterable[tuple[SnapshotLineage, SnapshotRef]]:
     """Rows about the given snapshots, with the snapshot."""

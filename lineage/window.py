@@ -10,7 +10,7 @@ from datetime import datetime
 from storage import SnapshotRef
 
 from .entities import SnapshotLineage
-from .graph import Edge, named_by_main, rows_at
+from .graph import Edge, named_by_main, rows_at, rows_of
 from .store import LineageStore
 
 
@@ -50,6 +50,21 @@ def window(stores: Mapping[str, LineageStore], limit: int, until: datetime | Non
         ref = row.ref(catalog)
         commits.setdefault(names.get(ref, ref), row)
     return Window(tuple(commits.items()), tuple(edges), has_earlier)
+
+
+def made_from(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRef]) -> tuple[Edge, ...]:
+    """What many snapshots were made from directly, asked at once."""
+    barriers: dict[tuple[str, int], list[SnapshotRef]] = {}
+    for row, ref in rows_of(stores, "sink", refs):
+        barriers.setdefault((row.job, row.barrier_id), []).append(ref)
+    edges: dict[Edge, None] = {}
+    for catalog, store in stores.items():
+        for row in rows_at(store, "source", barriers):
+            source = row.ref(catalog)
+            for sink in barriers[row.job, row.barrier_id]:
+                if source != sink:
+                    edges[Edge(source, sink, row.job, row.barrier_id)] = None
+    return tuple(edges)
 
 
 def _on_branches(refs: Iterable[SnapshotRef]) -> set[SnapshotRef]:

@@ -21,6 +21,7 @@ from .address import recovery_address
 from .recovery_pages import DROP, PUBLISH, hidden_of
 from .spoilt_pages import START, fingerprint, mode_of
 from .tokens import TOKEN, form_of
+from .view import ref_of
 
 if TYPE_CHECKING:
     from .app import Browser
@@ -77,7 +78,7 @@ def start(session: Session, branch: str, fields: Fields) -> None:
         raise InvalidRequest(
             "Say what the recovery is to be called: its name is that of its branch. Nothing has been done."
         )
-    plan = plan_recovery(session, session.known_ref(fields["bad"]), mode_of(fields["mode"]))
+    plan = plan_recovery(session, ref_of(fields["bad"]), mode_of(fields["mode"]))
     if fingerprint(plan) != fields["plan"]:
         raise CommitConflict(
             "The plan has become another one since the page was shown: tables have been written. Nothing has been done. "

@@ -24,6 +24,7 @@ from .facts import Facts
 from .guard import Guard
 from .history import Histories
 from .svg import shown_time
+from .table_graph import TableGraphs
 from .tokens import TokenRefused, Tokens
 from .view import target_of, text_of
 
@@ -44,6 +45,7 @@ class Browser:
         self.tokens = Tokens()
         self.facts = Facts(session)
         self.histories = Histories()
+        self.table_graphs = TableGraphs()
         # What a picture in a file of its own needs.
         self.style = (STATIC / "picture.css").read_text(encoding="utf-8")
         self._templates = templates()

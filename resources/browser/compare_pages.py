@@ -6,11 +6,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from storage import InvalidRequest, SnapshotRef
+from storage import InvalidRequest, NotFound, SnapshotRef
 
 from ..row_comparison import compare_rows
 from ..session import Session
 from .address import command, snapshot_address
+from .spoilt import refuse_unknown
+from .view import ref_of
 
 if TYPE_CHECKING:
     from .app import Browser
@@ -56,4 +58,12 @@ def _named(session: Session, text: str) -> SnapshotRef:
     """The snapshot that `[catalog.]db.t[@5]` names. Raises InvalidRequest, NotFound."""
     if len(text) > _LONGEST:
         raise InvalidRequest(f"A snapshot is named as db.table@5; {len(text)} characters are no name.")
-    return session.known_ref(text)
+    try:
+        return session.known_ref(text)
+    except (NotFound, InvalidRequest):
+        # A name that only an address can tell from a version: it holds an @.
+        if text.count("@") < 2:
+            raise
+        ref = ref_of(text)
+        refuse_unknown(session, ref)
+        return ref

@@ -53,8 +53,9 @@ class DagsterLinks:
         return f"{self.url}/asset-groups/~%22{_TWINS}_{_part(name.partition('.')[0])}%22"
 
     def partition(self, ref: SnapshotRef, key: str) -> str:
-        """A partition of the asset of a table."""
-        return f"{self.asset(ref)}?view=partitions&partition={_part(key)}"
+        """A partition of the asset of a table, by Dagster's key; off main, that of the branch's twin."""
+        of_asset = key if ref.branch == "main" else f"{ref.branch}|{key}"
+        return f"{self.asset(ref)}?view=partitions&partition={_part(of_asset)}"
 
     def run(self, run_id: str) -> str:
         return f"{self.url}/runs/{_part(run_id)}"

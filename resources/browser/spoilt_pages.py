@@ -22,7 +22,7 @@ from .path import path_through
 from .spoilt import SHOWN, damage_of, refuse_unknown
 from .svg import lane_names, picture
 from .tokens import TOKEN
-from .view import View, ref_of, target_of
+from .view import View, ref_of, target_of, text_of
 
 if TYPE_CHECKING:
     from .app import Browser
@@ -89,7 +89,7 @@ def _plan(request: Request) -> Response:
     plan = plan_recovery(browser.session, bad, mode)
     target = f"{bad.table_name}@{bad.snapshot_id}"
     # What the form carries is what its token is made for.
-    hidden = {"bad": target, "mode": mode, "plan": fingerprint(plan)}
+    hidden = {"bad": text_of(bad), "mode": mode, "plan": fingerprint(plan)}
     name = free_name(target, names(browser.session.catalog))
     return browser.render(
         request, "plan.html", title=f"Plan a recovery from {bad}", bad=bad, plan=plan, mode=mode, modes=_MODES,

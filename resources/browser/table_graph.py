@@ -3,11 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from lineage import sources_of
+from lineage import made_from, sources_of
 from storage import BranchHistory, InvalidRequest, Snapshot, SnapshotRef
 
-from .facts import Platform
+from .facts import Place, Platform
 
+# So many changes of a table tell what it is made from.
+_LOOKED_AT = 10
+# Graphs that are kept.
+_KEPT = 4
 # Catalog, database, table.
 Name = tuple[str, str, str]
 
@@ -103,17 +107,7 @@ class TableGraph:
 
 def table_graph(platform: Platform, at_ms: int | None = None) -> TableGraph:
     """All tables as they are, or were at a moment; those that lineage alone knows are `dropped`."""
-    edges: set[tuple[Name, Name]] = set()
-    names: set[Name] = set()
-    sources: dict[str, set[Name]] = {}
-    for catalog, store in platform.stores.items():
-        for row in store.tables("source"):
-            sources.setdefault(row.job, set()).add((catalog, row.database, row.table))
-    for catalog, store in platform.stores.items():
-        for row in store.tables("sink"):
-            sink = (catalog, row.database, row.table)
-            names.add(sink)
-            edges |= {(source, sink) for source in sources.get(row.job, ()) if source != sink}
+    edges, names = _edges(platform, at_ms)
     names |= {name for edge in edges for name in edge}
     names |= {place[:3] for place in platform.branches}
     names |= {place[:3] for place in platform.troubles if isinstance(place, tuple)}
@@ -125,6 +119,51 @@ def table_graph(platform: Platform, at_ms: int | None = None) -> TableGraph:
     kept = tuple(node for node in nodes if at_ms is None or node.latest is not None)
     shown = {node.name for node in kept}
     return TableGraph(kept, tuple(sorted(edge for edge in edges if edge[0] in shown and edge[1] in shown)))
+
+
+class TableGraphs:
+    """The graphs that were read last, for as long as the platform is the same."""
+
+    def __init__(self) -> None:
+        self._platform: Platform | None = None
+        self._read: dict[int | None, TableGraph] = {}
+
+    def read(self, platform: Platform, at_ms: int | None) -> TableGraph:
+        """As `table_graph`."""
+        # Two threads that meet here read the same twice.
+        kept = dict(self._read) if platform is self._platform else {}
+        if at_ms not in kept:
+            kept[at_ms] = table_graph(platform, at_ms)
+            self._platform, self._read = platform, dict(list(kept.items())[-_KEPT:])
+        return kept[at_ms]
+
+
+def _edges(platform: Platform, at_ms: int | None) -> tuple[set[tuple[Name, Name]], set[Name]]:
+    """Which tables the newest snapshots of each were made from, and all tables that lineage knows."""
+    newest = [ref for place, history in platform.branches.items() for ref in _changes(place, history, at_ms)]
+    edges = {(_table(edge.source), _table(edge.sink)) for edge in made_from(platform.stores, newest)}
+    names: set[Name] = set()
+    read: dict[str, set[Name]] = {}
+    written: list[tuple[str, Name]] = []
+    for catalog, store in platform.stores.items():
+        for row in store.tables("source"):
+            read.setdefault(row.job, set()).add((catalog, row.database, row.table))
+        written += [(row.job, (catalog, row.database, row.table)) for row in store.tables("sink")]
+    for job, sink in written:
+        names.add(sink)
+        if (*sink, "main") not in platform.branches:
+            # Of what is gone, only its jobs tell.
+            edges |= {(source, sink) for source in read.get(job, ())}
+    return {edge for edge in edges if edge[0] != edge[1]}, names
+
+
+def _changes(place: Place, history: BranchHistory, at_ms: int | None) -> list[SnapshotRef]:
+    changes = [one for one in history.snapshots if one.changes_rows and (at_ms is None or one.time_ms <= at_ms)]
+    return [SnapshotRef(*place, one.id, one.time_ms) for one in changes[-_LOOKED_AT:]]
+
+
+def _table(ref: SnapshotRef) -> Name:
+    return ref.catalog, ref.database, ref.table
 
 
 def _node(platform: Platform, name: Name, branches: tuple[str, ...], at_ms: int | None) -> TableNode:

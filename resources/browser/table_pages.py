@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from .table_graph import TableGraph, table_graph
+from .table_graph import TableGraph
 from .table_svg import table_picture
 from .view import View
 
@@ -23,7 +23,7 @@ def _page(request: Request) -> Response:
     browser: Browser = request.app.state.browser
     view = View.of(request.query_params)
     at_ms = None if view.at is None else round(view.at.replace(tzinfo=UTC).timestamp() * 1000)
-    graph = table_graph(browser.facts.platform(), at_ms)
+    graph = browser.table_graphs.read(browser.facts.platform(), at_ms)
     shown = graph.around(view.focus, view.hops, view.direction) if view.focus else graph
     folded = frozenset(name.strip() for name in view.fold.split(",") if name.strip())
     base = request.scope.get("root_path", "").rstrip("/")

@@ -1,75 +1,58 @@
 """The picture of the table graph: sources on the left, a column for each generation. Units are CSS pixels."""
 
+from collections.abc import Mapping, Sequence
 from html import escape
 from urllib.parse import urlencode
 
 from .svg import shown_time
-from .table_graph import Name, TableGraph, TableNode
+from .table_graph import TableGraph, TableNode
+from .table_layout import Spot, lay_out_tables
 from .view import View, text_of
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 230, 46, 70, 14, 16
-_SWEEPS = 4
+# The room that a line takes where it passes a column.
+_LANE = 6
 
 
 def table_picture(graph: TableGraph, base: str, view: View) -> str:
-    """An `svg` element; a box leads to the history of its table."""
-    columns = _columns(graph)
-    places = {
-        name: (_MARGIN + x * (_WIDTH + _GAP_X), _MARGIN + y * (_HEIGHT + _GAP_Y))
-        for x, column in enumerate(columns)
-        for y, name in enumerate(column)
-    }
-    width = _MARGIN * 2 + max(1, len(columns)) * (_WIDTH + _GAP_X) - _GAP_X
-    height = _MARGIN * 2 + max([1, *map(len, columns)]) * (_HEIGHT + _GAP_Y) - _GAP_Y
-    lines = [_edge(places[source], places[sink]) for source, sink in graph.edges]
-    boxes = [_box(node, *places[node.name], base, view) for node in graph.nodes]
+    """An `svg` element; a box leads to the newest snapshot of its table."""
+    layout = lay_out_tables([node.name for node in graph.nodes], graph.edges)
+    tops: dict[Spot, int] = {}
+    lowest = 0
+    for column in layout.columns:
+        top = _MARGIN
+        for spot in column:
+            tops[spot] = top
+            top += (_HEIGHT if spot.is_table else _LANE) + _GAP_Y
+        lowest = max(lowest, top)
+    width = _MARGIN * 2 + max(1, len(layout.columns)) * (_WIDTH + _GAP_X) - _GAP_X
+    height = max(lowest - _GAP_Y, _HEIGHT) + _MARGIN
+    places = {spot.name: (_left(spot), tops[spot]) for spot in tops if spot.is_table}
+    lines = "".join(_edge(chain, tops) for chain in layout.chains)
+    boxes = "".join(_box(node, *places[node.name], base, view) for node in graph.nodes)
     return (
         '<svg xmlns="http://www.w3.org/2000/svg" class="tables" role="img" aria-label="Tables and what they are made from" '
-        f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">{"".join(lines)}{"".join(boxes)}</svg>'
+        f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">{lines}{boxes}</svg>'
     )
 
 
-def _columns(graph: TableGraph) -> list[list[Name]]:
-    """Tables by generation, each after those that it is made from, near to its neighbours."""
-    sources: dict[Name, list[Name]] = {node.name: [] for node in graph.nodes}
-    for source, sink in graph.edges:
-        sources[sink].append(source)
-    level: dict[Name, int] = dict.fromkeys(sources, 0)
-    # A circle of tables ends here.
-    for _ in range(len(level)):
-        moved = False
-        for name, listed in sources.items():
-            wanted = max((level[source] + 1 for source in listed), default=0)
-            if wanted > level[name] and wanted < len(level):
-                level[name], moved = wanted, True
-        if not moved:
-            break
-    columns: list[list[Name]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
-    for name in sorted(level):
-        columns[level[name]].append(name)
-    neighbours: dict[Name, list[Name]] = {name: [] for name in level}
-    for source, sink in graph.edges:
-        neighbours[source].append(sink)
-        neighbours[sink].append(source)
-    for _ in range(_SWEEPS):
-        at = {name: index for column in columns for index, name in enumerate(column)}
-        for column in columns:
-            centre = {
-                name: sum(at[other] for other in neighbours[name]) / len(neighbours[name])
-                if neighbours[name]
-                else at[name]
-                for name in column
-            }
-            column.sort(key=lambda name: (centre[name], name))
-            at.update((name, index) for index, name in enumerate(column))
-    return [column for column in columns if column]
+def _left(spot: Spot) -> int:
+    return _MARGIN + spot.level * (_WIDTH + _GAP_X)
 
 
-def _edge(source: tuple[int, int], sink: tuple[int, int]) -> str:
-    x1, y1 = source[0] + _WIDTH, source[1] + _HEIGHT // 2
-    x2, y2 = sink[0], sink[1] + _HEIGHT // 2
-    bend = max(20, (x2 - x1) // 2)
-    return f'<path class="arc" d="M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"/>'
+def _edge(chain: Sequence[Spot], tops: Mapping[Spot, int]) -> str:
+    """A line through the columns: straight where another table's column is passed, bent in between."""
+    drawn = ""
+    for spot in chain:
+        y = tops[spot] + (_HEIGHT if spot.is_table else _LANE) // 2
+        left, right = _left(spot), _left(spot) + _WIDTH
+        if not drawn:
+            drawn, before, height = f"M{right} {y}", right, y
+            continue
+        middle = (before + left) // 2 if left > before else before + _GAP_X
+        drawn += f"C{middle} {height} {middle} {y} {left} {y}" + ("" if spot.is_table else f"H{right}")
+        before, height = right, y
+    return f'<path class="arc" d="{drawn}"/>'
 
 
 def _box(node: TableNode, x: int, y: int, base: str, view: View) -> str:
@@ -83,6 +66,7 @@ def _box(node: TableNode, x: int, y: int, base: str, view: View) -> str:
         href = f"{base}/history?{urlencode({'tables': f'{catalog}.{database}.{table}'})}"
     is_found = view.find and view.find.casefold() in ".".join(node.name).casefold()
     classes = ["box", *([node.state] if node.state else []), *(["found"] if is_found else [])]
+    classes += ["mending"] if node.recoveries else []
     classes += ["behind"] if node.behind else []
     classes += ["focus"] if view.focus == ".".join(node.name) else []
     text = _short(node.shown, 30)
@@ -104,8 +88,10 @@ def _said(node: TableNode) -> str:
     parts = [f"@{node.latest.snapshot_id}", f"{node.rows:,} rows"]
     if node.behind:
         parts.append(f"{node.behind} behind")
-    if node.branches:
-        parts.append(f"{len(node.branches)} branches")
+    if node.recoveries:
+        parts.append("in recovery")
+    elif node.branches:
+        parts.append(f"{len(node.branches)} branch{'es' * (len(node.branches) > 1)}")
     return " · ".join(parts) + (f" · {shown_time(node.time_ms)[:10]}" if node.time_ms and not node.behind else "")
 
 

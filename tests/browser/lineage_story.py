@@ -55,8 +55,9 @@ def repaired(user: Visitor, day: BadDay) -> None:
     spoilt = day.spoilt[0].split(".")
     with user.step("see the bad load"):
         user.open(f"/assets/{database}/{table}?view=events")
+        address = user.page.locator(f'a[href$="/snapline/snapshot?ref=snapline.{day.bad}"]').first
+        address.wait_for()
         user.sees("snapshot_page")
-        address = user.page.locator('a[href*="/snapline/snapshot?"]').first
         user.picture("browser-event")
         with own_tab(user):
             user.click(address)
@@ -109,4 +110,7 @@ def repaired(user: Visitor, day: BadDay) -> None:
     with user.step("see that it is good"):
         user.click(user.page.get_by_role("link", name="History"))
         user.page.locator("svg").first.wait_for()
+        # The bad load is selected: what it was made from, and what was made from it.
+        user.open(f"/snapline/history?select=snapline.{day.bad}")
+        user.page.locator("svg .selected").first.wait_for()
         user.picture("browser-history")

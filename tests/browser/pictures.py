@@ -1,13 +1,17 @@
-"""Tell the story of docs/recovery.md in the UI, on all flights, and keep its pictures in docs/images: `make pictures`."""
+"""Tell the stories of docs/recovery.md and docs/browser.md in the UI, on all flights, and keep their pictures in docs/images:
+`make pictures`; with the name of a story, that one alone.
+"""
 
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
-from tests.browser.story import BadDay, repaired
-from tests.browser.visitor import ROOT, visitor
+from tests.browser import lineage_story, story
+from tests.browser.story import BadDay
+from tests.browser.visitor import ROOT, Visitor, visitor
 from tests.resources.dagster_server import dagster_server
 
 FLIGHTS = BadDay(
@@ -24,19 +28,27 @@ BAD_DAY = (
 )
 
 
-def main(home: Path) -> None:
+STORIES: dict[str, tuple[Callable[[Visitor, BadDay], None], str]] = {
+    "recovery": (story.repaired, ""),
+    "browser": (lineage_story.repaired, "resources.ui_services"),
+}
+
+
+def main(home: Path, name: str) -> None:
     """Take the commands of "The bad day", and then the browser."""
+    tell, services = STORIES[name]
     os.environ["SNAPLINE_HOME"] = str(home)
     for arguments in BAD_DAY:
         subprocess.run([str(Path(sys.executable).with_name("snapline")), *arguments], cwd=ROOT, check=True)
     with (
-        dagster_server("platform_assets.definitions", home, home / "dagster") as server,
+        dagster_server("platform_assets.definitions", home, home / "dagster", services) as server,
         visitor(server.url, ROOT / "docs" / "images") as user,
     ):
-        repaired(user, FLIGHTS)
+        tell(user, FLIGHTS)
         print(user.told())
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as directory:
-        main(Path(directory) / "home")
+    for asked in sys.argv[1:] or STORIES:
+        with tempfile.TemporaryDirectory() as directory:
+            main(Path(directory) / "home", asked)

@@ -30,6 +30,12 @@ def test_a_bad_day_is_repaired_from_its_event_through_the_lineage_browser(
         user.open("/snapline/compare?left=mart.totals@1&right=mart.totals@2")
         user.sees("They differ first in raw.orders@1 → @2", "price_sum: 2")
         user.picture("browser-compare")
+        # To a partition, and back by its event.
+        user.open("/snapline/snapshot?ref=snapline.core.days@2")
+        user.click(user.link("2024-03"))
+        user.page.wait_for_url(re.compile("/assets/core/days"))
+        user.sees("2024-03", "snapshot_page")
+        user.picture("browser-partition")
         user.open("/snapline/recoveries")
         user.sees("fix-raw-orders-2", "published")
         assert complaints.said == []

@@ -89,7 +89,7 @@ def test_links_hold_whatever_names_hold() -> None:
     assert links.asset(ref) == "https://dagster.example.com/prefix/assets/a%20b/x%2Fy%3Fz%23%3Cscript%3E"
     on_branch = SnapshotRef("snapline", "core", "days", "fix", 1)
     assert links.asset(on_branch) == links.twin("core.days")
-    assert links.partition(on_branch, "fix|2024-01").endswith("?view=partitions&partition=fix%7C2024-01")
+    assert links.partition(on_branch, "2024-01").endswith("?view=partitions&partition=fix%7C2024-01")
     assert links.run("../../x").endswith("/runs/..%2F..%2Fx")
     assert "tag%3Asnapline%2Frecovery%3Da%26b" in links.runs_of_recovery("a&b")
     address = links.launchpad("recovery_correct", "correct_the_source", {"branch": '"}\nops: evil', "sql": ""})

@@ -279,6 +279,7 @@ function browse(arcs) {
       selected = -1;
       picture.classList.remove("has-selection");
       for (const dot of dots) dot.classList.remove("selected", "up", "down");
+      document.getElementById("selected").replaceChildren();
       if (setting("arcs", "selected") === "selected") drawn.replaceChildren();
       if (alone) return;
       const address = new URL(location.href);
