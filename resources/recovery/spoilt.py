@@ -57,7 +57,12 @@ class Spoilt:
         if ref.snapshot_id < self._bad.snapshot_id:
             return False
         number = ref.snapshot_id
-        for snapshot in self._session.catalog.table(ref.table_name).store.snapshots.backwards():
+        try:
+            table = self._session.catalog.table(ref.table_name)
+        except NotFound:
+            # It was dropped: nothing has put it right.
+            return True
+        for snapshot in table.store.snapshots.backwards():
             if snapshot.id > number:
                 continue
             if snapshot.id <= self._bad.snapshot_id:

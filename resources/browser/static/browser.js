@@ -116,7 +116,7 @@ function browse(arcs) {
     title.append(link);
     line.textContent = facts.join(" · ");
     const count = document.createElement("p");
-    count.textContent = `${up} snapshots lead to it, ${down} were made from it.`;
+    count.textContent = `Snapshots that led to it: ${up}. Made from it: ${down}.`;
     place.replaceChildren(title, line, count);
   }
 
