@@ -8,7 +8,7 @@ made from others is spoilt if a snapshot that some of its rows come from read on
 import json
 from collections.abc import Mapping
 
-from lineage import LineageStore, sources_of, trace
+from lineage import LineageStore, trace
 from storage import InvalidRequest, NotFound, Snapshot, SnapshotRef, whole_number
 
 from ..session import Session
@@ -81,16 +81,15 @@ class Spoilt:
         if ref.branch == "main" and ref.catalog == self._bad.catalog:
             try:
                 table = self._session.catalog.table(ref.table_name)
-                makers = table.contributors({}, ref.snapshot_id)
-                snapshots = [table.store.snapshots.get(one.snapshot_id) for one in makers]
+                makers = [
+                    one for one in table.contributors({}, ref.snapshot_id)
+                    if not self._repair(table.store.snapshots.get(one.snapshot_id))
+                ]  # fmt: skip
             except (NotFound, InvalidRequest):
                 # It was dropped, or has expired: what lineage knows is all there is.
                 return self._was_made_from_bad(ref)
-            return any(
-                self.is_spoilt(source)
-                for one in snapshots if not self._repair(one)
-                for source in sources_of(one)
-            )  # fmt: skip
+            # Lineage knows the sources by the names that they have now; what a snapshot says of them itself is as old as it is.
+            return any(self._was_made_from_bad(one) for one in makers)
         return self._was_made_from_bad(ref)
 
     def _was_made_from_bad(self, ref: SnapshotRef) -> bool:

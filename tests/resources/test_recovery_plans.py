@@ -188,3 +188,18 @@ def test_every_field_of_a_job_is_described() -> None:
         if spec.key.path[0] == "recovery"
     }
     assert groups == {"raw": "recovery_raw", "core": "recovery_core", "mart": "recovery_mart"}
+
+
+def test_what_was_made_from_a_table_that_was_renamed_or_dropped_since_is_spoilt(session: Session) -> None:
+    for name in ("raw.a", "raw.b"):
+        session.sql(
+            f"CREATE TABLE {name} (id BIGINT); INSERT INTO {name} VALUES (1); INSERT INTO {name} VALUES (2)", "duckdb"
+        )
+        session.sql(f"CREATE TABLE core.{name[-1]} AS SELECT * FROM {name}", "duckdb")
+    session.catalog.rename_table("raw.a", "raw.z")
+    session.catalog.drop_table("raw.b")
+    session = Session()
+    plan = plan_recovery(session, session.ref("raw.z@2"))
+    assert ([one.name for one in plan.tables], plan.good) == (["raw.z", "core.a"], ())
+    plan = plan_recovery(session, session.known_ref("raw.b@2"))
+    assert ([one.name for one in plan.tables], plan.good) == (["core.b"], ())
