@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 CATALOG_NAME = "snapline"
 _SIDES: tuple[Literal["sink", "source"], ...] = ("sink", "source")
+# No database keeps a higher number.
+_MOST_SNAPSHOTS = 2**63 - 1
 _log = logging.getLogger(__name__)
 
 
@@ -256,7 +258,7 @@ class Session:
         except NotFound:
             catalog, name, version = _named(text)
             number = whole_number(version)
-            if number is None or catalog not in self.catalog_names():
+            if number is None or number > _MOST_SNAPSHOTS or catalog not in self.catalog_names():
                 raise
             one = Identifier.parse(name)
             store = self.stores_to_ask(catalog)[catalog]

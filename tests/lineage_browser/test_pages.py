@@ -167,6 +167,7 @@ KNOWN = {
         ("/history.exe", 404, "there are svg, csv, dot and mmd"),
         ("/ancestry.exe?ref=snapline.raw.a@1", 404, "there are csv, svg, dot and mmd"),
         ("/nope", 404, "There is no such page"),
+        (f"/compare?left=snapline.raw.a@{10**30}&right=snapline.raw.a@1", 404, "does not exist"),
         ("/static/../app.py", 404, ""),
         ("/static/%2e%2e/app.py", 404, ""),
     ],
