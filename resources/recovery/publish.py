@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lineage import sources_of, sources_property
-from storage import CommitConflict, InvalidRequest, NotFound, SnapshotRef, Table, Verdict
+from storage import CommitConflict, InvalidRequest, NotFound, SnapshotRef, Table, Verdict, whole_number
 
 from ..session import Session
 from ..table_assets import TableAsset
@@ -228,12 +228,15 @@ class _MadeFrom:
     def _repairs(self, name: str) -> dict[str, str]:
         """What the commit says that it puts right; nothing if something that it is made of is left to do."""
         record = self._recovery.record
-        table, _, _ = record.bad.rpartition("@")
+        table, _, bad = record.bad.rpartition("@")
         corrected = record.tables.get(table)
         if name not in record.tables or name in self._left or table in self._left:
             return {}
         if corrected is not None:
             newest = corrected.main
+        elif table and not self._session.catalog.exists(table):
+            # It was dropped, and what was made from it is repaired by hand.
+            newest = whole_number(bad)
         else:
             # Main had been put right when the recovery began.
             ref = self._session.table(table).last_change()

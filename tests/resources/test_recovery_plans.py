@@ -203,3 +203,22 @@ def test_what_was_made_from_a_table_that_was_renamed_or_dropped_since_is_spoilt(
     assert ([one.name for one in plan.tables], plan.good) == (["raw.z", "core.a"], ())
     plan = plan_recovery(session, session.known_ref("raw.b@2"))
     assert ([one.name for one in plan.tables], plan.good) == (["core.b"], ())
+
+
+def test_what_was_made_from_a_dropped_table_is_repaired_by_hand_and_published(session: Session) -> None:
+    session.sql(
+        "CREATE TABLE raw.a (id BIGINT); INSERT INTO raw.a VALUES (1); CREATE TABLE core.b AS SELECT * FROM raw.a",
+        "duckdb",
+    )
+    session.sql("INSERT INTO raw.a VALUES (666); INSERT OVERWRITE core.b SELECT * FROM raw.a", "duckdb")
+    session.sql("CREATE TABLE mart.c AS SELECT sum(id) AS s FROM core.b", "duckdb")
+    session.catalog.drop_table("raw.a")
+    session = Session()
+    bad = session.known_ref("raw.a@2")
+    recovery = Recovery.start(session, "fix", plan_recovery(session, bad))
+    recovery.correct("DELETE FROM core.b WHERE id = 666; INSERT OVERWRITE mart.c SELECT sum(id) AS s FROM core.b")
+    publish(session, recovery, KNOWN)
+    assert session.sql("SELECT * FROM mart.c", "duckdb").to_arrow().to_pylist() == [{"s": 1}]
+    after = plan_recovery(Session(), bad)
+    assert ([one.name for one in after.good], after.tables) == (["core.b", "mart.c"], ())
+    assert {one.repaired_by for one in after.good} == {"fix"}
