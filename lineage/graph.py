@@ -17,7 +17,7 @@ from .store import LineageStore
 
 Direction = Literal["up", "down"]
 # As many keys as any database takes in one statement.
-_CHUNK = 400
+MOST_KEYS = 400
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -115,8 +115,8 @@ def rows_of(
     for (catalog, database, table, branch), ids in tables.items():
         if catalog not in stores:
             continue
-        for start in range(0, len(ids), _CHUNK):
-            chunk = ids[start : start + _CHUNK]
+        for start in range(0, len(ids), MOST_KEYS):
+            chunk = ids[start : start + MOST_KEYS]
             where = {"database": database, "table": table, "branch": branch, "snapshot_id": chunk}
             for row in stores[catalog].snapshots(side, **where):
                 yield row, row.ref(catalog)
@@ -128,8 +128,8 @@ def rows_at(store: LineageStore, side: Side, barriers: Mapping[tuple[str, int], 
     for job, barrier in barriers:
         by_job.setdefault(job, []).append(barrier)
     for job, ids in by_job.items():
-        for start in range(0, len(ids), _CHUNK):
-            yield from store.snapshots(side, job=job, barrier_id=ids[start : start + _CHUNK])
+        for start in range(0, len(ids), MOST_KEYS):
+            yield from store.snapshots(side, job=job, barrier_id=ids[start : start + MOST_KEYS])
 
 
 def neighbour_tables(store: LineageStore, database: str, table: str, direction: Direction) -> list[tuple[str, str]]:
@@ -138,6 +138,6 @@ def neighbour_tables(store: LineageStore, database: str, table: str, direction: 
     far: Side = "source" if direction == "up" else "sink"
     jobs = sorted({row.job for row in store.tables(near, database=database, table=table)})
     found: set[tuple[str, str]] = set()
-    for start in range(0, len(jobs), _CHUNK):
-        found |= {(row.database, row.table) for row in store.tables(far, job=jobs[start : start + _CHUNK])}
+    for start in range(0, len(jobs), MOST_KEYS):
+        found |= {(row.database, row.table) for row in store.tables(far, job=jobs[start : start + MOST_KEYS])}
     return sorted(found)

@@ -21,6 +21,7 @@ from .entities import (
     replaced_branch,
     sources_of,
 )
+from .graph import MOST_KEYS
 from .guarded_store import LineageUnavailable, stopping_nobody
 from .store import LineageStore
 
@@ -113,10 +114,12 @@ class LineageRecorder:
             for commit in commits:
                 self.store.set_apart(commit.row(commit.sink))
         made = {_number(commit.sink): commit.sink.time_ms for commit in commits}
+        asked = {source for commit in commits for source in commit.sources if source.time_ms is not None}
         for catalog in sorted({source.catalog for commit in commits for source in commit.sources} & set(self._stores)):
             with told.apart():
+                times = self._times_of(one for one in asked if one.catalog == catalog and _number(one) not in made)
                 rows = [
-                    commit.row(self._told_apart(source, made))
+                    commit.row(_told_apart(source, made, times))
                     for commit in commits
                     for source in commit.sources
                     if source.catalog == catalog
@@ -125,23 +128,20 @@ class LineageRecorder:
         with told.apart():
             self.store.store_snapshots("sink", [commit.row(commit.sink) for commit in commits])
 
-    def _told_apart(self, source: SnapshotRef, made: Mapping[tuple[object, ...], int | None]) -> SnapshotRef:
-        """A source by its own name, also when its number has since been given to another snapshot."""
-        if source.time_ms is None:
-            return source
-        moment = moment_of_ms(source.time_ms)
-        if _number(source) in made:
-            same = made[_number(source)] == source.time_ms
-        else:
-            one = source
-            known = self._stores[one.catalog].snapshots(
-                "sink", database=one.database, table=one.table, branch=one.branch, snapshot_id=one.snapshot_id
-            )
-            same = not known or any(row.snapshot_time in (None, moment) for row in known)
-        if same:
-            return source
-        branch = replaced_branch(source.branch, moment)
-        return SnapshotRef(source.catalog, source.database, source.table, branch, source.snapshot_id, source.time_ms)
+    def _times_of(self, refs: Iterable[SnapshotRef]) -> dict[tuple[object, ...], list[datetime | None]]:
+        """When the snapshots were committed that have the numbers of some of one catalog, as far as lineage knows."""
+        places: dict[tuple[str, str, str, str], set[int]] = {}
+        for ref in refs:
+            places.setdefault((ref.catalog, ref.database, ref.table, ref.branch), set()).add(ref.snapshot_id)
+        times: dict[tuple[object, ...], list[datetime | None]] = {}
+        for (catalog, database, table, branch), numbers in places.items():
+            ordered = sorted(numbers)
+            for start in range(0, len(ordered), MOST_KEYS):
+                chunk = ordered[start : start + MOST_KEYS]
+                where = {"database": database, "table": table, "branch": branch, "snapshot_id": chunk}
+                for row in self._stores[catalog].snapshots("sink", **where):
+                    times.setdefault(_number(row.ref(catalog)), []).append(row.snapshot_time)
+        return times
 
     def _record_tables(self, commits: Sequence[Commit], told: "_Told") -> None:
         """Tables and columns of jobs, with the time of the first commit that used them."""
@@ -234,6 +234,28 @@ class _Told:
     def raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
+
+
+def _told_apart(
+    source: SnapshotRef,
+    made: Mapping[tuple[object, ...], int | None],
+    times: Mapping[tuple[object, ...], Sequence[datetime | None]],
+) -> SnapshotRef:
+    """A source by its own name, also when its number has since been given to another snapshot. `made`: when those were
+    committed that are recorded at once; `times`: those that are known.
+    """
+    if source.time_ms is None:
+        return source
+    moment = moment_of_ms(source.time_ms)
+    number = _number(source)
+    if number in made:
+        same = made[number] == source.time_ms
+    else:
+        same = number not in times or any(time in (None, moment) for time in times[number])
+    if same:
+        return source
+    branch = replaced_branch(source.branch, moment)
+    return SnapshotRef(source.catalog, source.database, source.table, branch, source.snapshot_id, source.time_ms)
 
 
 def _number(ref: SnapshotRef) -> tuple[object, ...]:
