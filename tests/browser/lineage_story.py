@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # Of Dagster's own pages nothing is asked.
 _OURS = "/snapline/"
 
+_LEFT = "net::ERR_ABORTED"
+
 
 class Complaints:
     """What a browser has to say against our pages: errors of scripts, refused resources, answers that failed."""
@@ -32,12 +34,14 @@ class Complaints:
             if _OURS in page.url:
                 self.said.append(f"{page.url}: {error}")
 
+        def request_failed(request: Any) -> None:
+            # Who leaves a page before its icon is there gives that up himself.
+            if _OURS in request.url and request.failure != _LEFT:
+                failed(f"{request.url} {request.failure}")
+
         page.on("console", console)
         page.on("pageerror", failed)
-        page.on(
-            "requestfailed",
-            lambda request: failed(f"{request.url} {request.failure}") if _OURS in request.url else None,
-        )
+        page.on("requestfailed", request_failed)
 
 
 @contextmanager
