@@ -18,6 +18,10 @@ from .facts import Place, Platform, place_of
 _KEPT = 8
 
 
+# As many numbers as any database takes in one statement.
+_MOST_KEYS = 400
+
+
 @dataclass(frozen=True, slots=True)
 class Lane:
     """A branch of a table. `forks_at`: the dot of the snapshot that it began with. `state`: `dropped`, `damaged`, or empty."""
@@ -116,15 +120,32 @@ class Histories:
 
 def history_of(platform: Platform, edges: Iterable[Edge], roots: Iterable[SnapshotRef]) -> History:
     """The part of it that some edges tell of, with `roots`, whether or not there are edges to them."""
-    rows: dict[SnapshotRef, SnapshotLineage] = {}
     found = tuple(edges)
     refs = {*roots, *(edge.source for edge in found), *(edge.sink for edge in found)}
     jobs = {edge.sink: (edge.job, edge.barrier_id) for edge in found}
+    rows = _commits_of(platform, (ref for ref in refs if platform.fate(ref)))
     drawn = _Drawing(platform)
     for ref in refs:
         drawn.add(ref, rows.get(ref), jobs.get(ref))
     drawn.infer_times(found)
     return drawn.finished(found, has_earlier=False)
+
+
+def _commits_of(platform: Platform, refs: Iterable[SnapshotRef]) -> dict[SnapshotRef, SnapshotLineage]:
+    """What lineage knows of the commits of some snapshots: all there is of those whose files have gone."""
+    places: dict[tuple[str, str, str, str], list[int]] = {}
+    for ref in refs:
+        places.setdefault((ref.catalog, ref.database, ref.table, ref.branch), []).append(ref.snapshot_id)
+    rows: dict[SnapshotRef, SnapshotLineage] = {}
+    for (catalog, database, table, branch), ids in places.items():
+        if catalog not in platform.stores:
+            continue
+        for start in range(0, len(ids), _MOST_KEYS):
+            where = {"database": database, "table": table, "branch": branch}
+            chunk = ids[start : start + _MOST_KEYS]
+            for row in platform.stores[catalog].snapshots("sink", **where, snapshot_id=chunk):
+                rows[row.ref(catalog)] = row
+    return rows
 
 
 def _history(

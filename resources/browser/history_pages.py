@@ -86,7 +86,9 @@ def as_csv(dots: Iterable[Dot]) -> str:
     """Snapshots as lines with commas between; what a spreadsheet would take for a formula is a text."""
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow(["snapshot", "committed (UTC)", "kind", "job", "barrier", "run", "rows", "change", "state", "tags"])
+    writer.writerow(
+        ["snapshot", "committed (UTC)", "kind", "job", "barrier", "run", "records", "change", "state", "tags"]
+    )
     for row in dots:
         cells = [
             target_of(row.ref), shown_time(row.time_ms), row.kind, row.job, row.barrier, row.run, row.rows, row.change,

@@ -50,7 +50,7 @@ def described(dot: Dot) -> str:
     """A snapshot in a line: its name, what it was, by whom, how many rows, what became of it."""
     parts = [target_of(dot.ref), dot.kind, f"job {dot.job}" if dot.job else "", f"{shown_time(dot.time_ms)} UTC"]
     if dot.rows is not None:
-        parts.append(f"{dot.rows:,} rows ({dot.change or 0:+,})")
+        parts.append(f"{dot.rows:,} records ({dot.change or 0:+,})")
     parts += [dot.fate, *(f"tag {name}" for name in dot.tags[:3])]
     if len(dot.tags) > 3:
         parts.append(f"and {len(dot.tags) - 3} more tags")

@@ -85,7 +85,7 @@ def _said(node: TableNode) -> str:
         return node.state
     if node.latest is None:
         return "no snapshot yet"
-    parts = [f"@{node.latest.snapshot_id}", f"{node.rows:,} rows"]
+    parts = [f"@{node.latest.snapshot_id}", f"{node.rows:,} records"]
     if node.behind:
         parts.append(f"{node.behind} behind")
     if node.recoveries:

@@ -209,6 +209,17 @@ def test_as_it_was_at_a_moment(session: Session, client: TestClient) -> None:
     assert 'class="later" x="15"' in client.get("/history?at=2001-01-01T00:00:00").text
 
 
+def test_of_a_snapshot_that_has_expired_the_commit_stays_known(session: Session, client: TestClient) -> None:
+    made(session, "raw.a", job="the loader")
+    made(session, "raw.a", job="the loader")
+    session.table("raw.a").expire(retain_last=1)
+    listed = next(csv.DictReader(io.StringIO(client.get("/history.csv").text)))
+    assert (listed["snapshot"], listed["state"], listed["job"]) == ("raw.a@1", "expired", "the loader")
+    page = Elements(client.get("/snapshot?ref=snapline.raw.a@1").text).text
+    assert f"{listed['committed (UTC)']} UTC" in page
+    assert "the loader" in page
+
+
 def test_an_empty_platform_says_so(client: TestClient) -> None:
     assert "There is no snapshot here" in client.get("/history").text
     assert "0 tables" in client.get("/").text
