@@ -1,6 +1,7 @@
 """The browser as an ASGI application: below a path of another one, or on its own (`snapline browse`)."""
 
 import logging
+import shlex
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,13 @@ def templates() -> Environment:
         loader=PackageLoader("resources.browser"), autoescape=select_autoescape(default=True), undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"time": shown_time, "target": target_of, "ref": text_of, "number": _number}
+    environment.filters |= {
+        "time": shown_time,
+        "target": target_of,
+        "ref": text_of,
+        "quoted": shlex.quote,
+        "number": _number,
+    }
     return environment
 
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lineage import LineageUnavailable
-from storage import InvalidRequest, NotFound, SnapshotRef, StorageError, Table
+from storage import InvalidRequest, NotFound, Snapshot, SnapshotRef, StorageError, Table
 
 from ..partition_condition import condition
-from ..recovery.spoilt import Spoilt
+from ..recovery.spoilt import ROLLED_BACK, Spoilt
 from ..session import CATALOG_NAME, Session
 
 # More are counted, not named.
@@ -92,7 +92,10 @@ def _affected(session: Session, first: SnapshotRef, judge: Spoilt | None) -> Aff
             return Affected(
                 first, newest, (first,), 1, None, None, False, "Its number belongs to another snapshot now."
             )
-        since = [one.id for one in table.store.snapshots.all() if one.id >= first.snapshot_id and one.changes_rows]
+        since = [
+            one.id for one in table.store.snapshots.all()
+            if one.id >= first.snapshot_id and one.changes_rows and not _goes_back_before(one, first.snapshot_id)
+        ]  # fmt: skip
         refs = [table.ref(number) for number in since[:SHOWN]]
         partitions, rows = _partitions_and_rows(table, first)
         is_spoilt, why = _judged(judge, newest)
@@ -104,6 +107,12 @@ def _affected(session: Session, first: SnapshotRef, judge: Spoilt | None) -> Aff
     except (StorageError, LineageUnavailable) as error:
         # Nobody can say that it is sound.
         return Affected(first, None, (first,), 1, None, None, True, f"It cannot be read: {error}")
+
+
+def _goes_back_before(snapshot: Snapshot, first: int) -> bool:
+    """Whether a snapshot is a rollback to one from before the first bad one: its rows are that one's."""
+    target = snapshot.number(ROLLED_BACK)
+    return target is not None and target < first
 
 
 def _judged(judge: Spoilt | None, newest: SnapshotRef) -> tuple[bool, str]:

@@ -143,9 +143,9 @@ def _hops(name: str, text: str) -> int | None:
 def _moment(name: str, text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
         raise InvalidRequest(f"{name} = {text[:50]!r}: it is a time like 2026-11-23T08:30:00 (UTC).") from None
-    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
 def _of(allowed: tuple[str, ...]) -> Any:

@@ -15,7 +15,7 @@ from ..session import Session
 
 # JSON: the recovery, the bad snapshot (`db.t@2`), and until which snapshot of that table main's rows are corrected.
 REPAIRS_PROPERTY = "snapline.repairs"
-_ROLLED_BACK = "snapline.rolled-back-to"
+ROLLED_BACK = "snapline.rolled-back-to"
 
 
 def repairs_property(recovery: str, bad: str, until: int) -> dict[str, str]:
@@ -69,7 +69,7 @@ class Spoilt:
                 return number >= self._bad.snapshot_id
             if self._repair(snapshot):
                 return False
-            target = whole_number((snapshot.properties or {}).get(_ROLLED_BACK, ""))
+            target = whole_number((snapshot.properties or {}).get(ROLLED_BACK, ""))
             if target is not None:
                 if target < self._bad.snapshot_id:
                     return False

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 from lineage import sources_property
 from resources import Session
 from resources.browser.alone import alone_page
+from resources.browser.spoilt import damage_of
 from resources.browser.view import text_of
 from resources.cli import cli
 from storage import CommitId, SnapshotRef
@@ -152,6 +153,8 @@ KNOWN = {
         ("/history?hops=-1", 400, "hops = '-1'"),
         ("/history?direction=left", 400, "it is one of up, down, both"),
         ("/history?at=yesterday", 400, "it is a time like"),
+        ("/history?at=0001-01-01T00:00:00%2B14:00", 400, "it is a time like"),
+        ("/history?until=9999-12-31T23:59:59-14:00", 400, "it is a time like"),
         ("/history?limit=999999999999999999999", 400, "limit"),
         ("/history?branches=yes", 400, "it is 1 or 0"),
         ("/history?select=raw.a", 400, "'raw.a' is no snapshot"),
@@ -218,6 +221,25 @@ def test_of_a_snapshot_that_has_expired_the_commit_stays_known(session: Session,
     page = Elements(client.get("/snapshot?ref=snapline.raw.a@1").text).text
     assert f"{listed['committed (UTC)']} UTC" in page
     assert "the loader" in page
+
+
+def test_commands_to_copy_mean_what_they_say_in_a_shell(session: Session, client: TestClient) -> None:
+    made(session, "raw.a")
+    session.table("raw.a").branches.create("fix")
+    page = Elements(client.get("/snapshot?ref=snapline.raw.a$branch_fix@1").text).text
+    assert "snapline reproduce 'raw.a$branch_fix@1'" in page
+
+
+def test_a_rollback_to_what_was_good_is_not_spoilt(session: Session, client: TestClient) -> None:
+    for statement in (
+        "CREATE TABLE raw.a (id BIGINT)", "INSERT INTO raw.a VALUES (1)",
+        "CREATE TABLE core.b AS SELECT * FROM raw.a", "INSERT INTO raw.a VALUES (666)",
+        "INSERT OVERWRITE core.b SELECT * FROM raw.a", "CALL sys.rollback('core.b', '1')",
+        "INSERT OVERWRITE core.b SELECT * FROM raw.a",
+    ):  # fmt: skip
+        session.sql(statement, "duckdb")
+    (affected,) = (one for one in damage_of(Session(), session.ref("raw.a@2")).spoilt if one.first.table == "b")
+    assert [ref.snapshot_id for ref in affected.snapshots] == [2, 4]
 
 
 def test_an_empty_platform_says_so(client: TestClient) -> None:
