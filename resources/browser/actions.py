@@ -18,7 +18,7 @@ from ..recovery import Recovery, plan_recovery
 from ..recovery.words import BROWSER
 from ..session import Session
 from .address import recovery_address
-from .recovery_pages import DROP, PUBLISH, hidden_of
+from .recovery_pages import DROP, PUBLISH, hidden_of, state_of
 from .spoilt_pages import START, fingerprint, mode_of
 from .tokens import TOKEN, form_of
 from .view import ref_of
@@ -91,12 +91,23 @@ def publish(session: Session, branch: str, fields: Fields) -> None:
     """Make the branch main's, on all tables or none."""
     from ..recovery.carry_out import publish as carry_out
 
+    _refuse_changed(session, branch, fields)
     recovery = Recovery.open(session, branch)
     carry_out(session, recovery, BROWSER, **{name: fields.get(name) == _YES for name in _IN_SPITE})
 
 
-def drop(session: Session, branch: str, _: Fields) -> None:
+def drop(session: Session, branch: str, fields: Fields) -> None:
     """Delete the branch of every table."""
     from ..recovery.carry_out import drop as carry_out
 
+    _refuse_changed(session, branch, fields)
     carry_out(session, branch)
+
+
+def _refuse_changed(session: Session, branch: str, fields: Fields) -> None:
+    """Raise CommitConflict if the recovery is not any more what the page has shown."""
+    if state_of(session, branch) != fields.get("state"):
+        raise CommitConflict(
+            f"Recovery {branch!r}, or main of one of its tables, has changed since the page was shown. Nothing has been done. "
+            "Look at the page again."
+        )

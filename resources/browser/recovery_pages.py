@@ -1,8 +1,10 @@
 """The recoveries: how far each has come, what is done and left, how its tables differ from main, and the ways on."""
 
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
@@ -65,6 +67,23 @@ def hidden_of(branch: str, state: str) -> dict[str, str]:
     return {"branch": branch, "state": state}
 
 
+def state_of(session: Session, branch: str) -> str:
+    """What a recovery's page shows, in a word: another one once its branches, the mains of its tables, or its record change."""
+    try:
+        recovery = Recovery.open(session, branch)
+        record, tables = recovery.record, recovery.tables
+    except (CorruptData, NotFound) as error:
+        return type(error).__name__
+    found: list[object] = [record.status, record.created_ms]
+    for name in sorted(tables):
+        try:
+            newest = (session.catalog.table(name).last_change(), recovery.table(name).last_change())
+        except NotFound:
+            newest = (None, None)
+        found.append([name, *(None if ref is None else [ref.branch, ref.snapshot_id, ref.time_ms] for ref in newest)])
+    return sha256(json.dumps(found).encode()).hexdigest()
+
+
 def _list(request: Request) -> Response:
     browser: Browser = request.app.state.browser
     assets, trouble = _assets()
@@ -80,6 +99,8 @@ def _recovery(request: Request) -> Response:
         raise NotFound(
             f"There is no recovery {branch!r}. It may have been dropped: the list shows those that there are."
         )
+    # Asked first: what is shown is of that state, or of a later one, which the forms are refused for.
+    shown_state = state_of(session, branch)
     progress = _progress(session, branch, assets)
     shown = request.query_params.get("table", "")
     is_whole = request.query_params.get("compare") == "all"
@@ -89,7 +110,7 @@ def _recovery(request: Request) -> Response:
             f"Recovery {branch!r} has no table {shown[:100]!r}: {', '.join(row.name for row in rows)}."
         )
     examples = next((row.comparison.examples for row in rows if row.name == shown and row.comparison), None)
-    hidden = hidden_of(branch, progress.state)
+    hidden = hidden_of(branch, shown_state)
     return browser.render(
         request, "recovery.html", title=f"Recovery {branch}", progress=progress, record=record, rows=rows, shown=shown,
         stages=stages(progress, browser.links), links=browser.links, trouble=trouble, hidden=hidden, token_name=TOKEN,

@@ -154,7 +154,7 @@ def _dot(dot: Dot, index: int, layout: Layout, view: View, link: Link, path: Pat
     href = link(dot.ref)
     if not href:
         return f'<g class="{name}">{inner}</g>'
-    return f'<a class="{name}" href="{escape(href)}" data-index="{index}">{inner}</a>'
+    return f'<a class="{name}" href="{escape(href)}" data-index="{index}" data-time="{dot.time_ms}">{inner}</a>'
 
 
 def _kind_class(dot: Dot) -> str:

@@ -157,6 +157,19 @@ def test_a_plan_that_has_become_another_one_is_not_carried_out(shop: Shop) -> No
     check_refused(browser, shop.session, taken, 409, "is no recovery", branch="mine")
 
 
+def test_a_recovery_that_has_changed_since_its_page_was_shown_is_not_published_or_dropped(shop: Shop) -> None:
+    session, browser = shop.session, client_of(shop.session)
+    assert Form(browser.get(PLAN).text, "/recoveries").send(browser).status_code == 303
+    (name,) = names(session.catalog)
+    page = browser.get(f"/recoveries/{name}").text
+    Recovery.open(session, name).correct("UPDATE raw.orders SET price = 1 WHERE id = 1")
+    for action in ("publish", "drop"):
+        check_refused(browser, session, Form(page, f"/recoveries/{name}/{action}"), 409, "has changed since the page")
+    page = browser.get(f"/recoveries/{name}").text
+    assert Form(page, f"/recoveries/{name}/drop").send(browser).status_code == 303
+    assert names(session.catalog) == []
+
+
 def test_a_read_only_browser_shows_commands_in_place_of_forms(shop: Shop) -> None:
     session = shop.session
     form = Form(client_of(session).get(PLAN).text, "/recoveries")

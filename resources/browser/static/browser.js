@@ -168,9 +168,9 @@ function browse(arcs) {
     history.replaceState(null, "", address);
   });
 
+  // To the millisecond, UTC: commits of one second are told apart.
   function timeOf(index) {
-    const found = dots[index].querySelector("title").textContent.match(/(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC/);
-    return found ? found[1] : "";
+    return new Date(Number(dots[index].dataset.time)).toISOString().slice(0, -1).replace("T", " ");
   }
 
   // --- pan, zoom, and the picture as a file
