@@ -3,7 +3,7 @@
 The tables are those of `snapline impact`; whether one is spoilt now is what `snapline recovery plan` says of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from lineage import LineageUnavailable
@@ -41,12 +41,15 @@ class Affected:
 
 @dataclass(frozen=True)
 class Damage:
-    """Everything that a snapshot went into: what is spoilt now, what is good again, and the names of all other tables."""
+    """Everything that a snapshot went into: what is spoilt now, what is good again, and the names of all other tables.
+    `silent`: catalogs that record no lineage of snapshots, of whose tables nothing can be said.
+    """
 
     bad: SnapshotRef
     spoilt: tuple[Affected, ...]
     good_again: tuple[Affected, ...]
     sound: tuple[str, ...]
+    silent: tuple[str, ...] = ()
 
     @property
     def places(self) -> frozenset[tuple[str, str, str, str]]:
@@ -61,11 +64,13 @@ def damage_of(session: Session, bad: SnapshotRef) -> Damage:
     judge = Spoilt(session, bad) if bad.catalog == CATALOG_NAME and "~" not in bad.branch else None
     found = [_affected(session, ref, judge) for ref in session.impact(bad)]
     reached = {_name(affected.first) for affected in found}
+    silent = tuple(name for name in session.catalog_names() if not _records_lineage(session, name))
     return Damage(
         bad,
         tuple(affected for affected in found if affected.is_spoilt),
         tuple(affected for affected in found if not affected.is_spoilt),
-        tuple(name for name in _all_tables(session) if name not in reached),
+        tuple(name for name in _all_tables(session, silent) if name not in reached),
+        silent,
     )
 
 
@@ -144,9 +149,15 @@ def _rows_of(table: Table, partitions: Sequence[dict[str, object]]) -> int:
     return table.count(where=condition(partitions) if len(partitions) <= _NAMED_PARTITIONS else None)
 
 
-def _all_tables(session: Session) -> list[str]:
+def _records_lineage(session: Session, catalog: str) -> bool:
+    return catalog == CATALOG_NAME or session.registry.get(catalog).get("data-lineage") == "true"
+
+
+def _all_tables(session: Session, silent: Collection[str]) -> list[str]:
     names: list[str] = []
     for catalog in session.catalog_names():
+        if catalog in silent:
+            continue
         try:
             names += [f"{catalog}.{name}" for name in session.catalog_of(catalog).tables()]
         except (StorageError, LineageUnavailable):

@@ -242,6 +242,18 @@ def test_a_rollback_to_what_was_good_is_not_spoilt(session: Session, client: Tes
     assert [ref.snapshot_id for ref in affected.snapshots] == [2, 4]
 
 
+def test_a_catalog_that_records_no_lineage_is_not_said_to_be_sound(
+    session: Session, client: TestClient, tmp_path: Path
+) -> None:
+    bad = made(session, "raw.a")
+    session.sql(f"CREATE CATALOG second WITH ('warehouse' = '{tmp_path / 'second'}')", "duckdb")
+    session.sql("CREATE TABLE second.core.copied AS SELECT * FROM raw.a", "duckdb")
+    damage = damage_of(Session(), bad)
+    assert damage.silent == ("second",)
+    assert not [name for name in damage.sound if name.startswith("second.")]
+    assert "Of catalog second nothing can be said" in client.get(f"/spoilt?ref={text_of(bad)}").text
+
+
 def test_an_empty_platform_says_so(client: TestClient) -> None:
     assert "There is no snapshot here" in client.get("/history").text
     assert "0 tables" in client.get("/").text
