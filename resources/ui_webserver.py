@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 from storage import StorageError
 
 from .browser.app import browser_app
+from .browser.known_assets import KnownAssets
 from .session import Session
 
 MOUNTED_AT = "/snapline"
@@ -46,6 +47,7 @@ def start() -> None:
             browser = browser_app(
                 session, dagster_url=path_prefix, location=_location(context),
                 read_only=session.settings.browser_read_only, hosts=[_host()],
+                assets=KnownAssets(lambda: _asset_keys(context)),
             )  # fmt: skip
         except StorageError as error:
             _log.warning("The lineage browser is not served: %s", error)
@@ -59,6 +61,11 @@ def start() -> None:
 
 def _host() -> str:
     return str(click.get_current_context().params.get("host") or "")
+
+
+def _asset_keys(context: Any) -> frozenset[tuple[str, ...]]:
+    """The assets of all code locations, as they are loaded now."""
+    return frozenset(tuple(key.path) for key in context.create_request_context(None).asset_graph.get_all_asset_keys())
 
 
 def _location(context: Any) -> str:

@@ -23,7 +23,7 @@ def alone_page(session: Session, ref: SnapshotRef, direction: str = "both", hops
     view = View(direction=direction, hops=hops, arcs="all", compactions=True)
     graph = graph_of(platform, ref, view)
     history = history_of(platform, graph.edges, [ref])
-    layout = lay_out(history)
+    layout = lay_out(history, view)
     selected = history.dot_of(ref)
     assert selected is not None
     path = path_through(history, selected, direction, hops)
@@ -32,7 +32,7 @@ def alone_page(session: Session, ref: SnapshotRef, direction: str = "both", hops
         for names in (("picture.css", "browser.css"), ("browser.js",))
     )
     return templates().get_template("alone.html").render(
-        dot=history.dots[selected], history=history, names=lane_names(history, layout), style=style, script=script,
+        dot=history.dots[selected], history=history, names=lane_names(history, view), style=style, script=script,
         picture=picture(history, layout, view, lambda other: f"#{quote(text_of(other), safe='')}", path),
         arcs=json.dumps(history.arcs, separators=(",", ":")), now=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}",
     )  # fmt: skip

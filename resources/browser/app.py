@@ -24,6 +24,7 @@ from .dagster_links import DagsterLinks
 from .facts import Facts
 from .guard import Guard
 from .history import Histories
+from .known_assets import KnownAssets
 from .svg import shown_time
 from .table_graph import TableGraphs
 from .tokens import TokenRefused, Tokens
@@ -38,11 +39,13 @@ class Browser:
     location whose launchpads are linked to, empty if none is known.
     """
 
-    def __init__(self, session: Session, dagster_url: str = "", read_only: bool = False, location: str = "") -> None:
+    def __init__(
+        self, session: Session, dagster_url: str, read_only: bool, location: str, assets: KnownAssets
+    ) -> None:  # fmt: skip
         self.session = session
         self.dagster_url = dagster_url.rstrip("/")
         self.read_only = read_only
-        self.links = DagsterLinks(self.dagster_url, location)
+        self.links = DagsterLinks(self.dagster_url, location, assets)
         self.tokens = Tokens()
         self.facts = Facts(session)
         self.histories = Histories()
@@ -77,10 +80,16 @@ def templates() -> Environment:
 
 
 def browser_app(
-    session: Session, dagster_url: str = "", read_only: bool = False, *, location: str = "", hosts: Collection[str] = ()
+    session: Session,
+    dagster_url: str = "",
+    read_only: bool = False,
+    *,
+    location: str = "",
+    hosts: Collection[str] = (),
+    assets: KnownAssets | None = None,
 ) -> Starlette:
     """All pages. What a GET asks for is read alone; forms act, unless `read_only`. `hosts`: the names under which it is served
-    besides localhost, addresses of numbers, and that of SNAPLINE_BROWSER_URL.
+    besides localhost, addresses of numbers, and that of SNAPLINE_BROWSER_URL; `assets`: those that can be linked to.
     """
     routes: list[BaseRoute] = [
         *table_pages.routes(), *history_pages.routes(), *snapshot_pages.routes(), *spoilt_pages.routes(),
@@ -91,7 +100,7 @@ def browser_app(
     app = Starlette(
         routes=routes, middleware=[guard], exception_handlers={StorageError: _failed, HTTPException: _missing}
     )
-    app.state.browser = Browser(session, dagster_url, read_only, location)
+    app.state.browser = Browser(session, dagster_url, read_only, location, assets or KnownAssets())
     return app
 
 

@@ -87,15 +87,9 @@ class History:
         return self._by_ref.get(ref)
 
 
-def read_history(
-    platform: Platform, limit: int, until: datetime | None = None, tables: Sequence[str] = (), *, branches: bool = True
-) -> History:
-    """The newest commits of all tables, at most `limit`, at or before a moment (UTC); compactions of that time besides.
-
-    `tables`: only lanes whose name contains one of these texts. Without `branches`, main alone.
-    """
-    seen = window(platform.stores, limit, until)
-    return _history(platform, seen, until, tables, branches=branches)
+def read_history(platform: Platform, limit: int, until: datetime | None = None) -> History:
+    """The newest commits of all tables, at most `limit`, at or before a moment (UTC); compactions of that time besides."""
+    return _history(platform, window(platform.stores, limit, until), until)
 
 
 class Histories:
@@ -103,17 +97,15 @@ class Histories:
 
     def __init__(self) -> None:
         self._platform: Platform | None = None
-        self._read: dict[tuple[object, ...], History] = {}
+        self._read: dict[tuple[int, datetime | None], History] = {}
 
-    def read(
-        self, platform: Platform, limit: int, until: datetime | None, tables: Sequence[str], *, branches: bool
-    ) -> History:
+    def read(self, platform: Platform, limit: int, until: datetime | None) -> History:
         """As `read_history`."""
         # Two threads that meet here read the same twice.
         kept = dict(self._read) if platform is self._platform else {}
-        key = (limit, until, tuple(tables), branches)
+        key = (limit, until)
         if key not in kept:
-            kept[key] = read_history(platform, limit, until, tables, branches=branches)
+            kept[key] = read_history(platform, limit, until)
             self._platform, self._read = platform, dict(list(kept.items())[-_KEPT:])
         return kept[key]
 
@@ -148,10 +140,8 @@ def _commits_of(platform: Platform, refs: Iterable[SnapshotRef]) -> dict[Snapsho
     return rows
 
 
-def _history(
-    platform: Platform, seen: Window, until: datetime | None, tables: Sequence[str], *, branches: bool
-) -> History:
-    drawn = _Drawing(platform, tables, branches=branches)
+def _history(platform: Platform, seen: Window, until: datetime | None) -> History:
+    drawn = _Drawing(platform)
     for ref, row in seen.commits:
         if not platform.came_later(ref, _ms(row.create_time)):
             drawn.add(ref, row, None)
@@ -174,18 +164,16 @@ def _history(
 class _Drawing:
     """Collects dots, whatever is known of each, and puts them in order."""
 
-    def __init__(self, platform: Platform, tables: Sequence[str] = (), *, branches: bool = True) -> None:
+    def __init__(self, platform: Platform) -> None:
         self._platform = platform
-        self._tables = [text.casefold() for text in tables]
-        self._branches = branches
         self._files: dict[Place, dict[int, Snapshot]] = {}
         self._tags: dict[Place, dict[int, tuple[str, ...]]] = {}
         self._found: dict[SnapshotRef, tuple[SnapshotLineage | None, tuple[str, int] | None]] = {}
         self._times: dict[SnapshotRef, int] = {}
 
     def add(self, ref: SnapshotRef, row: SnapshotLineage | None, job: tuple[str, int] | None) -> None:
-        """Add a snapshot, unless it is there, or its lane is not shown."""
-        if ref in self._found or not self._shows(place_of(ref)):
+        """Add a snapshot, unless it is there."""
+        if ref in self._found:
             return
         self._found[ref] = (row, job)
         snapshot = self._file(ref)
@@ -225,12 +213,6 @@ class _Drawing:
             lanes, dots, tuple(sorted(arcs)), _joins(dots, arcs), has_earlier,
             tuple(self._platform.troubles.values()), tuple(edges), by_ref,
         )  # fmt: skip
-
-    def _shows(self, place: Place) -> bool:
-        name = ".".join(place[:3]).casefold()
-        return (self._branches or place[3] == "main") and (
-            not self._tables or any(text in name for text in self._tables)
-        )
 
     def _file(self, ref: SnapshotRef) -> Snapshot | None:
         if "~" in ref.branch:

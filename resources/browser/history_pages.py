@@ -35,10 +35,10 @@ def routes() -> list[BaseRoute]:
 def _read(request: Request, view: View) -> tuple[History, Layout, Path | None]:
     browser: Browser = request.app.state.browser
     platform = browser.facts.platform()
-    history = browser.histories.read(platform, view.limit, view.until, view.table_names, branches=view.branches)
+    history = browser.histories.read(platform, view.limit, view.until)
     selected = None if view.selected is None else history.dot_of(view.selected)
     path = None if selected is None else path_through(history, selected, view.direction, view.hops)
-    return history, lay_out(history), path
+    return history, lay_out(history, view), path
 
 
 def _page(request: Request) -> Response:
@@ -56,10 +56,15 @@ def _page(request: Request) -> Response:
     earlier = view.query(until=_moment(history.dots[0])) if history.has_earlier and history.dots else ""
     return browser.render(
         request, "history.html", title="History", view=view, history=history, path_=path,
-        names=lane_names(history, layout), picture=picture(history, layout, view, link, path), earlier=earlier,
+        names=lane_names(history, view), picture=picture(history, layout, view, link, path), earlier=earlier,
         selected=None if path is None else history.dots[path.selected], query=view.query(),
-        is_missing=bool(view.select) and path is None, arcs=json.dumps(history.arcs, separators=(",", ":")),
+        shown=list(_shown(history, layout)), is_missing=bool(view.select) and path is None,
+        arcs=json.dumps(history.arcs, separators=(",", ":")),
     )  # fmt: skip
+
+
+def _shown(history: History, layout: Layout) -> Iterable[Dot]:
+    return (each for each, is_shown in zip(history.dots, layout.dots, strict=True) if is_shown)
 
 
 def _moment(first: Dot) -> datetime:
@@ -74,7 +79,7 @@ def _file(request: Request) -> Response:
     if form == "svg":
         return Response(standalone(history, layout, view, browser.style, path), media_type="image/svg+xml")
     if form == "csv":
-        return Response(as_csv(dot_ for dot_ in history.dots if view.shows(dot_)), media_type="text/csv; charset=utf-8")
+        return Response(as_csv(_shown(history, layout)), media_type="text/csv; charset=utf-8")
     if form in ("dot", "mmd"):
         graph = LineageGraph(history.dots[-1].ref, "up", history.edges[:_MOST_DRAWN]) if history.dots else None
         text = "" if graph is None else (dot if form == "dot" else mermaid)(graph)

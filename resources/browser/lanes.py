@@ -1,6 +1,7 @@
 """Where everything is in the picture: a lane for each branch from top to bottom, a column for each commit from left to right.
 
-Positions follow from the history alone: what is selected, hidden or dimmed never moves anything. Units are CSS pixels.
+Positions follow from the history alone: what is selected, hidden or dimmed never moves anything, unless one asks that lanes
+which are left out leave no gaps. Units are CSS pixels.
 """
 
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from .history import History
+from .view import View
 
 LANE_HEIGHT, BRANCH_HEIGHT = 34, 24
 # Few commits have more room.
@@ -20,27 +22,33 @@ RADIUS = 5
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`x` by dot, `y` by lane; `days`: where a new day, or time of day, begins (UTC)."""
+    """`x` by dot, `y` by lane; `lanes` and `dots`: whether the filters leave each; `days`: where a new day, or time of day,
+    begins (UTC).
+    """
 
     x: tuple[int, ...]
     y: tuple[int, ...]
+    lanes: tuple[bool, ...]
+    dots: tuple[bool, ...]
     width: int
     height: int
     days: tuple[tuple[int, str], ...]
 
 
-def lay_out(history: History) -> Layout:
+def lay_out(history: History, view: View) -> Layout:
     """Positions of dots and lanes."""
+    lanes = tuple(view.shows_lane(lane) for lane in history.lanes)
+    dots = tuple(lanes[dot.lane] and view.shows(dot) for dot in history.dots)
     y: list[int] = []
     bottom = HEAD
-    for lane in history.lanes:
-        height = LANE_HEIGHT if lane.is_main else BRANCH_HEIGHT
+    for lane, is_shown in zip(history.lanes, lanes, strict=True):
+        height = 0 if not (is_shown or view.gaps) else LANE_HEIGHT if lane.is_main else BRANCH_HEIGHT
         y.append(bottom + height // 2)
         bottom += height
     column = max(COLUMN_WIDTH, min(MOST_COLUMN_WIDTH, ROOM // max(1, len(history.dots))))
     x = tuple(MARGIN + index * column for index in range(len(history.dots)))
     width = MARGIN * 2 + max(0, len(history.dots) - 1) * column
-    return Layout(x, tuple(y), max(width, 320), bottom + MARGIN // 2, tuple(_moments(history, x)))
+    return Layout(x, tuple(y), lanes, dots, max(width, 320), bottom + MARGIN // 2, tuple(_moments(history, x)))
 
 
 def _moments(history: History, x: Sequence[int]) -> list[tuple[int, str]]:

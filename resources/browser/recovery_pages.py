@@ -113,6 +113,7 @@ def _recovery(request: Request) -> Response:
     hidden = hidden_of(branch, shown_state)
     return browser.render(
         request, "recovery.html", title=f"Recovery {branch}", progress=progress, record=record, rows=rows, shown=shown,
+        sides=("", "") if record is None else Recovery.open(session, branch).sides,
         stages=stages(progress, browser.links), links=browser.links, trouble=trouble, hidden=hidden, token_name=TOKEN,
         publish_token=browser.tokens.issue(PUBLISH, hidden), drop_token=browser.tokens.issue(DROP, hidden),
         commands=[command("recovery", name, branch) for name in (PUBLISH, DROP)],

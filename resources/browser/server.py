@@ -9,14 +9,14 @@ from ..dagster_home import code_location_name
 from ..ports import bound
 from ..session import Session
 from .app import browser_app
+from .known_assets import KnownAssets
 
 DAGSTER_URL = "http://127.0.0.1:3000"
 
 
 def hosted_app(dagster_url: str = DAGSTER_URL) -> Starlette:
     """The browser of the warehouse that the environment names, for a server of somebody's own."""
-    session = Session()
-    return browser_app(session, dagster_url, session.settings.browser_read_only, location=code_location_name())
+    return _app(Session(), dagster_url)
 
 
 def serve(session: Session, host: str, port: int, dagster_url: str, say: Callable[[str], None]) -> None:
@@ -24,10 +24,21 @@ def serve(session: Session, host: str, port: int, dagster_url: str, say: Callabl
     address that cannot be had.
     """
     with bound(host, port) as listening:
-        app = browser_app(
-            session, dagster_url, session.settings.browser_read_only, location=code_location_name(), hosts=[host]
-        )
+        app = _app(session, dagster_url, host)
         shown = f"[{host}]" if ":" in host else host
         say(f"http://{shown}:{port}/")
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
         server.run(sockets=[listening])
+
+
+def _app(session: Session, dagster_url: str, *hosts: str) -> Starlette:
+    assets = KnownAssets()
+    assets.load_beside()
+    return browser_app(
+        session,
+        dagster_url,
+        session.settings.browser_read_only,
+        location=code_location_name(),
+        hosts=hosts,
+        assets=assets,
+    )

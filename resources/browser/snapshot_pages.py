@@ -20,7 +20,7 @@ from .history_pages import as_csv
 from .lanes import lay_out
 from .path import path_through
 from .svg import lane_names, picture, standalone
-from .view import View, ref_of, target_of, text_of
+from .view import WHOLE, View, ref_of, target_of, text_of
 
 if TYPE_CHECKING:
     from .app import Browser
@@ -81,7 +81,7 @@ def _page(request: Request) -> Response:
     ref, view = _asked(request)
     platform, graph = _asked_graph(browser, ref, view)
     history = history_of(platform, graph.edges, [ref])
-    layout = lay_out(history)
+    layout = lay_out(history, WHOLE)
     selected = history.dot_of(ref)
     assert selected is not None
     path = path_through(history, selected, view.direction, view.hops)
@@ -92,10 +92,9 @@ def _page(request: Request) -> Response:
     downs = [history.dots[sink] for source, sink in history.arcs if source == selected]
     return browser.render(
         request, "snapshot.html", title=target_of(ref), view=view, dot=one, history=history, ups=ups, downs=downs,
-        names=lane_names(history, layout), layout=layout, query=view.query(),
+        names=lane_names(history, WHOLE), layout=layout, query=view.query(),
         picture=picture(
-            history, layout, View(arcs="all", compactions=True),
-            lambda other: f"{base}/snapshot?ref={_quoted(other)}", path,
+            history, layout, WHOLE, lambda other: f"{base}/snapshot?ref={_quoted(other)}", path,
         ), **details,
     )  # fmt: skip
 
@@ -235,7 +234,7 @@ def _ancestry_file(request: Request) -> Response:
     selected = history.dot_of(ref)
     assert selected is not None
     path = path_through(history, selected, view.direction, None)
-    text = standalone(history, lay_out(history), View(arcs="all", compactions=True), browser.style, path)
+    text = standalone(history, lay_out(history, WHOLE), WHOLE, browser.style, path)
     return Response(text, media_type="image/svg+xml")
 
 

@@ -22,7 +22,7 @@ from .path import path_through
 from .spoilt import SHOWN, damage_of, refuse_unknown
 from .svg import lane_names, picture
 from .tokens import TOKEN
-from .view import View, ref_of, target_of, text_of
+from .view import WHOLE, ref_of, target_of, text_of
 
 if TYPE_CHECKING:
     from .app import Browser
@@ -54,18 +54,17 @@ def _spoilt(request: Request) -> Response:
     )  # fmt: skip
 
 
-def _drawn(browser: "Browser", bad: SnapshotRef, base: str) -> tuple[list[tuple[str, int, str, bool]], str]:
+def _drawn(browser: "Browser", bad: SnapshotRef, base: str) -> tuple[list[tuple[str, str, bool, bool]], str]:
     """Names of lanes, and the picture of all that a snapshot itself went into; nothing if that is nothing, or too much."""
     platform = browser.facts.platform()
     edges = trace(platform.stores, bad, "down").edges
     if not 0 < len(edges) <= _MOST_DRAWN:
         return [], ""
     history = history_of(platform, edges, [bad])
-    layout, selected = lay_out(history), history.dot_of(bad)
+    layout, selected = lay_out(history, WHOLE), history.dot_of(bad)
     assert selected is not None
-    view = View(arcs="all", compactions=True)
     path = path_through(history, selected, "down", None)
-    return lane_names(history, layout), picture(history, layout, view, lambda ref: snapshot_address(base, ref), path)
+    return lane_names(history, WHOLE), picture(history, layout, WHOLE, lambda ref: snapshot_address(base, ref), path)
 
 
 def _asked(request: Request) -> SnapshotRef:

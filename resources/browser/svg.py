@@ -24,20 +24,21 @@ def picture(history: History, layout: Layout, view: View, link: Link, path: Path
     return _svg(layout.width, layout.height, body, "history" + (" has-selection" if path else ""))
 
 
-def lane_names(history: History, layout: Layout) -> list[tuple[str, int, str, bool]]:
-    """Of each lane: its name, its middle from above, what has become of it, and whether it is a main branch."""
-    return [
-        (_lane_name(history, index), layout.y[index], lane.state, lane.is_main)
+def lane_names(history: History, view: View) -> list[tuple[str, str, bool, bool]]:
+    """Of each lane that has a place: its name, what has become of it, whether it is a main branch, and whether it is shown."""
+    rows = [
+        (_lane_name(history, index), lane.state, lane.is_main, view.shows_lane(lane))
         for index, lane in enumerate(history.lanes)
     ]
+    return [row for row in rows if row[3] or view.gaps]
 
 
 def standalone(history: History, layout: Layout, view: View, style: str, path: Path | None = None) -> str:
     """The same with the names of the lanes and its style, for a file of its own."""
     labels = "".join(
         f'<text class="lane-name" x="8" y="{y + 4}">{escape(_lane_name(history, index))}</text>'
-        for index, y in enumerate(layout.y)
-    )
+        for index, y in enumerate(layout.y) if layout.lanes[index]
+    )  # fmt: skip
     body = "".join(_lines(history, layout, view, lambda _: "", path))
     moved = f'<g transform="translate({_GUTTER} 0)">{body}</g>'
     return _svg(
@@ -81,13 +82,17 @@ def _lines(history: History, layout: Layout, view: View, link: Link, path: Path 
     yield from _lanes(history, layout)
     yield '<g class="arcs">'
     for source, sink in history.arcs:
+        if not (layout.dots[source] and layout.dots[sink]):
+            continue
         is_on = path is not None and path.has_arc(source, sink)
         if view.arcs == "all" or (view.arcs == "selected" and is_on):
             side = "up" if path is not None and path.side(source) == "up" else "down"
             yield _arc(layout, history, source, sink, f"arc on {side}" if is_on else "arc")
     yield '</g><g class="hover"></g><g class="dots">'
     for index, dot in enumerate(history.dots):
-        yield _dot(dot, index, layout, view, link, path)
+        # A page's script counts them; a file of its own holds what it shows.
+        if layout.dots[index] or link(dot.ref):
+            yield _dot(dot, index, layout, link, path)
     yield "</g>"
     if view.at is not None:
         at_ms = round(view.at.replace(tzinfo=UTC).timestamp() * 1000)
@@ -101,6 +106,8 @@ def _lines(history: History, layout: Layout, view: View, link: Link, path: Path 
 def _lanes(history: History, layout: Layout) -> Iterable[str]:
     first, last = _ends(history)
     for index, lane in enumerate(history.lanes):
+        if not layout.lanes[index]:
+            continue
         y = layout.y[index]
         start = layout.x[first[index]] if index in first else MARGIN
         end = layout.x[last[index]] if index in last else start
@@ -108,10 +115,12 @@ def _lanes(history: History, layout: Layout) -> Iterable[str]:
         if lane.is_main:
             end = layout.width - MARGIN // 2
         yield f'<line class="{classes}{" gone" if lane.state else ""}" x1="{start}" y1="{y}" x2="{end}" y2="{y}"/>'
-        if lane.forks_at is not None:
+        if lane.forks_at is not None and layout.lanes[history.dots[lane.forks_at].lane]:
             above = layout.y[history.dots[lane.forks_at].lane]
             yield _step("fork", layout.x[lane.forks_at], above, start, y)
     for source, sink in history.joins:
+        if not (layout.lanes[history.dots[source].lane] and layout.lanes[history.dots[sink].lane]):
+            continue
         yield _step(
             "join", layout.x[source], layout.y[history.dots[source].lane],
             layout.x[sink], layout.y[history.dots[sink].lane],
@@ -139,10 +148,10 @@ def _arc(layout: Layout, history: History, source: int, sink: int, classes: str)
     return f'<path class="{classes}" d="M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"/>'
 
 
-def _dot(dot: Dot, index: int, layout: Layout, view: View, link: Link, path: Path | None) -> str:
+def _dot(dot: Dot, index: int, layout: Layout, link: Link, path: Path | None) -> str:
     classes = ["dot", _kind_class(dot)]
     classes += ["ghost"] if dot.fate else []
-    classes += [] if view.shows(dot) else ["off"]
+    classes += [] if layout.dots[index] else ["off"]
     if path is not None:
         classes.append(path.side(index))
     x, y = layout.x[index], layout.y[dot.lane]

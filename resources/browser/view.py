@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from storage import Identifier, InvalidRequest, SnapshotRef, whole_number
 
-from .history import Dot
+from .history import Dot, Lane
 
 DIRECTIONS = ("up", "down", "both")
 ARCS = ("selected", "all", "none")
@@ -22,7 +22,8 @@ class View:
 
     `select`: a snapshot, as `text_of` writes it. `hops` None: as far as there is. `at`: the platform as it was at this moment
     (UTC). `until`, `limit`: the newest commits that are loaded. `tables`, `job`, `run`, `partition`, `kind`: texts that what
-    is shown contains; of `tables` any of several, with commas between. Of the graph of tables `focus` is the table in the
+    is shown contains; of `tables` any of several, with commas between. `gaps`: tables and branches that are left out keep
+    their place. Of the graph of tables `focus` is the table in the
     middle, `fold` are the databases that are one box, with commas between, and `find` is what names are searched for.
     """
 
@@ -34,6 +35,7 @@ class View:
     limit: int = 1_000
     tables: str = ""
     branches: bool = True
+    gaps: bool = True
     job: str = ""
     run: str = ""
     partition: str = ""
@@ -55,7 +57,7 @@ class View:
             )
         values: dict[str, Any] = {}
         for name, text in parameters.items():
-            if text == "" and name not in ("branches", "unchanged", "compactions"):
+            if text == "" and name not in ("branches", "gaps", "unchanged", "compactions"):
                 continue
             values[name] = _READERS.get(name, _text)(name, text)
         view = cls(**values)
@@ -78,19 +80,26 @@ class View:
         """The snapshot that is selected."""
         return ref_of(self.select) if self.select else None
 
-    @property
-    def table_names(self) -> list[str]:
-        """The texts of which a table's name contains one."""
-        return [text.strip() for text in self.tables.split(",") if text.strip()]
+    def shows_lane(self, lane: Lane) -> bool:
+        """Whether the filters leave a branch of a table."""
+        name = ".".join(lane.place[:3]).casefold()
+        texts = [text.strip().casefold() for text in self.tables.split(",") if text.strip()]
+        return (self.branches or lane.is_main) and (not texts or any(text in name for text in texts))
 
     def shows(self, dot: Dot) -> bool:
-        """Whether the filters leave a snapshot. A compaction that something was made from is not folded."""
+        """Whether the filters leave a snapshot, if they leave its lane. A compaction that something was made from is not
+        folded.
+        """
         if not self.compactions and not dot.is_read and dot.kind.startswith("COMPACT"):
             return False
         if not self.unchanged and dot.is_unchanged:
             return False
         pairs = ((self.job, dot.job), (self.run, dot.run), (self.partition, dot.partitions), (self.kind, dot.kind))
         return all(wanted.casefold() in value.casefold() for wanted, value in pairs)
+
+
+# Everything there is, whatever the address says.
+WHOLE = View(arcs="all", compactions=True)
 
 
 def text_of(ref: SnapshotRef) -> str:
@@ -159,7 +168,7 @@ def _of(allowed: tuple[str, ...]) -> Any:
 
 _READERS: dict[str, Any] = {
     "direction": _of(DIRECTIONS), "hops": _hops, "at": _moment, "until": _moment, "limit": _number(MOST_COMMITS),
-    "branches": _flag, "unchanged": _flag, "compactions": _flag, "arcs": _of(ARCS),
+    "branches": _flag, "gaps": _flag, "unchanged": _flag, "compactions": _flag, "arcs": _of(ARCS),
 }  # fmt: skip
 
 

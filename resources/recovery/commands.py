@@ -146,11 +146,13 @@ def _backfill(session: Session, found: "Recovery") -> int:
 @click.argument("tables", nargs=-1, metavar="[TABLE …]")
 @click.pass_obj
 def compare(session: Session, branch: str, tables: tuple[str, ...]) -> None:
-    """Show how the branch of each table differs from main; for tables that are named, the first rows too."""
+    """Show how the branch of each table differs from main, or, once it is published, what that changed; for tables that are
+    named, the first rows too.
+    """
     found = _opened(session, branch)
     compared = {name: found.compare(name) for name in tables or found.changed()}
     rows = [(name, one.rows_before, one.rows_after, one.describe()) for name, one in compared.items()]
-    console().print(rendered_table(["table", "rows on main", "on the branch", "difference"], rows))
+    console().print(rendered_table(["table", f"rows {found.sides[0]}", found.sides[1], "difference"], rows))
     for name in tables:
         examples = compared[name].examples
         if examples is not None and examples.num_rows:

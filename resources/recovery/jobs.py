@@ -253,9 +253,12 @@ def _last_jobs(known: dict[str, TableAsset], checks: Sequence[Any]) -> list[dg.J
         with _refusals(context, config.branch):
             recovery = Recovery.open(tables.session, config.branch)
             found = {name: recovery.compare(name) for name in recovery.changed()}
-            state = _state(context, tables, config, known)
+            sides, state = recovery.sides, _state(context, tables, config, known)
             context.add_output_metadata(
-                {"comparison": page(comparison_page(found), state, differing_rows_page(found)), **_seen(config)}
+                {
+                    "comparison": page(comparison_page(found, sides), state, differing_rows_page(found, sides)),
+                    **_seen(config),
+                }
             )
 
     @dg.op

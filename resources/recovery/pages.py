@@ -129,8 +129,8 @@ def dropped_page(branch: str, tables: Sequence[str]) -> str:
     return f"Recovery **{text(branch)}** is dropped: {gone}."
 
 
-def comparison_page(found: Mapping[str, Comparison]) -> str:
-    """How the branch of each table differs from main."""
+def comparison_page(found: Mapping[str, Comparison], sides: tuple[str, str]) -> str:
+    """How the two sides of each table differ."""
     rows = [
         (
             asset_link(name), one.rows_before, one.rows_after, one.added, one.removed, one.changed,
@@ -138,10 +138,10 @@ def comparison_page(found: Mapping[str, Comparison]) -> str:
         )
         for name, one in found.items()
     ]  # fmt: skip
-    return table(("table", "rows on main", "on the branch", "added", "removed", "changed", "columns that differ"), rows)
+    return table(("table", f"rows {sides[0]}", sides[1], "added", "removed", "changed", "columns that differ"), rows)
 
 
-def differing_rows_page(found: Mapping[str, Comparison]) -> str:
+def differing_rows_page(found: Mapping[str, Comparison], sides: tuple[str, str]) -> str:
     """The first rows of each table that differ, with all columns of which anything is known."""
     parts = []
     for name, one in found.items():
@@ -151,16 +151,16 @@ def differing_rows_page(found: Mapping[str, Comparison]) -> str:
             rows = zip(*([cell(value) for value in columns[column]] for column in known), strict=True)
             parts += [
                 f"#### First rows of {asset_link(name)} that differ",
-                table(list(map(_heading, known)), list(rows)),
+                table([_heading(column, sides) for column in known], list(rows)),
             ]
     return "\n\n".join(parts)
 
 
-def _heading(column: str) -> str:
+def _heading(column: str, sides: tuple[str, str]) -> str:
     """A column of a comparison, by the names of its sides."""
-    for side, said in ((" before", " on main"), (" after", " on the branch")):
-        if column.endswith(side):
-            return text(column.removesuffix(side) + said)
+    for end, side in zip((" before", " after"), sides, strict=True):
+        if column.endswith(end):
+            return text(f"{column.removesuffix(end)} {side}")
     return text(column)
 
 

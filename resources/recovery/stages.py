@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
+from lineage import sources_of
 from storage import (
     AlreadyExists,
     Clock,
@@ -20,6 +21,7 @@ from storage.engines.duckdb_compare import Comparison, compare
 from ..session import Session
 from .plan import RecoveryPlan
 from .record import (
+    PUBLISHED,
     RecoveryRecord,
     TableRecord,
     create_record,
@@ -213,10 +215,36 @@ class Recovery:
 
     # --- compare
 
+    @property
+    def sides(self) -> tuple[str, str]:
+        """What `compare` compares, in words."""
+        if self.record.status == PUBLISHED:
+            return "before it was published", "after it was published"
+        return "on main", "on the branch"
+
     def compare(self, name: str) -> Comparison:
-        """How the branch of a table differs from main as it is seen now."""
-        main = self._catalog.consistent([name])[name]
-        return compare(main, self.table(name))
+        """How the branch of a table differs from main as it is seen now; of a recovery that is published, what the publication
+        changed on main. Raises NotFound if what main was before has expired.
+        """
+        published = self._publications(name)
+        if published:
+            main = self._catalog.table(name)
+            return compare(main.at(published[0] - 1), main.at(published[-1]))
+        return compare(self._catalog.consistent([name])[name], self.table(name))
+
+    def _publications(self, name: str) -> list[int]:
+        """The snapshots of main by which this recovery, if it is published, was taken over."""
+        record = self.record
+        if record.status != PUBLISHED:
+            return []
+        ids = [
+            snapshot.id
+            for snapshot in self._catalog.table(name).store.snapshots.all()
+            if snapshot.time_ms >= record.created_ms
+            and any((f"{one.database}.{one.table}", one.branch) == (name, self.branch) for one in sources_of(snapshot))
+        ]
+        # A branch that became the first snapshot of main replaced nothing.
+        return ids if ids and ids[0] > 1 else []
 
     def changed(self) -> list[str]:
         """The tables that have a branch of this recovery, in the order of the plan."""

@@ -226,7 +226,7 @@ def _check(asset: TableAsset) -> dg.AssetChecksDefinition:
         return dg.AssetCheckResult(
             passed=True,
             description="; ".join(f"{branch}: {one.describe()}" for branch, one in found.items()),
-            metadata=comparison_metadata(found),
+            metadata=comparison_metadata(found, {name: Recovery.open(tables.session, name).sides for name in found}),
         )
 
     return check
@@ -242,14 +242,14 @@ def _branches_of(tags: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(key.partition("|")[0] for key in keys))
 
 
-def comparison_metadata(found: Mapping[str, Comparison]) -> dict[str, Any]:
+def comparison_metadata(found: Mapping[str, Comparison], sides: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
     """Comparisons, by branch, as the UI shows them: numbers, columns, and the first rows that differ."""
     metadata: dict[str, Any] = {}
     for branch, one in found.items():
         prefix = f"{branch}: " if len(found) > 1 else ""
         metadata |= {
-            f"{prefix}rows on main": one.rows_before,
-            f"{prefix}rows on the branch": one.rows_after,
+            f"{prefix}rows {sides[branch][0]}": one.rows_before,
+            f"{prefix}rows {sides[branch][1]}": one.rows_after,
             f"{prefix}rows added": one.added,
             f"{prefix}rows removed": one.removed,
             f"{prefix}rows changed": one.changed,

@@ -38,6 +38,32 @@ def test_a_bad_day_is_repaired_from_its_event_through_the_lineage_browser(
         user.picture("browser-partition")
         user.open("/snapline/recoveries")
         user.sees("fix-raw-orders-2", "published")
+        # What is clicked is gone back to; a moment that was slid to stays.
+        user.open("/snapline/history")
+        dots = user.page.locator("a.dot")
+        dots.nth(0).click()
+        dots.nth(2).click()
+        user.page.locator("#slider").fill("3")
+        user.sees("core.days")
+        after = user.page.url
+        assert "at=" in after
+        user.page.go_back()
+        assert user.page.locator("a.dot.selected").get_attribute("data-index") == "0"
+        user.page.go_forward()
+        assert user.page.locator("a.dot.selected").get_attribute("data-index") == "2"
+        assert (user.page.url, user.page.locator("#slider").input_value()) == (after, "3")
+        user.page.go_back()
+        user.page.go_back()
+        assert user.page.url.endswith("/snapline/history") and not user.page.locator("a.dot.selected").count()
+        # At 200 % zoom of a small window no page is moved sideways as a whole.
+        user.page.set_viewport_size({"width": 640, "height": 500})
+        for path in (
+            "/", "/history", "/snapshot?ref=snapline.core.days@2", "/spoilt?ref=snapline.raw.orders@2", "/recoveries",
+            "/recoveries/fix-raw-orders-2?table=mart.totals", "/compare?left=mart.totals@1&right=mart.totals@2",
+            "/column?ref=snapline.mart.totals@1&column=price_sum", "/ancestry?ref=snapline.mart.totals@1",
+        ):  # fmt: skip
+            user.open(f"/snapline{path}")
+            assert user.page.evaluate("document.documentElement.scrollWidth") <= 640, path
         assert complaints.said == []
 
 

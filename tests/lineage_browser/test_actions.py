@@ -90,6 +90,11 @@ def test_a_bad_day_is_repaired_from_the_page_of_what_it_has_spoilt(shop: Shop) -
     assert shop.rows("mart.totals") == GOOD
     published = browser.get("/recoveries/fix-raw-orders-2").text
     assert "Published." in text(published) and "/publish" not in published
+    # What it has changed is still to be seen.
+    assert "Rows before it was published" in text(published)
+    compared = Recovery.open(session, "fix-raw-orders-2").compare("mart.totals")
+    assert (compared.changed, dict(compared.changed_columns)) == (2, {"price_sum": 2})
+    assert "price_sum: 2" in text(published)
     spoilt = text(browser.get("/spoilt?ref=snapline.raw.orders@2").text)
     assert "0 spoilt now" in spoilt and "Repaired by recovery fix-raw-orders-2." in spoilt
     assert "there is nothing to recover" in text(browser.get(PLAN).text)

@@ -1,13 +1,16 @@
 """Every event of a snapshot in Dagster leads to its page, and pages lead back to where Dagster shows it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import dagster as dg
 import pytest
 
+from resources import code_location
 from resources.browser.dagster_links import DagsterLinks
+from resources.browser.known_assets import KnownAssets
 from resources.browser.view import ref_of
 from resources.recovery import Recovery
 from resources.recovery.carry_out import publish
@@ -84,12 +87,20 @@ def test_a_browser_elsewhere_is_linked_to_by_its_address(shop: Shop, monkeypatch
 
 
 def test_links_hold_whatever_names_hold() -> None:
-    links = DagsterLinks("https://dagster.example.com/prefix", "platform")
+    keys = [("a b", "x/y?z#<script>"), ("core", "days"), ("recovery", "core", "days")]
+    links = DagsterLinks("https://dagster.example.com/prefix", "platform", KnownAssets(lambda: keys))
     ref = SnapshotRef("snapline", "a b", "x/y?z#<script>", "main", 1)
     assert links.asset(ref) == "https://dagster.example.com/prefix/assets/a%20b/x%2Fy%3Fz%23%3Cscript%3E"
     on_branch = SnapshotRef("snapline", "core", "days", "fix", 1)
     assert links.asset(on_branch) == links.twin("core.days")
     assert links.partition(on_branch, "2024-01").endswith("?view=partitions&partition=fix%7C2024-01")
+    # Nothing leads to an asset that there is not.
+    assert [
+        links.asset(replace(ref, table="z")),
+        links.partition(replace(ref, database="b"), "1"),
+        links.twin("a.b"),
+    ] == [""] * 3
+    assert links.asset(replace(ref, catalog="other")) == links.asset(replace(on_branch, branch="fix~1")) == ""
     assert links.run("../../x").endswith("/runs/..%2F..%2Fx")
     assert "tag%3Asnapline%2Frecovery%3Da%26b" in links.runs_of_recovery("a&b")
     address = links.launchpad("recovery_correct", "correct_the_source", {"branch": '"}\nops: evil', "sql": ""})
@@ -97,3 +108,20 @@ def test_links_hold_whatever_names_hold() -> None:
     # A name is a value of the configuration, whatever it holds.
     assert config.splitlines()[3] == r'      branch: "\"}\nops: evil"'
     assert DagsterLinks("https://x", "").launchpad("a", "b", {}) == ""
+
+
+def test_tables_that_no_asset_makes_are_not_linked_to_dagster(shop: Shop) -> None:
+    browser = client_of(shop.session)
+    shop.session.sql("CREATE TABLE mart.by_hand AS SELECT * FROM core.days", "duckdb")
+    assert "/assets/core/days" in browser.get("/snapshot?ref=snapline.core.days@1").text
+    assert "/assets/" not in browser.get("/snapshot?ref=snapline.mart.by_hand@1").text
+    spoilt = browser.get("/spoilt?ref=snapline.raw.orders@2").text
+    assert "/assets/core/days" in spoilt and "mart.by_hand" in spoilt and "/assets/mart/by_hand" not in spoilt
+
+
+def test_definitions_that_cannot_be_loaded_are_no_reason_to_leave_links_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(code_location, "_MODULE", "tests.no_such_module")
+    assert KnownAssets().has("core", "days")
+    assert "no_such_module" in caplog.text

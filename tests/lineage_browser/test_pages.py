@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -252,6 +253,40 @@ def test_a_catalog_that_records_no_lineage_is_not_said_to_be_sound(
     assert damage.silent == ("second",)
     assert not [name for name in damage.sound if name.startswith("second.")]
     assert "Of catalog second nothing can be said" in client.get(f"/spoilt?ref={text_of(bad)}").text
+
+
+def places(page: str) -> dict[int, tuple[str, str]]:
+    """Where the dots are that a page shows, by number."""
+    found = re.findall(r'<a class="([^"]*)" [^>]*data-index="(\d+)".*?<circle cx="(\d+)" cy="(\d+)"', page)
+    return {int(index): (x, y) for classes, index, x, y in found if "off" not in classes.split()}
+
+
+def test_positions_never_move_whatever_is_selected_slid_or_filtered(session: Session, client: TestClient) -> None:
+    orders = made(session, "raw.orders")
+    days = made(session, "core.days", orders, job="nightly")
+    session.table("core.days").branches.create("fix")
+    session.table("core.days$branch_fix").write(pa.table({"id": [7], "said": ["b"]}))
+    made(session, "mart.report", days)
+    whole = places(client.get("/history").text)
+    assert len(whole) == 4
+    for query, count in (
+        ("select=snapline.mart.report@1", 4), ("at=2020-01-01", 4), ("tables=mart", 1), ("tables=MART,raw", 2), ("branches=0", 3),
+        ("job=nightly", 1), ("kind=nothing", 0), ("tables=report&select=snapline.raw.orders@1", 1),
+    ):  # fmt: skip
+        page = client.get(f"/history?{query}").text
+        shown = places(page)
+        assert (len(shown), shown.items() <= whole.items()) == (count, True), query
+        # Lanes keep their place beside their names.
+        assert page.count("<li class=") >= 4
+        drawn = client.get(f"/history.svg?{query}").text
+        assert ("core.days" in drawn) == ("tables" not in query)
+        assert len(client.get(f"/history.csv?{query}").text.splitlines()) == count + 1
+    # What is left out was still made from it.
+    assert "Snapshots that led to it: 2." in client.get("/history?tables=mart&select=snapline.mart.report@1").text
+    closed = places(client.get("/history?tables=mart&gaps=0").text)
+    (mart,) = closed
+    assert closed[mart][0] == whole[mart][0] and int(closed[mart][1]) < int(whole[mart][1])
+    assert "No snapshot is left by the filters: “none”" in client.get("/history?tables=none").text
 
 
 def test_an_empty_platform_says_so(client: TestClient) -> None:

@@ -24,10 +24,15 @@ function room() {
   return scroller.clientWidth - document.querySelector(".names").offsetWidth;
 }
 
+// The snapshot that is selected, or else the newest that the filters leave, with the first of their lanes above.
 function showNewest() {
   const circle = picture.querySelector(".dot.selected circle");
-  scroller.scrollLeft = circle ? Number(circle.getAttribute("cx")) - room() / 2 : scroller.scrollWidth;
-  if (circle) scroller.scrollTop = Number(circle.getAttribute("cy")) - scroller.clientHeight / 2;
+  const shown = [...picture.querySelectorAll(".dot:not(.off) circle")];
+  const newest = circle || shown.at(-1);
+  if (!newest) return;
+  const highest = shown.reduce((least, each) => Math.min(least, Number(each.getAttribute("cy"))), Infinity);
+  scroller.scrollLeft = Number(newest.getAttribute("cx")) - room() / (circle ? 2 : 1) + 48;
+  scroller.scrollTop = circle ? Number(circle.getAttribute("cy")) - scroller.clientHeight / 2 : highest - 60;
 }
 
 function browse(arcs) {
@@ -37,6 +42,8 @@ function browse(arcs) {
   const circles = dots.map((dot) => dot.querySelector("circle"));
   const x = circles.map((circle) => Number(circle.getAttribute("cx")));
   const y = circles.map((circle) => Number(circle.getAttribute("cy")));
+  // What the filters leave out is walked through, and not drawn.
+  const isShown = (index) => !dots[index].classList.contains("off");
   const sources = new Map(), sinks = new Map();
   for (const [source, sink] of arcs) {
     if (!sources.has(sink)) sources.set(sink, []);
@@ -83,7 +90,11 @@ function browse(arcs) {
     return new URLSearchParams(location.search).get(name) || otherwise;
   }
 
-  function select(index) {
+  function draw(source, sink, name, where) {
+    if (isShown(source) && isShown(sink)) where.append(curve(source, sink, name));
+  }
+
+  function select(index, remember) {
     const direction = setting("direction", "both"), asked = setting("hops", "all");
     const hops = asked === "all" ? Infinity : Number(asked);
     const [up, upPairs] = direction === "down" ? [new Set(), []] : walk(index, sources, hops);
@@ -98,20 +109,47 @@ function browse(arcs) {
     if (setting("arcs", "selected") !== "none") {
       if (setting("arcs", "selected") === "selected") drawn.replaceChildren();
       for (const old of drawn.querySelectorAll(".on")) old.classList.remove("on", "up", "down");
-      for (const [sink, source] of upPairs) drawn.append(curve(source, sink, "arc on up"));
-      for (const [source, sink] of downPairs) drawn.append(curve(source, sink, "arc on down"));
+      for (const [sink, source] of upPairs) draw(source, sink, "arc on up", drawn);
+      for (const [source, sink] of downPairs) draw(source, sink, "arc on down", drawn);
     }
     hover.replaceChildren();
-    if (!alone) history.replaceState(null, "", new URL(dots[index].href.baseVal, location.href));
     tell(dots[index], up.size, down.size);
+    if (alone || !remember) return;
+    const address = new URL(location.href);
+    address.searchParams.set("select", nameOf(dots[index]));
+    address.hash = "selected";
+    remember(address);
   }
+
+  function unselect() {
+    selected = -1;
+    picture.classList.remove("has-selection");
+    for (const dot of dots) dot.classList.remove("selected", "up", "down");
+    document.getElementById("selected").replaceChildren();
+    if (setting("arcs", "selected") === "selected") drawn.replaceChildren();
+  }
+
+  function nameOf(dot) {
+    return new URL(dot.href.baseVal, location.href).searchParams.get("select");
+  }
+
+  // A click is a place to come back to; keys and the slider are not.
+  const push = (address) => history.pushState(null, "", address);
+  const replace = (address) => history.replaceState(null, "", address);
+  addEventListener("popstate", () => {
+    if (alone) return;
+    const name = setting("select", ""), index = dots.findIndex((dot) => name && nameOf(dot) === name);
+    if (index < 0) unselect();
+    else select(index);
+    showMoment(setting("at", ""));
+  });
 
   function tell(dot, up, down) {
     const place = document.getElementById("selected");
     const title = document.createElement("h2"), link = document.createElement("a"), line = document.createElement("p");
     const [name, ...facts] = dot.querySelector("title").textContent.split(" · ");
     const address = new URL(dot.href.baseVal, location.href);
-    link.href = alone ? address.href : new URL("snapshot?ref=" + encodeURIComponent(address.searchParams.get("select")), address).href;
+    link.href = alone ? address.href : new URL("snapshot?ref=" + encodeURIComponent(nameOf(dot)), address).href;
     link.textContent = name;
     title.append(link);
     line.textContent = facts.join(" · ");
@@ -129,7 +167,7 @@ function browse(arcs) {
     const index = indexOf(event.target);
     if (index < 0 || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    select(index);
+    select(index, push);
   });
   picture.addEventListener("dblclick", (event) => {
     if (indexOf(event.target) >= 0) open_();
@@ -138,8 +176,8 @@ function browse(arcs) {
     const index = indexOf(event.target);
     hover.replaceChildren();
     if (index < 0 || index === selected || setting("arcs", "selected") === "none") return;
-    for (const source of sources.get(index) || []) hover.append(curve(source, index, "arc on"));
-    for (const sink of sinks.get(index) || []) hover.append(curve(index, sink, "arc on"));
+    for (const source of sources.get(index) || []) draw(source, index, "arc on", hover);
+    for (const sink of sinks.get(index) || []) draw(index, sink, "arc on", hover);
   });
 
   // --- the platform as it was at a moment: what came later is shaded, nothing moves
@@ -147,17 +185,24 @@ function browse(arcs) {
   const slider = document.getElementById("slider"), moment = document.getElementById("moment");
   const at = document.querySelector("input[name=at]");
   slider.disabled = false;
-  if (at?.value) {
-    const edge = Number(later.getAttribute("x"));
-    const first = x.findIndex((left) => left > edge);
-    slider.value = first < 0 ? dots.length : first;
-    moment.textContent = at.value.replace("T", " ") + " UTC";
-  }
-  slider.addEventListener("input", () => {
-    const count = Number(slider.value);
+  if (at?.value) showMoment(at.value);
+  function shade(count) {
     const edge = count >= dots.length ? width : x[count] - 9;
     later.setAttribute("x", edge);
     later.setAttribute("width", Math.max(0, width - edge));
+  }
+  function showMoment(asked) {
+    const utc = /(Z|[+-]\d\d:\d\d)$/i.test(asked) ? asked : asked + "Z";
+    const first = asked ? dots.findIndex((dot) => Number(dot.dataset.time) > Date.parse(utc)) : -1;
+    const count = first < 0 ? dots.length : first;
+    at.value = asked;
+    slider.value = count;
+    moment.textContent = asked ? asked.replace("T", " ") + " UTC" : "now";
+    shade(count);
+  }
+  slider.addEventListener("input", () => {
+    const count = Number(slider.value);
+    shade(count);
     const time = count > 0 && count < dots.length ? timeOf(count - 1) : "";
     moment.textContent = count >= dots.length ? "now" : time ? time + " UTC" : "before all that is loaded";
     if (alone) return;
@@ -165,7 +210,7 @@ function browse(arcs) {
     const address = new URL(location.href);
     if (time) address.searchParams.set("at", at.value);
     else address.searchParams.delete("at");
-    history.replaceState(null, "", address);
+    replace(address);
   });
 
   // To the millisecond, UTC: commits of one second are told apart.
@@ -232,17 +277,13 @@ function browse(arcs) {
 
   // --- keys
 
-  function shown(index) {
-    return !dots[index].classList.contains("off");
-  }
-
   function step(key) {
     const from = selected < 0 ? dots.length - 1 : selected;
     if (selected < 0) return from;
     const sideways = key === "ArrowLeft" ? -1 : key === "ArrowRight" ? 1 : 0;
     if (sideways) {
       for (let each = from + sideways; each >= 0 && each < dots.length; each += sideways) {
-        if (y[each] === y[from] && shown(each)) return each;
+        if (y[each] === y[from] && isShown(each)) return each;
       }
       return from;
     }
@@ -251,7 +292,7 @@ function browse(arcs) {
     for (let level = levels.indexOf(y[from]) + below; level >= 0 && level < levels.length; level += below) {
       let best = -1;
       dots.forEach((_, each) => {
-        if (y[each] === levels[level] && shown(each) && (best < 0 || Math.abs(x[each] - x[from]) < Math.abs(x[best] - x[from]))) best = each;
+        if (y[each] === levels[level] && isShown(each) && (best < 0 || Math.abs(x[each] - x[from]) < Math.abs(x[best] - x[from]))) best = each;
       });
       if (best >= 0) return best;
     }
@@ -268,7 +309,7 @@ function browse(arcs) {
     if (event.key.startsWith("Arrow")) {
       event.preventDefault();
       const index = step(event.key);
-      select(index);
+      select(index, replace);
       dots[index].scrollIntoView({ block: "nearest", inline: "nearest" });
     } else if (event.key === "Enter" && selected >= 0) {
       event.preventDefault();
@@ -276,15 +317,11 @@ function browse(arcs) {
     } else if (event.key === "+" || event.key === "=") zoom(1.25);
     else if (event.key === "-") zoom(0.8);
     else if (event.key === "Escape") {
-      selected = -1;
-      picture.classList.remove("has-selection");
-      for (const dot of dots) dot.classList.remove("selected", "up", "down");
-      document.getElementById("selected").replaceChildren();
-      if (setting("arcs", "selected") === "selected") drawn.replaceChildren();
+      unselect();
       if (alone) return;
       const address = new URL(location.href);
       address.searchParams.delete("select");
-      history.replaceState(null, "", address);
+      replace(address);
     }
   });
 }
