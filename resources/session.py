@@ -1,7 +1,7 @@
 """The composition root: one warehouse with its lineage, put together from settings. No Dagster, no Spark."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -132,12 +132,15 @@ class Session:
     def lineage_store(self) -> LineageStore:
         return self.lineage_stores[CATALOG_NAME]
 
-    def stores_to_ask(self, *catalogs: str) -> Mapping[str, LineageStore]:
-        """The lineage stores that answer, brought up to date; a warning names the others.
+    def stores_to_ask(
+        self, *catalogs: str, tables: Mapping[str, Collection[str]] | None = None
+    ) -> Mapping[str, LineageStore]:
+        """The lineage stores that answer, brought up to date; a warning names the others. `tables`: those that have changed
+        since they were, by catalog, where that is known.
 
         Raises LineageUnavailable if one of `catalogs` is among the others, or if none answers.
         """
-        _, warnings = self._reconcile_all()
+        _, warnings = self._reconcile_all(tables)
         found: dict[str, LineageStore] = {}
         failures: dict[str, LineageUnavailable] = {}
         for name, store in self.lineage_stores.items():
@@ -187,12 +190,12 @@ class Session:
         _warn(warnings)
         return count
 
-    def _reconcile_all(self) -> tuple[int, dict[str, str]]:
+    def _reconcile_all(self, tables: Mapping[str, Collection[str]] | None = None) -> tuple[int, dict[str, str]]:
         count = 0
         warnings: dict[str, str] = {}
         for name in self.catalog_names():
             try:
-                for one in self.catalog_of(name).tables():
+                for one in self.catalog_of(name).tables() if tables is None else tables.get(name, ()):
                     count += self._reconcile_branches(name, one, warnings)
             except LineageUnavailable as error:
                 warnings[error.catalog] = str(error)

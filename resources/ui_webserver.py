@@ -52,6 +52,7 @@ def start() -> None:
         except StorageError as error:
             _log.warning("The lineage browser is not served: %s", error)
             return create_dagster(context, path_prefix, poll_rate, **given)
+        browser.state.browser.facts.read_beside()
         return beside(dagster, browser, path_prefix, **given)
 
     module: Any = cli

@@ -61,9 +61,20 @@ def branch_history(store: TableStore, known: BranchHistory | None = None) -> Bra
 def _known_snapshots(
     store: TableStore, latest: Snapshot | None, known: BranchHistory | None
 ) -> tuple[Snapshot, ...] | None:
-    """The snapshots that are known, if they are still those of the branch."""
-    if known is None or latest is None or not known.snapshots or known.snapshots[-1].identity != latest.identity:
+    """The snapshots of the branch, of which none is read again that is known; None if the newest known one is not there any
+    more, or they do not follow each other.
+    """
+    if known is None or latest is None or not known.snapshots:
         return None
-    ids = store.snapshots.ids()
-    left = tuple(snapshot for snapshot in known.snapshots if ids and snapshot.id >= ids[0])
-    return left if [snapshot.id for snapshot in left] == ids else None
+    last = known.snapshots[-1]
+    still = latest if latest.id == last.id else store.snapshots.find(last.id)
+    if still is None or still.identity != last.identity:
+        return None
+    by_id = {snapshot.id: snapshot for snapshot in known.snapshots}
+    found: list[Snapshot] = []
+    for snapshot_id in store.snapshots.ids():
+        snapshot = by_id.get(snapshot_id) or store.snapshots.find(snapshot_id)
+        if snapshot is None or (found and snapshot.follows not in (None, found[-1].identity)):
+            return None
+        found.append(snapshot)
+    return tuple(found)

@@ -1,9 +1,11 @@
 """What all catalogs hold: their tables and branches, and what those have been through. Read again once it is some seconds old."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 from lineage import LineageStore, LineageUnavailable
 from storage import BranchHistory, NotFound, SnapshotRef, StorageError, Table
@@ -13,9 +15,10 @@ from ..session import CATALOG_NAME, Session
 
 # Catalog, database, table, branch.
 Place = tuple[str, str, str, str]
-# What is shown may be as old as this; where no table has changed, what is known of lineage as old as that.
+# What is shown may be as old as this. What lineage lacks of tables that look as they did is looked for beside, so often.
 _FRESH_S = 2.0
 _LINEAGE_FRESH_S = 30.0
+_log = logging.getLogger(__name__)
 
 
 def place_of(ref: SnapshotRef) -> Place:
@@ -76,26 +79,51 @@ class Facts:
             assert self._platform is not None
             return self._platform
 
+    def read_beside(self) -> None:
+        """Read the platform in a thread, before anybody asks: the first time every snapshot's file is read."""
+
+        def read() -> None:
+            # Who asks is told what is wrong.
+            with suppress(Exception):
+                self.platform()
+
+        threading.Thread(target=read, daemon=True).start()
+
     def _refresh(self, now: float) -> None:
         read_ms = time.time_ns() // 1_000_000
         branches, troubles = self._tables()
         recoveries = self._open_recoveries()
         before = self._platform
-        if (
-            before is not None and now - self._lineage_read_at <= _LINEAGE_FRESH_S and troubles == self._troubles
-            and branches == before.branches and recoveries == before.recoveries and _answer(before.stores)
-        ):  # fmt: skip
-            return
-        stores = self._session.stores_to_ask()
-        # What was committed while lineage was brought up to date is there as well.
-        read_ms = time.time_ns() // 1_000_000
-        branches, troubles = self._tables()
+        if before is not None and _answer(before.stores):
+            if now - self._lineage_read_at > _LINEAGE_FRESH_S:
+                self._lineage_read_at = now
+                threading.Thread(target=self._reconcile, args=(before,), daemon=True).start()
+            if troubles == self._troubles and branches == before.branches and recoveries == before.recoveries:
+                return
+            stores = self._session.stores_to_ask(tables=_changed(before.branches, branches))
+        else:
+            stores = self._session.stores_to_ask()
+            self._lineage_read_at = now
+            # What was committed while lineage was brought up to date is there as well.
+            read_ms = time.time_ns() // 1_000_000
+            branches, troubles = self._tables()
         away: dict[Place | str, str] = {
             catalog: f"The lineage of catalog {catalog!r} is out of reach: what it holds is left out."
             for catalog in self._session.catalog_names() if catalog not in stores
         }  # fmt: skip
         self._platform = Platform(branches, stores, {**away, **troubles}, recoveries, read_ms)
-        self._troubles, self._lineage_read_at = troubles, now
+        self._troubles = troubles
+
+    def _reconcile(self, before: Platform) -> None:
+        """Bring the lineage of all tables up to date, also of those that look as they did; who asks meanwhile does not wait."""
+        try:
+            count = self._session.reconcile_all()
+        except (StorageError, LineageUnavailable) as error:
+            _log.warning("Lineage could not be brought up to date: %s", error)
+            return
+        with self._lock:
+            if count and self._platform is before:
+                self._platform = replace(before)
 
     def _tables(self) -> tuple[dict[Place, BranchHistory], dict[Place | str, str]]:
         session = self._session
@@ -154,6 +182,15 @@ class Facts:
             return
         except StorageError as error:
             troubles[place] = f"Branch {place[3]!r} of {place[1]}.{place[2]} cannot be read: {error}"
+
+
+def _changed(before: Mapping[Place, BranchHistory], now: Mapping[Place, BranchHistory]) -> dict[str, set[str]]:
+    """The tables that are not as they were, by catalog."""
+    found: dict[str, set[str]] = {}
+    for place, history in now.items():
+        if before.get(place) != history:
+            found.setdefault(place[0], set()).add(f"{place[1]}.{place[2]}")
+    return found
 
 
 def _answer(stores: Mapping[str, LineageStore]) -> bool:

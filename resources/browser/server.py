@@ -34,7 +34,7 @@ def serve(session: Session, host: str, port: int, dagster_url: str, say: Callabl
 def _app(session: Session, dagster_url: str, *hosts: str) -> Starlette:
     assets = KnownAssets()
     assets.load_beside()
-    return browser_app(
+    app = browser_app(
         session,
         dagster_url,
         session.settings.browser_read_only,
@@ -42,3 +42,5 @@ def _app(session: Session, dagster_url: str, *hosts: str) -> Starlette:
         hosts=hosts,
         assets=assets,
     )
+    app.state.browser.facts.read_beside()
+    return app

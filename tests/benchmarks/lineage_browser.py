@@ -1,16 +1,18 @@
 """What the lineage browser costs on a large platform.
 
-    python -m tests.benchmarks.lineage_browser [--tables 200] [--snapshots 50] [--rows 1000000]
+    python -m tests.benchmarks.lineage_browser [--tables 200] [--snapshots 50] [--rows 1000000] [--home DIRECTORY]
 
 Writes tables whose snapshots are made from each other, and fills their lineage database with rows of tables that are long
-gone. Prints what a page takes from nothing and once more, and, where `make browser` has set Playwright up, what Chromium
-makes of it: first paint, frames while it is moved and zoomed, memory.
+gone; or takes those that are there at `--home`. Prints what a page takes from nothing and once more; where `make browser`
+has set Playwright up, what Chromium makes of it: first paint, frames while it is moved and zoomed, memory; and where npm is
+there, what the usual layout libraries take for the newest snapshots of the same history, beside its own layout.
 """
 
 import argparse
 import json
 import os
 import random
+import shutil
 import socket
 import subprocess
 import sys
@@ -24,6 +26,11 @@ from rich.console import Console
 
 from lineage import sources_property
 from resources import Session
+from resources.browser.facts import Facts
+from resources.browser.history import read_history
+from resources.browser.lanes import lay_out
+from resources.browser.svg import picture
+from resources.browser.view import WHOLE
 from storage import CommitId, SnapshotRef
 from tests.benchmarks.lineage import fill
 
@@ -31,18 +38,34 @@ ROOT = Path(__file__).parent.parent.parent
 PLAYWRIGHT = ROOT / ".venv" / "browser" / "bin" / "python"
 SCHEMA = pa.schema([("id", pa.int64())])
 out = Console()
+LIBRARIES = {"dagre": "@dagrejs/dagre@3", "elkjs": "elkjs@0.12", "d3-dag": "d3-dag@1"}
+# Seconds for a library's layout.
+PATIENCE = 60
 IN_BROWSER = """
 import json, sys
+from pathlib import Path
+def renderers():
+    # Proportional memory of the processes that draw pages, in bytes: the largest is the page's.
+    sizes = []
+    for process in Path("/proc").iterdir():
+        try:
+            if b"--type=renderer" in (process / "cmdline").read_bytes():
+                rollup = (process / "smaps_rollup").read_text()
+                sizes.append(next(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Pss:")))
+        except OSError:
+            pass
+    return max(sizes)
 from playwright.sync_api import sync_playwright
 with sync_playwright() as play:
     browser = play.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     page.goto(sys.argv[1])
-    page.wait_for_selector("#slider:enabled")
+    page.wait_for_selector("#slider:enabled" if "/history" in sys.argv[1] else "svg.tables")
+    page.wait_for_timeout(1000)
     found = page.evaluate('''async () => {
       const paint = performance.getEntriesByName("first-contentful-paint")[0].startTime;
       const answer = performance.getEntriesByType("navigation")[0].responseStart;
-      const scroller = document.getElementById("lanes");
+      const scroller = document.getElementById("lanes") || document.querySelector(".picture");
       async function frames(move) {
         let count = 0;
         const began = performance.now();
@@ -51,11 +74,11 @@ with sync_playwright() as play:
       }
       const pan = await frames((at) => { scroller.scrollLeft = scroller.scrollWidth - at * 40; });
       const larger = document.querySelector('[data-zoom="1.25"]'), smaller = document.querySelector('[data-zoom="0.8"]');
-      const zoom = await frames((at) => { (at % 20 < 10 ? larger : smaller).click(); });
+      const zoom = larger ? await frames((at) => { (at % 20 < 10 ? larger : smaller).click(); }) : 0;
       const memory = performance.memory.usedJSHeapSize, nodes = document.getElementsByTagName("*").length;
       return {paint, answer, pan, zoom, memory, nodes};
     }''')
-    print(json.dumps(found))
+    print(json.dumps({**found, "renderer": renderers()}))
     browser.close()
 """
 
@@ -79,6 +102,51 @@ def make(session: Session, tables: int, snapshots: int) -> None:
             newest[number] = ref
     # As the first question did that anybody asked of the platform.
     session.reconcile_all()
+
+
+def painted(address: str, times: int = 3) -> None:
+    """Print what Chromium makes of a page."""
+    for _ in range(times):
+        done = subprocess.run([PLAYWRIGHT, "-c", IN_BROWSER, address], capture_output=True, text=True, check=True)
+        found = json.loads(done.stdout)
+        out.print(
+            f"  Chromium: answer after {found['answer']:.0f} ms, first paint after {found['paint']:.0f} ms, "
+            f"{found['pan']:.0f} frames a second moved, {found['zoom']:.0f} zoomed, "
+            f"{found['memory'] / 1e6:.0f} MB of JavaScript, {found['renderer'] / 1e6:.0f} MB in all, {found['nodes']:,} elements"
+        )
+
+
+def compare_layouts(session: Session, commits: int) -> None:
+    """Print what the layout of the newest snapshots takes here, and by the usual libraries."""
+    platform = Facts(session).platform()
+    with tempfile.TemporaryDirectory(prefix="snapline-npm-") as directory:
+        wanted = list(LIBRARIES.values())
+        subprocess.run(
+            ["npm", "install", "--no-audit", "--no-fund", *wanted], cwd=directory, check=True, capture_output=True
+        )
+        for count in (300, 1_000, 3_000, commits):
+            history = read_history(platform, count)
+            began = time.perf_counter()
+            picture(history, lay_out(history, WHOLE), WHOLE, str)
+            took = {"lanes, as SVG": f"{(time.perf_counter() - began) * 1000:,.0f} ms"}
+            graph = Path(directory) / "graph.json"
+            graph.write_text(json.dumps({"nodes": len(history.dots), "edges": history.arcs}), encoding="utf-8")
+            for library in LIBRARIES:
+                took[library] = _laid_out(library, graph)
+            shown = ", ".join(f"{name} {said}" for name, said in took.items())
+            out.print(f"  {len(history.dots):,} snapshots, {len(history.arcs):,} arcs: {shown}")
+
+
+def _laid_out(library: str, graph: Path) -> str:
+    script = Path(__file__).parent / "layout_libraries.mjs"
+    try:
+        done = subprocess.run(
+            ["node", "--stack-size=60000", script, library, graph],
+            cwd=graph.parent, capture_output=True, text=True, timeout=PATIENCE,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"not in {PATIENCE} s"
+    return f"{int(done.stdout):,} ms" if done.returncode == 0 else "fails"
 
 
 def served(port: int, path: str) -> tuple[float, int]:
@@ -110,24 +178,22 @@ def main() -> None:
     parser.add_argument("--tables", type=int, default=200)
     parser.add_argument("--snapshots", type=int, default=50)
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--home")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="snapline-bench-") as directory:
-        os.environ["SNAPLINE_HOME"] = directory
+        os.environ["SNAPLINE_HOME"] = given.home or directory
         session = Session()
-        make(session, given.tables, given.snapshots)
-        began = time.perf_counter()
-        session.reconcile_all()
-        out.print(f"Lineage is gone over once, as the first question does: {time.perf_counter() - began:.1f} s")
-        url = session.settings.lineage_url
-        count = fill({"jdbc.url": url}, given.rows)
         commits = given.tables * given.snapshots
-        out.print(f"{commits:,} snapshots of {given.tables} tables, {count:,} rows of lineage besides")
+        if not given.home:
+            make(session, given.tables, given.snapshots)
+            count = fill({"jdbc.url": session.settings.lineage_url}, given.rows)
+            out.print(f"{commits:,} snapshots of {given.tables} tables, {count:,} rows of lineage besides")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         process = started(port)
         try:
-            for path in (f"/history?limit={commits}&tables=layer", "/history", "/"):
+            for path in (f"/history?limit={commits}", "/history", "/"):
                 first, size = served(port, path)
                 again, _ = served(port, path)
                 time.sleep(3)
@@ -139,18 +205,13 @@ def main() -> None:
                     f"{path}: {first:.2f} s at first, {again:.2f} s once more, {later:.2f} s later, "
                     f"{changed:.2f} s after a commit, {size / 1e6:.1f} MB"
                 )
-            if PLAYWRIGHT.exists():
-                page = f"http://127.0.0.1:{port}/history?limit={commits}&tables=layer"
-                done = subprocess.run([PLAYWRIGHT, "-c", IN_BROWSER, page], capture_output=True, text=True, check=True)
-                found = json.loads(done.stdout)
-                out.print(
-                    f"Chromium: answer after {found['answer']:.0f} ms, first paint after {found['paint']:.0f} ms, "
-                    f"{found['pan']:.0f} frames a second moved, {found['zoom']:.0f} zoomed, "
-                    f"{found['memory'] / 1e6:.0f} MB of JavaScript, {found['nodes']:,} elements"
-                )
+                if PLAYWRIGHT.exists():
+                    painted(f"http://127.0.0.1:{port}{path}")
         finally:
             process.terminate()
             process.wait()
+        if shutil.which("npm"):
+            compare_layouts(session, commits)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,16 @@ import csv
 import io
 import json
 import random
+import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from sqlalchemy import create_engine, inspect, text
 from starlette.testclient import TestClient
 
+from lineage import sources_property
 from resources import Session
 from resources.browser.facts import Facts
 from resources.browser.history import read_history
@@ -17,7 +21,7 @@ from resources.browser.path import path_through
 from resources.browser.view import ref_of, target_of, text_of
 from resources.cli import cli
 from resources.quick_reads import run_query
-from tests.lineage_browser.random_platform import RandomPlatform
+from tests.lineage_browser.random_platform import SCHEMA, RandomPlatform
 from tests.scale import seeds
 
 
@@ -94,3 +98,47 @@ def test_a_limit_shows_the_newest_and_says_that_there_are_earlier_ones(session: 
     commits = [dot.ref for dot in whole.dots if dot.changes_rows and dot.job]
     assert {dot.ref for dot in part.dots} >= set(commits[-3:])
     assert len(part.dots) < len(whole.dots)
+
+
+@pytest.mark.parametrize("seed", seeds(4, 100, full=12))
+def test_what_was_read_bit_by_bit_is_what_is_read_at_once(session: Session, tmp_path: Path, seed: int) -> None:
+    moment = 0.0
+    facts = Facts(session, lambda: moment)
+    happening = RandomPlatform(session, random.Random(seed), tmp_path)
+    for _ in range(20):
+        happening.live(3)
+        moment += 5.0
+        platform, fresh = facts.platform(), Facts(Session()).platform()
+        assert platform.branches == fresh.branches
+        shown, expected = read_history(platform, 10_000), read_history(fresh, 10_000)
+        assert (shown.dots, shown.arcs, shown.joins, shown.lanes) == (
+            expected.dots, expected.arcs, expected.joins, expected.lanes,
+        )  # fmt: skip
+
+
+def test_lineage_that_is_lacking_is_made_up_for_though_no_table_has_changed(session: Session) -> None:
+    moment = 0.0
+    facts = Facts(session, lambda: moment)
+    source = session.catalog.create_table("raw.a", SCHEMA)
+    source.write(pa.table({"id": [1]}))
+    sink = session.catalog.create_table("core.b", SCHEMA)
+    sink.write(pa.table({"id": [1]}), properties=sources_property([session.ref("raw.a")]))
+    assert len(read_history(facts.platform(), 10).arcs) == 1
+    forget_lineage(session)
+    moment = 31.0
+    facts.platform()
+    until = time.monotonic() + 30
+    while not read_history(facts.platform(), 10).arcs:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def forget_lineage(session: Session) -> None:
+    """As if the commits had never been told of."""
+    with create_engine(
+        session.settings.lineage_url.removeprefix("jdbc:").replace("sqlite:", "sqlite:///", 1)
+    ).begin() as connection:
+        for table in inspect(connection).get_table_names():
+            if table != "lineage_schema_version":
+                connection.execute(text(f'DELETE FROM "{table}"'))
+    assert not session.lineage_store.has_snapshots("sink")
