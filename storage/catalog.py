@@ -643,6 +643,27 @@ class Catalog:
             delete_moved(self._file_io, discarded, f"{identifier} is dropped", "the next table that is dropped")
             self._delete_discarded()
 
+    def drop_unwritten(self, table: Table) -> bool:
+        """Drop a table that its creator could not fill, unless somebody has written to it since, or branched it, or it is
+        another one by now; says whether it has. Local disks alone: on object stores nobody can be kept out meanwhile, and the
+        table stays.
+        """
+        store = table.store
+
+        def refuse() -> None:
+            if store.snapshots.latest_id() is not None or table.branches.names():
+                raise AlreadyExists(f"{table.identifier} has been written to.")
+
+        if not self._file_io.moves_at_once:
+            return False
+        discarded = self._discarded()
+        try:
+            self._file_io.move_directory_if(store.paths.root, discarded, store.read_witness(), refuse)
+        except (NotFound, AlreadyExists):
+            return False
+        delete_moved(self._file_io, discarded, f"{table.identifier} is dropped", "the next table that is dropped")
+        return True
+
     def _refuse_undropped(self, identifier: Identifier, error: StoreUnavailable) -> None:
         """After an error in the middle of a drop on an object store: only told if the table is dropped by then."""
         with outcome(f"Whether {identifier} is dropped cannot be known: drop it again. ({error})"):

@@ -3,7 +3,9 @@
 Each is read first, whole, and gives what is to be done: see `unread`.
 """
 
+import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -44,6 +46,7 @@ from .result import Result
 from .settings import Settings
 from .unread import take
 
+_log = logging.getLogger(__name__)
 Act = Callable[[], Result]
 # Options that only a table with a primary key follows. As defaults (`SET 'table-storage.*'`) they are for those that have one.
 _OF_KEYS = {
@@ -170,6 +173,9 @@ class Definitions:
         self._names.refuse_read_only(place)
         catalog = self._names.catalog(place)
         if_not_exists, is_or_replace = bool(node.args.get("exists")), bool(node.args.get("replace"))
+        if node.expression is not None:
+            # Only what the statement has made itself is filled.
+            if_not_exists = False
         like = like_of(node)
         if like is not None:
             if node.expression is not None:
@@ -223,6 +229,15 @@ class Definitions:
                 raise at(name, error) from None
 
         return create
+
+    def take_back(self, node: exp.Create, table: Table) -> None:
+        """Drop a table that a statement has created and could not fill."""
+        name = node.this.this if isinstance(node.this, exp.Schema) else node.this
+        with suppress(StorageError):
+            if self._names.catalog(self._names.place(name)).drop_unwritten(table):
+                return
+            if table.store.snapshots.latest_id() is None:
+                _log.warning("Table %s was created and could not be filled: it is empty. Drop it.", table.identifier)
 
     def exists(self, node: exp.Create) -> bool:
         name = node.this.this if isinstance(node.this, exp.Schema) else node.this

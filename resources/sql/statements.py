@@ -16,6 +16,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from lineage import LineageRecorder, columns_property
 from storage import (
+    AlreadyExists,
     Basis,
     InvalidRequest,
     NotFound,
@@ -463,8 +464,17 @@ class Statements:
             if if_not_exists and self._definitions.exists(tree):
                 return Result("The table exists; nothing was written.")
             rows = engine.rows(prepared)
-            create(engine.columns(rows))
-            return self._write(said, changes.target_of(insert, self._names), prepared, rows, engine)
+            try:
+                table = create(engine.columns(rows))
+            except AlreadyExists:
+                if not if_not_exists:
+                    raise
+                return Result("The table exists; nothing was written.")
+            try:
+                return self._write(said, changes.target_of(insert, self._names), prepared, rows, engine)
+            except BaseException:
+                self._definitions.take_back(tree, table)
+                raise
 
         return fill
 
