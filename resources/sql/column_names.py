@@ -25,7 +25,12 @@ def column_name(node: exp.Expr) -> str:
     try:
         return _name(node)
     except _Unknown:
-        return node.sql(SnaplineSql)
+        return node.transform(_by_alias).sql(SnaplineSql)
+
+
+def _by_alias(node: exp.Expr) -> exp.Expr:
+    """A table of a query as the query calls it: what it is read as has another name each time."""
+    return exp.table_(node.alias) if isinstance(node, exp.Table) and node.alias else node
 
 
 def _name(node: exp.Expr) -> str:
@@ -60,6 +65,10 @@ def _name(node: exp.Expr) -> str:
             return f"({_name(node.this)} IN ({_listed(node.expressions)}))"
         case exp.Cast() if isinstance(node.this, exp.Column) and kind is exp.Cast:
             return _name(node.this)
+        case exp.Subquery() if isinstance(node.this, exp.Query):
+            return f"scalarsubquery({_outer(node.this)})"
+        case exp.Exists() if isinstance(node.this, exp.Query):
+            return f"exists({_outer(node.this)})"
         case exp.Count():
             return _count(node)
         case exp.Case() if node.this is None:
@@ -69,6 +78,13 @@ def _name(node: exp.Expr) -> str:
     if kind in _CALLS:
         return _call(node, _CALLS[kind])
     raise _Unknown
+
+
+def _outer(query: exp.Query) -> str:
+    """The columns of the queries around it that a query names."""
+    own = {table.alias_or_name.lower() for table in query.find_all(exp.Table, exp.Subquery)}
+    outer = [column.name for column in query.find_all(exp.Column) if column.table and column.table.lower() not in own]
+    return ", ".join(dict.fromkeys(outer))
 
 
 def _count(node: exp.Count) -> str:

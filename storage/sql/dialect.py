@@ -71,6 +71,9 @@ class _Tokenizer(Databricks.Tokenizer):
                     f"0x{token.text} in line {token.line} is no number in Spark's SQL: x'{token.text}' are bytes, and a number "
                     "is written with decimal digits."
                 )
+            if token.token_type == TokenType.L_PAREN and found and found[-1].token_type == TokenType.WINDOW:
+                # The function: the clause goes on with a name.
+                found[-1].token_type = TokenType.VAR
             if token.token_type == TokenType.RAW_STRING:
                 token.token_type = TokenType.STRING
             if token.token_type == TokenType.STRING and found and found[-1].token_type == TokenType.STRING:
@@ -166,6 +169,12 @@ class _Parser(DatabricksParser):
         found = super()._parse_in(*arguments, **how)
         if not any(found.args.get(key) for key in ("expressions", "query", "unnest", "field")):
             self.raise_error("IN takes one value at the least", start)
+        return found
+
+    def _parse_between(self, *arguments: Any, **how: Any) -> exp.Between:
+        found = super()._parse_between(*arguments, **how)
+        if found.args.get("symmetric") is not None:
+            self.raise_error("BETWEEN SYMMETRIC and ASYMMETRIC are not known: write the lower value first", self._prev)
         return found
 
     def _parse_limit(self, *arguments: Any, **how: Any) -> exp.Expr | None:
