@@ -128,7 +128,7 @@ def sql(session: Session, statement: str | None, script: str | None, engine: str
 
     Queries, table definitions, INSERT, DELETE, UPDATE, MERGE, CALL sys.*: what docs/sql.md lists.
     """
-    from .sql.shell import print_result, run_shell
+    from .sql.shell import print_results, run_shell
 
     out = console()
     if statement is not None and script is not None:
@@ -143,9 +143,7 @@ def sql(session: Session, statement: str | None, script: str | None, engine: str
         except UnicodeDecodeError as error:
             raise InvalidRequest(f"{script or 'What is read'} is no text in UTF-8: {error}.") from None
     with out.status("running …") if out.is_terminal else nullcontext():
-        results = session.statements.run(text, engine)
-    for result in results:
-        print_result(result, form, out)
+        print_results(session.statements.each(text, engine), form, out)
 
 
 @cli.command()

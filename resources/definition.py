@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage import Catalog, Identifier, InvalidRequest, Table, check_table_options
+from storage import Catalog, Identifier, InvalidRequest, Table, check_table_options, refuse_without_effect
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,9 @@ class TableDefinition:
                 f"The primary key ({', '.join(self.primary_key)}) must contain every partition column: "
                 f"add {', '.join(missing)}."
             )
-        check_table_options({key: str(value) for key, value in self.options.items()}, self.name)
+        options = {key: str(value) for key, value in self.options.items()}
+        check_table_options(options, self.name)
+        refuse_without_effect(options, {}, keyed=bool(self.primary_key), partitioned=bool(self.partition_by))
 
     def open_or_create(self, catalog: Catalog, columns: pa.Schema) -> Table:
         """The table; created with the given columns if it does not exist.

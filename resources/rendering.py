@@ -1,7 +1,5 @@
 """Rows for people and programs: a table on the terminal, JSON, CSV."""
 
-import csv
-import io
 import json
 import math
 import sys
@@ -108,23 +106,28 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _csv(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(names)
-    for row in rows:
-        values = [_plain(value) for value in row]
-        writer.writerow(
-            [json.dumps(one, ensure_ascii=False) if isinstance(one, list | dict) else one for one in values]
-        )
-    return buffer.getvalue()
+    return "".join(",".join(map(_csv_cell, row)) + "\n" for row in (names, *rows))
+
+
+def _csv_cell(value: Any) -> str:
+    """A value: null is nothing at all, an empty text is quoted."""
+    plain = _plain(value)
+    if plain is None:
+        return ""
+    text = json.dumps(plain, ensure_ascii=False) if isinstance(plain, list | dict) else str(plain)
+    quoted = text.replace('"', '""')
+    return f'"{quoted}"' if not text or any(mark in text for mark in ',"\r\n') else text
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: no NaN, and text for what JSON has no type for. Decimals stay exact, as text."""
+    """A value as JSON has it: text for NaN, the infinite, and what JSON has no type for. Decimals stay exact, as text."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        # As Spark writes them: JSON has no number for these.
+        return (
+            value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        )
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

@@ -43,6 +43,7 @@ from .metadata.schema_change import (
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from .notes import Notes
 from .options import TableOptions, check_table_options, parse_duration_ms
+from .options_without_effect import refuse_without_effect
 from .publications.open_publication import OpenPublication
 from .read.predicate import Predicate
 from .read.scan import Scan
@@ -134,6 +135,7 @@ __all__ = [
     "parse_duration_ms",
     "parse_type",
     "refers_to_environment",
+    "refuse_without_effect",
     "remember",
     "resolved",
     "revealed",

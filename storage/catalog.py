@@ -36,7 +36,7 @@ from .file_io import FileIO, Witness, split_url
 from .identifier import MAIN_BRANCH, Identifier, check_name
 from .journal import DISCARD_DAMAGED, UNDONE, Journal, Publication
 from .lock import CatalogLock
-from .lsm.merge_engines import merge_engine_of
+from .lsm.merge_engines import check_merge_engine
 from .maintain.beside_publication import is_tagged, refuse_open
 from .maintain.check import BrokenInvariant
 from .maintain.drop_damaged import drop_damaged, refuse_damaged
@@ -78,7 +78,7 @@ _TABLE_DEFAULTS = "table-storage."
 _OF_THE_OPENER = ("jdbc.username", "storage.")
 # What is being deleted lies here, where nobody looks.
 _DISCARDED = ".discarded"
-_RESERVED_DATABASES = ("sys", "paimon")
+_RESERVED_DATABASES = ("sys", "paimon", "information_schema")
 
 
 @checked
@@ -379,7 +379,7 @@ class Catalog:
             comment=comment,
             time_ms=self._clock.now_ms(),
         )
-        merge_engine_of(first)
+        check_merge_engine(first)
         check_given(first)
         check_defaults(first)
         return first

@@ -47,8 +47,15 @@ class DataType:
     fields: "tuple[DataField, ...]" = ()
 
     def __str__(self) -> str:
-        value = self.to_json()
-        return value if isinstance(value, str) else str(value)
+        suffix = "" if self.nullable else " NOT NULL"
+        if not self.is_nested:
+            return self._keyword() + suffix
+        if self.root == "ROW":
+            inside = ", ".join(f"{field.name} {field.type}" for field in self.fields)
+        else:
+            inside = ", ".join(str(one) for one in (self.key, self.element) if one is not None)
+        length = f"({self.length})" if self.root == "VECTOR" else ""
+        return f"{self.root}<{inside}>{length}{suffix}"
 
     @property
     def is_nested(self) -> bool:

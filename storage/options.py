@@ -382,9 +382,10 @@ class TableOptions(Options):
 
     def format_of_level(self, level: int) -> str:
         """The format of data files on a level. Raises InvalidRequest for one that cannot be written."""
-        wanted = dict(self.file_format_per_level).get(level, self.file_format)
+        wanted = dict(self.file_format_per_level).get(level, self.file_format).lower()
         if wanted not in ("parquet", "orc", "avro"):
-            raise InvalidRequest(f"Option 'file.format.per.level' has {wanted!r}. Supported: parquet, orc, avro.")
+            given = "file.format.per.level" if level in dict(self.file_format_per_level) else "file.format"
+            raise InvalidRequest(f"Option {given!r} has {wanted!r}. Supported: parquet, orc, avro.")
         return wanted
 
     def compression_of_level(self, level: int) -> str:
@@ -527,6 +528,10 @@ def _check_values(read: TableOptions, texts: Mapping[str, str], keys: AbstractSe
             raise InvalidRequest(f"Option {key!r} = {value!r}: it is {most} at the most.")
         if choices and value not in choices.split():
             raise InvalidRequest(f"Option {key!r} = {value!r}. Supported: {choices.replace(' ', ', ')}.")
+    if "bucket" in keys and (read.bucket == 0 or read.bucket < -1):
+        raise InvalidRequest(f"Option 'bucket' = {read.bucket}: use a positive number, or -1 without a primary key.")
+    if "bucket-key" in keys and len(set(read.bucket_key)) < len(read.bucket_key):
+        raise InvalidRequest(f"Option 'bucket-key' = {texts['bucket-key']!r} names a column twice.")
     _check_removals(texts, keys)
     lookups = {"force-lookup", "changelog-producer"}
     if not keys.isdisjoint(lookups) and read.force_lookup and read.changelog_producer == "full-compaction":
@@ -567,7 +572,7 @@ def _check_values(read: TableOptions, texts: Mapping[str, str], keys: AbstractSe
 
 def _check_files(read: TableOptions) -> None:
     """Raise InvalidRequest for formats and compressions of files, of any level, that are not written, or not together."""
-    if read.file_format not in COMPRESSIONS:
+    if read.file_format.lower() not in COMPRESSIONS:
         # It is refused by its own name.
         return
     levels = {level for level, _ in (*read.file_format_per_level, *read.file_compression_per_level)}

@@ -18,7 +18,7 @@ from .derived import check_given, checked_columns
 from .description import describe_partition, describe_table
 from .errors import CommitConflict, CorruptData, InvalidRequest, NotFound, RowsChanged, StorageError, Unsupported
 from .identifier import Identifier, SnapshotRef, whole_number
-from .lsm.merge_engines import merge_engine_of
+from .lsm.merge_engines import check_merge_engine
 from .maintain.beside_publication import beside
 from .maintain.check import BrokenInvariant, check_table
 from .maintain.compaction import Progress, Run, as_top_runs, compact, compact_after
@@ -535,10 +535,10 @@ class Table:
         while True:
             self._store.refuse_other_table()
             store = TableStore(self._store.file_io, self._store.paths.root, self.identifier, clock=self._store.clock)
-            has_rows = store.snapshots.latest_id() is not None
-            changed = next_schema(store.schema, changes, has_rows=has_rows, time_ms=store.clock.now_ms())
+            written = _written_schema(store)
+            changed = next_schema(store.schema, changes, written=written, time_ms=store.clock.now_ms())
             changed = replace(changed, uuid=store.clock.unique_name())
-            merge_engine_of(changed)
+            check_merge_engine(changed)
             check_given(changed, store.schema)
             required = became_required(store.schema, changed)
             self._refuse_nulls_held(store, required)
@@ -1070,3 +1070,15 @@ def _with_partition(
                     "Filter the rows, or overwrite dynamically."
                 )
         yield table
+
+
+def _written_schema(store: TableStore) -> TableSchema | None:
+    """The schema of the newest snapshot; None if there is none."""
+    if store.snapshots.latest_id() is None:
+        return None
+    try:
+        latest = store.snapshots.latest()
+        return None if latest is None else store.schemas.get(latest.schema_id)
+    except CorruptData:
+        # What can be read of the table has the newest at most.
+        return store.schema

@@ -157,8 +157,14 @@ def partition_values(node: exp.Expr | None, table: Table) -> dict[str, str]:
                 f"{', '.join(table.schema.partition_keys) or 'none'}."
             )
         if isinstance(one, exp.EQ):
+            if isinstance(one.expression, exp.Null):
+                raise InvalidRequest(
+                    f"PARTITION ({column.name} = NULL) is not supported: leave the column out there, and give NULL in the rows."
+                )
             if not isinstance(one.expression, exp.Literal | exp.Cast | exp.Neg):
-                raise InvalidRequest(f"The value of partition column {column.name!r} is a constant.")
+                raise InvalidRequest(
+                    f"PARTITION ({column.name} = …) takes a constant: '2024-05-01', 5. Other values stand in the rows."
+                )
             found[column.name] = literal_of(one.expression)
     return found
 

@@ -4,7 +4,7 @@ Each is read first, whole, and gives what is to be done: see `unread`.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -30,7 +30,7 @@ from storage import (
     SetOptions,
     StorageError,
     Table,
-    TableOptions,
+    refuse_without_effect,
     shown_options,
 )
 from storage.sql.commands import AddedColumn, AlterTable, CreateCatalog, DropCatalog
@@ -48,12 +48,6 @@ from .unread import take
 
 _log = logging.getLogger(__name__)
 Act = Callable[[], Result]
-# Options that only a table with a primary key follows. As defaults (`SET 'table-storage.*'`) they are for those that have one.
-_OF_KEYS = {
-    "merge-engine", "sequence.field", "changelog-producer.row-deduplicate", "full-compaction.delta-commits",
-    "num-sorted-run.compaction-trigger", "num-levels", "compaction.max-size-amplification-percent", "compaction.size-ratio",
-    "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete",
-}  # fmt: skip
 
 
 class Definitions:
@@ -201,7 +195,12 @@ class Definitions:
             check_computed(definition, [one.name for one in definition.fields])
         if node.expression is not None and definition.fields:
             raise at(name, InvalidRequest("CREATE TABLE … AS SELECT takes its columns from the query: list none."))
-        _without_key(definition.options, bool(definition.primary_key) or bool(definition.options.get("primary-key")))
+        # Defaults (`SET 'table-storage.*'`) are for those tables that they have an effect on.
+        refuse_without_effect(
+            definition.options, self._settings.table_defaults,
+            keyed=bool(definition.primary_key) or bool(definition.options.get("primary-key")),
+            partitioned=bool(definition.partition_by) or bool(definition.options.get("partition")),
+        )  # fmt: skip
         # A table with a key has one bucket, unless somebody says more.
         keyed = {"bucket": "1"} if definition.primary_key else {}
         options = {**keyed, **self._settings.table_defaults, **definition.options}
@@ -368,13 +367,21 @@ class Definitions:
             missing = [key for key in values if key not in table.schema.options]
             if missing and not node.args.get("action_exists"):
                 raise InvalidRequest(f"Option {missing[0]!r} is not set, so that it cannot be reset.")
-            return [SetOptions({}, tuple(values))]
+            values = tuple(key for key in values if key not in missing)
+            return [SetOptions({}, values)] if values else []
         if action == "set default":
             name, value = values
             field = table.schema.field(name) if "." not in name else None
             return [SetDefault(name, value if field is None else constant_of(value, field.type, name))]
         if action == "set":
-            _without_key(dict(values), bool(table.schema.primary_keys))
+            values = _once(values)
+            if "comment" in values:
+                # What Paimon's SQL calls a table's comment.
+                said = values.pop("comment")
+                return [SetComment(None, said), *([SetOptions(values)] if values else [])]
+            keyed, partitioned = bool(table.schema.primary_keys), bool(table.schema.partition_keys)
+            refuse_without_effect(values, table.schema.options, keyed=keyed, partitioned=partitioned)
+            values = tuple(values.items())
         return _changes(action, values)
 
     def _track(self, table: Table, where: dict[str, str], tracked: bool) -> Result:
@@ -426,15 +433,13 @@ def _compacted(table: Table, where: dict[str, str]) -> Result:
     )
 
 
-def _without_key(options: Mapping[str, str], has_key: bool) -> None:
-    """Raise InvalidRequest for options that say what becomes of rows with equal keys, of a table that has no key."""
-    if has_key:
-        return
-    for key, value in options.items():
-        if key.startswith("fields.") or (key in _OF_KEYS and value.strip().lower() != TableOptions.default_of(key)):
-            raise InvalidRequest(
-                f"Option {key!r} has no effect on a table without a primary key: leave it out, or declare a PRIMARY KEY."
-            )
+def _once(options: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Options by key. Raises InvalidRequest for one that is given twice."""
+    found = dict(options)
+    if len(found) < len(options):
+        twice = next(key for at, (key, _) in enumerate(options) if key in dict(options[:at]))
+        raise InvalidRequest(f"Option {twice!r} is given twice. Give it once.")
+    return found
 
 
 def _partitions_dropped(table: Table, partitions: list[dict[str, str]], if_exists: bool) -> Result:

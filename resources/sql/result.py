@@ -37,14 +37,38 @@ def _said(error: Exception) -> str:
     return lines[0].removeprefix(": ") if lines else type(error).__name__
 
 
+def _stream_failure(error: Exception) -> StorageError:
+    """What ended a stream, in a line."""
+    from storage.engines.spark_errors import own_error
+
+    return own_error(error) or StorageError(f"The stream failed: {str(error).splitlines()[0]}")
+
+
 @dataclass(frozen=True)
 class Result:
-    """`rows` are in memory, or come from the Spark DataFrame `frame`; `stream` is a query that goes on running."""
+    """`rows` are in memory, or come from the Spark DataFrame `frame`; `stream` is a query that goes on running, unless it
+    `ends` by itself, with what there is now.
+    """
 
     message: str = ""
     rows: pa.Table | None = None
     frame: "DataFrame | None" = None
     stream: "StreamingQuery | None" = None
+    ends: bool = False
+
+    def wait(self) -> None:
+        """Return once the stream has ended, or been stopped. Raises StorageError that says what ended it."""
+        if self.stream is None:
+            return
+        try:
+            while self.stream.isActive:
+                self.stream.awaitTermination(1)
+        except Exception as error:
+            # Of Spark, which raises here what ended the stream.
+            raise _stream_failure(error) from None
+        failed = self.stream.exception()
+        if failed is not None:
+            raise _stream_failure(failed)
 
     def to_arrow(self) -> pa.Table:
         """The rows in memory; for a statement that gives none, a table with its message."""

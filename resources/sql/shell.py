@@ -2,13 +2,12 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rich.console import Console
 
 from storage import StorageError
-from storage.engines.spark_errors import own_error
 
 from ..private_files import make_private_directory, write_private
 from ..rendering import print_rows
@@ -26,31 +25,31 @@ _WORDS = (
 _HISTORY_LINES = 2000
 
 
-def print_result(result: Result, form: str, console: Console) -> None:
-    """Show what a statement gave; wait for a stream until it ends or Ctrl-C stops it."""
-    if result.stream is not None:
-        console.print(result.message)
-        try:
-            while result.stream.isActive:
-                result.stream.awaitTermination(1)
-        except KeyboardInterrupt:
-            result.stream.stop()
-        except Exception as error:
-            # Of Spark, which raises here what ended the stream.
-            raise _failure(error) from None
-        failed = result.stream.exception()
-        if failed is not None:
-            raise _failure(failed)
-        console.print(f"{len(result.stream.recentProgress)} micro-batches.")
-    elif result.rows is None and result.frame is None:
-        console.print(result.message, highlight=False)
-    else:
-        print_rows(result.to_arrow(), form)
+def print_results(results: Iterable[Result], form: str, console: Console) -> None:
+    """Show what each statement gave as soon as it is there; wait for streams until they end or Ctrl-C stops them."""
+    going_on: list[Result] = []
+    for result in results:
+        if result.stream is None and result.rows is None and result.frame is None:
+            console.print(result.message, highlight=False)
+        elif result.stream is None:
+            print_rows(result.to_arrow(), form)
+        else:
+            console.print(result.message)
+            if result.ends:
+                _wait(result, console)
+            else:
+                going_on.append(result)
+    for result in going_on:
+        _wait(result, console)
 
 
-def _failure(error: Exception) -> StorageError:
-    """What ended a stream, in a line."""
-    return own_error(error) or StorageError(f"The stream failed: {str(error).splitlines()[0]}")
+def _wait(result: Result, console: Console) -> None:
+    assert result.stream is not None
+    try:
+        result.wait()
+    except KeyboardInterrupt:
+        result.stream.stop()
+    console.print(f"{len(result.stream.recentProgress)} micro-batches.")
 
 
 def run_shell(statements: Statements, engine: str, form: str, console: Console, history: Path) -> None:
@@ -79,9 +78,7 @@ def _run(statements: Statements, text: str, engine: str, form: str, console: Con
     start = time.monotonic()
     try:
         with console.status("running …") if console.is_terminal else contextlib.nullcontext():
-            results = statements.run(text, engine)
-        for result in results:
-            print_result(result, form, console)
+            print_results(statements.each(text, engine), form, console)
         console.print(f"[dim]{time.monotonic() - start:.2f} s[/]")
     except StorageError as error:
         console.print(f"[red]Error:[/] {error}", highlight=False, soft_wrap=True)

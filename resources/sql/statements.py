@@ -118,8 +118,19 @@ class Statements:
         """The result of each statement. Nothing runs unless all of them can be parsed. Raises InvalidRequest that points
         at the place that is wrong.
         """
+        return list(self.each(text, engine))
+
+    def each(self, text: str, engine: str = "spark") -> Iterator[Result]:
+        """As `run`, each result as soon as it is there. A stream that ends by itself has ended before the next statement."""
         with bounded_depth():
-            return [self._run(one, self._engine(engine)) for one in parse(text)]
+            trees = parse(text)
+        before = Result()
+        for tree in trees:
+            if before.ends:
+                before.wait()
+            with bounded_depth():
+                before = self._run(tree, self._engine(engine))
+            yield before
 
     def select(self, text: str, engine: str = "spark") -> Result:
         """The rows of one SELECT. Raises InvalidRequest for anything else."""

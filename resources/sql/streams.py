@@ -78,7 +78,8 @@ def insert_stream(
         output_mode="update" if made is None and _is_aggregated(query) else "append",
         change_tracking=target.change_tracking,
     )  # fmt: skip
-    return Result(f"The stream {job} writes to {one}.", stream=stream)
+    ends = "availableNow" in trigger(options.get(TRIGGER, "available-now"))
+    return Result(f"The stream {job} writes to {one}.", stream=stream, ends=ends)
 
 
 def streamed(source: Source, node: exp.Table) -> Source:

@@ -49,8 +49,8 @@ def check_clauses(schema: TableSchema, source_columns: Sequence[str], clauses: S
     engine = schema.table_options.merge_engine
     if schema.primary_keys and engine != "deduplicate":
         raise Unsupported(
-            f"The merge engine {engine} merges rows that are written again: a MERGE that replaces or deletes rows needs "
-            "'merge-engine' = 'deduplicate'."
+            f"The merge engine {engine} merges rows that are written again: UPDATE, DELETE and MERGE need 'merge-engine' = "
+            "'deduplicate'."
         )
     if schema.primary_keys and schema.table_options.ignore_delete and any(one.then == DELETE for one in clauses):
         raise Unsupported(

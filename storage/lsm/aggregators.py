@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..data_types import DataType
 from ..errors import InvalidRequest, Unsupported
 from .key_order import ranks
 
@@ -105,6 +106,16 @@ def check_function(name: str, column_name: str) -> str:
             f"Column {column_name!r}: aggregate function {name!r} is not supported. Supported: {', '.join(_FUNCTIONS)}."
         )
     return name
+
+
+def check_type(name: str, column_name: str, kind: DataType) -> None:
+    """Raise InvalidRequest if a function does not take values of a type. As in Paimon's Java library."""
+    fits, wanted = _TYPES.get(name, (None, ""))
+    if fits is not None and not fits(kind):
+        raise InvalidRequest(
+            f"Column {column_name!r} of type {kind} cannot be aggregated by {name!r}, which takes {wanted}. Change "
+            f"'fields.{column_name}.aggregate-function', or the type."
+        )
 
 
 def _valid(column: pa.Array) -> np.ndarray:
@@ -288,4 +299,21 @@ _FUNCTIONS: dict[str, tuple[Aggregator, bool]] = {
     "bool_or": (_bool_or, False),
     "listagg": (_listagg, False),
     "collect": (_collect, True),
+}
+
+
+def _is_number(kind: DataType) -> bool:
+    return kind.is_integer or kind.is_float or kind.root == "DECIMAL"
+
+
+# The types that a function takes, and what they are called; the others take all.
+_TYPES: dict[str, tuple[Callable[[DataType], bool], str]] = {
+    "sum": (_is_number, "numbers"),
+    "product": (_is_number, "numbers"),
+    "max": (lambda kind: not kind.is_nested and kind.root != "BOOLEAN", "numbers, texts, bytes and times"),
+    "min": (lambda kind: not kind.is_nested and kind.root != "BOOLEAN", "numbers, texts, bytes and times"),
+    "bool_and": (lambda kind: kind.root == "BOOLEAN", "booleans"),
+    "bool_or": (lambda kind: kind.root == "BOOLEAN", "booleans"),
+    "listagg": (lambda kind: kind.root == "VARCHAR", "texts without a fixed length"),
+    "collect": (lambda kind: kind.root == "ARRAY", "arrays"),
 }

@@ -8,6 +8,7 @@ comes here: that row stands as it is. Source: `docs/format.md`, "Merge engines".
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from ..errors import InvalidRequest, Unsupported
 from ..metadata.schema import KEY_PREFIX, TableSchema
-from .aggregators import AggregateOptions, Groups, aggregate, check_function, pick
+from .aggregators import AggregateOptions, Groups, aggregate, check_function, check_type, pick
 from .key_order import ranks
 from .system_columns import DELETE, INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND, WHOLE
 
@@ -29,6 +30,8 @@ class MergeEngine(ABC):
     keys: frozenset[str] = frozenset()
     # Whether of the rows of a key those above the lowest whole one do not count: it was made of them.
     looks_up: bool = False
+    # The columns that are aggregated.
+    aggregates: "Mapping[str, ColumnAggregate]" = MappingProxyType({})
     # Whether a row that is the only one of its key is merged as well, instead of standing as it is.
     merges_single_rows: bool = False
 
@@ -85,7 +88,7 @@ class Aggregation(MergeEngine):
     def __init__(
         self, aggregates: Mapping[str, ColumnAggregate], order_by: Sequence[str], *, remove_on_delete: bool
     ) -> None:
-        self._aggregates = aggregates
+        self.aggregates = aggregates
         self.order_by = tuple(order_by)
         self._remove_on_delete = remove_on_delete
 
@@ -96,7 +99,7 @@ class Aggregation(MergeEngine):
         ordered = rows
         if self._remove_on_delete:
             rows, groups, merged = _since_last_delete(rows, groups, merged, takes_back=True)
-        for name, one in self._aggregates.items():
+        for name, one in self.aggregates.items():
             if name in rows.schema.names:
                 merged[name] = aggregate(one.function, rows.column(name), groups, one.options, name)
         for name in self.order_by:
@@ -126,7 +129,7 @@ class PartialUpdate(MergeEngine):
         remove_on_delete: bool,
     ) -> None:
         self._groups = groups
-        self._aggregates = aggregates
+        self.aggregates = aggregates
         self.order_by = tuple(order_by)
         self._remove_on_delete = remove_on_delete
         self._grouped = {name for group in groups for name in (*group.order_by, *group.columns)}
@@ -189,7 +192,7 @@ class PartialUpdate(MergeEngine):
             if name not in rows.schema.names:
                 continue
             column = rows.column(name)
-            one = self._aggregates.get(name)
+            one = self.aggregates.get(name)
             if one is None:
                 merged[name] = pick(column, standing)
             elif not taking_part.any():
@@ -266,6 +269,14 @@ def merge_engine_of(schema: TableSchema) -> MergeEngine:
     engine.keys = frozenset(schema.primary_keys)
     engine.looks_up = schema.table_options.looks_up and not engine.last_row_wins and not isinstance(engine, FirstRow)
     return engine
+
+
+def check_merge_engine(schema: TableSchema) -> None:
+    """Raise InvalidRequest or Unsupported for options that ask for what cannot be merged. Asked of what is given: a table of
+    another writer is read as long as its rows allow it.
+    """
+    for name, aggregate_ in merge_engine_of(schema).aggregates.items():
+        check_type(aggregate_.function, name, schema.field(name).type)
 
 
 def _engine_of(schema: TableSchema) -> MergeEngine:

@@ -22,7 +22,7 @@ from .schema import TableSchema, check_avro, check_column_options, check_schema
 
 # Options that decide how rows were written, so that they stand once there are any.
 FIXED_OPTIONS = (
-    "bucket-key", "merge-engine", "rowkind.field", "primary-key", "partition", "type", "bucket-function.type",
+    "bucket-key", "merge-engine", "sequence.field", "rowkind.field", "primary-key", "partition", "type", "bucket-function.type",
     "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete", "row-tracking.enabled",
     "data-evolution.enabled", "deletion-vectors.enabled",
 )  # fmt: skip
@@ -246,12 +246,19 @@ class SetOptions(SchemaChange):
         return replace(schema, options=options)
 
 
-def next_schema(schema: TableSchema, changes: Sequence[SchemaChange], *, has_rows: bool, time_ms: int) -> TableSchema:
-    """The version after `schema`, with all changes. Raises InvalidRequest or Unsupported if the result cannot be."""
+def next_schema(
+    schema: TableSchema, changes: Sequence[SchemaChange], *, written: TableSchema | None, time_ms: int
+) -> TableSchema:
+    """The version after `schema`, with all changes. `written`: that of the newest snapshot, None if the table has no rows.
+    Raises InvalidRequest or Unsupported if the result cannot be.
+    """
+    has_rows = written is not None
     changed = schema
     for change in changes:
         changed = change.apply(changed)
     _check_options(schema, changed, has_rows=has_rows)
+    if written is not None:
+        _refuse_other_merging(schema, changed, written)
     changed = replace(changed, id=schema.id + 1, time_ms=time_ms)
     check_schema(changed)
     check_column_options(changed, {key for key, value in changed.options.items() if schema.options.get(key) != value})
@@ -309,6 +316,38 @@ def _check_options(old: TableSchema, new: TableSchema, *, has_rows: bool) -> Non
         )
     if old.table_options.ignore_delete and not new.table_options.ignore_delete:
         raise InvalidRequest("Option 'ignore-delete' cannot be taken back: deletes that came since are lost.")
+
+
+def _refuse_other_merging(old: TableSchema, new: TableSchema, written: TableSchema) -> None:
+    """Raise InvalidRequest for an option by which rows that are there would be merged otherwise, in all snapshots: those of
+    columns that no row has yet may come and go.
+    """
+    held = {field.id for field in written.fields}
+    of_columns = {field.name for field in new.fields if field.id in held}
+    names = {field.name: other.name for field in old.fields for other in new.fields if field.id == other.id}
+    before = {_renamed_key(key, names): _renamed_parts(value, names) for key, value in old.options.items()}
+    for key in sorted(before.keys() | new.options.keys()):
+        if not key.startswith("fields.") or before.get(key) == new.options.get(key):
+            continue
+        named = {key.removeprefix("fields.").rpartition(".")[0]}
+        if key == "fields.default-aggregate-function" or key.endswith(".sequence-group"):
+            named = of_columns
+        if named & of_columns:
+            raise InvalidRequest(
+                f"Option {key!r} decides how rows are merged, also those that are there, and cannot change any more. Make a new "
+                "table, or a new column."
+            )
+
+
+def _renamed_key(key: str, names: Mapping[str, str]) -> str:
+    if not key.startswith("fields.") or "." not in key.removeprefix("fields."):
+        return key
+    columns, _, rest = key.removeprefix("fields.").rpartition(".")
+    return f"fields.{_renamed_parts(columns, names)}.{rest}"
+
+
+def _renamed_parts(text: str, names: Mapping[str, str]) -> str:
+    return ",".join(names.get(part.strip(), part.strip()) for part in text.split(","))
 
 
 def _renamed_value(old: TableSchema, new: TableSchema, text: str | None) -> str | None:
@@ -402,7 +441,8 @@ def _inside(
     place = _index(fields, parent[0])
     field = fields[place]
     if field.type.root != "ROW":
-        raise InvalidRequest(f"Column {field.name!r} of type {field.type} has no fields of its own.")
+        inside = " Fields of structs inside of arrays and maps cannot be changed." if field.type.is_nested else ""
+        raise InvalidRequest(f"Column {field.name!r} of type {field.type} has no fields of its own.{inside}")
     changed = replace(field, type=replace(field.type, fields=_inside(field.type.fields, parent[1:], act)))
     return (*fields[:place], changed, *fields[place + 1 :])
 

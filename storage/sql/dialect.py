@@ -139,6 +139,9 @@ class _Parser(DatabricksParser):
                 if found is not None:
                     return found
                 self._retreat(start)
+        for words, advice in _NOT_KNOWN.items():
+            if self._match_text_seq(*words):
+                self.raise_error(f"{' '.join(words)} is not known here: {advice}", self._tokens[start])
         statement = super()._parse_statement()
         if statement is not None and not isinstance(statement, _KNOWN):
             self.raise_error(
@@ -339,7 +342,13 @@ class _Parser(DatabricksParser):
         extended = bool(self._match_texts(("EXTENDED", "DETAIL", "FORMATTED")))
         self._match_text_seq("TABLE")
         extended = bool(self._match_texts(("EXTENDED", "DETAIL", "FORMATTED"))) or extended
+        what = self._curr.text.upper() if self._curr else ""
+        is_last = self._next is None or self._next.token_type in (TokenType.SEMICOLON, TokenType.DOT)
+        if what in _DESCRIPTIONS_NOT_KNOWN and not is_last:
+            self.raise_error(f"DESCRIBE {what} is not known here: {_DESCRIPTIONS_NOT_KNOWN[what]}")
         table = self._table()
+        if self._is(TokenType.VAR) or self._is(TokenType.IDENTIFIER):
+            self.raise_error("DESCRIBE shows whole tables: leave out the column")
         return self.expression(DescribeTable(this=table, extended=extended, partition=self._parse_partition()))
 
     def _parse_call(self) -> exp.Expr:
@@ -386,6 +395,13 @@ class _Parser(DatabricksParser):
 
     # --- ALTER TABLE
 
+    def _parse_comment_on_table(self) -> exp.Expr:
+        table = self._table()
+        if not self._match_text_seq("IS"):
+            self.raise_error("Expected IS 'text', or IS NULL")
+        text = None if self._match(TokenType.NULL) else self._text()
+        return self.expression(AlterTable(this=table, action="comment", values=(None, text)))
+
     def _parse_alter_table_statement(self) -> exp.Expr:
         exists = self._if("EXISTS")
         table = self._table()
@@ -400,6 +416,9 @@ class _Parser(DatabricksParser):
                         action_exists=self._of_action,
                     )
                 )  # fmt: skip
+        for others, advice in _ALTERATIONS_NOT_KNOWN.items():
+            if self._match_text_seq(*others):
+                self.raise_error(f"ALTER TABLE … {' '.join(others)} is not known here: {advice}", self._prev)
         self.raise_error(f"Expected one of {', '.join(' '.join(words) for words in _ALTERATIONS)}")
         raise AssertionError
 
@@ -522,6 +541,8 @@ class _Parser(DatabricksParser):
         kind = self._parse_types(schema=True)
         if kind is None:
             self.raise_error("Expected a type, SET or DROP NOT NULL, SET or DROP DEFAULT, COMMENT, FIRST or AFTER")
+        if self._is(TokenType.COMMA):
+            self.raise_error("ALTER COLUMN changes one column: write an ALTER TABLE for each")
         return "type", (name, kind)
 
     # --- parts of other statements
@@ -617,6 +638,7 @@ _STATEMENTS = {
     ("USE", "CATALOG"): "_parse_use_catalog",
     ("REPLACE", "TABLE"): "_parse_replace_table",
     ("ANALYZE",): "_parse_analyze_statement",
+    ("COMMENT", "ON", "TABLE"): "_parse_comment_on_table",
     ("SHOW",): "_parse_show_statement",
     ("DESCRIBE",): "_parse_describe_statement",
     ("DESC",): "_parse_describe_statement",
@@ -626,6 +648,39 @@ _STATEMENTS = {
     ("EXPLAIN",): "_parse_explain",
     ("SET",): "_parse_set_option",
     ("RESET",): "_parse_reset",
+}
+# Statements of Spark's and other dialects that people type, and what there is in their place.
+_NOT_KNOWN = {
+    (
+        "COMMENT",
+        "ON",
+    ): "only tables have a comment, COMMENT ON TABLE t IS 'text'; of a column ALTER COLUMN a COMMENT 'text'",
+    ("ALTER", "DATABASE"): "a database has a name and nothing else",
+    ("ALTER", "SCHEMA"): "a database has a name and nothing else",
+    ("REFRESH",): "tables are read as they are, nothing is cached; leave it out",
+    ("MSCK",): "partitions are there as soon as they have rows; leave it out",
+    ("REPAIR",): "partitions are there as soon as they have rows; leave it out",
+    ("CACHE",): "nothing is cached; leave it out",
+    ("UNCACHE",): "nothing is cached; leave it out",
+    ("VACUUM",): "CALL sys.expire_snapshots and CALL sys.remove_orphan_files do that",
+    ("OPTIMIZE",): "ALTER TABLE t COMPACT does that",
+    ("RESTORE",): "CALL sys.rollback does that",
+    ("LOAD", "DATA"): "INSERT INTO t SELECT … reads rows",
+    ("GRANT",): "who may read and write is said by the store that holds the warehouse",
+    ("REVOKE",): "who may read and write is said by the store that holds the warehouse",
+}
+_ALTERATIONS_NOT_KNOWN: dict[tuple[str, ...], str] = {
+    ("CHANGE",): "ALTER COLUMN a TYPE …, ALTER COLUMN a COMMENT '…', RENAME COLUMN a TO b, one thing at a time",
+    ("REPLACE", "COLUMNS"): "ADD, DROP and ALTER COLUMN change columns; CREATE OR REPLACE TABLE gives others",
+    ("CLUSTER",): "Buckets are options: SET ('bucket' = '4')",
+    ("RECOVER", "PARTITIONS"): "partitions are there as soon as they have rows; leave it out",
+}
+_DESCRIPTIONS_NOT_KNOWN = {
+    "QUERY": "EXPLAIN shows its plan",
+    "DATABASE": "SHOW TABLES IN db lists its tables",
+    "SCHEMA": "SHOW TABLES IN db lists its tables",
+    "FUNCTION": "SHOW FUNCTIONS lists them",
+    "CATALOG": "SHOW CATALOGS lists them",
 }
 _ALTERATIONS = {
     ("COMPACT",): "_alter_compact",

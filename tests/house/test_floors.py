@@ -17,7 +17,7 @@ FLOORS = [
     {"errors"},
     {"clock", "lazy", "date_pattern"},
     {"secret", "options", "identifier", "lock", "store_errors", "document", "arguments"},
-    {"data_types", "object_store"},
+    {"data_types", "object_store", "options_without_effect"},
     {"values"},
     {"paths", "file_io"},
     {"format", "journal"},

@@ -1,5 +1,6 @@
 """Statements that somebody typed who had not written what reads them."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -8,8 +9,11 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 from resources import Session, consistency_check, freshness_check, sql_check, table_asset, upkeep_schedule
+from resources.cli import cli
+from resources.definition import TableDefinition
 from resources.parameters import partition_values
 from resources.rendering import print_rows
 from resources.sql.statements import parse
@@ -343,3 +347,173 @@ def test_columns_without_a_name_have_that_of_spark(session: Session, engine: str
     assert session.sql("SELECT a + 1, n.a * b FROM n", engine).to_arrow().column_names == ["(a + 1)", "(a * b)"]
     found = session.sql(f"SELECT {', '.join(typed)} FROM n", engine).to_arrow().column_names
     assert found == [names[text] for text in typed]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("kind", "function"),
+    [("STRING", "sum"), ("BOOLEAN", "sum"), ("DATE", "product"), ("ARRAY<INT>", "max"), ("BOOLEAN", "min"), ("INT", "bool_or"),
+     ("INT", "listagg"), ("CHAR(3)", "listagg"), ("STRING", "collect")],
+)  # fmt: skip
+def test_what_a_function_cannot_aggregate_is_refused_when_it_is_declared(
+    session: Session, kind: str, function: str
+) -> None:
+    options = f"'merge-engine'='aggregation', 'fields.b.aggregate-function'='{function}'"
+    with pytest.raises(InvalidRequest, match=f"'b' of type .* cannot be aggregated by '{function}'"):
+        session.sql(f"CREATE TABLE a (id INT PRIMARY KEY NOT ENFORCED, b {kind}) WITH ({options})", "duckdb")
+    assert session.catalog.tables() == []
+
+
+@pytest.mark.parametrize(
+    ("key", "options", "why"),
+    [
+        ("", "'changelog-producer'='lookup'", "primary key"), ("", "'force-lookup'='true'", "primary key"),
+        ("", "'partition.expiration-time'='1 d'", "without partitions"),
+        ("", "'dynamic-partition-overwrite'='false'", "without partitions"),
+        ("", "'tag.create-time'='10:00'", "tag.create-interval"),
+        ("", "'tag.creation-period'='hourly'", "tag.automatic-creation"),
+        ("", "'file.compression.zstd-level'='3','file.compression'='snappy'", "zstd"),
+        ("PARTITIONED BY (a)", "'partition.expiration-strategy'='update-time'", "partition.expiration-time"),
+        ("", "'bucket'='2','bucket-key'='a,a'", "twice"), ("", "'bucket'='-7'", "positive"),
+        ("PRIMARY KEY", "'compaction.min.file-num'='3'", "with a primary key"),
+    ],
+)  # fmt: skip
+def test_options_without_an_effect_are_refused_wherever_they_are_given(
+    session: Session, key: str, options: str, why: str
+) -> None:
+    column = "a INT PRIMARY KEY NOT ENFORCED" if key == "PRIMARY KEY" else "a INT"
+    partitions = key if key != "PRIMARY KEY" else ""
+    with pytest.raises(InvalidRequest, match=why):
+        session.sql(f"CREATE TABLE o ({column}, b INT) {partitions} WITH ({options})", "duckdb")
+    assert session.catalog.tables() == []
+    session.sql(f"CREATE TABLE o ({column}, b INT) {partitions}", "duckdb")
+    with pytest.raises(StorageError):
+        session.sql(f"ALTER TABLE o SET ({options})", "duckdb")
+    assert session.table("default.o").schema.id == 0
+    given = dict(part.strip("' ").split("'='") for part in options.replace("','", "' , '").split(" , "))
+    with pytest.raises(InvalidRequest, match=why):
+        TableDefinition("default.o", primary_key=["a"] if key == "PRIMARY KEY" else (),
+                        partition_by=["a"] if partitions else (), options=given)  # fmt: skip
+
+
+def test_defaults_of_tables_are_for_those_that_they_have_an_effect_on(session: Session) -> None:
+    session.sql(
+        "SET 'table-storage.merge-engine' = 'first-row'; SET 'table-storage.tag.create-time' = '10:00'", "duckdb"
+    )
+    session.sql("CREATE TABLE o (a INT)", "duckdb")
+    with pytest.raises(InvalidRequest, match="positive"):
+        session.sql("SET 'table-storage.bucket' = '-7'", "duckdb")
+
+
+def test_a_table_has_a_comment_that_can_be_changed(session: Session) -> None:
+    session.sql("CREATE TABLE c (a INT) USING paimon COMMENT 'first'", "duckdb")
+    for text, comment in (
+        ("COMMENT ON TABLE c IS 'it''s'", "it's"), ("ALTER TABLE c SET TBLPROPERTIES ('comment'='x', 'bucket'='-1')", "x"),
+        ("COMMENT ON TABLE c IS NULL", None),
+    ):  # fmt: skip
+        session.sql(text, "duckdb")
+        assert session.table("default.c").schema.comment == comment
+    before = session.table("default.c").schema.id
+    session.sql("ALTER TABLE c UNSET TBLPROPERTIES IF EXISTS ('file.format')", "duckdb")
+    assert session.table("default.c").schema.id == before
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("COMMENT ON DATABASE d IS 'x'", "only tables"), ("ALTER TABLE c CHANGE COLUMN a a BIGINT", "RENAME COLUMN"),
+        ("ALTER TABLE c REPLACE COLUMNS (a INT)", "CREATE OR REPLACE"),
+        ("ALTER TABLE c ALTER COLUMN a TYPE BIGINT, b INT", "each"),
+        ("DESCRIBE c a", "leave out"), ("DESCRIBE QUERY SELECT 1", "EXPLAIN"), ("DESCRIBE DATABASE d", "SHOW TABLES"),
+        ("OPTIMIZE c", "COMPACT"), ("VACUUM c", "expire_snapshots"), ("REFRESH TABLE c", "cached"),
+        ("CREATE TABLE d (a INT) USING parquet", "file.format"),
+        ("ALTER TABLE c SET ('file.format'='avro','file.format'='orc')", "given twice"),
+        ("CREATE DATABASE information_schema", "reserved"),
+        ("INSERT OVERWRITE p PARTITION (b = NULL) VALUES (1)", "leave the column"),
+        ("ALTER TABLE c ADD COLUMN s.element.y INT", "ARRAY<ROW<x INT>>"),
+        ("DELETE FROM g WHERE a = 1", "UPDATE, DELETE and MERGE"),
+        ("CREATE TABLE d (a INT) WITH ('file.format'='xml')", "file.format"),
+        ("SELECT 'a' BETWEEN SYMMETRIC 'b' AND 'A'", "lower value"),
+    ],
+)  # fmt: skip
+def test_what_others_have_is_refused_with_what_there_is_instead(session: Session, text: str, advice: str) -> None:
+    session.sql(
+        "CREATE TABLE c (a INT, s ARRAY<STRUCT<x: INT>>); CREATE TABLE p (a INT, b INT) PARTITIONED BY (b); "
+        "CREATE TABLE g (a INT PRIMARY KEY NOT ENFORCED) WITH ('merge-engine'='first-row')",
+        "duckdb",
+    )
+    with pytest.raises(StorageError, match=re.escape(advice)):
+        session.sql(text, "duckdb")
+
+
+@pytest.mark.spark
+def test_rows_are_grouped_by_windows_of_time(session: Session, engine: str) -> None:
+    session.sql("CREATE TABLE w AS SELECT TIMESTAMP '2024-01-01 10:20:00' AS ts", "duckdb")
+    text = "SELECT window(ts, '1 hour').start AS s, count(*) AS n FROM w GROUP BY window(ts, '1 hour')"
+    if engine == "spark":
+        assert session.sql(text, engine).to_arrow().column("n").to_pylist() == [1]
+    else:
+        with pytest.raises(InvalidRequest, match="Use the engine spark"):
+            session.sql(text, engine)
+    assert session.sql("SELECT sum(1) OVER w AS n FROM w WINDOW w AS (ORDER BY ts)", engine).to_arrow().to_pylist() == [
+        {"n": 1}
+    ]
+
+
+@pytest.mark.spark
+def test_sub_queries_have_spark_s_names(session: Session, engine: str) -> None:
+    session.sql("CREATE TABLE w AS SELECT 1 AS id", "duckdb")
+    text = "SELECT (SELECT max(id) FROM w y WHERE y.id < x.id), exists(SELECT 1 FROM w y WHERE y.id < x.id) FROM w x"
+    assert session.sql(text, engine).to_arrow().column_names == ["scalarsubquery(id)", "exists(id)"]
+
+
+@pytest.mark.parametrize(
+    ("made", "altered"),
+    [
+        ("'bucket'='1'", "SET ('sequence.field'='v')"), ("'sequence.field'='v'", "RESET ('sequence.field')"),
+        ("'merge-engine'='aggregation','fields.v.aggregate-function'='sum'", "SET ('fields.v.aggregate-function'='max')"),
+        ("'merge-engine'='aggregation','fields.v.aggregate-function'='sum'", "RESET ('fields.v.aggregate-function')"),
+        ("'merge-engine'='aggregation'", "SET ('fields.default-aggregate-function'='max')"),
+        ("'merge-engine'='aggregation','fields.v.aggregate-function'='sum'", "ALTER COLUMN v TYPE STRING"),
+        ("'merge-engine'='partial-update'", "SET ('fields.v.sequence-group'='w')"),
+    ],
+)  # fmt: skip
+def test_no_option_changes_what_the_rows_of_the_past_are(session: Session, made: str, altered: str) -> None:
+    session.sql(
+        f"CREATE TABLE m (id INT PRIMARY KEY NOT ENFORCED, v INT, w INT) WITH ({made}); "
+        "INSERT INTO m VALUES (1, 10, 1); INSERT INTO m VALUES (1, 1, 2)",
+        "duckdb",
+    )
+    before = session.table("default.m").to_arrow().to_pylist()
+    with pytest.raises(StorageError, match=r"cannot change any more|cannot be aggregated|decides how"):
+        session.sql(f"ALTER TABLE m {altered}", "duckdb")
+    assert session.table("default.m").schema.id == 0
+    assert session.table("default.m").to_arrow().to_pylist() == before
+
+
+def test_how_a_new_column_is_aggregated_can_be_said_before_it_has_rows(session: Session) -> None:
+    session.sql(
+        "CREATE TABLE m (id INT PRIMARY KEY NOT ENFORCED, v INT) WITH ('merge-engine'='aggregation', "
+        "'fields.v.aggregate-function'='sum'); INSERT INTO m VALUES (1, 10); ALTER TABLE m ADD COLUMN w INT; "
+        "ALTER TABLE m SET ('fields.w.aggregate-function'='sum'); ALTER TABLE m RENAME COLUMN v TO x; "
+        "INSERT INTO m VALUES (1, 1, 5); INSERT INTO m VALUES (1, 1, 5)",
+        "duckdb",
+    )
+    assert session.table("default.m").to_arrow().to_pylist() == [{"id": 1, "x": 12, "w": 10}]
+    with pytest.raises(StorageError, match=r"fields\.w.* cannot change any more"):
+        session.sql("ALTER TABLE m RESET ('fields.w.aggregate-function')", "duckdb")
+
+
+def test_what_ran_before_an_error_is_shown(session: Session, tmp_path: Path) -> None:
+    script = tmp_path / "script.sql"
+    script.write_text("CREATE TABLE a (i INT); INSERT INTO a VALUES (1);\nSELECT i + 1 AS n FROM a; SELECT * FROM nope")
+    done = CliRunner().invoke(cli, ["sql", "--engine", "duckdb", "-f", str(script), "--format", "csv"], obj=Session())
+    assert done.exit_code
+    assert "Snapshot 1 of default.a: 1 rows" in done.stdout and done.stdout.endswith("n\n2\n")
+
+
+def test_in_csv_an_empty_text_is_not_null_and_in_json_nan_is_not_null(session: Session) -> None:
+    text = "SELECT NULL AS a, '' AS b, 'x,\"y' AS c, CAST('NaN' AS DOUBLE) AS d"
+    for form, expected in (("csv", 'a,b,c,d\n,"","x,""y",NaN\n'), ("json", '"d": "NaN"')):
+        done = CliRunner().invoke(cli, ["sql", "--engine", "duckdb", text, "--format", form], obj=Session())
+        assert expected in done.stdout.replace('"d":"NaN"', '"d": "NaN"')

@@ -90,7 +90,7 @@ class Ground:
             "properties"): {"shop.orders": {}}, (Table, "drop_partition", "partitions"): {"day": "2023-01-01"},
             (TableWrite, "write", "rows"): ROWS, (Table, "changes_by_partition", "snapshot"): self.days.snapshot(),
             (Table, "redefined", "definition"): self.table.schema, (Table, "under_definition", "schema"): self.table.schema,
-            (Catalog, "redefined_table", "name"): "shop.plain",
+            (Catalog, "redefined_table", "name"): "shop.plain", (Catalog, "drop_unwritten", "table"): self.table,
             **{(Branches, step, "publication"): 1 for step in ("close_main", "settle_main", "replace_closed_main")},
         }  # fmt: skip
         of_kind = {(Catalog, "name"): "shop.orders", (Branches, "name"): "b", (Notes, "name"): "n"}

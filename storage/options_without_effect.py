@@ -1,0 +1,74 @@
+"""Options that would have no effect on a table: whoever sets one is told, and does not take it for carried out."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from .errors import InvalidRequest
+from .options import TableOptions
+
+_Holds = Callable[[TableOptions], bool]
+_KEY: Final = "a primary key: leave it out, or declare a PRIMARY KEY"
+_OF_KEYS = {
+    "merge-engine", "sequence.field", "changelog-producer", "changelog-producer.row-deduplicate", "force-lookup",
+    "full-compaction.delta-commits", "num-sorted-run.compaction-trigger", "num-levels",
+    "compaction.max-size-amplification-percent", "compaction.size-ratio", "aggregation.remove-record-on-delete",
+    "partial-update.remove-record-on-delete",
+}  # fmt: skip
+_OF_PARTITIONS = {
+    "partition.expiration-time", "partition.expiration-strategy", "partition.timestamp-pattern",
+    "partition.timestamp-formatter", "partition.default-name", "partition.legacy-name", "dynamic-partition-overwrite",
+    "change-tracking.off-partitions",
+}  # fmt: skip
+
+
+def _has_expiration(options: TableOptions) -> bool:
+    return options.partition_expiration_ms is not None
+
+
+def _has_automatic_tags(options: TableOptions) -> bool:
+    return options.tag_automatic_creation != "none"
+
+
+def _has_zstd(options: TableOptions) -> bool:
+    return "zstd" in {
+        options.file_compression.lower(),
+        *(name.lower() for _, name in options.file_compression_per_level),
+    }
+
+
+# What an option goes with, and how that is said.
+_NEEDS: dict[str, tuple[_Holds, str]] = {
+    "tag.create-time": (lambda options: options.tag_create_interval_ms is not None, "'tag.create-interval'"),
+    "tag.creation-period": (_has_automatic_tags, "'tag.automatic-creation'"),
+    "tag.creation-delay": (_has_automatic_tags, "'tag.automatic-creation'"),
+    "tag.period-formatter": (_has_automatic_tags, "'tag.automatic-creation'"),
+    "tag.num-retained-max": (
+        lambda options: _has_automatic_tags(options) or options.tag_create_interval_ms is not None,
+        "'tag.automatic-creation' or 'tag.create-interval'",
+    ),
+    "file.compression.zstd-level": (_has_zstd, "'file.compression' = 'zstd'"),
+    "partition.expiration-strategy": (_has_expiration, "'partition.expiration-time'"),
+    "partition.timestamp-pattern": (_has_expiration, "'partition.expiration-time'"),
+    "partition.timestamp-formatter": (_has_expiration, "'partition.expiration-time'"),
+}
+
+
+def refuse_without_effect(
+    given: Mapping[str, str], others: Mapping[str, str], *, keyed: bool, partitioned: bool
+) -> None:
+    """Raise InvalidRequest for an option among those `given` that has no effect on a table with or without a primary key and
+    partitions, beside the `others` that it has; one at its default may stand.
+    """
+    options = TableOptions.read({**others, **given})
+    for key, value in given.items():
+        if value.strip().lower() == TableOptions.default_of(key) and not key.startswith("fields."):
+            continue
+        if not keyed and (key in _OF_KEYS or key.startswith("fields.")):
+            raise InvalidRequest(f"Option {key!r} has no effect on a table without {_KEY}.")
+        if not partitioned and key in _OF_PARTITIONS:
+            raise InvalidRequest(f"Option {key!r} has no effect on a table without partitions: leave it out.")
+        if keyed and key == "compaction.min.file-num":
+            raise InvalidRequest(f"Option {key!r} has no effect on a table with a primary key: leave it out.")
+        holds, wanted = _NEEDS.get(key, (None, ""))
+        if holds is not None and not holds(options):
+            raise InvalidRequest(f"Option {key!r} has no effect without {wanted}: set that as well, or leave it out.")
