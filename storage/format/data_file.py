@@ -189,6 +189,13 @@ class DataFileReader(ABC):
         `use_threads` decodes columns in parallel, which only disturbs a caller that reads several files at once.
         """
 
+    @property
+    def has_constant_beside_nulls(self) -> bool:
+        """Whether a row group holds nulls, and of texts or bytes one value beside them, without a dictionary: DuckDB 2.0
+        takes all rows of such a column for nulls where a condition asks for them (decision 0041).
+        """
+        return False
+
     def extremes(self, column: str) -> tuple[Any, Any] | None:
         """Smallest and largest value of a column by the file's own statistics; None if they do not tell."""
         return None

@@ -35,6 +35,8 @@ _LEAST_END, _END = 8, 1 << 16
 _LEAST_SAMPLE, _MOST_SAMPLE = 256, 4096
 _REPEATING = 0.7
 _MOST_DIGITS_OF_A_NUMBER = 18
+# Parquet's own types of texts, bytes and wide decimals.
+_OF_BYTES = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 # What a text and the like is taken for.
 _VARYING_BYTES = 40
 
@@ -129,6 +131,14 @@ class ParquetReader(DataFileReader):
     def is_of_java(self) -> bool:
         return (self._file.metadata.created_by or "").startswith("parquet-mr")
 
+    @property
+    def has_constant_beside_nulls(self) -> bool:
+        metadata = self._file.metadata
+        leaves = [metadata.schema.column(index) for index in range(len(metadata.schema.names))]
+        varying = [index for index, one in enumerate(leaves) if one.physical_type in _OF_BYTES]
+        groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+        return any(_is_constant_beside_nulls(group.column(index)) for group in groups for index in varying)
+
     def row_groups(self, ranges: Sequence[RowRange]) -> list[int]:
         """Row groups that can hold rows within all of the ranges, judged by Parquet's own statistics."""
         metadata = self._file.metadata
@@ -212,6 +222,13 @@ def _repeating(table: pa.Table) -> list[str]:
         and not _is_wide_decimal(field.type)
         and len(column.unique()) < _REPEATING * sample.num_rows
     ]
+
+
+def _is_constant_beside_nulls(chunk: Any) -> bool:
+    known = chunk.statistics
+    if chunk.has_dictionary_page or known is None or not known.has_min_max or known.null_count == 0:
+        return False
+    return bool(known.min_raw == known.max_raw)
 
 
 def _overlaps(chunk: Any, wanted: RowRange) -> bool:

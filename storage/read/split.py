@@ -75,14 +75,16 @@ class Split:
             )
         )
 
-    def check_files(self, *, whole: bool) -> None:
+    def check_files(self, *, whole: bool) -> bool:
         """Raise CorruptData if a file that another reader is about to read is damaged, as far as its end and its size
         tell, or `whole`, its every byte: not every reader looks at the checksums of pages.
+
+        Says whether one of them `has_constant_beside_nulls`.
         """
+        files = [file for section in self.sections for file in section.files]
         with told_of_expiry(self.request.store, self.request.snapshot):
-            for section in self.sections:
-                for file in section.files:
-                    check_file(self.request.store, self.directory, file, whole=whole)
+            found = [check_file(self.request.store, self.directory, file, whole=whole) for file in files]
+        return any(found)
 
     def read(self, *, use_threads: bool = True) -> Iterator[pa.RecordBatch]:
         """The rows of the split, merged and filtered, as batches of `request.schema`; none of them empty.

@@ -104,12 +104,14 @@ def read_whole_file(store: TableStore, directory: str, file: DataFile) -> int:
         return sum(batch.num_rows for batch in batches)
 
 
-def check_file(store: TableStore, directory: str, file: DataFile, *, whole: bool) -> None:
-    """Raise CorruptData if a file does not look as its manifest and its own end say, or `whole`, as its checksum does.
+def check_file(store: TableStore, directory: str, file: DataFile, *, whole: bool) -> bool:
+    """Raise CorruptData if a file does not look as its manifest and its own end say, or `whole`, as its checksum does;
+    says whether it `has_constant_beside_nulls`.
 
     For those who give the file to another reader, which may look at less.
     """
-    open_data_file(store, directory, file, whole=whole).close()
+    with open_data_file(store, directory, file, whole=whole) as reader:
+        return reader.has_constant_beside_nulls
 
 
 def is_whole(file: DataFile, reader: DataFileReader) -> bool:

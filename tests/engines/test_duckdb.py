@@ -33,7 +33,7 @@ def busy(catalog: Catalog) -> Table:
             rows = [row | {"day": "x"} for row in rows]
         kinds = pa.array([one.choice(["+I", "-D"]) for _ in rows])
         table.write(pa.Table.from_pylist(rows).append_column("op", kinds), row_kind_column="op")
-    table.overwrite(pa.table({"id": [1, 2], "amount": [1, 2], "what": ["only", None]}), partition={"day": "z"})
+    table.overwrite(pa.table({"id": [1, 2], "amount": [1, 2], "what": ["only", "two"]}), partition={"day": "z"})
     return table
 
 
