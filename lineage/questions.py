@@ -112,7 +112,8 @@ def freshness(
     milliseconds of changes those are; None if the table is gone.
     """
     newest_read: dict[Place, SnapshotRef] = {}
-    for one in trace(stores, ref, "up").snapshots:
+    # What was changed by a condition was made from an earlier snapshot of itself, which it is not behind.
+    for one in [one for one in trace(stores, ref, "up").snapshots if place_of(one) != place_of(ref)]:
         known = newest_read.get(place_of(one))
         if known is None or one.snapshot_id > known.snapshot_id:
             newest_read[place_of(one)] = one

@@ -3,7 +3,9 @@
 Bad input is answered by one line on standard error and exit code 2.
 """
 
+import atexit
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -941,6 +943,27 @@ cli.add_command(recovery)
 
 def main() -> NoReturn:
     """The console script `snapline`."""
+    ended: list[int] = []
+    # What is registered first runs last. Behind it libraries would only take themselves apart, not all of them in silence.
+    atexit.register(_leave, ended)
+    try:
+        answer()
+    except SystemExit as error:
+        ended.append(error.code if isinstance(error.code, int) else 0)
+        raise
+
+
+def _leave(ended: Sequence[int]) -> None:
+    """End the process with its exit status at once, unless it ends with an error that nobody expected."""
+    if ended:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(ended[0])
+
+
+def answer() -> NoReturn:
+    """Obey the command line and exit: 0, 1 for what was found broken, 2 for an error, which is told in one line."""
     try:
         code = cli.main(prog_name="snapline", standalone_mode=False)
     except click.UsageError as error:

@@ -399,11 +399,14 @@ def field_of(value: Typed, name: exp.Expr) -> Typed:
 
 def unknown(node: exp.Expr, key: str | None = None) -> Exception:
     """The error about an expression, or a part of it, that has no rule."""
+    # A part is shown by itself, if it can be: names in the whole are no longer those that were typed.
+    said = node.args.get(key) if key else None
+    which = shown(said if isinstance(said, exp.Expr) else node)
     part = f" ({key.strip('_').upper()})" if key else ""
     return at(
         node,
         InvalidRequest(
-            f"{shown(node)}{part} is not known to mean on DuckDB what it means in Spark's SQL. Use the engine spark."
+            f"{which}{part} is not known to mean on DuckDB what it means in Spark's SQL. Use the engine spark."
         ),
     )
 

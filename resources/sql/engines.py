@@ -1,5 +1,6 @@
 """Run a prepared query on Spark or on DuckDB."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -456,7 +457,8 @@ def _cast(rows: pa.Table, table: Table, filled: Collection[str]) -> pa.Table:
                 text = f"SELECT {', '.join(chosen)} FROM __rows"
                 rows = connection.sql(text).to_arrow_table().rename_columns(rows.column_names)
         except duckdb.Error as error:
-            raise InvalidRequest(f"{table.identifier} cannot hold the values: {failure(error)}") from None
+            said = re.sub(r'\bcolumn "?c(\d+)"?', lambda found: f"column {fields[int(found[1])].name}", failure(error))
+            raise InvalidRequest(f"{table.identifier} cannot hold the values: {said}") from None
     columns = []
     for field, column in zip(fields, rows.columns, strict=True):
         try:

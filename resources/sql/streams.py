@@ -61,6 +61,10 @@ def insert_stream(
     constants = key_constants(query, target) if is_renewed(query) else None
     refuse_other_query(statements.checkpoint(job), job, query, target, constants)
     rows, kind, made = _planned_rows(engine, query, target, statements.checkpoint(job))
+    if not rows.isStreaming:
+        raise InvalidRequest(
+            "A streaming INSERT reads a table. For rows that are given: SET 'execution.runtime-mode' = 'batch'."
+        )
     sources = [_planned(one.source) for one in query.inputs if one.source.table is not None]
     one = target.table.identifier
     sink = SnapshotRef(place.catalog, one.database, one.table, one.branch, 0)

@@ -5,6 +5,7 @@ sqlglot has no tree for becomes one of the classes here. In table definitions ty
 is without a time zone, TIMESTAMP_LTZ with the local one.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -34,6 +35,9 @@ from .commands import (
     UseCatalog,
     WatermarkConstraint,
 )
+
+# What sqlglot would only warn of, before it leaves a statement unparsed, is refused here.
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 # Key of a table's meta data in a tree: the options of its hint.
 HINT_OPTIONS = "hint-options"
@@ -144,10 +148,20 @@ class _Parser(DatabricksParser):
                 self.raise_error(f"{' '.join(words)} is not known here: {advice}", self._tokens[start])
         statement = super()._parse_statement()
         if statement is not None and not isinstance(statement, _KNOWN):
+            self._refuse_known_to_spark(start)
             self.raise_error(
                 f"{self._tokens[start].text!r} begins no statement that is known here", self._tokens[start]
             )
         return statement
+
+    def _refuse_known_to_spark(self, start: int) -> None:
+        words = [token.text.upper() for token in self._tokens[start:]]
+        if words[:1] == ["FROM"] and "INSERT" in words:
+            self.raise_error(
+                "FROM … INSERT … INSERT is not known here: write one INSERT for each table", self._tokens[start]
+            )
+        if words[:2] in (["CREATE", "DATABASE"], ["CREATE", "SCHEMA"]):
+            self.raise_error("a database has a name and nothing else: leave out what follows it", self._tokens[start])
 
     # --- clauses of other systems, which plain Spark does not have
 
@@ -320,6 +334,9 @@ class _Parser(DatabricksParser):
 
     def _parse_show_statement(self) -> exp.Expr:
         words: list[str] = []
+        for others, advice in _SHOWN_NOT_KNOWN.items():
+            if self._match_text_seq(*others):
+                self.raise_error(f"SHOW {' '.join(others)} is not known here: {advice}", self._prev)
         while self._curr and self._curr.text.upper() in _SHOWN and len(words) < 2:
             words.append(self._curr.text.upper())
             self._advance()
@@ -655,6 +672,7 @@ _NOT_KNOWN = {
         "COMMENT",
         "ON",
     ): "only tables have a comment, COMMENT ON TABLE t IS 'text'; of a column ALTER COLUMN a COMMENT 'text'",
+    ("MERGE", "WITH", "SCHEMA", "EVOLUTION"): "ALTER TABLE … ADD COLUMN first; leave out WITH SCHEMA EVOLUTION",
     ("ALTER", "DATABASE"): "a database has a name and nothing else",
     ("ALTER", "SCHEMA"): "a database has a name and nothing else",
     ("REFRESH",): "tables are read as they are, nothing is cached; leave it out",
@@ -681,6 +699,13 @@ _DESCRIPTIONS_NOT_KNOWN = {
     "SCHEMA": "SHOW TABLES IN db lists its tables",
     "FUNCTION": "SHOW FUNCTIONS lists them",
     "CATALOG": "SHOW CATALOGS lists them",
+}
+_SHOWN_NOT_KNOWN = {
+    ("TABLE", "EXTENDED"): "DESCRIBE TABLE EXTENDED t shows one table, SHOW TABLES lists them",
+    ("CURRENT", "NAMESPACE"): "SHOW CURRENT DATABASE does that",
+    ("CURRENT", "SCHEMA"): "SHOW CURRENT DATABASE does that",
+    ("NAMESPACES",): "SHOW DATABASES does that",
+    ("LOCKS",): "there are none that statements wait for",
 }
 _ALTERATIONS = {
     ("COMPACT",): "_alter_compact",

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from lineage import sources_property
-from resources.cli import main
+from resources.cli import answer
 from resources.session import Session
 from storage import CommitId, StoreUnavailable, Verdict
 from storage.branches import Branches
@@ -45,7 +45,7 @@ def run(shop: Session, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["snapline", *arguments])
         with pytest.raises(SystemExit) as leaving:
-            main()
+            answer()
         shown = capsys.readouterr()
         return int(leaving.value.code or 0), shown.out, shown.err
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from resources import Session
-from resources.cli import main
+from resources.cli import answer
 
 VALID = [
     "SELECT id, v FROM t WHERE id = 1 ORDER BY v",
@@ -186,7 +186,7 @@ def test_a_statement_that_cannot_be(
     monkeypatch.setattr(sys, "argv", ["snapline", "sql", "--engine", "duckdb", text])
     before = files(home)
     with pytest.raises(SystemExit) as stopped:
-        main()
+        answer()
     said = capsys.readouterr().err
     assert stopped.value.code == 2, said
     assert said.startswith("Error: ") and said.count("\n") == 1

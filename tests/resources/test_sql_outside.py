@@ -1,6 +1,8 @@
 """Statements that somebody typed who had not written what reads them."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -517,3 +519,76 @@ def test_in_csv_an_empty_text_is_not_null_and_in_json_nan_is_not_null(session: S
     for form, expected in (("csv", 'a,b,c,d\n,"","x,""y",NaN\n'), ("json", '"d": "NaN"')):
         done = CliRunner().invoke(cli, ["sql", "--engine", "duckdb", text, "--format", form], obj=Session())
         assert expected in done.stdout.replace('"d":"NaN"', '"d": "NaN"')
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("CREATE DATABASE d COMMENT 'x' WITH DBPROPERTIES ('a'='b')", "a database has a name and nothing else"),
+        (
+            "MERGE WITH SCHEMA EVOLUTION INTO w USING w ON true WHEN MATCHED THEN DELETE",
+            "leave out WITH SCHEMA EVOLUTION",
+        ),
+        ("FROM w INSERT INTO w SELECT i INSERT INTO v SELECT i", "write one INSERT for each table"),
+        ("SHOW TABLE EXTENDED LIKE 'w'", "DESCRIBE TABLE EXTENDED t shows one table"),
+        ("SHOW CURRENT NAMESPACE", "SHOW CURRENT DATABASE does that"),
+        ("SELECT /*+ BROADCAST(w) */ * FROM w", r"^Line 1, column 12: /\*\+ BROADCAST\(w\) \*/ \(HINT\) is not known"),
+        (
+            "INSERT INTO w VALUES (128)",
+            r"out of range for the destination type INT8 when casting from source column i\b",
+        ),
+    ],
+)
+def test_refusals_name_what_was_typed_and_what_does_it(
+    session: Session, caplog: pytest.LogCaptureFixture, text: str, said: str
+) -> None:
+    session.sql("CREATE TABLE w (i TINYINT)", "duckdb")
+    with pytest.raises(StorageError, match=said):
+        session.sql(text, "duckdb")
+    assert not caplog.records
+
+
+@pytest.mark.spark
+def test_rows_that_are_given_are_no_stream(session: Session) -> None:
+    session.sql("CREATE TABLE w (i INT)", "duckdb")
+    begun = "SET 'execution.runtime-mode' = 'streaming'; SET 'pipeline.name' = 'p'; "
+    with pytest.raises(StorageError, match=r"SET 'execution\.runtime-mode' = 'batch'"):
+        session.sql(f"{begun}INSERT INTO w VALUES (1)", "spark")
+
+
+@pytest.mark.spark
+def test_the_command_says_nothing_but_its_results_however_it_ends(session: Session, tmp_path: Path) -> None:
+    """Behind a stream the libraries below took themselves apart with dozens of lines, and a status is not lost on the way."""
+    script = tmp_path / "stream.sql"
+    script.write_text(
+        "CREATE TABLE a (id INT PRIMARY KEY NOT ENFORCED, v INT) WITH ('changelog-producer'='input'); CREATE TABLE b LIKE a; "
+        "INSERT INTO a VALUES (1, 1); SET 'execution.runtime-mode' = 'streaming'; SET 'pipeline.name' = 'p'; "
+        "INSERT INTO b SELECT id, v FROM a; SET 'execution.runtime-mode' = 'batch'; SELECT v / 0 FROM b"
+    )
+    command = [str(Path(sys.executable).with_name("snapline")), "sql", "--engine", "spark", "-f", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2 and "DIVIDE_BY_ZERO" in done.stderr.splitlines()[-1], done.stderr
+    assert "micro-batches" in done.stdout and "leaked" not in done.stderr
+
+
+@pytest.mark.parametrize(("option", "left"), [("true", [1, 3]), ("false", [3])])
+def test_insert_overwrite_replaces_the_partitions_of_the_rows_or_all(
+    session: Session, option: str, left: list[int]
+) -> None:
+    session.sql(
+        f"CREATE TABLE p (i INT, d STRING) PARTITIONED BY (d) WITH ('dynamic-partition-overwrite'='{option}'); "
+        "INSERT INTO p VALUES (1, 'x'), (2, 'y'); INSERT OVERWRITE p SELECT 3, 'y'",
+        "duckdb",
+    )
+    assert sorted(session.table("default.p").to_arrow()["i"].to_pylist()) == left
+
+
+def test_a_table_that_changed_itself_is_not_behind_itself(session: Session) -> None:
+    session.sql(
+        "CREATE TABLE a (id INT PRIMARY KEY NOT ENFORCED, v INT); INSERT INTO a VALUES (1, 1), (2, 2); "
+        "UPDATE a SET v = 3 WHERE id = 1; DELETE FROM a WHERE id = 2; CREATE TABLE b AS SELECT * FROM a; "
+        "UPDATE a SET v = 4 WHERE id = 1",
+        "duckdb",
+    )
+    assert session.freshness("default.a") == []
+    assert [(one.source.snapshot_id, one.snapshots_behind) for one in session.freshness("default.b")] == [(3, 1)]
