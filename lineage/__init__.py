@@ -1,6 +1,7 @@
 """Lineage: which snapshots were made from which, by which job. The tables hold the truth; this is their index."""
 
 from .comparison import AncestryComparison, Parting, compare_ancestries
+from .current_names import current_columns, current_sources
 from .drawing import dot, mermaid, rows, text_tree
 from .entities import (
     ColumnLineage,
@@ -47,6 +48,8 @@ __all__ = [
     "columns_of",
     "columns_property",
     "compare_ancestries",
+    "current_columns",
+    "current_sources",
     "dot",
     "forget",
     "freshness",

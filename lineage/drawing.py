@@ -1,24 +1,22 @@
 """Lineage as something to look at: a text tree, Mermaid, Graphviz, or rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from storage import SnapshotRef
 
 from .graph import LineageGraph
 
+_Note = Callable[[SnapshotRef], str]
 
-def text_tree(graph: LineageGraph, note: Callable[[SnapshotRef], str] = lambda _: "") -> str:
+
+def text_tree(graph: LineageGraph, note: _Note = lambda _: "") -> str:
     """An indented tree from the root on. A snapshot that was shown before is not unfolded again.
 
     `note` says what there is to say about a snapshot, in a word or two.
     """
 
-    def named(ref: SnapshotRef) -> str:
-        said = note(ref)
-        return f"{ref} ({said})" if said else str(ref)
-
-    lines = [named(graph.root)]
+    lines = [_noted(graph.root, note)]
     shown: set[SnapshotRef] = set()
 
     def unfold(ref: SnapshotRef, indent: str) -> None:
@@ -27,7 +25,7 @@ def text_tree(graph: LineageGraph, note: Callable[[SnapshotRef], str] = lambda _
         for index, one in enumerate(following):
             last = index == len(following) - 1
             again = one in shown and bool(graph.next_to(one))
-            lines.append(f"{indent}{'└── ' if last else '├── '}{named(one)}{' (shown above)' if again else ''}")
+            lines.append(f"{indent}{'└── ' if last else '├── '}{_noted(one, note)}{' (shown above)' if again else ''}")
             if one not in shown:
                 unfold(one, indent + ("    " if last else "│   "))
 
@@ -35,26 +33,34 @@ def text_tree(graph: LineageGraph, note: Callable[[SnapshotRef], str] = lambda _
     return "\n".join(lines)
 
 
-def mermaid(graph: LineageGraph) -> str:
-    """A Mermaid flow chart, sources on the left."""
-    refs = sorted({graph.root, *graph.snapshots})
+def mermaid(graph: LineageGraph, besides: Iterable[SnapshotRef] = (), note: _Note = lambda _: "") -> str:
+    """A Mermaid flow chart, sources on the left. `besides`: what is drawn though no edge leads there; `note` as in
+    `text_tree`.
+    """
+    refs = sorted({graph.root, *graph.snapshots, *besides})
     names = {ref: f"s{index}" for index, ref in enumerate(refs)}
     lines = ["flowchart LR"]
-    lines += [f'    {name}["{ref}"]' for ref, name in names.items()]
+    lines += [f'    {name}["{_noted(ref, note)}"]' for ref, name in names.items()]
     lines += [f"    {names[edge.source]} --> {names[edge.sink]}" for edge in graph.edges]
     return "\n".join(lines)
 
 
-def dot(graph: LineageGraph) -> str:
-    """A graph in Graphviz's language, sources on the left; edges carry the job."""
-    refs = sorted({graph.root, *graph.snapshots})
+def dot(graph: LineageGraph, besides: Iterable[SnapshotRef] = (), note: _Note = lambda _: "") -> str:
+    """The same in Graphviz's language; edges carry the job, and what a note says something of is dashed."""
     lines = ["digraph lineage {", "    rankdir=LR;", "    node [shape=box];"]
-    lines += [f"    {_quoted(str(ref))};" for ref in refs]
+    for ref in sorted({graph.root, *graph.snapshots, *besides}):
+        said = f" [label={_quoted(_noted(ref, note))}, style=dashed]" if note(ref) else ""
+        lines.append(f"    {_quoted(str(ref))}{said};")
     lines += [
         f"    {_quoted(str(edge.source))} -> {_quoted(str(edge.sink))} [label={_quoted(edge.job)}];"
         for edge in graph.edges
     ]
     return "\n".join([*lines, "}"])
+
+
+def _noted(ref: SnapshotRef, note: _Note) -> str:
+    said = note(ref)
+    return f"{ref} ({said})" if said else str(ref)
 
 
 def _quoted(text: str) -> str:

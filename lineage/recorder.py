@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from storage import Catalog, CorruptData, Identifier, Snapshot, SnapshotRef, StorageError, Table
 
+from .current_names import CurrentNames
 from .entities import (
     ColumnLineage,
     JobStartup,
@@ -275,7 +276,7 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
     Sources that have been renamed since are recorded under the names that they have now. A table that is damaged is left out,
     and named in a warning.
     """
-    names = _Names(catalog)
+    names = CurrentNames(catalog)
     commits: list[Commit] = []
     read: list[tuple[Table, list[Snapshot]]] = []
     for name in catalog.tables():
@@ -322,7 +323,7 @@ def reconcile(table: Table, recorder: LineageRecorder, catalog: Catalog) -> int:
     if start > latest:
         return 0
     found = [one for one in map(snapshots.find, range(start, latest + 1)) if one is not None]
-    recorder.record(_commits(table, found, recorder, _Names(catalog)))
+    recorder.record(_commits(table, found, recorder, CurrentNames(catalog)))
     _remember(table, found, recorder)
     return len(found)
 
@@ -344,7 +345,9 @@ def _tell_renamed(identifier: Identifier, recorder: LineageRecorder, catalog: Ca
             store.rename_table((old.database, old.table), (identifier.database, identifier.table))
 
 
-def _commits(table: Table, snapshots: Iterable[Snapshot], recorder: LineageRecorder, names: "_Names") -> list[Commit]:
+def _commits(
+    table: Table, snapshots: Iterable[Snapshot], recorder: LineageRecorder, names: CurrentNames
+) -> list[Commit]:
     found = []
     for snapshot in snapshots:
         if snapshot.changes_rows:
@@ -372,32 +375,3 @@ def _record_startups(commits: Sequence[Commit], recorder: LineageRecorder) -> No
                 if one.catalog == recorder.catalog and (run, _number(one)) not in made
             ]
     recorder.store.store_startups(sorted(rows))
-
-
-class _Names:
-    """What tables are called now, by the names that they had."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-        self._former: dict[str, list[tuple[int, str]]] | None = None
-
-    def of(self, ref: SnapshotRef, sink: Snapshot) -> SnapshotRef:
-        """The same snapshot by its table's name of today."""
-        if ref.catalog != self._catalog.name:
-            return ref
-        then = sink.time_ms if ref.time_ms is None else ref.time_ms
-        for until, name in self._by_former_name().get(f"{ref.database}.{ref.table}", []):
-            if then <= until:
-                now = Identifier.parse(name)
-                return SnapshotRef(ref.catalog, now.database, now.table, ref.branch, ref.snapshot_id, ref.time_ms)
-        return ref
-
-    def _by_former_name(self) -> dict[str, list[tuple[int, str]]]:
-        if self._former is None:
-            self._former = {}
-            for name in self._catalog.tables():
-                for former in self._catalog.former_names(name):
-                    self._former.setdefault(former.name, []).append((former.until_ms, name))
-            for listed in self._former.values():
-                listed.sort()
-        return self._former

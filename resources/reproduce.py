@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lineage import sources_of, stopping_nobody
+from lineage import stopping_nobody
 from storage import CommitId, CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, Table
 from storage.engines.duckdb_compare import Comparison, compare
 
@@ -59,8 +59,12 @@ class Reproducer:
         assert snapshot is not None
         if engine is not None and STATEMENT_PROPERTY not in (snapshot.properties or {}):
             raise InvalidRequest(f"{ref} was not made by SQL: give no engine, it runs where it always does.")
-        sources = {(one.catalog, one.table_name): one for one in sources_of(snapshot)}
-        missing = [str(one) for one in sources.values() if self._session.fate(one)]
+        told = self._session.sources_of(snapshot)
+        then = {(one.catalog, one.table_name): now for one, now in told.items()}
+        today = {(now.catalog, now.table_name): now for now in told.values()}
+        # A statement names tables as they were called then, the code of an asset as they are called now.
+        sources = today | then if STATEMENT_PROPERTY in (snapshot.properties or {}) else then | today
+        missing = [str(one) for one in told.values() if self._session.fate(one) not in ("", "taken back")]
         if missing:
             raise NotFound(f"{ref} was made from {', '.join(missing)}, which can no longer be read.")
         with self._scratch(table, snapshot, keep) as scratch:
@@ -80,7 +84,7 @@ class Reproducer:
                 raise InvalidRequest(
                     f"{name} is read now, and was not when the snapshot was made: the code has changed since."
                 )
-            return self._session.catalog_of(catalog).table(name).pinned(ref.snapshot_id)
+            return self._session.catalog_of(catalog).table(ref.table_name).pinned(ref.snapshot_id)
 
         return open_table
 

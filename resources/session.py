@@ -20,6 +20,7 @@ from lineage import (
     aligned,
     ancestry_difference,
     compare_ancestries,
+    current_sources,
     forget,
     freshness,
     impact,
@@ -31,12 +32,14 @@ from lineage import (
     was_replaced,
 )
 from storage import (
+    DEFAULT_CATALOG,
     Catalog,
     CorruptData,
     FileLock,
     Identifier,
     InvalidRequest,
     NotFound,
+    Snapshot,
     SnapshotRef,
     StorageError,
     Table,
@@ -51,7 +54,7 @@ from .settings import Settings
 if TYPE_CHECKING:
     from .sql import Result, Statements
 
-CATALOG_NAME = "snapline"
+CATALOG_NAME = DEFAULT_CATALOG
 _SIDES: tuple[Literal["sink", "source"], ...] = ("sink", "source")
 # No database keeps a higher number.
 _MOST_SNAPSHOTS = 2**63 - 1
@@ -363,6 +366,14 @@ class Session:
     def impact(self, ref: SnapshotRef) -> list[SnapshotRef]:
         """The first snapshot of each table downstream that a bad snapshot, or anything after it, went into."""
         return impact(self.stores_to_ask(ref.catalog), ref)
+
+    def sources_of(self, snapshot: Snapshot) -> dict[SnapshotRef, SnapshotRef]:
+        """What a snapshot says that it was made from: each source as it was called then, and as it is found now."""
+        return current_sources(snapshot, self.catalog_of)
+
+    def records_lineage(self, catalog: str) -> bool:
+        """Whether a catalog records of which snapshots its own were made."""
+        return catalog == CATALOG_NAME or self.registry.get(catalog).get("data-lineage") == "true"
 
     def aligned(self, names: Sequence[str], on: str) -> dict[str, Table]:
         """Tables fixed at their newest snapshots that were made from the same snapshot of a source.

@@ -21,7 +21,7 @@ from .errors import (
     StoreUnavailable,
     Unsupported,
 )
-from .identifier import MAIN_BRANCH, Identifier, SnapshotRef, check_branch_name, whole_number
+from .identifier import DEFAULT_CATALOG, MAIN_BRANCH, Identifier, SnapshotRef, check_branch_name, whole_number
 from .lock import CatalogLock, FileLock
 from .maintain.check import FailedWork, KeptAside
 from .maintain.verdict import Verdict
@@ -68,6 +68,7 @@ from .write.operation import operation_of
 __all__ = [
     "BATCH_COMMIT_IDENTIFIER",
     "BRANCH_OPTIONS",
+    "DEFAULT_CATALOG",
     "MAIN_BRANCH",
     "VERSION_OPTIONS",
     "AddColumn",

@@ -33,7 +33,7 @@ from .errors import (
     StoreUnavailable,
 )
 from .file_io import FileIO, Witness, split_url
-from .identifier import MAIN_BRANCH, Identifier, check_name
+from .identifier import DEFAULT_CATALOG, MAIN_BRANCH, Identifier, check_name
 from .journal import DISCARD_DAMAGED, UNDONE, Journal, Publication
 from .lock import CatalogLock
 from .lsm.merge_engines import check_merge_engine
@@ -89,7 +89,7 @@ class Catalog:
         self,
         warehouse: str,
         *,
-        name: str = "snapline",
+        name: str = DEFAULT_CATALOG,
         options: Mapping[str, Any] | None = None,
         storage_options: Mapping[str, Any] | None = None,
         clock: Clock | None = None,

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from .errors import InvalidRequest
 
 MAIN_BRANCH = "main"
+# The catalog that names without one mean.
+DEFAULT_CATALOG = "snapline"
 # Tags that keep files while something is made of them, or until a publication is done: users create none of that name.
 RESERVED_TAGS = "snapline-"
 HOLD_PREFIX = f"{RESERVED_TAGS}hold-"
@@ -75,7 +77,9 @@ class SnapshotRef:
         return f"{self.branch}@{self.snapshot_id}"
 
     def __str__(self) -> str:
-        return f"{self.table_name}@{self.snapshot_id}"
+        """As commands take it, `[catalog.]db.t[$branch_b]@5`: the default catalog is left out."""
+        catalog = "" if self.catalog == DEFAULT_CATALOG else f"{self.catalog}."
+        return f"{catalog}{self.table_name}@{self.snapshot_id}"
 
 
 def whole_number(text: str) -> int | None:

@@ -28,7 +28,7 @@ from .known_assets import KnownAssets
 from .svg import shown_time
 from .table_graph import TableGraphs
 from .tokens import TokenRefused, Tokens
-from .view import target_of, text_of
+from .view import text_of
 
 STATIC = Path(__file__).parent / "static"
 _log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ def templates() -> Environment:
     )  # fmt: skip
     environment.filters |= {
         "time": shown_time,
-        "target": target_of,
+        "target": str,
         "ref": text_of,
         "quoted": shlex.quote,
         "number": _number,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lineage import LineageStore, columns_of, trace
+from lineage import LineageStore, current_columns, trace
 from storage import NotFound, SnapshotRef, StorageError
 
 from ..session import Session
@@ -58,10 +58,12 @@ def _step(session: Session, stores: Mapping[str, LineageStore], ref: SnapshotRef
         if hops == 0:
             raise NotFound(f"Snapshot {ref} has no column {column!r}. It has {', '.join(names)}.")
         return ColumnStep(hops, ref, column, ends="it has no column of this name")
-    made_from = trace(stores, ref, "up", 1).snapshots
+    told = session.sources_of(snapshot)
+    computed = current_columns(snapshot, told)
+    # Of a catalog that records no lineage, its snapshots still say it.
+    made_from = trace(stores, ref, "up", 1).snapshots or list(told.values())
     if not made_from:
         return ColumnStep(hops, ref, column, ends="it was made from no other snapshot")
-    computed = columns_of(snapshot)
     if not computed:
         return ColumnStep(hops, ref, column, ends="its writer did not say which columns it read")
     sources = [

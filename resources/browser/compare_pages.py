@@ -12,7 +12,7 @@ from ..row_comparison import compare_rows
 from ..session import Session
 from .address import command, snapshot_address
 from .spoilt import refuse_unknown
-from .view import ref_of
+from .view import parameters_of, ref_of
 
 if TYPE_CHECKING:
     from .app import Browser
@@ -30,17 +30,17 @@ def routes() -> list[BaseRoute]:
 
 def _page(request: Request) -> Response:
     browser: Browser = request.app.state.browser
-    texts = [request.query_params.get(side, "").strip() for side in ("left", "right")]
+    texts = [parameters_of(request).get(side, "").strip() for side in ("left", "right")]
     if not all(texts):
         return browser.render(
             request, "compare.html", title="Compare two snapshots", left=texts[0], right=texts[1], compared=None
         )
     left, right = (_named(browser.session, text) for text in texts)
     compared = browser.session.compare_ancestries(left, right)
-    is_whole = request.query_params.get("rows") == "all"
+    is_whole = parameters_of(request).get("rows") == "all"
     rows = compare_rows(browser.session, left, right, None if is_whole else _MOST_COMPARED)
     examples = None if rows.comparison is None else rows.comparison.examples
-    every = request.query_params.get("snapshots") == "all"
+    every = parameters_of(request).get("snapshots") == "all"
     sides = [
         (name, refs, refs if every else refs[:_SHOWN])
         for name, refs in ((f"only {left}", compared.only_left), (f"only {right}", compared.only_right), ("both", compared.both))

@@ -4,7 +4,8 @@ import csv
 import io
 import json
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
+from math import inf
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -19,7 +20,7 @@ from .history import Dot, History
 from .lanes import Layout, lay_out
 from .path import Path, path_through
 from .svg import lane_names, picture, shown_time, standalone
-from .view import View, target_of, text_of
+from .view import View, parameters_of, text_of
 
 if TYPE_CHECKING:
     from .app import Browser
@@ -43,7 +44,7 @@ def _read(request: Request, view: View) -> tuple[History, Layout, Path | None]:
 
 def _page(request: Request) -> Response:
     browser: Browser = request.app.state.browser
-    view = View.of(request.query_params)
+    view = View.of(parameters_of(request))
     history, layout, path = _read(request, view)
     base = request.scope.get("root_path", "").rstrip("/")
 
@@ -72,17 +73,23 @@ def _moment(first: Dot) -> datetime:
 
 
 def _file(request: Request) -> Response:
-    view = View.of(request.query_params)
+    view = View.of(parameters_of(request))
     history, layout, path = _read(request, view)
     browser: Browser = request.app.state.browser
+    until_ms = inf if view.at is None else view.at.replace(tzinfo=UTC).timestamp() * 1000
+    # A file holds what is not shaded on the page.
+    shown = [each for each in _shown(history, layout) if each.time_ms <= until_ms]
     form = request.path_params["form"]
     if form == "svg":
         return Response(standalone(history, layout, view, browser.style, path), media_type="image/svg+xml")
     if form == "csv":
-        return Response(as_csv(_shown(history, layout)), media_type="text/csv; charset=utf-8")
+        return Response(as_csv(shown), media_type="text/csv; charset=utf-8")
     if form in ("dot", "mmd"):
-        graph = LineageGraph(history.dots[-1].ref, "up", history.edges[:_MOST_DRAWN]) if history.dots else None
-        text = "" if graph is None else (dot if form == "dot" else mermaid)(graph)
+        fates = {each.ref: each.fate for each in shown}
+        edges = [edge for edge in history.edges if edge.source in fates and edge.sink in fates and view.arcs != "none"]
+        graph = LineageGraph(shown[-1].ref, "up", tuple(edges[:_MOST_DRAWN])) if shown else None
+        draw = dot if form == "dot" else mermaid
+        text = "" if graph is None else draw(graph, list(fates)[-_MOST_DRAWN:], lambda ref: fates.get(ref, ""))
         return Response(text, media_type="text/plain; charset=utf-8")
     raise NotFound(f"A history is not written as {form[:20]!r}: there are svg, csv, dot and mmd (Mermaid).")
 
@@ -96,7 +103,7 @@ def as_csv(dots: Iterable[Dot]) -> str:
     )
     for row in dots:
         cells = [
-            target_of(row.ref), shown_time(row.time_ms), row.kind, row.job, row.barrier, row.run, row.rows, row.change,
+            str(row.ref), shown_time(row.time_ms), row.kind, row.job, row.barrier, row.run, row.rows, row.change,
             row.fate, " ".join(row.tags),
         ]  # fmt: skip
         writer.writerow([_cell(cell) for cell in cells])

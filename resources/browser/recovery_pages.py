@@ -22,6 +22,7 @@ from ..session import Session
 from .address import command
 from .dagster_links import DagsterLinks
 from .tokens import TOKEN
+from .view import parameters_of
 
 if TYPE_CHECKING:
     from ..recovery.progress import Progress
@@ -102,8 +103,8 @@ def _recovery(request: Request) -> Response:
     # Asked first: what is shown is of that state, or of a later one, which the forms are refused for.
     shown_state = state_of(session, branch)
     progress = _progress(session, branch, assets)
-    shown = request.query_params.get("table", "")
-    is_whole = request.query_params.get("compare") == "all"
+    shown = parameters_of(request).get("table", "")
+    is_whole = parameters_of(request).get("compare") == "all"
     record, rows = _tables(session, progress, is_whole, shown)
     if shown and shown not in [row.name for row in rows]:
         raise InvalidRequest(

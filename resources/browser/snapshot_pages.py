@@ -1,5 +1,6 @@
 """One snapshot: what it is, what it was made from and what it fed, its schema, files and rows; its ancestry as a table."""
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -9,10 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from lineage import LineageGraph, columns_of, dot, mermaid, trace
-from storage import InvalidRequest, NotFound, Snapshot, SnapshotRef, StorageError, Table
+from lineage import LineageGraph, current_columns, dot, mermaid, trace
+from storage import DEFAULT_CATALOG, InvalidRequest, NotFound, Snapshot, SnapshotRef, StorageError, Table
 
 from ..properties import CODE_PROPERTY, PARTITIONS_PROPERTY, STATEMENT_PROPERTY
+from ..session import Session
 from .column_path import column_path
 from .facts import Platform, place_of
 from .history import Dot, history_of
@@ -20,7 +22,7 @@ from .history_pages import as_csv
 from .lanes import lay_out
 from .path import path_through
 from .svg import lane_names, picture, standalone
-from .view import WHOLE, View, ref_of, target_of, text_of
+from .view import WHOLE, View, parameters_of, ref_of, text_of
 
 if TYPE_CHECKING:
     from .app import Browser
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 _ROWS = 100
 _MOST_PARTITIONS = 200
 _OWN = ("ref", "column", "show")
+_FATES = {
+    "expired": "has expired", "taken back": "was taken back", "dropped": "was dropped with its table",
+    "replaced": "was replaced: its number belongs to another now", "damaged": "is damaged",
+}  # fmt: skip
 
 
 def routes() -> list[BaseRoute]:
@@ -40,7 +46,7 @@ def routes() -> list[BaseRoute]:
 
 
 def _asked(request: Request) -> tuple[SnapshotRef, View]:
-    parameters = dict(request.query_params)
+    parameters = parameters_of(request)
     if not parameters.get("ref"):
         raise InvalidRequest("Name a snapshot: ?ref=snapline.db.t@5.")
     ref = ref_of(parameters["ref"])
@@ -73,7 +79,7 @@ def _known(platform: Platform, ref: SnapshotRef, graph: LineageGraph) -> None:
     store = platform.stores[ref.catalog]
     where = {"database": ref.database, "table": ref.table, "branch": ref.branch, "snapshot_id": ref.snapshot_id}
     if not (store.has_snapshots("sink", **where) or store.has_snapshots("source", **where)):
-        raise NotFound(f"No table and no lineage knows a snapshot {target_of(ref)}.")
+        raise NotFound(f"No table and no lineage knows a snapshot {ref}.")
 
 
 def _page(request: Request) -> Response:
@@ -91,8 +97,8 @@ def _page(request: Request) -> Response:
     ups = [history.dots[source] for source, sink in history.arcs if sink == selected]
     downs = [history.dots[sink] for source, sink in history.arcs if source == selected]
     return browser.render(
-        request, "snapshot.html", title=target_of(ref), view=view, dot=one, history=history, ups=ups, downs=downs,
-        names=lane_names(history, WHOLE), layout=layout, query=view.query(),
+        request, "snapshot.html", title=str(ref), view=view, dot=one, history=history, ups=ups, downs=downs,
+        names=lane_names(history, WHOLE), layout=layout, query=view.query(), fate=_FATES.get(one.fate, one.fate),
         picture=picture(
             history, layout, WHOLE, lambda other: f"{base}/snapshot?ref={_quoted(other)}", path,
         ), **details,
@@ -107,8 +113,11 @@ def _details(browser: "Browser", one: Dot) -> dict[str, Any]:
     """What the table's own files tell of a snapshot; empty where they are gone."""
     empty: dict[str, Any] = {
         "snapshot": None, "schema": [], "schema_changes": [], "partitions": [], "files": None, "rows": None,
-        "properties": {}, "trouble": "", "columns": {},
+        "properties": {}, "trouble": "", "columns": {}, "silent": "", "told": [],
+        "not_again": f"It cannot be made again: it {_FATES[one.fate]}." if one.fate else "",
     }  # fmt: skip
+    if not browser.session.records_lineage(one.ref.catalog):
+        empty["silent"] = f"Catalog {one.ref.catalog} records no lineage of its snapshots."
     if one.fate in ("dropped", "replaced"):
         return empty
     try:
@@ -116,17 +125,33 @@ def _details(browser: "Browser", one: Dot) -> dict[str, Any]:
         snapshot = table.snapshot(one.ref.snapshot_id)
         if snapshot is None:
             return empty
-        return empty | _read(table, snapshot)
+        return empty | _read(browser.session, table, snapshot)
     except NotFound:
         return empty
     except StorageError as error:
         return empty | {"trouble": str(error)}
 
 
-def _read(table: Table, snapshot: Snapshot) -> dict[str, Any]:
+def _not_again(snapshot: Snapshot, sources: Iterable[tuple[SnapshotRef, str]]) -> str:
+    """Why a snapshot cannot be made again; empty if it may be."""
+    properties = snapshot.properties or {}
+    if not snapshot.changes_rows:
+        return "It changed no rows."
+    if STATEMENT_PROPERTY not in properties and CODE_PROPERTY not in properties:
+        return "It says neither of a statement nor of an asset that made it, so it cannot be made again."
+    gone = [f"{ref}, which {_FATES.get(fate, fate)}" for ref, fate in sources if fate not in ("", "taken back")]
+    return f"It cannot be made again: it was made from {', and '.join(gone)}." if gone else ""
+
+
+def _read(session: Session, table: Table, snapshot: Snapshot) -> dict[str, Any]:
     pinned = table.pinned(snapshot.id)
     schema = [(field.name, str(field.type), field.description or "") for field in pinned.schema.fields]
     properties = snapshot.properties or {}
+    told = session.sources_of(snapshot)
+    columns = {
+        name: [f"{'' if catalog == DEFAULT_CATALOG else f'{catalog}.'}{'.'.join(rest)}" for catalog, *rest in listed]
+        for name, listed in current_columns(snapshot, told).items()
+    }
     changes: Any = None
     partitions: list[tuple[str, Any]] = []
     try:
@@ -139,7 +164,8 @@ def _read(table: Table, snapshot: Snapshot) -> dict[str, Any]:
         changes = None
     return {
         "snapshot": snapshot, "schema": schema, "schema_changes": _schema_changes(table, snapshot), "files": changes,
-        "partitions": partitions, "rows": first_rows(pinned), "columns": columns_of(snapshot),
+        "partitions": partitions, "rows": first_rows(pinned), "columns": columns,
+        "told": sorted(told.values()), "not_again": _not_again(snapshot, [(one, session.fate(one)) for one in told.values()]),
         "properties": {
             name: properties[key]
             for name, key in (
@@ -156,12 +182,14 @@ def _schema_changes(table: Table, snapshot: Snapshot) -> list[str]:
     if before is None or before.schema_id == snapshot.schema_id:
         return []
     old, new = (
-        {field.name: str(field.type) for field in table.pinned(number).schema.fields}
+        {field.id: (field.name, str(field.type)) for field in table.pinned(number).schema.fields}
         for number in (before.id, snapshot.id)
     )
-    lines = [f"+ {name} {kind}" for name, kind in new.items() if name not in old]
-    lines += [f"- {name} {kind}" for name, kind in old.items() if name not in new]
-    return lines + [f"{name}: {old[name]} → {kind}" for name, kind in new.items() if old.get(name, kind) != kind]
+    lines = [f"+ {name} {kind}" for number, (name, kind) in new.items() if number not in old]
+    lines += [f"- {name} {kind}" for number, (name, kind) in old.items() if number not in new]
+    both = [(old[number], field) for number, field in new.items() if number in old]
+    lines += [f"{before[0]} → {after[0]}" for before, after in both if before[0] != after[0]]
+    return lines + [f"{after[0]}: {before[1]} → {after[1]}" for before, after in both if before[1] != after[1]]
 
 
 def first_rows(table: Table, count: int = _ROWS) -> tuple[list[str], list[list[str]]]:
@@ -195,7 +223,7 @@ def _ancestry(request: Request) -> Response:
     return browser.render(
         request,
         "ancestry.html",
-        title=f"Ancestry of {target_of(ref)}",
+        title=f"Ancestry of {ref}",
         ref=ref,
         view=view,
         dots=dots,
@@ -215,7 +243,7 @@ def _listed(browser: "Browser", ref: SnapshotRef, view: View) -> list[tuple[str,
         if path.side(index) in ("up", "down")
     ]
     wanted = view.find.casefold()
-    return [(side, each) for side, each in found if wanted in target_of(each.ref).casefold()]
+    return [(side, each) for side, each in found if wanted in str(each.ref).casefold()]
 
 
 def _ancestry_file(request: Request) -> Response:
@@ -241,11 +269,11 @@ def _ancestry_file(request: Request) -> Response:
 def _column(request: Request) -> Response:
     browser: Browser = request.app.state.browser
     ref, view = _asked(request)
-    column = request.query_params.get("column", "")
+    column = parameters_of(request).get("column", "")
     if not column:
         raise InvalidRequest("Name a column: &column=name.")
     platform = browser.facts.platform()
     steps = column_path(browser.session, platform.stores, ref, column)
     return browser.render(
-        request, "column.html", title=f"{column} of {target_of(ref)}", ref=ref, column=column, steps=steps, view=view
+        request, "column.html", title=f"{column} of {ref}", ref=ref, column=column, steps=steps, view=view
     )

@@ -64,7 +64,7 @@ def damage_of(session: Session, bad: SnapshotRef) -> Damage:
     judge = Spoilt(session, bad) if bad.catalog == CATALOG_NAME and "~" not in bad.branch else None
     found = [_affected(session, ref, judge) for ref in session.impact(bad)]
     reached = {_name(affected.first) for affected in found}
-    silent = tuple(name for name in session.catalog_names() if not _records_lineage(session, name))
+    silent = tuple(name for name in session.catalog_names() if not session.records_lineage(name))
     return Damage(
         bad,
         tuple(affected for affected in found if affected.is_spoilt),
@@ -147,10 +147,6 @@ def _rows_of(table: Table, partitions: Sequence[dict[str, object]]) -> int:
     if not partitions:
         return 0
     return table.count(where=condition(partitions) if len(partitions) <= _NAMED_PARTITIONS else None)
-
-
-def _records_lineage(session: Session, catalog: str) -> bool:
-    return catalog == CATALOG_NAME or session.registry.get(catalog).get("data-lineage") == "true"
 
 
 def _all_tables(session: Session, silent: Collection[str]) -> list[str]:

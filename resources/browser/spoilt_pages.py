@@ -22,7 +22,7 @@ from .path import path_through
 from .spoilt import SHOWN, damage_of, refuse_unknown
 from .svg import lane_names, picture
 from .tokens import TOKEN
-from .view import WHOLE, ref_of, target_of, text_of
+from .view import WHOLE, parameters_of, ref_of, text_of
 
 if TYPE_CHECKING:
     from .app import Browser
@@ -50,7 +50,7 @@ def _spoilt(request: Request) -> Response:
     return browser.render(
         request, "spoilt.html", title=f"What {bad} has spoilt", bad=bad, damage=damage, fate=browser.session.fate(bad),
         shown=SHOWN, links=browser.links, address=snapshot_address, plan=plan_address, can_recover=can_recover(bad),
-        command=command("impact", target_of(bad)), names=names_of_lanes, picture=drawn,
+        command=command("impact", str(bad)), names=names_of_lanes, picture=drawn,
     )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def _drawn(browser: "Browser", bad: SnapshotRef, base: str) -> tuple[list[tuple[
 
 def _asked(request: Request) -> SnapshotRef:
     """The snapshot of a page. Raises InvalidRequest."""
-    text = request.query_params.get("ref", "")
+    text = parameters_of(request).get("ref", "")
     if not text:
         raise InvalidRequest("Name a snapshot: ?ref=snapline.db.t@5.")
     return ref_of(text)
@@ -84,7 +84,7 @@ def _plan(request: Request) -> Response:
     browser: Browser = request.app.state.browser
     bad = _asked(request)
     refuse_unknown(browser.session, bad)
-    mode = mode_of(request.query_params.get("mode", _DEFAULT_MODE))
+    mode = mode_of(parameters_of(request).get("mode", _DEFAULT_MODE))
     plan = plan_recovery(browser.session, bad, mode)
     target = f"{bad.table_name}@{bad.snapshot_id}"
     # What the form carries is what its token is made for.

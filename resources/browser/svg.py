@@ -9,7 +9,7 @@ from storage import SnapshotRef
 from .history import Dot, History
 from .lanes import HEAD, MARGIN, RADIUS, Layout
 from .path import Path
-from .view import View, target_of
+from .view import View
 
 Link = Callable[[SnapshotRef], str]
 _GUTTER = 220
@@ -49,7 +49,7 @@ def standalone(history: History, layout: Layout, view: View, style: str, path: P
 
 def described(dot: Dot) -> str:
     """A snapshot in a line: its name, what it was, by whom, how many rows, what became of it."""
-    parts = [target_of(dot.ref), dot.kind, f"job {dot.job}" if dot.job else "", f"{shown_time(dot.time_ms)} UTC"]
+    parts = [str(dot.ref), dot.kind, f"job {dot.job}" if dot.job else "", f"{shown_time(dot.time_ms)} UTC"]
     if dot.rows is not None:
         parts.append(f"{dot.rows:,} records ({dot.change or 0:+,})")
     parts += [dot.fate, *(f"tag {name}" for name in dot.tags[:3])]

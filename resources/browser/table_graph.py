@@ -1,9 +1,10 @@
 """Which tables are made from which, with what there is to say of each: the newest snapshot, its rows, how far it is behind."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from lineage import made_from, sources_of
+from lineage import made_from
 from storage import BranchHistory, InvalidRequest, Snapshot, SnapshotRef
 
 from .facts import Place, Platform
@@ -14,6 +15,7 @@ _LOOKED_AT = 10
 _KEPT = 4
 # Catalog, database, table.
 Name = tuple[str, str, str]
+_Sources = Mapping[SnapshotRef, Iterable[SnapshotRef]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,8 @@ class TableGraph:
 
     @property
     def databases(self) -> list[str]:
-        """`catalog.db` of all tables."""
-        return sorted({f"{node.name[0]}.{node.name[1]}" for node in self.nodes})
+        """`catalog.db` of all tables, numbers in their names in the order of numbers."""
+        return sorted({f"{node.name[0]}.{node.name[1]}" for node in self.nodes}, key=_natural)
 
     def around(self, focus: str, hops: int | None, direction: str) -> "TableGraph":
         """A table, `catalog.db.t`, with what is so many hops away. Raises InvalidRequest for one that is not there."""
@@ -107,7 +109,7 @@ class TableGraph:
 
 def table_graph(platform: Platform, at_ms: int | None = None) -> TableGraph:
     """All tables as they are, or were at a moment; those that lineage alone knows are `dropped`."""
-    edges, names = _edges(platform, at_ms)
+    edges, names, sources = _edges(platform, at_ms)
     names |= {name for edge in edges for name in edge}
     names |= {place[:3] for place in platform.branches}
     names |= {place[:3] for place in platform.troubles if isinstance(place, tuple)}
@@ -115,7 +117,7 @@ def table_graph(platform: Platform, at_ms: int | None = None) -> TableGraph:
     for place in platform.branches:
         if place[3] != "main":
             branches.setdefault(place[:3], []).append(place[3])
-    nodes = (_node(platform, name, tuple(sorted(branches.get(name, ()))), at_ms) for name in sorted(names))
+    nodes = (_node(platform, name, tuple(sorted(branches.get(name, ()))), at_ms, sources) for name in sorted(names))
     kept = tuple(node for node in nodes if at_ms is None or node.latest is not None)
     shown = {node.name for node in kept}
     return TableGraph(kept, tuple(sorted(edge for edge in edges if edge[0] in shown and edge[1] in shown)))
@@ -138,10 +140,14 @@ class TableGraphs:
         return kept[at_ms]
 
 
-def _edges(platform: Platform, at_ms: int | None) -> tuple[set[tuple[Name, Name]], set[Name]]:
-    """Which tables the newest snapshots of each were made from, and all tables that lineage knows."""
+def _edges(platform: Platform, at_ms: int | None) -> tuple[set[tuple[Name, Name]], set[Name], _Sources]:
+    """Which tables the newest snapshots of each were made from, all tables that lineage knows, and those snapshots' sources."""
     newest = [ref for place, history in platform.branches.items() for ref in _changes(place, history, at_ms)]
-    edges = {(_table(edge.source), _table(edge.sink)) for edge in made_from(platform.stores, newest)}
+    edges: set[tuple[Name, Name]] = set()
+    sources: dict[SnapshotRef, list[SnapshotRef]] = {}
+    for edge in made_from(platform.stores, newest):
+        edges.add((_table(edge.source), _table(edge.sink)))
+        sources.setdefault(edge.sink, []).append(edge.source)
     names: set[Name] = set()
     read: dict[str, set[Name]] = {}
     written: list[tuple[str, Name]] = []
@@ -154,7 +160,7 @@ def _edges(platform: Platform, at_ms: int | None) -> tuple[set[tuple[Name, Name]
         if (*sink, "main") not in platform.branches:
             # Of what is gone, only its jobs tell.
             edges |= {(source, sink) for source in read.get(job, ())}
-    return {edge for edge in edges if edge[0] != edge[1]}, names
+    return {edge for edge in edges if edge[0] != edge[1]}, names, sources
 
 
 def _changes(place: Place, history: BranchHistory, at_ms: int | None) -> list[SnapshotRef]:
@@ -162,11 +168,15 @@ def _changes(place: Place, history: BranchHistory, at_ms: int | None) -> list[Sn
     return [SnapshotRef(*place, one.id, one.time_ms) for one in changes[-_LOOKED_AT:]]
 
 
+def _natural(text: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text)]
+
+
 def _table(ref: SnapshotRef) -> Name:
     return ref.catalog, ref.database, ref.table
 
 
-def _node(platform: Platform, name: Name, branches: tuple[str, ...], at_ms: int | None) -> TableNode:
+def _node(platform: Platform, name: Name, branches: tuple[str, ...], at_ms: int | None, sources: _Sources) -> TableNode:
     main = platform.branches.get((*name, "main"))
     if main is None:
         return TableNode(name, state=platform.fate(SnapshotRef(*name, "main", 1)))
@@ -175,7 +185,7 @@ def _node(platform: Platform, name: Name, branches: tuple[str, ...], at_ms: int 
         return TableNode(name, branches=branches)
     ref = SnapshotRef(*name, "main", snapshot.id, snapshot.time_ms)
     return TableNode(
-        name, ref, snapshot.time_ms, snapshot.total_record_count, _behind(platform, snapshot, at_ms), branches,
+        name, ref, snapshot.time_ms, snapshot.total_record_count, _behind(platform, ref, sources.get(ref, ()), at_ms), branches,
         sum(tag.is_of_its_branch for tag in main.tags), platform.recoveries.get(name, ()),
     )  # fmt: skip
 
@@ -187,10 +197,13 @@ def _newest(history: BranchHistory, at_ms: int | None) -> Snapshot | None:
     return None
 
 
-def _behind(platform: Platform, snapshot: Snapshot, at_ms: int | None) -> int | None:
+def _behind(platform: Platform, made: SnapshotRef, sources: Iterable[SnapshotRef], at_ms: int | None) -> int | None:
     """How many changes of its direct sources came after what a snapshot was made from."""
     newest_read: dict[tuple[str, str, str, str], int] = {}
-    for ref in sources_of(snapshot):
+    for ref in sources:
+        if _table(ref) == _table(made):
+            # What was changed by a condition was made from an earlier snapshot of itself, which it is not behind.
+            continue
         place = (ref.catalog, ref.database, ref.table, ref.branch)
         newest_read[place] = max(newest_read.get(place, 0), ref.snapshot_id)
     if not newest_read:

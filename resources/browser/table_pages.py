@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Route
 
 from .table_graph import TableGraph
 from .table_svg import table_picture
-from .view import View
+from .view import View, parameters_of
 
 if TYPE_CHECKING:
     from .app import Browser
@@ -21,7 +21,7 @@ def routes() -> list[BaseRoute]:
 
 def _page(request: Request) -> Response:
     browser: Browser = request.app.state.browser
-    view = View.of(request.query_params)
+    view = View.of(parameters_of(request))
     at_ms = None if view.at is None else round(view.at.replace(tzinfo=UTC).timestamp() * 1000)
     graph = browser.table_graphs.read(browser.facts.platform(), at_ms)
     shown = graph.around(view.focus, view.hops, view.direction) if view.focus else graph

@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from storage import Identifier, InvalidRequest, SnapshotRef, whole_number
+from starlette.requests import Request
+
+from storage import DEFAULT_CATALOG, Identifier, InvalidRequest, SnapshotRef, whole_number
 
 from .history import Dot, Lane
 
@@ -102,24 +104,38 @@ class View:
 WHOLE = View(arcs="all", compactions=True)
 
 
+def parameters_of(request: Request) -> dict[str, str]:
+    """The query of an address. Raises InvalidRequest for a parameter that stands there twice."""
+    pairs = request.query_params.multi_items()
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, _ in pairs if [one for one, _ in pairs].count(name) > 1)
+        raise InvalidRequest(f"The address has the parameter {twice[:100]!r} more than once: leave out all but one.")
+    return found
+
+
 def text_of(ref: SnapshotRef) -> str:
     """A snapshot as addresses name it, `catalog.db.t[$branch_b]@5`."""
-    return f"{ref.catalog}.{ref}"
-
-
-def target_of(ref: SnapshotRef) -> str:
-    """A snapshot as commands take it: the default catalog is left out."""
-    return str(ref) if ref.catalog == "snapline" else text_of(ref)
+    return f"{ref.catalog}.{ref.table_name}@{ref.snapshot_id}"
 
 
 def ref_of(text: str) -> SnapshotRef:
-    """The snapshot that `text_of` names. Raises InvalidRequest."""
+    """The snapshot that `text_of` names; also `db.t@5`, of the default catalog. Raises InvalidRequest."""
     name, _, version = text.rpartition("@")
     catalog, _, rest = name.partition(".")
+    if "." not in rest.partition("$")[0]:
+        catalog, rest = DEFAULT_CATALOG, name
     number = whole_number(version)
     if not catalog or not rest or number is None or number > 2**63 - 1:
-        raise InvalidRequest(f"{text[:200]!r} is no snapshot: it is named like snapline.db.t@5.")
+        raise InvalidRequest(
+            f"{text[:200]!r} is no snapshot: it is named by table and number, like snapline.db.t@5. What number a tag has "
+            "shows the table's history."
+        )
     found = Identifier.parse(rest)
+    if found.system_table is not None:
+        raise InvalidRequest(
+            f"{text[:200]!r} is a system table, which has no snapshots: leave out ${found.system_table}."
+        )
     return SnapshotRef(catalog, found.database, found.table, found.branch, number)
 
 

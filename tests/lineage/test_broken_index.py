@@ -397,7 +397,7 @@ def test_lineage_catches_up_when_the_server_is_back(
     session = opened()
     catalog_of(session, "far", tmp_path / "far", **options)
     into(session, "far")
-    assert upstream(session, "far.core.b") == ["raw.a@1"]
+    assert upstream(session, "far.core.b") == ["far.raw.a@1"]
     assert warned() == []
     known = session.registry.all()
     session.registry._write({"far": known["far"] | {"jdbc.url": nobody_listens(kind)}})
@@ -406,7 +406,7 @@ def test_lineage_catches_up_when_the_server_is_back(
     [warning] = warned()
     assert "'far'" in warning
     session.registry._write(known)
-    assert upstream(opened(), "far.core.b") == ["raw.a@2"]
+    assert upstream(opened(), "far.core.b") == ["far.raw.a@2"]
 
 
 def test_a_driver_that_is_not_installed_stops_nobody(

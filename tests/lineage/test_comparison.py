@@ -84,7 +84,7 @@ def test_the_first_difference_is_named_and_what_follows_from_it_is_not(store: Li
         record(store, ref("core", number), ref("raw", raw), ref("planes", 1))
         record(store, ref("mart", number), ref("core", number))
     compared = compare_ancestries({"c": store}, ref("mart", 1), ref("mart", 2))
-    assert compared.describe() == "They differ first in d.raw@1 → @2."
+    assert compared.describe() == "They differ first in c.d.raw@1 → @2."
     assert compared.both == (ref("planes", 1),)
 
 
@@ -95,7 +95,7 @@ def test_what_was_made_from_a_source_before_it_was_changed_in_place_is_explained
         record(store, ref("mart", number), ref("core", number))
     # core@1 was made from nothing that mart@2 was not made from too: core@2 says why they differ.
     assert compare_ancestries({"c": store}, ref("mart", 1), ref("mart", 2)).describe() == (
-        "They differ first in d.raw@1 → @2."
+        "They differ first in c.d.raw@1 → @2."
     )
 
 
@@ -113,10 +113,12 @@ def test_a_source_that_was_changed_in_place_is_named_by_both_versions(store: Lin
     record(store, ref("core", 1), ref("raw", 1))
     record(store, ref("core", 2), ref("raw", 2))
     stores = {"c": store}
-    assert compare_ancestries(stores, ref("core", 1), ref("core", 2)).describe() == "They differ first in d.raw@1 → @2."
-    assert compare_ancestries(stores, ref("raw", 2), ref("raw", 1)).describe() == "d.raw@2 was made from d.raw@1."
+    assert (
+        compare_ancestries(stores, ref("core", 1), ref("core", 2)).describe() == "They differ first in c.d.raw@1 → @2."
+    )
+    assert compare_ancestries(stores, ref("raw", 2), ref("raw", 1)).describe() == "c.d.raw@2 was made from c.d.raw@1."
     assert compare_ancestries(stores, ref("raw", 1), ref("core", 2)).describe() == (
-        "d.core@2 was made from d.raw@1, and from 1 snapshots that the other was not made from."
+        "c.d.core@2 was made from c.d.raw@1, and from 1 snapshots that the other was not made from."
     )
 
 
@@ -130,19 +132,19 @@ def test_every_other_shape_has_a_sentence(store: LineageStore) -> None:
     def said(left: SnapshotRef, right: SnapshotRef) -> str:
         return compare_ancestries(stores, left, right).describe()
 
-    assert said(ref("core", 1), ref("core", 1)) == "d.core@1 is one snapshot."
+    assert said(ref("core", 1), ref("core", 1)) == "c.d.core@1 is one snapshot."
     assert said(ref("core", 1), ref("core", 2)) == (
-        "Both were made from the same snapshots: d.core@1 by job 'job of core', barrier 1, d.core@2 by job 'job of core', "
+        "Both were made from the same snapshots: c.d.core@1 by job 'job of core', barrier 1, c.d.core@2 by job 'job of core', "
         "barrier 2."
     )
     assert said(ref("core", 1), ref("core", 3)) == (
-        "They differ first in d.extra@1, which the right alone was made from."
+        "They differ first in c.d.extra@1, which the right alone was made from."
     )
     assert said(ref("core", 1), ref("other", 1)) == (
-        "They differ first in d.far@1, which the right alone was made from; d.raw@1, which the left alone was made from. "
+        "They differ first in c.d.far@1, which the right alone was made from; c.d.raw@1, which the left alone was made from. "
         "They have no snapshot in common."
     )
-    assert said(ref("raw", 1), ref("far", 1)) == "Of neither d.raw@1 nor d.far@1 is it known what it was made from."
+    assert said(ref("raw", 1), ref("far", 1)) == "Of neither c.d.raw@1 nor c.d.far@1 is it known what it was made from."
 
 
 def test_lineage_that_goes_round_in_a_circle_is_compared_all_the_same(store: LineageStore) -> None:

@@ -77,7 +77,7 @@ def test_what_two_versions_were_made_from_differently(store: LineageStore) -> No
     difference = ancestry_difference({"c": store}, ref("core", 1), ref("core", 2))
     assert difference.only_first == (ref("raw", 1),)
     assert difference.only_second == (ref("raw", 2),)
-    assert '"d.raw@2" -> "d.core@2" [label="job of core"];' in dot(trace({"c": store}, ref("core", 2), "up"))
+    assert '"c.d.raw@2" -> "c.d.core@2" [label="job of core"];' in dot(trace({"c": store}, ref("core", 2), "up"))
 
 
 @pytest.mark.parametrize("seed", seeds(10, 300))

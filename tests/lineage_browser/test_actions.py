@@ -197,7 +197,7 @@ def test_what_is_not_there_is_said_in_one_sentence(shop: Shop) -> None:
     browser = client_of(shop.session)
     for path, status, said in (
         ("/spoilt?ref=snapline.raw.orders@9", 404, "no snapshot raw.orders@9"),
-        ("/spoilt?ref=nowhere.raw.orders@1", 404, "no snapshot raw.orders@1"),
+        ("/spoilt?ref=nowhere.raw.orders@1", 404, "no snapshot nowhere.raw.orders@1"),
         ("/spoilt", 400, "Name a snapshot"),
         ("/plan?ref=snapline.raw.orders@9", 404, "no snapshot"),
         ("/plan?ref=snapline.raw.orders@2&mode=half", 400, "mode = 'half'"),

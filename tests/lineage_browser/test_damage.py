@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from resources import Session
 from resources.browser.spoilt import damage_of
-from resources.browser.view import target_of, text_of
+from resources.browser.view import text_of
 from resources.cli import cli
 from resources.quick_reads import run_query
 from resources.recovery import plan_recovery
@@ -69,10 +69,10 @@ def test_what_is_spoilt_is_what_impact_and_plans_say(
         check_damage(session, bad)
         answer = client.get("/spoilt", params={"ref": text_of(bad)})
         assert answer.status_code == 200, answer.text
-        listed = CliRunner().invoke(cli, ["impact", target_of(bad)])
+        listed = CliRunner().invoke(cli, ["impact", str(bad)])
         assert listed.exit_code == 0, listed.output
         for ref in session.impact(bad):
-            assert target_of(ref) in text(answer.text)
+            assert str(ref) in text(answer.text)
     assert known > 3
 
 
@@ -85,13 +85,13 @@ def test_two_snapshots_part_on_the_page_as_in_the_command(
     compared = 0
     for _ in range(12):
         left, right = chance.choice(platform.refs), chance.choice(platform.refs)
-        command = CliRunner().invoke(cli, ["lineage", "--compare", target_of(left), target_of(right)])
-        answer = client.get("/compare", params={"left": target_of(left), "right": target_of(right)})
+        command = CliRunner().invoke(cli, ["lineage", "--compare", str(left), str(right)])
+        answer = client.get("/compare", params={"left": str(left), "right": str(right)})
         if command.exit_code or command.exception:
             assert isinstance(command.exception, StorageError) and answer.status_code in (400, 404)
             continue
         compared += 1
-        said = session.compare_ancestries(session.known_ref(target_of(left)), session.known_ref(target_of(right)))
+        said = session.compare_ancestries(session.known_ref(str(left)), session.known_ref(str(right)))
         assert said.describe() in command.output
         assert answer.status_code == 200 and said.describe() in text(answer.text)
         above = {side: set(session.lineage(ref, "up").snapshots) | {ref} for side, ref in

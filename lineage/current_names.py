@@ -1,0 +1,87 @@
+"""Sources of a snapshot by the names that their tables have today: what a snapshot says of itself was written down once."""
+
+from collections.abc import Callable, Mapping
+
+from storage import Catalog, CorruptData, Identifier, NotFound, Snapshot, SnapshotRef
+
+from .entities import SourceColumn, columns_of, moment_of_ms, replaced_branch, sources_of
+
+
+class CurrentNames:
+    """What the tables of a catalog are called now, by the names that they had."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._former: dict[str, list[tuple[int, str]]] | None = None
+
+    def of(self, ref: SnapshotRef, sink: Snapshot) -> SnapshotRef:
+        """The same snapshot by its table's name of today."""
+        if ref.catalog != self._catalog.name:
+            return ref
+        then = sink.time_ms if ref.time_ms is None else ref.time_ms
+        for until, name in self._by_former_name().get(f"{ref.database}.{ref.table}", []):
+            if then <= until:
+                now = Identifier.parse(name)
+                return SnapshotRef(ref.catalog, now.database, now.table, ref.branch, ref.snapshot_id, ref.time_ms)
+        return ref
+
+    def _by_former_name(self) -> dict[str, list[tuple[int, str]]]:
+        if self._former is None:
+            self._former = {}
+            for name in self._catalog.tables():
+                for former in self._catalog.former_names(name):
+                    self._former.setdefault(former.name, []).append((former.until_ms, name))
+            for listed in self._former.values():
+                listed.sort()
+        return self._former
+
+
+def current_sources(snapshot: Snapshot, catalog_of: Callable[[str], Catalog]) -> dict[SnapshotRef, SnapshotRef]:
+    """What a snapshot says that it was made from: each source as it was called then, and as it is found now.
+
+    One whose number belongs to another snapshot by now has a branch of its own, as in lineage.
+    """
+    return {one: _current(one, snapshot, catalog_of) for one in sources_of(snapshot)}
+
+
+def current_columns(snapshot: Snapshot, sources: Mapping[SnapshotRef, SnapshotRef]) -> dict[str, list[SourceColumn]]:
+    """The columns that those of a snapshot were computed from, by the names that `sources`, of `current_sources`, give."""
+    tables = {(one.catalog, one.database, one.table): now for one, now in sources.items()}
+    found: dict[str, list[SourceColumn]] = {}
+    for name, columns in columns_of(snapshot).items():
+        for catalog, database, table, column in columns:
+            now = tables.get((catalog, database, table))
+            place = (catalog, database, table) if now is None else (now.catalog, now.database, now.table)
+            found.setdefault(name, []).append((*place, column))
+    return found
+
+
+def _current(ref: SnapshotRef, sink: Snapshot, catalog_of: Callable[[str], Catalog]) -> SnapshotRef:
+    try:
+        catalog = catalog_of(ref.catalog)
+    except NotFound:
+        return ref
+    there = _time_of(ref, catalog)
+    if there is not None and ref.time_ms in (None, there):
+        return ref
+    named = CurrentNames(catalog).of(ref, sink)
+    if named != ref:
+        there = _time_of(named, catalog)
+    if there is None or ref.time_ms in (None, there):
+        return named
+    assert ref.time_ms is not None
+    branch = replaced_branch(named.branch, moment_of_ms(ref.time_ms))
+    return SnapshotRef(named.catalog, named.database, named.table, branch, named.snapshot_id, ref.time_ms)
+
+
+def _time_of(ref: SnapshotRef, catalog: Catalog) -> int | None:
+    """When the snapshot was committed that has this name now; None if there is none."""
+    try:
+        table = catalog.table(ref.table_name)
+        found = table.store.snapshots.find(ref.snapshot_id)
+        if found is None:
+            tags = (tag for tag in table.tags.list() if tag.is_of_its_branch)
+            found = next((tag.snapshot for tag in tags if tag.snapshot.id == ref.snapshot_id), None)
+    except (CorruptData, NotFound):
+        return None
+    return None if found is None else found.time_ms
