@@ -457,7 +457,8 @@ _UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {
 _REFUSED_FOR_READING = (
     "scan.fallback-branch", "data-file.path-directory", "partial-update.remove-record-on-sequence-group",
 )  # fmt: skip
-_REFUSED_FOR_WRITING = (*_REFUSED_FOR_READING, "data-file.external-paths")
+# Java leaves out expired rows when it compacts.
+_REFUSED_FOR_WRITING = (*_REFUSED_FOR_READING, "data-file.external-paths", "record-level.expire-time")
 # Those of single merge engines.
 _OF_ENGINES = ("aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete")
 # Keys that name a column, or a computed one.

@@ -10,6 +10,8 @@ A value is held so that comparing and hashing it is plain Python:
 import datetime as dt
 import decimal
 import math
+import re
+import struct
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -23,6 +25,9 @@ from .errors import InvalidRequest
 
 _NANOS_PER = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _LARGEST_EXPONENT = 40
+# Doubles from here on are infinite as single-precision numbers.
+_ABOVE_SINGLES = float((2**25 - 1) * 2**103)
+_SECOND_FRACTION = re.compile(r":\d\d([.,](\d{1,30}))(?!\d)")
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
 
@@ -89,9 +94,11 @@ class OutOfRange(InvalidRequest):
 
 
 def below_of(literal: Any, data_type: DataType) -> Any:
-    """The largest value of a type of exact numbers that is less than a number with more digits behind the point than the type
-    has; None for whatever else.
+    """The largest value of a type of exact numbers, times or timestamps that is less than a literal with more digits behind the
+    point than the type has; None for whatever else.
     """
+    if data_type.is_timestamp or data_type.root == "TIME":
+        return _moment_below(literal, data_type)
     if (
         bounds_of(data_type) is None
         or isinstance(literal, bool)
@@ -140,10 +147,12 @@ def _from_literal(literal: Any, data_type: DataType) -> Any:
         return int(number)
     if data_type.is_float:
         try:
-            return float(literal)
+            double = float(literal)
         except OverflowError:
             # As text says it that is too large for a double.
             return math.inf if literal > 0 else -math.inf
+        # What the column would hold of it.
+        return struct.unpack("f", struct.pack("f", double))[0] if _fits_single(double, data_type) else double
     if data_type.root == "DECIMAL":
         number = decimal.Decimal(literal if isinstance(literal, int) else str(literal))
         if not number.is_finite():
@@ -159,21 +168,71 @@ def _from_literal(literal: Any, data_type: DataType) -> Any:
         if isinstance(literal, str):
             literal = dt.date.fromisoformat(literal.strip())
         if isinstance(literal, dt.datetime):
+            if literal.time() != dt.time():
+                raise ValueError("it has a time of day")
             literal = literal.date()
         return literal if isinstance(literal, int) else (literal - _EPOCH.date()).days
     if data_type.root == "TIME":
-        time = dt.time.fromisoformat(literal) if isinstance(literal, str) else literal
-        if isinstance(time, int):
-            return time
-        return ((time.hour * 60 + time.minute) * 60 + time.second) * 1000 + time.microsecond // 1000
+        if isinstance(literal, int):
+            return literal
+        return _whole(_time_nanos(literal), data_type) // 10**6
     if data_type.is_timestamp:
-        return _timestamp_nanos(literal, data_type)
+        return _whole(_timestamp_nanos(literal, data_type), data_type)
     raise ValueError("comparison with nested values is not supported")
 
 
-def _timestamp_nanos(literal: Any, data_type: DataType) -> int:
+def _fits_single(number: float, data_type: DataType) -> bool:
+    return data_type.root == "FLOAT" and abs(number) < _ABOVE_SINGLES
+
+
+def _whole(nanos: decimal.Decimal, data_type: DataType) -> int:
+    """Nanoseconds, if the type has a place for all of them."""
+    if nanos % _tick(data_type):
+        raise ValueError(f"it has more digits of a second than the {data_type.precision} of the type")
+    return int(nanos)
+
+
+def _moment_below(literal: Any, data_type: DataType) -> int | None:
+    is_time = data_type.root == "TIME"
+    if is_time and isinstance(literal, int):
+        return None
+    try:
+        nanos = _time_nanos(literal) if is_time else _timestamp_nanos(literal, data_type)
+    except (ValueError, TypeError, ArithmeticError):
+        return None
+    tick = _tick(data_type)
+    below = (nanos / tick).to_integral_value(decimal.ROUND_FLOOR) * tick
+    if below == nanos:
+        return None
+    return int(below) // 10**6 if is_time else int(below)
+
+
+def _tick(data_type: DataType) -> int:
+    """Nanoseconds of the last digit of a time; times have milliseconds at the most."""
+    return int(10 ** (9 - (min(data_type.precision, 3) if data_type.root == "TIME" else data_type.precision)))
+
+
+def _split(text: str) -> tuple[str, decimal.Decimal]:
+    """A time without its fraction of a second, and the nanoseconds of that: Python cuts it at microseconds."""
+    match = _SECOND_FRACTION.search(text)
+    if match is None:
+        return text, decimal.Decimal(0)
+    return text[: match.start(1)] + text[match.end(1) :], decimal.Decimal(f"0.{match[2]}").scaleb(9)
+
+
+def _time_nanos(literal: Any) -> decimal.Decimal:
+    fraction = decimal.Decimal(0)
     if isinstance(literal, str):
-        text = literal.strip().replace(" ", "T", 1)
+        text, fraction = _split(literal)
+        literal = dt.time.fromisoformat(text)
+    seconds = (literal.hour * 60 + literal.minute) * 60 + literal.second
+    return decimal.Decimal(seconds * 10**9 + literal.microsecond * 1000) + fraction
+
+
+def _timestamp_nanos(literal: Any, data_type: DataType) -> decimal.Decimal:
+    fraction = decimal.Decimal(0)
+    if isinstance(literal, str):
+        text, fraction = _split(literal.strip().replace(" ", "T", 1))
         literal = dt.datetime.fromisoformat(text)
     elif isinstance(literal, dt.date) and not isinstance(literal, dt.datetime):
         literal = dt.datetime(literal.year, literal.month, literal.day)
@@ -184,7 +243,7 @@ def _timestamp_nanos(literal: Any, data_type: DataType) -> int:
             raise ValueError("the column has no time zone, the literal has one")
         literal = literal.astimezone(dt.UTC).replace(tzinfo=None)
     delta = literal - _EPOCH
-    return (delta.days * 86_400 + delta.seconds) * 10**9 + delta.microseconds * 1000
+    return decimal.Decimal((delta.days * 86_400 + delta.seconds) * 10**9 + delta.microseconds * 1000) + fraction
 
 
 def java_text(data_type: DataType, value: Any) -> str:

@@ -27,6 +27,8 @@ class ColumnStats(NamedTuple):
     minimum: Any = None
     maximum: Any = None
     null_count: int | None = None
+    # Whether values may be NaN that lie outside of the bounds, as in files of others.
+    may_hold_nan: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,14 @@ def deserialize(
     decode = decode or binary_row.decoder(types)
     minimums, maximums = decode(stats.minimums), decode(stats.maximums)
     counts = stats.null_counts if len(stats.null_counts) == len(types) else (None,) * len(types)
-    return [ColumnStats(*one) for one in zip(minimums, maximums, counts, strict=True)]
+    return [_read(*one) for one in zip(minimums, maximums, counts, types, strict=True)]
+
+
+def _read(low: Any, high: Any, nulls: int | None, data_type: DataType) -> ColumnStats:
+    """What is said of a column. Java's bounds are NaN wherever a value is, those of pypaimon and of ORC leave NaN out."""
+    if data_type.is_float and (low != low or high != high):
+        return ColumnStats(None, None, nulls, may_hold_nan=True)
+    return ColumnStats(low, high, nulls, may_hold_nan=data_type.is_float)
 
 
 def merge_ranges(ranges: Sequence[tuple[Any, ...]], types: Sequence[DataType]) -> SerializedStats:

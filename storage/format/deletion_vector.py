@@ -30,6 +30,9 @@ class DeletionVector:
         if self.offset < 0 or self.length < 4:
             raise CorruptData(f"Index file {self.path} has no deletion vector of {self.length} bytes at {self.offset}.")
         data = file_io.read_bytes(self.path)[self.offset : self.offset + self.length + 8]
+        # Its length counts the size and the checksum too.
+        if len(data) >= 8 and struct.unpack_from("<i", data, 4)[0] == _MAGIC_64_BIT:
+            raise Unsupported(f"Index file {self.path} holds a 64-bit deletion vector, which is not supported.")
         if len(data) != self.length + 8:
             raise CorruptData(f"Index file {self.path} ends before the deletion vector at {self.offset}.")
         (size,) = struct.unpack_from(">i", data)
@@ -37,8 +40,6 @@ class DeletionVector:
         (checksum,) = struct.unpack_from(">I", data, 4 + self.length)
         if size != self.length or zlib.crc32(body) != checksum:
             raise CorruptData(f"The deletion vector at {self.offset} of index file {self.path} is damaged.")
-        if struct.unpack_from("<i", body)[0] == _MAGIC_64_BIT:
-            raise Unsupported(f"Index file {self.path} holds a 64-bit deletion vector, which is not supported.")
         if struct.unpack_from(">i", body)[0] != _MAGIC:
             raise CorruptData(f"The deletion vector at {self.offset} of index file {self.path} is none.")
         try:

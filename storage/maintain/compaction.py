@@ -26,7 +26,7 @@ from ..lsm.universal import LevelRun, UniversalOptions, pick_all_of_level_0, pic
 from ..metadata.change_tracking import is_tracked
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, COMPACTED, LOOKUP_MARK, ManifestEntry, Place
-from ..metadata.schema import KEY_PREFIX
+from ..metadata.schema import KEY_PREFIX, refuse_buckets_of_others
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.trouble import COMPACTION, afterwards
@@ -91,6 +91,7 @@ def compact(
     CommitConflict if another commit took away files meanwhile.
     """
     refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
+    refuse_buckets_of_others(store.schema)
     planned = store.snapshots.latest()
     try:
         plans = plan_compaction(store, planned, full=full, wanted=wanted)

@@ -7,6 +7,7 @@ never changes rows that are there. Follows `docs/format.md`, "Schema files".
 import math
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ..arguments import shown
@@ -38,7 +39,7 @@ def default_text(value: Any, data_type: DataType, name: str) -> str | None:
     if data_type.is_integer or data_type.is_float:
         if not math.isfinite(found):
             raise InvalidRequest(f"The DEFAULT of column {name!r} is {found}: give a number.")
-        return repr(found)
+        return str(np.float32(found)) if data_type.root == "FLOAT" else repr(found)
     if data_type.root == "DECIMAL":
         return format(found, "f")
     text = found if data_type.is_text else str(to_arrow([found], data_type).cast(pa.string())[0].as_py())

@@ -357,13 +357,19 @@ def _check_keys(schema: TableSchema) -> None:
         )
 
 
-def _check_buckets(schema: TableSchema) -> None:
-    options = schema.table_options
-    if schema.primary_keys and options.bucket < 1:
+def refuse_buckets_of_others(schema: TableSchema) -> None:
+    """Raise Unsupported for buckets that other writers give keys to, and this one would give to others."""
+    bucket = schema.table_options.bucket
+    if schema.primary_keys and bucket < 1:
         raise Unsupported(
-            f"A table with a primary key needs a positive 'bucket', found {options.bucket}: dynamic and postponed "
+            f"A table with a primary key needs a positive 'bucket', found {bucket}: dynamic and postponed "
             "buckets are not supported for writing. Set 'bucket' to '1' or more."
         )
+
+
+def _check_buckets(schema: TableSchema) -> None:
+    options = schema.table_options
+    refuse_buckets_of_others(schema)
     if options.bucket == 0 or options.bucket < -1:
         raise InvalidRequest(f"Option 'bucket' = {options.bucket}: use a positive number, or -1 without a primary key.")
     if not schema.primary_keys and options.bucket > 0 and not options.bucket_key:

@@ -95,7 +95,8 @@ class Comparison(Predicate):
         if self.operator in ("=", "!="):
             # No value of the column equals it.
             return IsIn(self.column, (), is_negated=self.operator == "!=", type=data_type)
-        return Comparison(self.column, "<=" if self.operator in ("<", "<=") else ">", below).bind(schema)
+        lower = Comparison(self.column, "<=" if self.operator in ("<", "<=") else ">", below, data_type)
+        return lower if data_type.is_timestamp or data_type.root == "TIME" else lower.bind(schema)
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         assert self.type is not None
@@ -114,22 +115,20 @@ class Comparison(Predicate):
             return False
         if one.minimum is None or one.maximum is None:
             return True
-        if _is_nan(self.literal):
-            # A file with NaN has no bounds: all that is in this one is less.
-            return self.operator in ("<", "<=", "!=")
+        literal, low, high = _placed(self.literal), _placed(one.minimum), _placed(one.maximum)
         match self.operator:
             case "=":
-                return bool(one.minimum <= self.literal <= one.maximum)
+                return bool(low <= literal <= high) or (one.may_hold_nan and literal == _NAN)
             case "!=":
-                return not (one.minimum == one.maximum == self.literal) or _may_be_truncated(self.type)
+                return not (low == high == literal) or _may_be_truncated(self.type) or one.may_hold_nan
             case "<":
-                return bool(one.minimum < self.literal)
+                return bool(low < literal)
             case "<=":
-                return bool(one.minimum <= self.literal)
+                return bool(low <= literal)
             case ">":
-                return bool(one.maximum > self.literal)
+                return bool(high > literal) or (one.may_hold_nan and literal != _NAN)
             case _:
-                return bool(one.maximum >= self.literal)
+                return bool(high >= literal) or one.may_hold_nan
 
     def negated(self) -> "Predicate":
         return replace(self, operator=_OPPOSITE[self.operator])
@@ -162,6 +161,9 @@ class IsIn(Predicate):
         column = batch.column(self.column)
         known = [one for one in self.literals if one is not None]
         found = pc.is_in(column, value_set=to_arrow(known, self.type))
+        if self.type.is_float and 0.0 in known:
+            # Arrow tells 0.0 from -0.0 here, and nowhere else.
+            found = pc.or_(found, pc.fill_null(pc.equal(column, _scalar(0.0, self.type)), False))
         if len(known) < len(self.literals):
             found = pc.if_else(found, True, pa.scalar(None, pa.bool_()))
         found = pc.if_else(pc.is_null(column), pa.scalar(None, pa.bool_()), found)
@@ -175,7 +177,12 @@ class IsIn(Predicate):
             return False
         if self.is_negated or one.minimum is None or one.maximum is None:
             return True
-        return any(literal is not None and one.minimum <= literal <= one.maximum for literal in self.literals)
+        low, high = _placed(one.minimum), _placed(one.maximum)
+        return any(
+            low <= literal <= high or (one.may_hold_nan and literal == _NAN)
+            for literal in map(_placed, self.literals)
+            if literal is not None
+        )
 
     def negated(self) -> "Predicate":
         return replace(self, is_negated=not self.is_negated)
@@ -290,6 +297,15 @@ class Or(Predicate):
         return And(tuple(part.negated() for part in self.parts))
 
 
+# Where NaN is in the order of numbers: above all.
+_NAN = (math.inf, 1)
+
+
+def _placed(value: Any) -> Any:
+    """A value as it is compared: floating-point numbers with their place beside NaN."""
+    return value if not isinstance(value, float) else _NAN if math.isnan(value) else (value, 0)
+
+
 def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
@@ -362,8 +378,12 @@ def _narrow(ranges: dict[str, tuple[Any, Any, DataType]], column: str, low: Any,
 def exact_values(predicate: Predicate | None, column: str) -> tuple[Any, ...] | None:
     """The values that a column can have in matching rows, if the conjuncts list them; else None."""
     for part in conjuncts(predicate):
+        values: tuple[Any, ...] | None = None
         if isinstance(part, Comparison) and part.column == column and part.operator == "=":
-            return (part.literal,)
-        if isinstance(part, IsIn) and part.column == column and not part.is_negated:
-            return part.literals
+            values = (part.literal,)
+        elif isinstance(part, IsIn) and part.column == column and not part.is_negated:
+            values = part.literals
+        # 0.0 and -0.0 are equal, and two values: each has a bucket of its own.
+        if values is not None and not any(isinstance(one, float) and one == 0 for one in values):
+            return values
     return None

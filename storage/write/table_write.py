@@ -25,6 +25,7 @@ from ..metadata.change_tracking import is_tracked
 from ..metadata.history import Mark, has_expired
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, ManifestEntry
+from ..metadata.schema import refuse_buckets_of_others
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.way_back import told_of_way_back
@@ -170,6 +171,7 @@ class TableWrite:
         `write_name` is shared by the writers of one commit, and is how `files_of` finds their files.
         """
         refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
+        refuse_buckets_of_others(store.schema)
         self._store = store
         self._schema = store.schema
         self._options = store.options

@@ -2,6 +2,8 @@
 
 import datetime as dt
 import json
+import struct
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from storage import Catalog, CommitId, CorruptData, Table
+from storage import Catalog, CommitId, CorruptData, Table, Unsupported
+from storage.file_io import FileIO
+from storage.format.deletion_vector import DeletionVector
 from tests.storage.branched_tables import rows
 
 
@@ -70,3 +74,36 @@ def test_a_property_that_makes_no_sense_is_named(catalog: Catalog, aside: Table,
     for act in acts:
         with suppress(CorruptData):
             act()
+
+
+@pytest.mark.parametrize(("key", "value"), [("bucket", "-1"), ("bucket", "-2"), ("record-level.expire-time", "1 h")])
+def test_what_other_writers_alone_can_write_is_refused_before_anything_is_written(
+    catalog: Catalog, aside: Table, key: str, value: str
+) -> None:
+    held = aside.to_arrow().num_rows
+    path = Path(catalog.warehouse) / "a.db/aside/schema/schema-0"
+    document = json.loads(path.read_text())
+    document.pop("snapline.crc32", None)
+    document["options"][key] = value
+    path.write_text(json.dumps(document))
+    table = Catalog(catalog.warehouse).table("a.aside")
+    assert table.to_arrow().num_rows == held
+    acts: list[Callable[[], Any]] = [
+        lambda: table.write(rows(2)), lambda: table.overwrite(rows(2)), lambda: table.delete("id = 1"),
+        lambda: table.compact(full=True),
+    ]  # fmt: skip
+    for act in acts:
+        with pytest.raises(Unsupported, match=key):
+            act()
+    newest = table.snapshot()
+    assert newest is not None and newest.id == 1
+
+
+def test_a_deletion_vector_of_64_bits_is_no_damage(tmp_path: Path) -> None:
+    """Its length counts what stands around it."""
+    body = struct.pack("<i", 1681511377) + bytes(20)
+    path = tmp_path / "index-1"
+    path.write_bytes(struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body)))
+    for length in (len(body), len(body) + 8):
+        with pytest.raises(Unsupported, match="64-bit"):
+            DeletionVector(str(path), 0, length).read(FileIO("file://"))
