@@ -38,6 +38,8 @@ from .merge_clauses import (
     replacing,
 )
 
+THREADS = 2
+
 
 def merge_rows(
     table: Table,
@@ -156,7 +158,7 @@ def _plan(
 
 def _rows_of(query: str, add: Callable[[duckdb.DuckDBPyConnection], list[str]]) -> pa.Table:
     try:
-        with sealed_duckdb(add, threads=2, settings=("SET TimeZone = 'UTC'",)) as connection:
+        with sealed_duckdb(add, threads=THREADS, settings=("SET TimeZone = 'UTC'",)) as connection:
             return connection.sql(query).to_arrow_table()
     except duckdb.Error as error:
         raise InvalidRequest(f"DuckDB cannot compute the change: {str(error).splitlines()[0]}") from None

@@ -16,6 +16,7 @@ from itertools import chain, permutations, product
 from typing import Any, Self
 
 from storage import Catalog, StorageError
+from storage.engines import duckdb_merge
 from storage.maintain import compaction
 from storage.metadata import manifest
 from storage.read import scan
@@ -110,6 +111,8 @@ def use_one_thread(setattr: Callable[[object, str, Any], None]) -> None:
     """Let this Python process start no threads for tables, for as long as `setattr` lasts."""
     for module in (compaction, scan, table_write):
         setattr(module, "ThreadPoolExecutor", _OneThread)
+    # Several give the rows of a merge in an order of their own, and so other numbers to them each time.
+    setattr(duckdb_merge, "THREADS", 1)
 
 
 def open_catalog(process: Process) -> Catalog:
