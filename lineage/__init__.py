@@ -4,6 +4,7 @@ from .comparison import AncestryComparison, Parting, compare_ancestries
 from .current_names import current_columns, current_sources
 from .drawing import dot, mermaid, rows, text_tree
 from .entities import (
+    NAME_LENGTH,
     ColumnLineage,
     JobStartup,
     SnapshotLineage,
@@ -24,6 +25,7 @@ from .store import LineageStore, UnreachableStore, open_lineage_store
 from .window import Window, made_from, window
 
 __all__ = [
+    "NAME_LENGTH",
     "RUN_PROPERTY",
     "AncestryComparison",
     "AncestryDifference",

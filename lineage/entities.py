@@ -19,6 +19,8 @@ Side = Literal["source", "sink"]
 # Keys of the snapshot properties that list the snapshots it was made from, and the columns.
 SOURCES_PROPERTY = "snapline.sources"
 COLUMNS_PROPERTY = "snapline.columns"
+# Characters of a name that every database keeps: MySQL takes 3072 bytes for a key, four names of four bytes a character.
+NAME_LENGTH = 190
 # No branch has such a name.
 _REPLACED = "~"
 

@@ -7,10 +7,11 @@ is part of the key of sources.
 from sqlalchemy import BigInteger, Column, DateTime, Index, Integer, MetaData, String, Table
 from sqlalchemy.dialects.mysql import DATETIME, VARCHAR
 
+from .entities import NAME_LENGTH
+
 metadata = MetaData()
 
-# MySQL takes 3072 bytes for a key: four names of four bytes a character. Names are compared byte by byte everywhere.
-NAME_LENGTH = 190
+# Names are compared byte by byte everywhere.
 _NAME = String(NAME_LENGTH).with_variant(
     VARCHAR(NAME_LENGTH, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
 )

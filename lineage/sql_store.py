@@ -19,6 +19,7 @@ from storage import InvalidRequest
 from . import schema
 from .database_url import database_url
 from .entities import (
+    NAME_LENGTH,
     ColumnLineage,
     JobStartup,
     Reconciled,
@@ -234,10 +235,10 @@ def _conditions(table: Table, where: Mapping[str, Any]) -> list[ColumnElement[bo
 def _check_lengths(rows: Iterable[Mapping[str, Any]]) -> None:
     for row in rows:
         for name, value in row.items():
-            if isinstance(value, str) and len(value) > schema.NAME_LENGTH:
+            if isinstance(value, str) and len(value) > NAME_LENGTH:
                 raise InvalidRequest(
                     f"Lineage cannot keep {name} {value[:60]!r}…: it has {len(value)} characters, of at most "
-                    f"{schema.NAME_LENGTH}. Choose a shorter name."
+                    f"{NAME_LENGTH}. Choose a shorter name."
                 )
 
 

@@ -1,6 +1,7 @@
 """The definitions that Dagster loads, for commands that run or look up assets."""
 
 from importlib import import_module
+from threading import RLock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,16 +10,20 @@ if TYPE_CHECKING:
     from .table_assets import TableAsset
 
 _MODULE = "platform_assets.definitions"
+# Who imports Dagster and Spark beside other threads holds it: each would see modules of the other that are half there.
+LOADING = RLock()
 
 
 def platform_definitions() -> "dg.Definitions":
     """All definitions of the platform. Loading them takes seconds: Dagster and Spark are imported."""
-    definitions: dg.Definitions = import_module(_MODULE).defs
-    return definitions
+    with LOADING:
+        definitions: dg.Definitions = import_module(_MODULE).defs
+        return definitions
 
 
 def platform_table_assets() -> "dict[str, TableAsset]":
     """The table assets of the platform, by table."""
-    from .table_assets import table_assets
+    with LOADING:
+        from .table_assets import table_assets
 
-    return table_assets(list(platform_definitions().assets or []))
+        return table_assets(list(platform_definitions().assets or []))

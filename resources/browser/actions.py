@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Route
 
 from storage import CommitConflict, InvalidRequest
 
+from ..code_location import LOADING
 from ..recovery import Recovery, plan_recovery
 from ..recovery.words import BROWSER
 from ..session import Session
@@ -72,7 +73,8 @@ async def _done(
 def start(session: Session, branch: str, fields: Fields) -> None:
     """Begin the recovery whose plan was shown. Raises CommitConflict if it would be another one by now."""
     # Dagster costs seconds to import: only those who act pay.
-    from ..recovery.carry_out import start as carry_out
+    with LOADING:
+        from ..recovery.carry_out import start as carry_out
 
     if not branch:
         raise InvalidRequest(
@@ -89,7 +91,8 @@ def start(session: Session, branch: str, fields: Fields) -> None:
 
 def publish(session: Session, branch: str, fields: Fields) -> None:
     """Make the branch main's, on all tables or none."""
-    from ..recovery.carry_out import publish as carry_out
+    with LOADING:
+        from ..recovery.carry_out import publish as carry_out
 
     _refuse_changed(session, branch, fields)
     recovery = Recovery.open(session, branch)
@@ -98,7 +101,8 @@ def publish(session: Session, branch: str, fields: Fields) -> None:
 
 def drop(session: Session, branch: str, fields: Fields) -> None:
     """Delete the branch of every table."""
-    from ..recovery.carry_out import drop as carry_out
+    with LOADING:
+        from ..recovery.carry_out import drop as carry_out
 
     _refuse_changed(session, branch, fields)
     carry_out(session, branch)

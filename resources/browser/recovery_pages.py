@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 from storage import CorruptData, InvalidRequest, NotFound, StorageError
 from storage.engines.duckdb_compare import Comparison
 
-from ..code_location import platform_table_assets
+from ..code_location import LOADING, platform_table_assets
 from ..recovery import Recovery, RecoveryRecord, TableRecord
 from ..recovery.record import names
 from ..recovery.words import OPS
@@ -138,7 +138,8 @@ def _assets() -> "tuple[dict[str, TableAsset], str]":
 
 def _progress(session: Session, name: str, assets: "Mapping[str, TableAsset]") -> "Progress":
     # Dagster costs seconds to import: only those who look at a recovery pay.
-    from ..recovery.progress import progress
+    with LOADING:
+        from ..recovery.progress import progress
 
     return progress(session, name, assets)
 
@@ -176,7 +177,8 @@ def _row(recovery: Recovery, name: str, table: TableRecord, is_left: bool, is_as
 
 def stages(progress: "Progress", links: DagsterLinks) -> list[Stage]:
     """The steps of a recovery, each with its ways on where it is the one to be taken now."""
-    from ..recovery.progress import TO_BE_CORRECTED, TO_BE_PUBLISHED
+    with LOADING:
+        from ..recovery.progress import TO_BE_CORRECTED, TO_BE_PUBLISHED
 
     if progress.trouble:
         return []

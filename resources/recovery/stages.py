@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from lineage import sources_of
+from lineage import NAME_LENGTH, sources_of
 from storage import (
     AlreadyExists,
     Clock,
@@ -66,6 +66,7 @@ class Recovery:
         }  # fmt: skip
         known = read_record(session.catalog, branch)
         if known is None:
+            _refuse_long(branch)
             recovery._refuse_taken()
         if (
             known is None
@@ -347,3 +348,11 @@ def drop_damaged(session: Session, branch: str) -> tuple[list[str], str]:
 def _without_identities(tables: Mapping[str, TableRecord]) -> dict[str, TableRecord]:
     """Tables of a recovery by what was planned: which snapshots had those numbers is told when it is published."""
     return {name: replace(one, main_identity=None) for name, one in tables.items()}
+
+
+def _refuse_long(branch: str) -> None:
+    if len(branch) > NAME_LENGTH:
+        raise InvalidRequest(
+            f"{branch[:60]!r}… cannot name a recovery: it has {len(branch)} characters, and lineage keeps names of at most "
+            f"{NAME_LENGTH}. Choose a shorter one. Nothing has been done."
+        )

@@ -181,3 +181,12 @@ def test_what_is_corrected_twice_is_computed_twice(shop: Shop, session: Session)
     assert left_to_do(recovery, KNOWN) == ["core.days", "mart.rainy", "mart.totals"]
     assert shop.backfill("fix") == 3
     assert left_to_do(recovery, KNOWN) == []
+
+
+def test_a_name_that_lineage_cannot_keep_begins_nothing(shop: Shop, session: Session) -> None:
+    shop.produce()
+    with pytest.raises(InvalidRequest, match="191 characters"):
+        shop.start("x" * 191, "raw.orders@1")
+    assert session.table("raw.orders").branches.names() == []
+    assert shop.start("x" * 190, "raw.orders@1").branch == "x" * 190
+    assert session.lineage(session.ref("raw.orders@1"), "down").snapshots
