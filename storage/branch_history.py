@@ -1,9 +1,10 @@
 """What a branch of a table has been through, as far as it can be read: its snapshots, and what became of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from .errors import StorageError
 from .maintain.rollback import taken_back_in
 from .metadata.branch_origin import read_origin
 from .metadata.snapshot import Snapshot
@@ -18,7 +19,8 @@ class BranchHistory:
 
     `taken_back`: the numbers of those whose rows are in no later one, by a rollback or a main that was given up.
     `taken_over`: for snapshots that brought the commits of another branch, its name. `begun_at`: the branch and the number
-    of the snapshot that this one began with; None for main, and for a branch that began empty.
+    of the snapshot that this one began with; None for main, and for a branch that began empty. `unchanged`: the numbers of
+    those that are known to have left the rows as they were.
     """
 
     snapshots: tuple[Snapshot, ...]
@@ -26,16 +28,42 @@ class BranchHistory:
     taken_back: frozenset[int] = frozenset()
     taken_over: Mapping[int, str] = field(default_factory=dict)
     begun_at: tuple[str, int] | None = None
+    unchanged: frozenset[int] = frozenset()
 
-    @cached_property
-    def ids(self) -> frozenset[int]:
+    @property
+    def ids(self) -> Set[int]:
         """The numbers of the snapshots."""
-        return frozenset(snapshot.id for snapshot in self.snapshots)
+        return self._by_id.keys()
+
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        """The snapshot of that number, if it can be read: tags keep some whose files have gone."""
+        tagged = self._tags.get(snapshot_id)
+        return self._by_id.get(snapshot_id) or (tagged[0].snapshot if tagged else None)
 
     @cached_property
-    def tagged_ids(self) -> set[int]:
+    def _by_id(self) -> dict[int, Snapshot]:
+        return {snapshot.id: snapshot for snapshot in self.snapshots}
+
+    @property
+    def tagged_ids(self) -> Set[int]:
         """The numbers of snapshots that a tag keeps readable."""
-        return {tag.snapshot.id for tag in self.tags if tag.is_of_its_branch}
+        return self._tags.keys()
+
+    def tags_of(self, snapshot_id: int) -> Sequence[Tag]:
+        """The tags of a snapshot of the branch."""
+        return self._tags.get(snapshot_id, ())
+
+    @cached_property
+    def _tags(self) -> dict[int, list[Tag]]:
+        tags: dict[int, list[Tag]] = {}
+        for tag in self.tags:
+            if tag.is_of_its_branch:
+                tags.setdefault(tag.snapshot.id, []).append(tag)
+        return tags
+
+    def taken_back_by(self, time_ms: int) -> frozenset[int]:
+        """The numbers of those that had been taken back at a moment, in milliseconds."""
+        return frozenset(taken_back_in([snapshot for snapshot in self.snapshots if snapshot.time_ms <= time_ms]))
 
     def fate(self, snapshot_id: int) -> str:
         """What has become of a snapshot of the branch: `expired` or `taken back`; empty for one that can be read and counts."""
@@ -54,7 +82,8 @@ def branch_history(store: TableStore, known: BranchHistory | None = None) -> Bra
     origin = None if store.paths.branch == "main" else read_origin(store.file_io, store.paths)
     taken_over = {snapshot.id: branch for snapshot in snapshots if (branch := branch_taken_over(snapshot))}
     begun_at = None if origin is None or origin.snapshot_id is None else (origin.branch, origin.snapshot_id)
-    found = BranchHistory(snapshots, tags, frozenset(taken_back_in(snapshots)), taken_over, begun_at)
+    unchanged = frozenset(_unchanged(store, snapshots, known))
+    found = BranchHistory(snapshots, tags, frozenset(taken_back_in(snapshots)), taken_over, begun_at, unchanged)
     return known if known is not None and known == found else found
 
 
@@ -78,3 +107,26 @@ def _known_snapshots(
             return None
         found.append(snapshot)
     return tuple(found)
+
+
+def _unchanged(store: TableStore, snapshots: Sequence[Snapshot], known: BranchHistory | None) -> Iterator[int]:
+    """The numbers of those that left the rows as they were: compactions, statistics, and commits of no file."""
+    seen = {} if known is None else {snapshot.id: snapshot.identity for snapshot in known.snapshots}
+    for before, snapshot in zip((None, *snapshots), snapshots, strict=False):
+        if seen.get(snapshot.id) == snapshot.identity:
+            is_unchanged = known is not None and snapshot.id in known.unchanged
+        else:
+            is_unchanged = not snapshot.changes_rows or _is_empty(store, snapshot, before)
+        if is_unchanged:
+            yield snapshot.id
+
+
+def _is_empty(store: TableStore, snapshot: Snapshot, before: Snapshot | None) -> bool:
+    if snapshot.delta_record_count or snapshot.index_manifest != (None if before is None else before.index_manifest):
+        return False
+    try:
+        listed = store.manifests.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+    except StorageError:
+        # It expires this moment, or is damaged: `check` says that.
+        return False
+    return not any(one.added_file_count or one.deleted_file_count for one in listed)

@@ -25,6 +25,7 @@ from .facts import Facts
 from .guard import Guard
 from .history import Histories
 from .known_assets import KnownAssets
+from .partitions import PartitionsWritten
 from .svg import shown_time
 from .table_graph import TableGraphs
 from .tokens import TokenRefused, Tokens
@@ -49,6 +50,7 @@ class Browser:
         self.tokens = Tokens()
         self.facts = Facts(session)
         self.histories = Histories()
+        self.partitions = PartitionsWritten(session)
         self.table_graphs = TableGraphs()
         # What a picture in a file of its own needs.
         self.style = (STATIC / "picture.css").read_text(encoding="utf-8")

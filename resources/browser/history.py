@@ -5,11 +5,11 @@ taken back, replaced or dropped is a dot as well: a ghost.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from lineage import RUN_PROPERTY, Edge, SnapshotLineage, Window, window
-from storage import BATCH_COMMIT_IDENTIFIER, BranchHistory, Snapshot, SnapshotRef, operation_of
+from storage import BATCH_COMMIT_IDENTIFIER, Snapshot, SnapshotRef, operation_of
 
 from ..properties import PARTITIONS_PROPERTY
 from .facts import Place, Platform, place_of
@@ -44,7 +44,7 @@ class Lane:
 @dataclass(frozen=True, slots=True)
 class Dot:
     """A snapshot. Numbers of rows are None where its file is gone; `barrier` None where it says nothing. `is_read`: another
-    snapshot was made from it.
+    snapshot was made from it. `is_unchanged`: it is known to have left the rows as they were: compactions, empty commits.
     """
 
     ref: SnapshotRef
@@ -58,15 +58,11 @@ class Dot:
     rows: int | None = None
     change: int | None = None
     changes_rows: bool = True
+    is_unchanged: bool = False
     fate: str = ""
     tags: tuple[str, ...] = ()
     takes_over: str = ""
     is_read: bool = False
-
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether it is known to have changed no rows in number: compactions, fences, empty commits."""
-        return not self.changes_rows or self.change == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +81,28 @@ class History:
     def dot_of(self, ref: SnapshotRef) -> int | None:
         """The index of a snapshot's dot; None if it lies outside of what is shown."""
         return self._by_ref.get(ref)
+
+
+def as_it_was(history: History, platform: Platform, at: datetime) -> History:
+    """The same dots with what had become of them by a moment (UTC): what was taken back later still counted, and tags that
+    came later were not there. What has expired or been dropped stays so: when that was is not known.
+    """
+    at_ms = _ms(at)
+    taken_back: dict[Place, frozenset[int]] = {}
+
+    def then(dot: Dot) -> Dot:
+        place = place_of(dot.ref)
+        branch = platform.branches.get(place)
+        if dot.time_ms > at_ms or branch is None or "~" in dot.ref.branch:
+            return dot
+        tags = tuple(sorted(tag.name for tag in branch.tags_of(dot.ref.snapshot_id) if tag.was_there(at_ms)))
+        if dot.ref.snapshot_id not in branch.ids:
+            return replace(dot, tags=tags)
+        if place not in taken_back:
+            taken_back[place] = branch.taken_back_by(at_ms)
+        return replace(dot, tags=tags, fate="taken back" if dot.ref.snapshot_id in taken_back[place] else "")
+
+    return replace(history, dots=tuple(then(dot) for dot in history.dots))
 
 
 def read_history(platform: Platform, limit: int, until: datetime | None = None) -> History:
@@ -166,8 +184,6 @@ class _Drawing:
 
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
-        self._files: dict[Place, dict[int, Snapshot]] = {}
-        self._tags: dict[Place, dict[int, tuple[str, ...]]] = {}
         self._found: dict[SnapshotRef, tuple[SnapshotLineage | None, tuple[str, int] | None]] = {}
         self._times: dict[SnapshotRef, int] = {}
 
@@ -217,22 +233,12 @@ class _Drawing:
     def _file(self, ref: SnapshotRef) -> Snapshot | None:
         if "~" in ref.branch:
             return None
-        place = place_of(ref)
-        if place not in self._files:
-            history = self._platform.branches.get(place)
-            self._files[place] = {} if history is None else _readable(history)
-        return self._files[place].get(ref.snapshot_id)
+        history = self._platform.branches.get(place_of(ref))
+        return None if history is None else history.find(ref.snapshot_id)
 
     def _tags_of(self, ref: SnapshotRef) -> tuple[str, ...]:
-        place = place_of(ref)
-        if place not in self._tags:
-            names: dict[int, list[str]] = {}
-            history = self._platform.branches.get(place)
-            for tag in history.tags if history else ():
-                if tag.is_of_its_branch:
-                    names.setdefault(tag.snapshot.id, []).append(tag.name)
-            self._tags[place] = {number: tuple(sorted(listed)) for number, listed in names.items()}
-        return () if "~" in ref.branch else self._tags[place].get(ref.snapshot_id, ())
+        history = None if "~" in ref.branch else self._platform.branches.get(place_of(ref))
+        return () if history is None else tuple(sorted(tag.name for tag in history.tags_of(ref.snapshot_id)))
 
     def _dot(self, ref: SnapshotRef, lane: int, *, is_read: bool) -> Dot:
         row, known_job = self._found[ref]
@@ -248,7 +254,8 @@ class _Drawing:
         return Dot(
             ref, lane, time_ms, operation_of(snapshot) or snapshot.commit_kind, snapshot.commit_user,
             _barrier(snapshot.commit_identifier), properties.get(RUN_PROPERTY, ""), properties.get(PARTITIONS_PROPERTY, ""),
-            snapshot.total_record_count, snapshot.delta_record_count, snapshot.changes_rows, fate, self._tags_of(ref),
+            snapshot.total_record_count, snapshot.delta_record_count, snapshot.changes_rows, snapshot.id in history.unchanged,
+            fate, self._tags_of(ref),
             history.taken_over.get(snapshot.id, ""), is_read,
         )  # fmt: skip
 
@@ -262,12 +269,6 @@ class _Drawing:
             branch, number = history.begun_at
             forks_at = by_ref.get(SnapshotRef(*place[:3], branch, number))
         return Lane(place, "", forks_at)
-
-
-def _readable(history: BranchHistory) -> dict[int, Snapshot]:
-    """The snapshots of a branch that can be read, by number: tags keep some whose files have gone."""
-    tagged = {tag.snapshot.id: tag.snapshot for tag in history.tags if tag.is_of_its_branch}
-    return tagged | {snapshot.id: snapshot for snapshot in history.snapshots}
 
 
 def _joins(dots: Sequence[Dot], arcs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 from lineage import LineageGraph, dot, mermaid
 from storage import NotFound, SnapshotRef
 
-from .history import Dot, History
+from .history import Dot, History, as_it_was
 from .lanes import Layout, lay_out
 from .path import Path, path_through
 from .svg import lane_names, picture, shown_time, standalone
@@ -37,6 +37,10 @@ def _read(request: Request, view: View) -> tuple[History, Layout, Path | None]:
     browser: Browser = request.app.state.browser
     platform = browser.facts.platform()
     history = browser.histories.read(platform, view.limit, view.until)
+    if view.at is not None:
+        history = as_it_was(history, platform, view.at)
+    if view.partition:
+        history = browser.partitions.added_to(history, platform)
     selected = None if view.selected is None else history.dot_of(view.selected)
     path = None if selected is None else path_through(history, selected, view.direction, view.hops)
     return history, lay_out(history, view), path
@@ -60,7 +64,7 @@ def _page(request: Request) -> Response:
         names=lane_names(history, view), picture=picture(history, layout, view, link, path), earlier=earlier,
         selected=None if path is None else history.dots[path.selected], query=view.query(),
         shown=list(_shown(history, layout)), is_missing=bool(view.select) and path is None,
-        arcs=json.dumps(history.arcs, separators=(",", ":")),
+        arcs=json.dumps(history.arcs, separators=(",", ":")), there=sum(each.time_ms <= _until_ms(view) for each in history.dots),
     )  # fmt: skip
 
 
@@ -72,13 +76,16 @@ def _moment(first: Dot) -> datetime:
     return datetime.fromisoformat(shown_time(first.time_ms))
 
 
+def _until_ms(view: View) -> float:
+    return inf if view.at is None else view.at.replace(tzinfo=UTC).timestamp() * 1000
+
+
 def _file(request: Request) -> Response:
     view = View.of(parameters_of(request))
     history, layout, path = _read(request, view)
     browser: Browser = request.app.state.browser
-    until_ms = inf if view.at is None else view.at.replace(tzinfo=UTC).timestamp() * 1000
     # A file holds what is not shaded on the page.
-    shown = [each for each in _shown(history, layout) if each.time_ms <= until_ms]
+    shown = [each for each in _shown(history, layout) if each.time_ms <= _until_ms(view)]
     form = request.path_params["form"]
     if form == "svg":
         return Response(standalone(history, layout, view, browser.style, path), media_type="image/svg+xml")

@@ -20,6 +20,7 @@ from .facts import Platform, place_of
 from .history import Dot, history_of
 from .history_pages import as_csv
 from .lanes import lay_out
+from .partitions import shown_partition
 from .path import path_through
 from .svg import lane_names, picture, standalone
 from .view import WHOLE, View, parameters_of, ref_of, text_of
@@ -158,7 +159,7 @@ def _read(session: Session, table: Table, snapshot: Snapshot) -> dict[str, Any]:
         changes = table.changes_of(snapshot)
         if pinned.schema.partition_keys:
             listed = table.changes_by_partition(snapshot)[:_MOST_PARTITIONS]
-            partitions = [("/".join(f"{name}={value}" for name, value in part.items()), each) for part, each in listed]
+            partitions = [(shown_partition(part), each) for part, each in listed]
     except NotFound:
         # Its manifests went with a snapshot that has expired.
         changes = None

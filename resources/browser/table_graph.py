@@ -186,7 +186,7 @@ def _node(platform: Platform, name: Name, branches: tuple[str, ...], at_ms: int 
     ref = SnapshotRef(*name, "main", snapshot.id, snapshot.time_ms)
     return TableNode(
         name, ref, snapshot.time_ms, snapshot.total_record_count, _behind(platform, ref, sources.get(ref, ()), at_ms), branches,
-        sum(tag.is_of_its_branch for tag in main.tags), platform.recoveries.get(name, ()),
+        sum(tag.is_of_its_branch and (at_ms is None or tag.was_there(at_ms)) for tag in main.tags), platform.recoveries.get(name, ()),
     )  # fmt: skip
 
 

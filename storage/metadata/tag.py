@@ -53,6 +53,11 @@ class Tag:
         year, month, day, hour, minute, second, nanos = [*parts, 0, 0, 0, 0][:7]
         return dt.datetime(year, month, day, hour, minute, second, nanos // 1000)
 
+    def was_there(self, time_ms: int) -> bool:
+        """Whether it had been created by a moment, in milliseconds; so one that does not say when."""
+        created = self.create_time
+        return created is None or created.timestamp() * 1000 <= time_ms
+
     @property
     def time_retained_seconds(self) -> float | None:
         retained = self.snapshot.others.get("tagTimeRetained")

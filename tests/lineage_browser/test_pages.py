@@ -1,8 +1,10 @@
 """Pages: what is asked wrongly is refused by name, names are text whatever they hold, and nothing needs JavaScript."""
 
 import csv
+import datetime as dt
 import io
 import re
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -211,6 +213,54 @@ def test_as_it_was_at_a_moment(session: Session, client: TestClient) -> None:
     assert "0 tables" in early.text
     assert "1 tables" in client.get("/?at=2999-01-01T00:00:00").text
     assert 'class="later" x="15"' in client.get("/history?at=2001-01-01T00:00:00").text
+
+
+def test_what_was_taken_back_and_tagged_later_was_not_so_before(session: Session, client: TestClient) -> None:
+    for _ in range(3):
+        made(session, "raw.a")
+    table = session.table("raw.a")
+    third = table.history().snapshots[-1].time_ms
+    time.sleep(0.05)
+    table.tags.create("seal", snapshot_id=1, time_retained=dt.timedelta(days=1))
+    table.rollback_to(1)
+    now = _listed(client, "")
+    assert [(row["state"], row["tags"]) for row in now] == [("", "seal"), ("taken back", ""), ("taken back", ""), ("", "")]
+    moment = dt.datetime.fromtimestamp(third / 1000, dt.UTC).replace(tzinfo=None).isoformat()
+    then = _listed(client, f"?at={moment}")
+    assert [(row["state"], row["tags"]) for row in then] == [("", "")] * 3
+    page = client.get(f"/history?at={moment}").text
+    assert f'<output id="moment">{moment.replace("T", " ")} UTC</output>' in page
+    assert 'max="4" value="3"' in page
+    assert page.count("ghost") < client.get("/history").text.count("ghost")
+
+
+def test_only_what_left_the_rows_as_they_were_is_unchanged(session: Session, client: TestClient) -> None:
+    for statement in (
+        "CREATE TABLE raw.a (id BIGINT, said STRING)", "INSERT INTO raw.a VALUES (1, 'a'), (2, 'b')",
+        "UPDATE raw.a SET said = 'c' WHERE id = 2", "INSERT INTO raw.a VALUES (3, 'd')",
+    ):  # fmt: skip
+        session.sql(statement, "duckdb")
+    table = session.table("raw.a")
+    table.compact(full=True)
+    table.new_commit().commit([], even_empty=True)
+    kinds = [(row["kind"], row["change"]) for row in _listed(client, "?compactions=1")]
+    assert ("UPDATE", "0") in kinds and len(kinds) == 5, kinds
+    changed = [row["kind"] for row in _listed(client, "?compactions=1&unchanged=0")]
+    assert changed == ["WRITE", "UPDATE", "WRITE"]
+
+
+def test_partitions_are_found_though_dagster_did_not_write_them(session: Session, client: TestClient) -> None:
+    for statement in (
+        "CREATE TABLE raw.a (id BIGINT, day STRING) PARTITIONED BY (day)", "INSERT INTO raw.a VALUES (1, 'mon'), (2, 'tue')",
+        "INSERT INTO raw.a VALUES (3, 'tue')", "CREATE TABLE raw.b AS SELECT 'tue' AS day",
+    ):  # fmt: skip
+        session.sql(statement, "duckdb")
+    for query, found in (("day=mon", ["raw.a@1"]), ("tue", ["raw.a@1", "raw.a@2"]), ("day=wed", [])):
+        assert [row["snapshot"] for row in _listed(client, f"?partition={query}")] == found
+
+
+def _listed(client: TestClient, query: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(client.get(f"/history.csv{query}").text)))
 
 
 def test_of_a_snapshot_that_has_expired_the_commit_stays_known(session: Session, client: TestClient) -> None:

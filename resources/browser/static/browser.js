@@ -141,7 +141,9 @@ function browse(arcs) {
     const name = setting("select", ""), index = dots.findIndex((dot) => name && nameOf(dot) === name);
     if (index < 0) unselect();
     else select(index);
+    const before = at.value;
     showMoment(setting("at", ""));
+    if (at.value !== before) showFates();
   });
 
   function tell(dot, up, down) {
@@ -203,8 +205,8 @@ function browse(arcs) {
   slider.addEventListener("input", () => {
     const count = Number(slider.value);
     shade(count);
-    const time = count > 0 && count < dots.length ? timeOf(count - 1) : "";
-    moment.textContent = count >= dots.length ? "now" : time ? time + " UTC" : "before all that is loaded";
+    const time = count >= dots.length ? "" : count > 0 ? timeOf(count - 1) : timeOf(0, -1);
+    moment.textContent = time ? time + " UTC" : "now";
     if (alone) return;
     at.value = time.replace(" ", "T");
     const address = new URL(location.href);
@@ -213,9 +215,26 @@ function browse(arcs) {
     replace(address);
   });
 
+  slider.addEventListener("change", () => alone || showFates());
+
+  // What had become of each snapshot by the moment of the address, and files of that moment.
+  async function showFates() {
+    const asked = location.href;
+    const page = new DOMParser().parseFromString(await (await fetch(asked)).text(), "text/html");
+    const then = page.querySelectorAll("svg.history .dot");
+    if (asked !== location.href) return;
+    if (then.length !== dots.length) return location.reload();
+    dots.forEach((dot, index) => {
+      dot.setAttribute("class", then[index].getAttribute("class"));
+      dot.replaceChildren(...then[index].childNodes);
+    });
+    for (const id of ["files", "then", "listed"]) document.getElementById(id).replaceWith(page.getElementById(id));
+    if (selected >= 0) select(selected);
+  }
+
   // To the millisecond, UTC: commits of one second are told apart.
-  function timeOf(index) {
-    return new Date(Number(dots[index].dataset.time)).toISOString().slice(0, -1).replace("T", " ");
+  function timeOf(index, later = 0) {
+    return new Date(Number(dots[index].dataset.time) + later).toISOString().slice(0, -1).replace("T", " ");
   }
 
   // --- pan, zoom, and the picture as a file
@@ -255,7 +274,7 @@ function browse(arcs) {
   }, { passive: false });
 
   document.getElementById("png")?.addEventListener("click", async () => {
-    const link = [...document.querySelectorAll(".tools a")].find((each) => each.textContent === "SVG");
+    const link = [...document.querySelectorAll("#files a")].find((each) => each.textContent === "SVG");
     const text = await (await fetch(new URL(link.getAttribute("href").split("?")[0] + location.search, location.href))).text();
     const image = new Image();
     image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
