@@ -1,4 +1,4 @@
-"""Which partitions of their tables snapshots have written, as the tables' own files tell it: also of what Dagster did not make."""
+"""Which partitions of their tables snapshots have written, as their files tell it: also of what Dagster did not make."""
 
 from collections.abc import Mapping
 from dataclasses import replace

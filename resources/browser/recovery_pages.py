@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .app import Browser
 
 PUBLISH, DROP = "publish", "drop"
-DONE, NOW, LATER = "done", "now", "later"
+DONE, NOW, LATER, LEFT_OUT = "done", "now", "later", "left out"
 # Rows of larger tables are compared by a click.
 _MOST_COMPARED = 1_000_000
 _log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Stage:
-    """A step of a recovery. `state`: done, now, later. `ways`: text, address in Dagster or empty, command."""
+    """A step of a recovery. `state`: done, now, later, left out. `ways`: text, address in Dagster or empty, command."""
 
     name: str
     state: str
@@ -152,20 +152,20 @@ def _tables(
         record, tables = recovery.record, recovery.tables
     except CorruptData:
         return None, []
-    return record, [
-        _row(recovery, name, table, name in progress.left, is_whole or name == shown) for name, table in tables.items()
-    ]
+    return record, [_row(recovery, name, table, progress, is_whole or name == shown) for name, table in tables.items()]
 
 
-def _row(recovery: Recovery, name: str, table: TableRecord, is_left: bool, is_asked: bool) -> TableRow:
+def _row(recovery: Recovery, name: str, table: TableRecord, progress: "Progress", is_asked: bool) -> TableRow:
+    is_left = name in progress.left
+    are = ("was not", "were not") if progress.is_published else ("is to be", "are to be")
     if table.corrected:
-        what = "is to be corrected" if is_left else "is corrected"
+        what = f"{are[0]} corrected" if is_left else "is corrected"
     elif table.partitions is None:
-        what = "is to be computed anew" if is_left else "is computed anew"
+        what = f"{are[0]} computed anew" if is_left else "is computed anew"
     else:
         parts = [", ".join(map(str, one.values())) for one in table.partitions]
         listed = f"{parts[0]} … {parts[-1]}" if len(parts) > 3 else ", ".join(parts) or "none"
-        what = f"{len(parts)} partitions {'are to be computed' if is_left else 'are computed'} anew: {listed}"
+        what = f"{len(parts)} partitions {are[1] if is_left else 'are'} computed anew: {listed}"
     try:
         snapshot = recovery.table(name).snapshot()
         if snapshot is not None and snapshot.total_record_count > _MOST_COMPARED and not is_asked:
@@ -197,7 +197,12 @@ def stages(progress: "Progress", links: DagsterLinks) -> list[Stage]:
     backfill = way("Compute what is left", "recovery_backfill", ("backfill", branch))
     ways = [(), (correct, undo) if progress.bad else (correct,), (backfill, correct), (), ()]
     named = ("branched", "corrected", "computed anew", "published")
+    # It was published in spite of them.
+    left_out = {1: bool(progress.wrong), 2: len(progress.left) > len(progress.wrong)}
     return [
-        Stage(name, DONE if number < at else NOW if number == at else LATER, ways[number] if number == at else ())
+        Stage(
+            name, (LEFT_OUT if left_out.get(number) else DONE) if number < at else NOW if number == at else LATER,
+            ways[number] if number == at else (),
+        )
         for number, name in enumerate(named)
-    ]
+    ]  # fmt: skip

@@ -184,9 +184,10 @@ def _node(platform: Platform, name: Name, branches: tuple[str, ...], at_ms: int 
     if snapshot is None:
         return TableNode(name, branches=branches)
     ref = SnapshotRef(*name, "main", snapshot.id, snapshot.time_ms)
+    tags = [tag for tag in main.tags if tag.is_of_its_branch and (at_ms is None or tag.was_there(at_ms))]
     return TableNode(
         name, ref, snapshot.time_ms, snapshot.total_record_count, _behind(platform, ref, sources.get(ref, ()), at_ms), branches,
-        sum(tag.is_of_its_branch and (at_ms is None or tag.was_there(at_ms)) for tag in main.tags), platform.recoveries.get(name, ()),
+        len(tags), platform.recoveries.get(name, ()),
     )  # fmt: skip
 
 

@@ -17,8 +17,8 @@ TO_BE_CORRECTED, TO_BE_PUBLISHED = "to be corrected", "to be published"
 
 @dataclass(frozen=True)
 class Progress:
-    """`state`: what is done. `left`: the tables that are still to be corrected or computed anew. `trouble`: why nothing can be
-    said of a damaged one.
+    """`state`: what is done. `left`: the tables that are still to be corrected or computed anew, of which `wrong` are to be
+    corrected. `trouble`: why nothing can be said of a damaged one.
     """
 
     branch: str
@@ -27,6 +27,7 @@ class Progress:
     state: str
     tables: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
     trouble: str = ""
     is_published: bool = False
@@ -54,6 +55,7 @@ def progress(session: Session, name: str, assets: Mapping[str, TableAsset]) -> P
     else:
         state = f"{len(to_make) - len(left)} of {len(to_make)} computed anew" if left else TO_BE_PUBLISHED
     return Progress(
-        name, record.bad, record.mode, state, tuple(tables), (*wrong, *left), tuple(record.overrides),
+        name, record.bad, record.mode, state, tuple(tables), (*wrong, *left), tuple(wrong),
+        tuple(record.overrides),
         is_published=record.status == PUBLISHED,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lineage import sources_of, sources_property
-from storage import CommitConflict, InvalidRequest, NotFound, SnapshotRef, Table, Verdict, whole_number
+from storage import CommitConflict, InvalidRequest, NotFound, SnapshotRef, Table, Verdict, operation_of, whole_number
 
 from ..session import Session
 from ..table_assets import TableAsset
@@ -40,7 +40,7 @@ def publish(
     or buckets and the branch began at main's head; else CommitConflict names it, and nothing is done, unless `discard_main`,
     which goes for tables that would go behind what main has too. Raises InvalidRequest, having done nothing, that names what
     is left to do, unless `allow_incomplete`, and the blocking ones of `checks` that fail on the branch, unless
-    `allow_failed_checks`; both are recorded.
+    `allow_failed_checks`. What each of the three made possible is recorded.
     """
     tables = recovery.changed()
     if not tables:
@@ -48,8 +48,7 @@ def publish(
     session.catalog.recover(branch=recovery.branch, made_from=_MadeFrom(session, recovery, assets))
     overrides = _judged_complete(recovery, assets, allow_incomplete, words)
     overrides += judged_by_checks(session, recovery, checks, allow_failed_checks, words)
-    if not discard_main:
-        _refuse_going_behind(session, recovery, assets, words)
+    overrides += _judged_ahead(session, recovery, assets, discard_main, words)
     verdicts: dict[str, Verdict] = {}
     until: dict[str, int] = {}
     pending = [name for name in tables if not _is_published(session, recovery, name)]
@@ -60,6 +59,8 @@ def publish(
         made_from = _MadeFrom(session, recovery, assets)
         points = {} if discard_main else _points(recovery, until)
         branches.adopt(until, {name: made_from(name) for name in until}, made_from, points=points)
+    if discard_main:
+        overrides += _given_up(session, recovery)
     record = recovery.record
     known = [one for one in overrides if one not in record.overrides]
     replace_record(session.catalog, replace(record, status=PUBLISHED, overrides=[*record.overrides, *known]))
@@ -112,11 +113,13 @@ def _judged_complete(
     return [f"published though {one}" for one in said]
 
 
-def _refuse_going_behind(session: Session, recovery: Recovery, assets: Mapping[str, TableAsset], words: Words) -> None:
-    """Raise CommitConflict that names the tables of which main would lose what it got after the branch's first snapshot, and
-    which the branch has not made anew.
+def _judged_ahead(
+    session: Session, recovery: Recovery, assets: Mapping[str, TableAsset], discard_main: bool, words: Words
+) -> list[str]:
+    """The tables of which main loses what it got after the branch's first snapshot, and which the branch has not made anew.
+    Raises CommitConflict that names them unless `discard_main`.
     """
-    refused = []
+    behind = []
     for name, record in recovery.tables.items():
         main = session.catalog.table(name)
         if record.main is None or record.branch_at == record.main or not recovery.is_branched(name):
@@ -129,14 +132,36 @@ def _refuse_going_behind(session: Session, recovery: Recovery, assets: Mapping[s
         if later and kept:
             where = ", ".join(sorted(str(value) for one in kept for value in one.values()))
             what = ", ".join(f"{one.id} by {one.commit_user}" for one in later)
-            refused.append(
-                f"{name}{f' ({where})' if where else ''} would go back to snapshot {record.branch_at or 0}, behind {what}"
+            behind.append(
+                (f"{name}{f' ({where})' if where else ''}", f"to snapshot {record.branch_at or 0}, behind {what}")
             )
-    if refused:
+    if behind and not discard_main:
+        refused = "; ".join(f"{table} would go back {back}" for table, back in behind)
         raise CommitConflict(
-            f"Recovery {recovery.branch!r} is not published, on no table: {'; '.join(refused)}. Compute them anew by "
+            f"Recovery {recovery.branch!r} is not published, on no table: {refused}. Compute them anew by "
             f"{words.backfill.format(branch=recovery.branch)}, or give up what main has ({words.discard_main})."
         )
+    return [f"published though {table} went back {back}" for table, back in behind]
+
+
+def _given_up(session: Session, recovery: Recovery) -> list[str]:
+    """What production had put on main since the recovery began, and its publications have taken from it."""
+    found = []
+    for name, record in recovery.tables.items():
+        snapshots = list(session.catalog.table(name).store.snapshots.all())
+        own = f"ADOPT of branch {recovery.branch} in "
+        replaced = [
+            one.id
+            for one in snapshots
+            if one.time_ms >= recovery.record.created_ms and (operation_of(one) or "").startswith(own)
+        ]
+        lost = [
+            f"{one.id} by {one.commit_user}" for one in snapshots
+            if (record.main or 0) < one.id < max(replaced, default=0) and recovery.is_productions(one)
+        ]  # fmt: skip
+        if lost:
+            found.append(f"published though main of {name} had {', '.join(lost)}, which was given up")
+    return found
 
 
 def _not_made_anew(

@@ -44,7 +44,8 @@ def test_a_bad_day_is_repaired_from_its_event_through_the_lineage_browser(
         dots.nth(0).click()
         dots.nth(2).click()
         user.page.locator("#slider").fill("3")
-        user.sees("core.days")
+        user.sees("core.days", "What had been taken back by then")
+        assert "at=" in str(user.page.locator("#files a").first.get_attribute("href"))
         after = user.page.url
         assert "at=" in after
         user.page.go_back()

@@ -106,6 +106,18 @@ def test_a_bad_day_is_repaired_from_the_page_of_what_it_has_spoilt(shop: Shop) -
     assert browser.get("/recoveries/fix-raw-orders-2").status_code == 404
 
 
+def test_a_recovery_that_was_published_uncorrected_says_so(shop: Shop) -> None:
+    session, browser = shop.session, client_of(shop.session, location="shop")
+    shop.start("fix", "raw.orders@2")
+    session.table("raw.orders").write(session.table("raw.orders").to_arrow().slice(0, 1))
+    form = Form(browser.get("/recoveries/fix").text, "/publish")
+    assert form.send(browser, discard_main="yes", allow_incomplete="yes").status_code == 303
+    page = text(browser.get("/recoveries/fix").text)
+    assert "corrected ✗ left out" in page and "computed anew ✗ left out" in page and "published ✓ done" in page
+    assert "which was given up" in page and "not corrected: raw.orders" in page
+    assert "was not corrected" in page and "is to be" not in page
+
+
 def check_refused(browser: TestClient, session: Session, form: Form, status: int, said: str, **given: object) -> None:
     before = state(session)
     answer = form.send(browser, **given)  # type: ignore[arg-type]

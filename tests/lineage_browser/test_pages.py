@@ -224,7 +224,12 @@ def test_what_was_taken_back_and_tagged_later_was_not_so_before(session: Session
     table.tags.create("seal", snapshot_id=1, time_retained=dt.timedelta(days=1))
     table.rollback_to(1)
     now = _listed(client, "")
-    assert [(row["state"], row["tags"]) for row in now] == [("", "seal"), ("taken back", ""), ("taken back", ""), ("", "")]
+    assert [(row["state"], row["tags"]) for row in now] == [
+        ("", "seal"),
+        ("taken back", ""),
+        ("taken back", ""),
+        ("", ""),
+    ]
     moment = dt.datetime.fromtimestamp(third / 1000, dt.UTC).replace(tzinfo=None).isoformat()
     then = _listed(client, f"?at={moment}")
     assert [(row["state"], row["tags"]) for row in then] == [("", "")] * 3

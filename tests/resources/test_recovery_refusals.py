@@ -154,6 +154,23 @@ def test_an_override_is_recorded_and_shown(shop: Shop, session: Session) -> None
     assert shop.rows("mart.totals") == SPOILT and shop.rows("raw.orders")[3][2] == 4.0
 
 
+def test_what_main_gave_up_for_a_publication_is_recorded(shop: Shop, session: Session) -> None:
+    recovery = shop.start("fix", "raw.orders@2")
+    session.table("raw.orders").write(session.table("raw.orders").to_arrow().slice(0, 1))
+    (kept,) = (one for one in session.table("raw.orders").history().snapshots if one.id == 3)
+    with pytest.raises(CommitConflict, match="on no table"):
+        publish(session, recovery, KNOWN, allow_incomplete=True)
+    for _ in range(2):
+        publish(session, recovery, KNOWN, allow_incomplete=True, discard_main=True)
+        said = recovery.record.overrides
+        assert said[-1] == f"published though main of raw.orders had 3 by {kept.commit_user}, which was given up"
+        assert any(
+            one.startswith("published though core.days (2024-03, 2024-04) went back to snapshot 1, behind 2 by")
+            for one in said
+        )
+        assert len(said) == len(set(said)) == 6
+
+
 def test_inputs_outside_of_the_branch_are_moved_by_a_replay_and_what_read_them_is_computed_anew(
     shop: Shop, session: Session
 ) -> None:
