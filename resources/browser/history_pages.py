@@ -97,6 +97,9 @@ def _file(request: Request) -> Response:
         graph = LineageGraph(shown[-1].ref, "up", tuple(edges[:_MOST_DRAWN])) if shown else None
         draw = dot if form == "dot" else mermaid
         text = "" if graph is None else draw(graph, list(fates)[-_MOST_DRAWN:], lambda ref: fates.get(ref, ""))
+        if max(len(edges), len(fates)) > _MOST_DRAWN:
+            comment = "//" if form == "dot" else "%%"
+            text = f"{comment} {_MOST_DRAWN} of {len(fates)} snapshots and {len(edges)} arcs: filter, or take the CSV.\n{text}"
         return Response(text, media_type="text/plain; charset=utf-8")
     raise NotFound(f"A history is not written as {form[:20]!r}: there are svg, csv, dot and mmd (Mermaid).")
 

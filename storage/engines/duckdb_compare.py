@@ -7,6 +7,7 @@ import duckdb
 import pyarrow as pa
 
 from ..errors import InvalidRequest
+from ..read.scan import Scan
 from ..table import Table
 from .duckdb_connection import sealed_duckdb
 from .duckdb_views import add_scan
@@ -20,9 +21,10 @@ _SHOWN_ROWS = 20
 class Comparison:
     """How two versions differ. Rows are matched by key; without one, equal rows are, each as often as it occurs.
 
-    `changed_columns`: for each column in how many matched rows it differs. `examples`: the first rows that differ, with
-    the column `difference` (added, removed, changed), the key, and for changed columns `<name> before` and `<name> after`;
-    for tables without a key whole rows.
+    `changed_columns`: for each column in how many matched rows it differs. `columns_renamed`: of versions of one branch, pairs
+    of the name before and after; such columns are compared under their new name. `examples`: the first rows that differ, with
+    the column `difference` (added, removed, changed; with underscores behind it if the table has one of that name), the key,
+    and for changed columns `<name> before` and `<name> after`; for tables without a key whole rows.
     """
 
     rows_before: int
@@ -33,11 +35,13 @@ class Comparison:
     changed_columns: Mapping[str, int] = field(default_factory=dict)
     columns_added: tuple[str, ...] = ()
     columns_removed: tuple[str, ...] = ()
+    columns_renamed: tuple[tuple[str, str], ...] = ()
     examples: pa.Table | None = None
 
     @property
     def identical(self) -> bool:
-        return not (self.added or self.removed or self.changed or self.columns_added or self.columns_removed)
+        rows, columns = (self.added, self.removed, self.changed), (self.columns_added, self.columns_removed)
+        return not (any(rows) or any(columns) or self.columns_renamed)
 
     def describe(self) -> str:
         """A sentence."""
@@ -51,6 +55,7 @@ class Comparison:
             parts[-1] += f" ({', '.join(f'{name}: {count}' for name, count in self.changed_columns.items())})"
         parts += [f"column {name} added" for name in self.columns_added]
         parts += [f"column {name} removed" for name in self.columns_removed]
+        parts += [f"column {old} renamed to {new}" for old, new in self.columns_renamed]
         return ", ".join(parts)
 
 
@@ -62,27 +67,45 @@ def compare(before: Table, after: Table, *, where: str | None = None, tolerance:
     if the keys are not the same.
     """
     left, right = before.scan(), after.scan()
-    key = list(left.store.schema.primary_keys)
+    renamed = _renamed(before, after)
+    key = [renamed.get(name, name) for name in left.store.schema.primary_keys]
     if key != list(right.store.schema.primary_keys):
         raise InvalidRequest(
             f"{before.identifier} and {after.identifier} have different primary keys and cannot be compared row by row."
         )
-    names = [name for name in left.schema.names if name in right.schema.names]
+    old_names = [renamed.get(name, name) for name in left.schema.names]
+    names = [name for name in old_names if name in right.schema.names]
 
     def add(connection: duckdb.DuckDBPyConnection) -> list[str]:
         return [*add_scan(connection, "whole", _LEFT, left), *add_scan(connection, "whole", _RIGHT, right)]
 
     with sealed_duckdb(add) as connection:
-        for name in (_LEFT, _RIGHT):
-            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM whole.{name} WHERE {where or 'TRUE'}")
+        for name, columns in ((_LEFT, _under_new_names(left, renamed)), (_RIGHT, "*")):
+            whole = f"(SELECT {columns} FROM whole.{name})"
+            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {whole} WHERE {where or 'TRUE'}")
         compared = _Compared(connection, key, names, right.schema, tolerance)
         found = compared.by_key() if key else compared.as_multisets()
         return Comparison(
             *found[:-2],
             columns_added=tuple(name for name in right.schema.names if name not in names),
-            columns_removed=tuple(name for name in left.schema.names if name not in names),
-            changed_columns=found[-2], examples=found[-1],
+            columns_removed=tuple(name for name in old_names if name not in names),
+            columns_renamed=tuple(renamed.items()), changed_columns=found[-2], examples=found[-1],
         )  # fmt: skip
+
+
+def _renamed(before: Table, after: Table) -> dict[str, str]:
+    """The columns that have another name in a later version of the same branch: their new names by the old ones. Branches
+    may have given one number to two columns.
+    """
+    if (before.location, before.identifier) != (after.location, after.identifier):
+        return {}
+    now = {field.id: field.name for field in after.scan().store.schema.fields}
+    names = {field.name: now.get(field.id, field.name) for field in before.scan().store.schema.fields}
+    return {old: new for old, new in names.items() if old != new}
+
+
+def _under_new_names(left: Scan, renamed: Mapping[str, str]) -> str:
+    return ", ".join(f"{_q(name)} AS {_q(renamed.get(name, name))}" for name in left.schema.names)
 
 
 def count_changes(
@@ -94,12 +117,15 @@ def count_changes(
     left, right = before.scan(where=where), after.scan(where=where)
     schema = right.store.schema
     key, partition = list(schema.primary_keys), list(schema.partition_keys)
-    values = [name for name in right.schema.names if name in left.schema.names and name not in key]
+    renamed = _renamed(before, after)
+    old_names = [renamed.get(name, name) for name in left.schema.names]
+    values = [name for name in right.schema.names if name in old_names and name not in key]
 
     def add(connection: duckdb.DuckDBPyConnection) -> list[str]:
-        return [*add_scan(connection, "main", _LEFT, left), *add_scan(connection, "main", _RIGHT, right)]
+        return [*add_scan(connection, "whole", _LEFT, left), *add_scan(connection, "main", _RIGHT, right)]
 
     with sealed_duckdb(add, threads=1) as connection:
+        connection.execute(f"CREATE TEMP VIEW {_LEFT} AS SELECT {_under_new_names(left, renamed)} FROM whole.{_LEFT}")
         differs = " OR ".join(f"l.{_q(name)} IS DISTINCT FROM r.{_q(name)}" for name in values) or "FALSE"
         gone, come = f"r.{_q(key[0])} IS NULL", f"l.{_q(key[0])} IS NULL"
         parts = [f"CAST(coalesce(l.{_q(name)}, r.{_q(name)}) AS VARCHAR)" for name in partition]
@@ -129,6 +155,7 @@ class _Compared:
 
     def by_key(self) -> tuple[int, int, int, int, int, dict[str, int], pa.Table]:
         values = [name for name in self.names if name not in self.key]
+        # Columns have numbers here: a table's own names could be any of ours.
         on = " AND ".join(f"l.{_q(name)} = r.{_q(name)}" for name in self.key)
         first = _q(self.key[0])
         differs = [self._differs(name) for name in values]
@@ -138,7 +165,7 @@ class _Compared:
             f"""CREATE TEMP TABLE matched AS SELECT
                 CASE WHEN l.{first} IS NULL THEN 'added' WHEN r.{first} IS NULL THEN 'removed'
                      WHEN {" OR ".join(f"({one})" for one in differs) or "FALSE"} THEN 'changed' ELSE '' END AS difference,
-                {", ".join(f"coalesce(l.{_q(name)}, r.{_q(name)}) AS {_q(name)}" for name in self.key)}
+                {", ".join(f"coalesce(l.{_q(name)}, r.{_q(name)}) AS k{number}" for number, name in enumerate(self.key))}
                 {", " + selected if selected else ""}{"".join(both)}
                 FROM {_LEFT} l FULL OUTER JOIN {_RIGHT} r ON {on}"""
         )
@@ -158,12 +185,21 @@ class _Compared:
             f"l{number} AS {_q(f'{name} {_LEFT}')}, r{number} AS {_q(f'{name} {_RIGHT}')}"
             for number, name in enumerate(values) if name in counts
         )  # fmt: skip
-        keys = ", ".join(map(_q, self.key))
+        keys = ", ".join(f"k{number} AS {_q(name)}" for number, name in enumerate(self.key))
+        order = ", ".join(f"k{number}" for number in range(len(self.key)))
         examples = self.connection.sql(
-            f"SELECT difference, {keys}{', ' + shown if shown else ''} FROM matched WHERE difference <> '' "
-            f"ORDER BY {keys} LIMIT {_SHOWN_ROWS}"
+            f"SELECT difference AS {self._difference}, {keys}{', ' + shown if shown else ''} FROM matched "
+            f"WHERE difference <> '' ORDER BY {order} LIMIT {_SHOWN_ROWS}"
         ).to_arrow_table()
         return rows[0], rows[1], *kinds[:3], counts, examples  # type: ignore[return-value]
+
+    @property
+    def _difference(self) -> str:
+        """The name of the column that tells how a row differs."""
+        name = "difference"
+        while name in {each.casefold() for each in self.names}:
+            name += "_"
+        return name
 
     def _differs(self, name: str) -> str:
         left, right = f"l.{_q(name)}", f"r.{_q(name)}"
@@ -183,7 +219,7 @@ class _Compared:
             "(SELECT count(*) FROM come), (SELECT count(*) FROM gone)"
         )
         examples = self.connection.sql(
-            f"(SELECT 'removed' AS difference, * FROM gone LIMIT {_SHOWN_ROWS // 2}) UNION ALL "
-            f"(SELECT 'added' AS difference, * FROM come LIMIT {_SHOWN_ROWS // 2})"
+            f"(SELECT 'removed' AS {self._difference}, * FROM gone LIMIT {_SHOWN_ROWS // 2}) UNION ALL "
+            f"(SELECT 'added' AS {self._difference}, * FROM come LIMIT {_SHOWN_ROWS // 2})"
         ).to_arrow_table()
         return counts[0], counts[1], counts[2], counts[3], 0, {}, examples

@@ -7,7 +7,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, Table
+from storage import Catalog, RenameColumn, Table
+from storage.engines.duckdb_compare import compare, count_changes
 from storage.engines.duckdb_views import add_scan
 
 
@@ -63,3 +64,23 @@ def test_files_that_need_no_merge_are_left_to_duckdb(busy: Table, tmp_path: Path
     add_scan(connection, "a", "b", busy.scan())
     plan = connection.execute("EXPLAIN SELECT what FROM a.b").fetchall()[0][1]
     assert "READ_PARQUET" in plan.upper() or "PARQUET_SCAN" in plan.upper()
+
+
+def test_versions_are_compared_through_renames_and_whatever_columns_are_called(catalog: Catalog) -> None:
+    schema = pa.schema([("difference", pa.string()), ("d0", pa.int64()), ("k0", pa.int64())])
+    table = catalog.create_table("db.t", schema, primary_key=["difference"], options={"bucket": "1"})
+    table.write(pa.table({"difference": ["x", "y"], "d0": [1, 2], "k0": [7, 7]}))
+    # One gets the name that the other had.
+    table = table.alter(RenameColumn("d0", "u"), RenameColumn("k0", "d0"))
+    table.write(pa.table({"difference": ["x", "z"], "u": [2, 3], "d0": [7, 7]}))
+    found = compare(table.at(1), table.at(2))
+    assert found.describe() == ("1 rows added, 1 rows changed (u: 1), column d0 renamed to u, column k0 renamed to d0")
+    assert found.examples is not None
+    assert [(row["difference_"], row["difference"], row["u before"], row["u after"]) for row in found.examples.to_pylist()] == [
+        ("changed", "x", 1, 2), ("added", "z", None, 3),
+    ]  # fmt: skip
+    assert count_changes(table.at(1), table.at(2)) == [({}, (1, 1, 0))]
+    renamed = table.alter(RenameColumn("difference", "name"))
+    renamed.write(pa.table({"name": ["x"], "u": [2], "d0": [8]}))
+    assert compare(renamed.at(1), renamed.at(3)).changed_columns == {"u": 1, "d0": 1}
+    assert count_changes(renamed.at(1), renamed.at(3)) == [({}, (1, 1, 0))]
