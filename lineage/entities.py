@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from hashlib import sha1
 from typing import Literal
 
 from storage import Snapshot, SnapshotRef
@@ -136,7 +137,13 @@ def commit_time(snapshot: Snapshot) -> datetime:
 
 def replaced_branch(branch: str, committed: datetime) -> str:
     """The branch under which lineage keeps a snapshot whose number now belongs to another."""
-    return f"{branch.partition(_REPLACED)[0]}{_REPLACED}{committed:%Y%m%dT%H%M%S}{committed.microsecond // 1000:03d}"
+    name, moment = branch.partition(_REPLACED)[0], f"{committed:%Y%m%dT%H%M%S}{committed.microsecond // 1000:03d}"
+    most = NAME_LENGTH - len(_REPLACED) - len(moment)
+    if len(name) > most:
+        # What is cut off is told apart.
+        digest = sha1(name.encode()).hexdigest()[:8]
+        name = f"{name[: most - len(digest) - 1]}-{digest}"
+    return f"{name}{_REPLACED}{moment}"
 
 
 def was_replaced(ref: SnapshotRef) -> bool:

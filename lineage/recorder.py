@@ -3,13 +3,14 @@
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from storage import Catalog, CorruptData, Identifier, Snapshot, SnapshotRef, StorageError, Table
 
 from .current_names import CurrentNames
 from .entities import (
+    NAME_LENGTH,
     ColumnLineage,
     JobStartup,
     Reconciled,
@@ -66,6 +67,8 @@ class LineageRecorder:
         self._stores = stores
         self._tables = tables
         self._snapshots = snapshots
+        # What was warned of.
+        self._too_long: set[tuple[str, str]] = set()
 
     @property
     def catalog(self) -> str:
@@ -99,16 +102,33 @@ class LineageRecorder:
 
     def record(self, commits: Sequence[Commit]) -> None:
         """Record commits, all sources before the first sink: a sink without its sources would be an answer that leaves
-        something out.
+        something out. What has a name that lineage cannot keep is left out, and named in a warning.
 
         Raises LineageUnavailable, having told all other stores, if one cannot be told.
         """
         told = _Told()
+        commits = [
+            replace(commit, sources=tuple(one for one in commit.sources if self._keeps(one)))
+            for commit in commits
+            if self._keeps(commit.sink, commit.job)
+        ]
         if self._tables:
             self._record_tables(commits, told)
         if self._snapshots and commits:
             self._record_snapshots(commits, told)
         told.raise_failure()
+
+    def _keeps(self, ref: SnapshotRef, job: str = "") -> bool:
+        """Whether lineage can keep the names of a snapshot and its job."""
+        long = next((name for name in (job, ref.database, ref.table, ref.branch) if len(name) > NAME_LENGTH), None)
+        if long is not None and (ref.table_name, long) not in self._too_long:
+            self._too_long.add((ref.table_name, long))
+            _log.warning(
+                "Lineage leaves out snapshots of %s: %.60r… has %s characters, and it keeps names of at most %s. "
+                "Choose a shorter name.",
+                ref.table_name, long, len(long), NAME_LENGTH,
+            )  # fmt: skip
+        return long is None
 
     def _record_snapshots(self, commits: Sequence[Commit], told: "_Told") -> None:
         with told.apart():
@@ -160,6 +180,7 @@ class LineageRecorder:
                 ColumnLineage(commit.job, commit.sink.database, commit.sink.table, commit.sink.branch, name, *source)
                 for name, sources in columns_of(commit.snapshot).items()
                 for source in sources
+                if all(len(each) <= NAME_LENGTH for each in (name, *source))
             ]
         for (catalog, side, job, database, table, branch), moment in first.items():
             if catalog not in self._stores:
@@ -357,7 +378,7 @@ def _commits(
 
 
 def _remember(table: Table, snapshots: Sequence[Snapshot], recorder: LineageRecorder) -> None:
-    if snapshots:
+    if snapshots and len(table.identifier.branch) <= NAME_LENGTH:
         one, last = table.identifier, snapshots[-1]
         recorder.store.store_reconciled(Reconciled(one.database, one.table, one.branch, last.id, commit_time(last)))
 

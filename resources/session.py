@@ -220,12 +220,18 @@ class Session:
                     if error.catalog == catalog:
                         raise
                     warnings[error.catalog] = str(error)
+                except StorageError as error:
+                    self._warn_of(f"{catalog}.{branch.identifier}", error, warnings)
         except LineageUnavailable:
             raise
         except StorageError as error:
             # One table that is broken, or has been dropped just now, concerns no other.
-            warnings[f"{catalog}.{name}"] = f"The lineage of {catalog}.{name} could not be brought up to date: {error}"
+            self._warn_of(f"{catalog}.{name}", error, warnings)
         return count
+
+    @staticmethod
+    def _warn_of(name: str, error: StorageError, warnings: dict[str, str]) -> None:
+        warnings[name] = f"The lineage of {name} could not be brought up to date: {error}"
 
     def rebuild_lineage(self, *catalogs: str) -> tuple[int, list[Path]]:
         """Read all lineage of these catalogs, by default all, off the tables; SQLite files that cannot be read are set aside

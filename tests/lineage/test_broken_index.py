@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from lineage import GuardedStore, LineageUnavailable, sources_property
+from lineage.entities import replaced_branch
 from resources import Session
 from resources.catalogs import open_catalog
 from resources.cli import main
@@ -698,3 +700,29 @@ def test_a_damaged_table_is_named_in_the_lineage_of_others(opened: Open) -> None
     assert [session.fate(ref) for ref in (made, source)] == ["", "damaged"]
     assert source in {edge.source for edge in session.lineage(made, "up").edges}
     assert session.rebuild_lineage()[0] == 1
+
+
+def test_names_that_lineage_cannot_keep_leave_out_nothing_else(opened: Open, warned: Warned) -> None:
+    session = opened()
+    branch, column = "b" * 195, "c" * 195
+    for statement in (
+        f"CREATE TABLE db.a (`{column}` BIGINT)", "INSERT INTO db.a VALUES (1)", f"CALL sys.create_branch('db.a', '{branch}')",
+        f"CREATE TABLE db.b AS SELECT `{column}` AS x FROM db.a",
+    ):  # fmt: skip
+        session.sql(statement, "duckdb")
+    session.catalog.table(f"db.a$branch_{branch}").write(pa.table({column: [2]}), commit_id=CommitId("nightly", 1))
+    assert any("has 195 characters, and it keeps names of at most 190" in one for one in warned())
+    session.sql("INSERT INTO db.a VALUES (3)", "duckdb")
+    again = opened()
+    assert again.rebuild_lineage()[0] == 5
+    for one in (session, again):
+        (made,) = [ref for ref in one.impact(one.ref("db.a@1")) if ref.table == "b"]
+        assert made.snapshot_id == 1
+        assert one.lineage_stores[CATALOG_NAME].has_snapshots("sink", database="db", table="a", snapshot_id=2)
+
+
+def test_what_replaced_a_branch_of_a_long_name_has_a_name_that_lineage_keeps() -> None:
+    moment = datetime(2024, 11, 3, 8, 15)
+    names = {replaced_branch(letter * 190, moment) for letter in "ab"}
+    assert len(names) == 2 and all(len(name) <= 190 and name.endswith("~20241103T081500000") for name in names)
+    assert replaced_branch(next(iter(names)), moment) in names
