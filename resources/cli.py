@@ -28,6 +28,7 @@ from storage import (
     SnapshotRef,
     StorageError,
     Table,
+    Unfinished,
     operation_of,
     whole_number,
 )
@@ -657,11 +658,11 @@ def remove_orphan_files(session: Session, table: str, older_than: timedelta, no_
 @click.pass_obj
 def check(session: Session, table: str, deep: bool) -> None:
     """Walk all snapshots, tags and branches of a table, and the journals of the warehouse, and report whatever is broken,
-    what has failed after commits, publications that are open, and damaged files that are kept aside. Exit code 1 if anything
-    is broken or has failed.
+    what has failed after commits, what was begun and is not done, publications that are open, and damaged files that are kept
+    aside. Exit code 1 if anything is broken, has failed or is not done.
     """
     try:
-        unfinished: list[OpenPublication] = []
+        publications: list[OpenPublication] = []
         broken = [*session.table(table).check(deep=deep), *session.catalog.check()]
     except CorruptData as error:
         # What is damaged is needed to open the table at all.
@@ -671,14 +672,16 @@ def check(session: Session, table: str, deep: bool) -> None:
         click.echo(one)
     # Journals that cannot be read are among what is broken.
     with suppress(CorruptData):
-        unfinished = session.catalog.publications()
-    for publication in unfinished:
+        publications = session.catalog.publications()
+    for publication in publications:
         click.echo(publication)
-    failed, aside = (sum(isinstance(one, kind) for one in broken) for kind in (FailedWork, KeptAside))
-    if len(broken) > failed + aside:
-        click.echo(f"{len(broken) - failed - aside} invariants of {table} are broken.")
+    kinds = (FailedWork, Unfinished, KeptAside)
+    failed, undone, aside = (sum(isinstance(one, kind) for one in broken) for kind in kinds)
+    if len(broken) > failed + undone + aside:
+        click.echo(f"{len(broken) - failed - undone - aside} invariants of {table} are broken.")
     else:
         work = f"; {failed} kinds of work on it have failed" if failed else ""
+        work += "; writers are refused until something is done" if undone else ""
         click.echo(f"{table} is sound{work}{f'; {_aside(aside)}' if aside else ''}.")
     sys.exit(1 if len(broken) > aside else 0)
 

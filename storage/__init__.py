@@ -23,7 +23,7 @@ from .errors import (
 )
 from .identifier import DEFAULT_CATALOG, MAIN_BRANCH, Identifier, SnapshotRef, check_branch_name, whole_number
 from .lock import CatalogLock, FileLock
-from .maintain.check import FailedWork, KeptAside
+from .maintain.check import FailedWork, KeptAside, Unfinished
 from .maintain.verdict import Verdict
 from .metadata.default_values import default_of
 from .metadata.derived_columns import ComputedColumn, Watermark
@@ -118,6 +118,7 @@ __all__ = [
     "StoreUnavailable",
     "Table",
     "TableOptions",
+    "Unfinished",
     "Unsupported",
     "Verdict",
     "Version",

@@ -44,6 +44,7 @@ from ..write.taken_over import ids_taken_over, marks_of
 from .lost_schema import refuse_lost_branches
 from .stand_in import kept_aside
 from .tagging import ahead_by_name, is_ahead
+from .unfinished import unfinished
 
 _POSTPONED_BUCKET = -2
 # Of those that share what is broken.
@@ -71,6 +72,14 @@ class FailedWork(BrokenInvariant):
         return cls(str(store.identifier), str(trouble))
 
 
+class Unfinished(BrokenInvariant):
+    """Not broken: what has begun and is not done, so that writers are refused. The rows are all there."""
+
+    @classmethod
+    def of(cls, store: TableStore, what: str) -> "Unfinished":
+        return cls(str(store.identifier), what)
+
+
 class KeptAside(BrokenInvariant):
     """Not broken any more: a file that was damaged, and that a command has put in a place where nobody reads it."""
 
@@ -81,7 +90,8 @@ class KeptAside(BrokenInvariant):
 
 def check_table(store: TableStore, *, deep: bool = False) -> list[BrokenInvariant]:
     """Every broken invariant of a table with all of its branches, each once, in order, then the work after commits that
-    has failed (FailedWork) and the damaged files that were set aside (KeptAside); empty if it is sound and there is none.
+    has failed (FailedWork), what is not done (Unfinished) and the damaged files that were set aside (KeptAside); empty if it
+    is sound and there is none.
 
     What is found is looked for again: what others did meanwhile is not broken. Raises NotFound if the table has gone.
     """
@@ -114,6 +124,9 @@ def _look(store: TableStore, *, deep: bool) -> tuple[set[BrokenInvariant], list[
         if opened is not None:
             _BranchCheck(opened, own, seen, deep=deep).run()
             failed += _failed_work(opened, own)
+            with suppress(StorageError):
+                # What cannot be read is reported as such.
+                failed += [Unfinished.of(opened, what) for what in unfinished(opened)]
             failed += map(KeptAside.of, kept_aside(opened))
         report.found |= own.found
     return report.found, failed

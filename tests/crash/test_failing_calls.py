@@ -22,6 +22,7 @@ from storage import (
     Identifier,
     StorageError,
     Table,
+    Unfinished,
 )
 from storage.identifier import RESERVED_TAGS
 from storage.maintain.references import needed_files
@@ -284,7 +285,7 @@ def _made_by_job(warehouse: Path) -> list[Any]:
 
 def broken(warehouse: Path, *, deep: bool = False, torn: bool = False) -> list[Any]:
     """What is broken; work after a commit that has failed is not. `torn`: a hint may be half written, which is said."""
-    lines = [one for one in opened(warehouse).check(deep=deep) if not isinstance(one, FailedWork)]
+    lines = [one for one in opened(warehouse).check(deep=deep) if not isinstance(one, FailedWork | Unfinished)]
     return [one for one in lines if not (torn and "It is not believed, and written anew" in one.what)]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage import AddColumn, Catalog, CommitId, SetOptions, Table
+from storage import AddColumn, Catalog, CommitId, SetOptions, Table, Unfinished
 from storage.consumers import Consumption
 from storage.engines.duckdb_merge import merge_rows
 from storage.engines.merge_clauses import MergeClause
@@ -206,6 +206,11 @@ def _view(catalog: Catalog) -> Any:
     return [held(table) for table in catalog.consistent(ALL).values()]
 
 
+def _check(table: Table) -> list[str]:
+    """What is broken; what others are about is theirs."""
+    return [str(one) for one in table.check() if not isinstance(one, Unfinished)]
+
+
 def _undo(catalog: Catalog) -> None:
     catalog.recover(undo=True)
 
@@ -304,6 +309,6 @@ OPERATIONS = {
         Operation("read tag", orders(lambda table: held(table, "second")), sees=True),
         Operation("read fix", lambda catalog: held(catalog.table(f"{ORDERS}$branch_fix")), sees=True),
         Operation("consistent view", _view, sees=True, scenarios=(KEYED, HALF)),
-        Operation("check", orders(lambda table: [str(one) for one in table.check()]), sees=True),
+        Operation("check", orders(_check), sees=True),
     ]
 }  # fmt: skip
