@@ -208,9 +208,15 @@ def type_of(node: exp.Expr, *, nullable: bool = True) -> DataType:
             f"{getattr(node.this, 'value', node.this)} is not a type of the format. Types: {_KNOWN_TYPES}."
         )
     parameters = ", ".join(one.name for one in inner)
-    if word in ("VARCHAR", "CHAR") and not parameters:
-        raise InvalidRequest(f"{word} needs a length, as in {word}(20). A text of any length is a STRING.")
-    if word == "VARBINARY" and not parameters:
+    if word == "CHAR":
+        raise Unsupported(
+            "CHAR: Spark fills such texts up with blanks when they are stored, read and compared, which is not done here. "
+            "VARCHAR(n) holds the same texts as they are, STRING those of any length."
+        )
+    if word == "VARCHAR" and not parameters:
+        raise InvalidRequest("VARCHAR needs a length, as in VARCHAR(20). A text of any length is a STRING.")
+    if word in ("BINARY", "VARBINARY") and not parameters:
+        # As in Spark: bytes of any length.
         word = "BYTES"
     text = f"{word}({parameters})" if parameters else word
     return parse_type(text if nullable else f"{text} NOT NULL")

@@ -156,3 +156,10 @@ def test_a_default_that_others_gave_and_that_cannot_be_read_is_named_where_it_is
     with pytest.raises(StorageError, match="'no number', which cannot be read"):
         sql("INSERT INTO t (id) VALUES (2)")
     assert sql("SELECT * FROM t") == [(1, 1, "plain")]
+
+
+def test_binary_without_a_length_holds_bytes_of_any_length(sql: Sql, session: Session) -> None:
+    sql("CREATE TABLE b (id INT, x BINARY)")
+    sql("INSERT INTO b VALUES (1, x'0102'), (2, x'')")
+    assert sorted(sql("SELECT id, x FROM b")) == [(1, b"\x01\x02"), (2, b"")]
+    assert str(session.table("default.b").schema.field("x").type) == "BYTES"
