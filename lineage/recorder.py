@@ -4,9 +4,9 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
-from storage import Catalog, CorruptData, Identifier, Snapshot, SnapshotRef, StorageError, Table
+from storage import Catalog, Clock, CorruptData, Identifier, Snapshot, SnapshotRef, StorageError, Table
 
 from .current_names import CurrentNames
 from .entities import (
@@ -214,7 +214,7 @@ class LineageRecorder:
         """Record the tables that a job reads and writes, before it has committed."""
         if not self._tables:
             return
-        now = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
+        now = Clock().now().replace(tzinfo=None, microsecond=0)
         both: list[tuple[Side, Iterable[SnapshotRef]]] = [("source", sources), ("sink", sinks)]
         for side, refs in both:
             for store, listed in self._by_store(refs):

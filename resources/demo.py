@@ -3,7 +3,6 @@
 import os
 import sys
 import threading
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -18,7 +17,7 @@ from dagster._core.workspace.load import location_origins_from_yaml_paths
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from storage import InvalidRequest, NotFound, SnapshotRef, StorageError
+from storage import Clock, InvalidRequest, NotFound, SnapshotRef, StorageError
 
 from .code_location import platform_definitions
 from .dagster_home import prepare_dagster_home
@@ -46,7 +45,7 @@ def run_demo(session: Session, job_name: str, partitions: tuple[str, str] | None
     with errors_into(log), dg.DagsterInstance.get() as instance:
         job = _job(job_name)
         origin = _tell_origin(instance, job_name)
-        run_id = str(uuid.uuid4())
+        run_id = Clock().unique_name()
         with _progress(out, instance, run_id, len(job.graph.nodes)):
             result = job.execute_in_process(
                 run_id=run_id,

@@ -1,13 +1,12 @@
 """Make a snapshot again from exactly the snapshots it was made from, in a scratch branch, and say how the two differ."""
 
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lineage import stopping_nobody
-from storage import CommitId, CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, Table
+from storage import Clock, CommitId, CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, Table
 from storage.engines.duckdb_compare import Comparison, compare
 
 from .properties import CODE_PROPERTY, PARTITIONS_PROPERTY, PLACE_PROPERTY, STATEMENT_PROPERTY
@@ -137,7 +136,7 @@ class Reproducer:
     @contextmanager
     def _scratch(self, table: Table, snapshot: Snapshot, keep: bool) -> Iterator[Table]:
         """A branch that stands where the table stood before the snapshot."""
-        name = f"reproduce-{snapshot.id}-{uuid.uuid4().hex[:8]}"
+        name = f"reproduce-{snapshot.id}-{Clock().unique_name()[:8]}"
         before = table.store.snapshots.before(snapshot)
         if before is None and snapshot.id > 1:
             raise NotFound(f"Snapshot {snapshot.id - 1} of {table.identifier}, which was changed, has expired.")

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
@@ -34,6 +34,7 @@ from lineage import (
 from storage import (
     DEFAULT_CATALOG,
     Catalog,
+    Clock,
     CorruptData,
     FileLock,
     Identifier,
@@ -324,7 +325,7 @@ class Session:
         rows.
         """
         stores = self.stores_to_ask()
-        before = (datetime.now(UTC) - older_than).replace(tzinfo=None)
+        before = (Clock().now() - older_than).replace(tzinfo=None)
         return forget(stores, before, lambda ref: bool(self._why_gone(ref)))
 
     def forget_job(self, job: str, *catalogs: str, tables: bool = False, snapshots: bool = False) -> int:

@@ -7,7 +7,6 @@ the same rows are those of the same keys, without one those of the same files.
 Follows `docs/isolation.md`, "Changes of rows".
 """
 
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -77,7 +76,7 @@ def repeated(store: TableStore, change: Callable[[Basis], _T]) -> _T:
             said = f"Snapshot {basis.mark.snapshot_id} has expired meanwhile: {error}"
         if attempt < _TRIES:
             longest = min(options.commit_max_retry_wait_ms, options.commit_min_retry_wait_ms * 2**attempt)
-            store.clock.sleep_ms(random.uniform(0, longest))
+            store.clock.sleep_up_to_ms(longest)
     raise CommitConflict(
         f"{store.identifier}: the change was computed {_TRIES} times, and each time others changed the same rows, or compacted "
         "and expired what it was computed from, before it could be committed. Nothing is written; repeat it when fewer write. "

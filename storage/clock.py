@@ -1,8 +1,10 @@
 """Time and random names, the only place they come from, so that a test can hold them still."""
 
+import random
 import time
 import uuid
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from .errors import InvalidRequest
 
@@ -43,8 +45,20 @@ class Clock:
         """A name nobody else has, used for files and commit users."""
         return str(uuid.uuid4())
 
+    def now(self) -> datetime:
+        """The time of `now_ms`, in UTC with its zone."""
+        return datetime.fromtimestamp(self.now_ms() / 1000, UTC)
+
+    def random_bits(self, count: int) -> int:
+        """A whole number of so many random bits."""
+        return random.getrandbits(count)
+
     def sleep_ms(self, duration_ms: float) -> None:
         time.sleep(duration_ms / 1000)
+
+    def sleep_up_to_ms(self, longest_ms: float) -> None:
+        """Sleep a random part of a duration, so that processes that met once do not meet again."""
+        self.sleep_ms(random.uniform(0, longest_ms))
 
 
 @dataclass

@@ -1,10 +1,9 @@
 """A snapshot's ancestry as one HTML file that needs no server and no network."""
 
 import json
-from datetime import UTC, datetime
 from urllib.parse import quote
 
-from storage import SnapshotRef
+from storage import Clock, SnapshotRef
 
 from ..session import Session
 from .app import STATIC, templates
@@ -34,5 +33,5 @@ def alone_page(session: Session, ref: SnapshotRef, direction: str = "both", hops
     return templates().get_template("alone.html").render(
         dot=history.dots[selected], history=history, names=lane_names(history, view), style=style, script=script,
         picture=picture(history, layout, view, lambda other: f"#{quote(text_of(other), safe='')}", path),
-        arcs=json.dumps(history.arcs, separators=(",", ":")), now=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}",
+        arcs=json.dumps(history.arcs, separators=(",", ":")), now=f"{Clock().now():%Y-%m-%d %H:%M:%S}",
     )  # fmt: skip

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from lineage import LineageStore, LineageUnavailable
-from storage import BranchHistory, NotFound, SnapshotRef, StorageError, Table
+from storage import BranchHistory, Clock, NotFound, SnapshotRef, StorageError, Table
 
 from ..recovery import record as recovery_record
 from ..session import CATALOG_NAME, Session
@@ -90,7 +90,7 @@ class Facts:
         threading.Thread(target=read, daemon=True).start()
 
     def _refresh(self, now: float) -> None:
-        read_ms = time.time_ns() // 1_000_000
+        read_ms = Clock().now_ms()
         branches, troubles = self._tables()
         recoveries = self._open_recoveries()
         before = self._platform
@@ -105,7 +105,7 @@ class Facts:
             stores = self._session.stores_to_ask()
             self._lineage_read_at = now
             # What was committed while lineage was brought up to date is there as well.
-            read_ms = time.time_ns() // 1_000_000
+            read_ms = Clock().now_ms()
             branches, troubles = self._tables()
         away: dict[Place | str, str] = {
             catalog: f"The lineage of catalog {catalog!r} is out of reach: what it holds is left out."

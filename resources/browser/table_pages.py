@@ -1,11 +1,13 @@
 """The tables of all catalogs: which is made from which, how new each is, and how far behind."""
 
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
+
+from storage import Clock
 
 from .table_graph import TableGraph
 from .table_svg import table_picture
@@ -30,7 +32,7 @@ def _page(request: Request) -> Response:
     return browser.render(
         request, "tables.html", title="Tables", view=view, graph=shown, found=_found(shown, view.find), folded=folded,
         databases=graph.databases, picture=table_picture(shown.folded(folded), base, view), query=view.query(),
-        now=datetime.now(UTC), focused=view.focus,
+        now=Clock().now(), focused=view.focus,
     )  # fmt: skip
 
 

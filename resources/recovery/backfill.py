@@ -1,13 +1,12 @@
 """Compute anew, in this process, what a recovery has left to do: as runs of Dagster, one for each table."""
 
-import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
-from storage import StorageError
+from storage import Clock, StorageError
 
 from ..browser.dagster_links import RECOVERY_TAG
 from ..table_assets import TableAsset
@@ -74,7 +73,7 @@ def _run(definitions: dg.Definitions, asset: TableAsset, instance: dg.DagsterIns
         warnings.simplefilter("ignore", dg.BetaWarning)
         job = definitions.resolve_implicit_global_asset_job_def()
         result = job.execute_in_process(
-            run_id=str(uuid.uuid4()), instance=instance, tags=tags, asset_selection=[twin_key(asset.name)],
+            run_id=Clock().unique_name(), instance=instance, tags=tags, asset_selection=[twin_key(asset.name)],
             raise_on_error=False, run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
         )  # fmt: skip
     if not result.success:

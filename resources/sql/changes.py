@@ -1,6 +1,5 @@
 """INSERT, DELETE, UPDATE and MERGE: each a job that knows what it read, and one commit."""
 
-import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,8 +37,9 @@ class Job:
 
     def how(self, sources: Sequence[SnapshotRef], properties: Mapping[str, str]) -> dict[str, Any]:
         """Commit id and properties of a change that was made from snapshots."""
-        now_ms = Clock().now_ms()
-        identifier = (now_ms << _CHANCE_BITS) | random.getrandbits(_CHANCE_BITS)
+        clock = Clock()
+        now_ms = clock.now_ms()
+        identifier = (now_ms << _CHANCE_BITS) | clock.random_bits(_CHANCE_BITS)
         commit_id = CommitId(self.name, identifier, exact=True, not_before_ms=now_ms, is_new=True)
         return {"commit_id": commit_id, "properties": {**sources_property(sources), **properties}}
 

@@ -6,7 +6,6 @@ identifier lands once, however often it is tried; what an attempt wrote in vain 
 """
 
 import logging
-import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +40,7 @@ from ..metadata.table_store import TableStore
 from ..metadata.trouble import LISTENERS, afterwards
 from ..metadata.way_back import told_of_way_back
 from ..store_errors import outcome
+from ..version import VERSION
 from .close import refuse_closed
 from .commit_time import commit_time, is_late
 from .conflicts import check_conflicts
@@ -56,7 +56,7 @@ from .table_write import CommitMessage, earliest
 from .take_back import take_back
 
 _log = logging.getLogger(__name__)
-WRITER_VERSION = "snapline-0.1.0"
+WRITER_VERSION = f"snapline-{VERSION}"
 # Asked before each try of a commit with the newest snapshot, which is None for a table without one.
 Guard = Callable[[Snapshot | None], None]
 # Whether what somebody holds is held still.
@@ -352,7 +352,7 @@ class TableCommit:
             # Where a try takes long, as on object stores, so does that of each other writer.
             shortest = max(options.commit_min_retry_wait_ms, (now_ms - made.begun_ms) / 2)
             longest = min(options.commit_max_retry_wait_ms, shortest * 2 ** min(attempt, 5))
-            self._store.clock.sleep_ms(random.uniform(0, longest))
+            self._store.clock.sleep_up_to_ms(longest)
 
     def _refuse_unreadable(self, latest: Snapshot | None) -> None:
         """Raise NotFound that says what to do if the newest snapshot cannot be read."""

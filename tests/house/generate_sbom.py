@@ -55,8 +55,14 @@ def pins(text: str) -> list[Pin]:
     return found
 
 
+def own_version() -> str:
+    """The version that the package takes from storage/version.py, read without importing it."""
+    return str(re.search(r'^VERSION = "(.+)"$', (ROOT / "storage" / "version.py").read_text(), re.MULTILINE)[1])
+
+
 def bill(locks: Mapping[str, str], project: Mapping[str, Any]) -> dict[str, Any]:
     """The bill of materials of lock files, by name, and of the table `project` of pyproject.toml."""
+    version = own_version()
     components: dict[str, dict[str, Any]] = {}
     for file, scope in LOCKS.items():
         for one in pins(locks[file]):
@@ -70,13 +76,13 @@ def bill(locks: Mapping[str, str], project: Mapping[str, Any]) -> dict[str, Any]
             if one.marker:
                 known["properties"].append({"name": "snapline:marker", "value": one.marker})
     listed = sorted(components.values(), key=lambda one: (one["name"], one["version"]))
-    own = f"pkg:pypi/{project['name']}@{project['version']}"
+    own = f"pkg:pypi/{project['name']}@{version}"
     found = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX", "specVersion": "1.6",
         "version": 1,
         "metadata": {
             "component": {
-                "type": "application", "bom-ref": own, "name": project["name"], "version": project["version"], "purl": own,
+                "type": "application", "bom-ref": own, "name": project["name"], "version": version, "purl": own,
                 "description": project["description"],
             },
         },
