@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from ..errors import InvalidRequest
 from ..lock import FileLock
+from ..lsm.key_buckets import BucketRule
 from ..metadata.history import Mark
 from ..metadata.snapshot import Snapshot
 from ..table import Table
@@ -127,7 +128,9 @@ def _time(snapshot: Snapshot | None) -> int | None:
 
 
 def _distributed(frame: DataFrame, table: Table) -> DataFrame:
-    """The rows of each bucket of each partition in one task, one bucket after the other, sorted by key."""
+    """The rows of each bucket of each partition in one task, one bucket after the other, sorted by key; of dynamic buckets those
+    of each assigner.
+    """
     schema = table.schema
     columns = [name for name in frame.columns if name != _BUCKET]
     missing = [name for name in (*schema.partition_keys, *schema.bucket_keys) if name not in columns]
@@ -137,14 +140,18 @@ def _distributed(frame: DataFrame, table: Table) -> DataFrame:
             f"Its columns: {', '.join(columns)}."
         )
     buckets = schema.table_options.bucket
+    if schema.has_dynamic_buckets:
+        # New keys are given buckets by whoever gets them: rows that share an assigner come to one task.
+        buckets = BucketRule.of(schema.table_options).assigner_count
     partitions = [column_named(name) for name in schema.partition_keys]
     keys = [column_named(name) for name in schema.trimmed_primary_keys]
-    if buckets <= 1 and not partitions:
-        # All rows go to one bucket. Without a key any number of tasks may write to it, so nothing need move.
+    if schema.crosses_partitions or (buckets <= 1 and not partitions):
+        # All rows go to one bucket, or one task has to know where all keys are. Without a key any number of tasks may write
+        # to the bucket, so nothing need move.
         return frame.repartitionById(1, F.lit(0)).sortWithinPartitions(*keys) if keys else frame
     place: Column = F.lit(0)
     if buckets > 1:
-        frame = frame.withColumn(_BUCKET, bucket_of(frame, table))
+        frame = frame.withColumn(_BUCKET, bucket_of(frame, table, buckets))
         place = F.col(_BUCKET)
     order = keys
     if partitions:

@@ -8,7 +8,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Self
+from itertools import pairwise
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..arguments import checked
-from ..errors import CommitConflict, CorruptData, InvalidRequest, NotFound
+from ..errors import CommitConflict, CorruptData, InvalidRequest, NotFound, Unsupported
 from ..format.binary_row import buckets_of, encode, hash_rows
 from ..lsm.key_order import last_of_each, ranks, stable_order
 from ..lsm.merge_engines import merge_engine_of, merge_groups
@@ -33,7 +34,9 @@ from ..options import TableOptions, refuse_unsupported
 from ..paths import partition_path
 from ..values import from_arrow
 from .data_file_sink import Bucket, DataFileSink
+from .dynamic_buckets import DynamicBuckets, NewKeys
 from .incoming import Rows, row_kinds, shaped
+from .moved_rows import FindKeys, RowMover
 from .watermark import highest, row_time
 
 # The property of a snapshot: how many rows were given to its writers under a key that a later row of the same write has.
@@ -65,6 +68,10 @@ class CommitMessage:
     begun_ms: int | None = field(default=None, compare=False)
     # The watermark of the rows that were given.
     watermark: int | None = None
+    # Of a table with dynamic buckets: the keys that were given buckets, by partition.
+    new_keys: tuple[NewKeys, ...] = field(default=(), compare=False)
+    # Of a table whose keys may move from one partition to another: the snapshot whose keys the rows were placed by.
+    placed_at: Mark | None = None
 
 
 def duplicate_keys_property(store: TableStore, messages: Sequence[CommitMessage]) -> dict[str, str]:
@@ -153,6 +160,8 @@ class _Arrived:
     kinds: np.ndarray | None
     numbers: np.ndarray | None
     row_count: int
+    # The bucket of each row, where that is known before they are routed.
+    buckets: np.ndarray | None = None
 
 
 @checked
@@ -166,9 +175,11 @@ class TableWrite:
         ignore_existing: bool = False,
         write_name: str | None = None,
         change_tracking: bool = True,
+        find_keys: FindKeys | None = None,
     ) -> None:
         """`ignore_existing`: the rows replace the partitions they go to, so sequence numbers start from 0.
-        `write_name` is shared by the writers of one commit, and is how `files_of` finds their files.
+        `write_name` is shared by the writers of one commit, and is how `files_of` finds their files. `find_keys` reads the keys
+        of a table whose keys do not say in which partition they are.
         """
         refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
         refuse_buckets_of_others(store.schema)
@@ -197,9 +208,18 @@ class TableWrite:
             self._changelog_sink = DataFileSink(store, prefix.replace("data-", "changelog-", 1))
         self._value_fields = list(self._schema.fields)
         self._key_fields = self._schema.fields_named(self._schema.trimmed_primary_keys)
-        self._bucket_fields = self._schema.fields_named(self._schema.bucket_keys) if self._options.bucket > 0 else []
+        is_hashed = self._options.bucket > 0 or self._schema.has_dynamic_buckets
+        self._bucket_fields = self._schema.fields_named(self._schema.bucket_keys) if is_hashed else []
         self._partition_fields = self._schema.fields_named(self._schema.partition_keys)
         self._engine = merge_engine_of(self._schema)
+        self._mover = None
+        if self._schema.crosses_partitions:
+            if find_keys is None:
+                raise Unsupported(
+                    f"{store.identifier}: rows whose keys move between partitions are not written this way."
+                )
+            self._mover = RowMover(store, find_keys)
+        self._dynamic = DynamicBuckets(store, replaces=ignore_existing) if self._schema.has_dynamic_buckets else None
 
     def __enter__(self) -> Self:
         """Whoever leaves by an error leaves no file behind."""
@@ -266,11 +286,16 @@ class TableWrite:
         self._buffers, self._buffered_bytes = [], 0
         rows = rows.combine_chunks()
         arrived = _Arrived(rows, kinds, None, rows.num_rows)
+        if self._mover is not None:
+            moved = self._mover.place(rows, np.zeros(rows.num_rows, np.int8) if kinds is None else kinds)
+            arrived = _Arrived(moved.rows, moved.kinds, None, moved.rows.num_rows, moved.buckets)
+            if not arrived.row_count:
+                return
         if self._changelog_sink is not None:
             self._write_changelog(arrived, self._changelog_sink)
         if self._key_fields and not self._engine.last_row_wins:
             arrived = self._merged(arrived)
-        jobs = list(self._route(arrived.rows))
+        jobs = list(self._route(arrived))
 
         def write_one(job: tuple[_Place, np.ndarray | slice]) -> list[ManifestEntry]:
             return self._write_run(arrived, *job)
@@ -292,7 +317,8 @@ class TableWrite:
         return CommitMessage(
             tuple(self._added), tuple(self._paths), tuple(self._changelog), tuple(self._retracted), self._numbered_at,
             self._duplicate_key_count, earliest(sink.begun_ms for sink in (self._sink, self._changelog_sink) if sink),
-            self._watermark,
+            self._watermark, self._dynamic.new_keys if self._dynamic else (),
+            self._mover.mark if self._mover else None,
         )  # fmt: skip
 
     def abort(self) -> None:
@@ -319,23 +345,26 @@ class TableWrite:
         (batch,) = numbered.take(pa.array(order)).combine_chunks().to_batches()
         merged = merge_groups(batch, starts, self._engine)
         table = pa.Table.from_batches([merged]).select(rows.column_names).cast(rows.schema)
+        buckets = None if arrived.buckets is None else arrived.buckets[order][starts]
         return _Arrived(
-            table, merged.column(VALUE_KIND).to_numpy(), merged.column(SEQUENCE_NUMBER).to_numpy(), row_count
+            table, merged.column(VALUE_KIND).to_numpy(), merged.column(SEQUENCE_NUMBER).to_numpy(), row_count, buckets
         )
 
     # --- routing
 
-    def _route(self, rows: pa.Table, *, every_row: bool = False) -> Iterator[tuple[_Place, "np.ndarray | slice"]]:
+    def _route(self, arrived: "_Arrived", *, every_row: bool = False) -> Iterator[tuple[_Place, "np.ndarray | slice"]]:
         """For each bucket that gets rows: the rows' numbers, sorted and without repeated keys (or in arrival order).
 
         `every_row` keeps rows of repeated keys.
         """
+        rows = arrived.rows
         columns: list[np.ndarray] = [ranks(rows.column(one.name)) for one in self._partition_fields]
-        if self._options.bucket > 1:
-            columns.append(self._buckets(rows).astype(np.int64))
+        buckets = self._buckets(rows, columns) if arrived.buckets is None else arrived.buckets
+        if buckets is not None:
+            columns.append(buckets.astype(np.int64))
         place_count = len(columns)
         if not self._key_fields and (not columns or all(not column.any() for column in columns)):
-            yield self._place(rows, 0), slice(0, rows.num_rows)
+            yield self._place(rows, 0, buckets), slice(0, rows.num_rows)
             return
         columns += [ranks(rows.column(one.name)) for one in self._key_fields]
         order = stable_order(columns, rows.num_rows)
@@ -345,20 +374,34 @@ class TableWrite:
         ends = np.flatnonzero(last_of_each(columns[:place_count], order)) + 1 if place_count else np.array([len(order)])
         start = 0
         for end in ends.tolist():
-            yield self._place(rows, int(order[start])), order[start:end]
+            yield self._place(rows, int(order[start]), buckets), order[start:end]
             start = end
 
-    def _buckets(self, rows: pa.Table) -> np.ndarray:
+    def _buckets(self, rows: pa.Table, partitions: Sequence[np.ndarray]) -> np.ndarray | None:
+        """The bucket of each row; None if all go to bucket 0. `partitions`: the ranks of the partition columns."""
+        if self._dynamic is None and self._options.bucket <= 1:
+            return None
         columns = [rows.column(one.name).combine_chunks() for one in self._bucket_fields]
         hashes = hash_rows([_array(column) for column in columns], [one.type for one in self._bucket_fields])
-        return buckets_of(hashes, self._options.bucket)
+        if self._dynamic is None:
+            return buckets_of(hashes, self._options.bucket)
+        order = stable_order(partitions, rows.num_rows)
+        ends = np.flatnonzero(last_of_each(partitions, order)) + 1
+        buckets = np.empty(rows.num_rows, np.int32)
+        for start, end in pairwise([0, *ends.tolist()]):
+            own = order[start:end]
+            buckets[own] = self._dynamic.of(self._partition(rows, int(own[0]))[0], hashes[own])
+        return buckets
 
-    def _place(self, rows: pa.Table, row: int) -> _Place:
+    def _partition(self, rows: pa.Table, row: int) -> tuple[bytes, list[Any]]:
+        """The partition of a row, and its values."""
+        values = [from_arrow(rows.column(part.name).slice(row, 1), part.type)[0] for part in self._partition_fields]
+        return encode([part.type for part in self._partition_fields], values), values
+
+    def _place(self, rows: pa.Table, row: int, buckets: np.ndarray | None) -> _Place:
         """The bucket that a row goes to; all rows of a run go to the same one."""
-        one = rows.slice(row, 1)
-        values = [from_arrow(one.column(part.name), part.type)[0] for part in self._partition_fields]
-        partition = encode([part.type for part in self._partition_fields], values)
-        bucket = int(self._buckets(one)[0]) if self._options.bucket > 1 else 0
+        partition, values = self._partition(rows, row)
+        bucket = 0 if buckets is None else int(buckets[row])
         place = self._places.get((partition, bucket))
         if place is None:
             path = partition_path(self._partition_fields, values, self._options, for_writing=True)
@@ -414,7 +457,7 @@ class TableWrite:
     def _write_changelog(self, arrived: "_Arrived", sink: DataFileSink) -> None:
         """Store rows as they came, unmerged, those of a key one after the other."""
         kinds = np.zeros(arrived.row_count, np.int8) if arrived.kinds is None else arrived.kinds
-        for place, order in self._route(arrived.rows, every_row=True):
+        for place, order in self._route(arrived, every_row=True):
             if isinstance(order, np.ndarray) and is_tracked(self._store, place.bucket.partition):
                 numbers = place.next_sequence_number + order
                 self._changelog += sink.write_run(place.bucket, _take(arrived.rows, order), numbers, kinds[order])
