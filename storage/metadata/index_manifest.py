@@ -1,24 +1,72 @@
-"""Index manifests: which index files a snapshot has: hash indexes of buckets, and deletion vectors, which other writers make.
+"""Index manifests: which index files a snapshot has: deletion vectors of data files, and hash indexes of buckets.
 
-Follows `docs/format.md`, "Deletion vectors" and "Dynamic buckets".
+Each names all index files of the table; a commit that changes one writes the manifest anew, any other goes on with the one
+that there is. Follows `docs/format.md`, "Deletion vectors" and "Dynamic buckets".
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 from .. import document
 from ..document import file_name
 from ..errors import CorruptData, Unsupported
 from ..format import avro
 from ..format.deletion_vector import DeletionVector
+from .manifest import ADD, Place
 from .snapshot import Snapshot
 from .table_store import TableStore
 
+DELETION_VECTORS = "DELETION_VECTORS"
 # The kind of index that says which keys a bucket holds (`hash_index.py`).
 HASH = "HASH"
-_NEEDED = {"_INDEX_TYPE", "_PARTITION", "_BUCKET", "_FILE_SIZE", "_ROW_COUNT"}
-_T = TypeVar("_T")
+_VERSION = 1
+_SCHEMA = avro.parse(
+    avro.record(
+        "record",
+        ("_VERSION", "int"),
+        ("_KIND", "int"),
+        ("_PARTITION", "bytes"),
+        ("_BUCKET", "int"),
+        ("_INDEX_TYPE", "string"),
+        ("_FILE_NAME", "string"),
+        ("_FILE_SIZE", "long"),
+        ("_ROW_COUNT", "long"),
+        (
+            "_DELETIONS_VECTORS_RANGES",
+            avro.nullable(
+                {
+                    "type": "array",
+                    "items": avro.nullable(
+                        avro.record(
+                            "record__DELETIONS_VECTORS_RANGES",
+                            ("f0", "string"),
+                            ("f1", "int"),
+                            ("f2", "int"),
+                            ("_CARDINALITY", avro.nullable("long")),
+                        )
+                    ),
+                }
+            ),
+        ),
+        ("_EXTERNAL_PATH", avro.nullable("string")),
+        (
+            "_GLOBAL_INDEX",
+            avro.nullable(
+                avro.record(
+                    "record__GLOBAL_INDEX",
+                    ("_ROW_RANGE_START", "long"),
+                    ("_ROW_RANGE_END", "long"),
+                    ("_INDEX_FIELD_ID", "int"),
+                    ("_EXTRA_FIELD_IDS", avro.nullable({"type": "array", "items": "int"})),
+                    ("_INDEX_META", avro.nullable("bytes")),
+                    ("_SOURCE_META", avro.nullable("bytes")),
+                )
+            ),
+        ),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,60 +78,116 @@ class IndexFile:
     # Whether it lies outside of the table.
     is_external: bool
     vectors: Mapping[str, DeletionVector]
-    kind: str = ""
+    place: Place = (b"", 0)
+    kind: str = DELETION_VECTORS
+    # What the manifest says of it, for those who write it into another one.
+    record: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), compare=False)
 
 
 def read_index_manifest(store: TableStore, name: str) -> list[IndexFile]:
     """The index files that an index manifest lists. Raises CorruptData that names it."""
-    return _read(store, name, lambda record, path: _index_file(store, record, path))
-
-
-def read_index_records(store: TableStore, name: str) -> list[dict[str, Any]]:
-    """The records of an index manifest as they are, their files named by one segment of a path. Raises CorruptData."""
-
-    def checked(record: dict[str, Any], path: str) -> dict[str, Any]:
-        file_name(record["_FILE_NAME"], path, "_FILE_NAME")
-        missing = _NEEDED - record.keys()
-        if missing:
-            raise LookupError(min(missing))
-        return record
-
-    return _read(store, name, checked)
-
-
-def _read(store: TableStore, name: str, build: Callable[[dict[str, Any], str], _T]) -> list[_T]:
     path = store.paths.manifest(name)
     records = avro.read_records(store.file_io.read_bytes(path), path)
     try:
-        return [build(record, path) for record in records]
+        found = []
+        for record in records:
+            external = record.get("_EXTERNAL_PATH")
+            file = store.paths.index(file_name(record["_FILE_NAME"], path, "_FILE_NAME"))
+            if external:
+                file = store.file_io.external_path(document.text(external, path, "_EXTERNAL_PATH"), path)
+            vectors = {}
+            if record["_INDEX_TYPE"] == DELETION_VECTORS:
+                for one in record["_DELETIONS_VECTORS_RANGES"] or ():
+                    count = one.get("_CARDINALITY")
+                    vectors[str(one["f0"])] = DeletionVector(
+                        file, int(one["f1"]), int(one["f2"]), None if count is None else int(count)
+                    )
+            place = bytes(record["_PARTITION"]), int(record["_BUCKET"])
+            kind = str(record["_INDEX_TYPE"])
+            int(record["_ROW_COUNT"])
+            found.append(IndexFile(file, int(record["_FILE_SIZE"]), bool(external), vectors, place, kind, record))
+        return found
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise CorruptData(
             f"Index manifest {path} is damaged: its records are not those of one: {type(error).__name__}: {error}"
         ) from None
 
 
-def _index_file(store: TableStore, record: dict[str, Any], path: str) -> IndexFile:
-    external = record.get("_EXTERNAL_PATH")
-    file = store.paths.index(file_name(record["_FILE_NAME"], path, "_FILE_NAME"))
-    if external:
-        file = store.file_io.external_path(document.text(external, path, "_EXTERNAL_PATH"), path)
-    vectors = {}
-    if record["_INDEX_TYPE"] == "DELETION_VECTORS":
-        for part in record["_DELETIONS_VECTORS_RANGES"] or ():
-            vectors[str(part["f0"])] = DeletionVector(file, int(part["f1"]), int(part["f2"]))
-    return IndexFile(file, int(record["_FILE_SIZE"]), bool(external), vectors, str(record["_INDEX_TYPE"]))
+def write_index_manifest(store: TableStore, name: str, files: Sequence[IndexFile]) -> None:
+    """Write an index manifest that lists index files."""
+    path = store.paths.manifest(name)
+    records = [dict(file.record) for file in files]
+    store.file_io.write_bytes(path, avro.write_records(_SCHEMA, records, store.options.manifest_compression, path))
+
+
+def index_file_of_vectors(path: str, size_bytes: int, vectors: Mapping[str, DeletionVector], place: Place) -> IndexFile:
+    """An index file of deletion vectors that has been written to `path`, as a manifest lists it."""
+    ranges = [
+        {"f0": name, "f1": one.offset, "f2": one.length, "_CARDINALITY": one.cardinality}
+        for name, one in vectors.items()
+    ]
+    record = _record(path, size_bytes, place, DELETION_VECTORS, len(vectors), ranges)
+    return IndexFile(path, size_bytes, False, vectors, place, DELETION_VECTORS, record)
+
+
+def index_file_of_hashes(path: str, size_bytes: int, hash_count: int, place: Place) -> IndexFile:
+    """The hash index of a bucket that has been written to `path`, as a manifest lists it."""
+    record = _record(path, size_bytes, place, HASH, hash_count, None)
+    return IndexFile(path, size_bytes, False, MappingProxyType({}), place, HASH, record)
+
+
+def _record(
+    path: str, size_bytes: int, place: Place, kind: str, count: int, ranges: Sequence[Mapping[str, Any]] | None
+) -> dict[str, Any]:
+    partition, bucket = place
+    return {
+        "_VERSION": _VERSION,
+        "_KIND": ADD,
+        "_PARTITION": partition,
+        "_BUCKET": bucket,
+        "_INDEX_TYPE": kind,
+        "_FILE_NAME": path.rsplit("/", 1)[-1],
+        "_FILE_SIZE": size_bytes,
+        "_ROW_COUNT": count,
+        "_DELETIONS_VECTORS_RANGES": ranges,
+        "_EXTERNAL_PATH": None,
+        "_GLOBAL_INDEX": None,
+    }
+
+
+def index_files_of(store: TableStore, snapshot: Snapshot | None) -> list[IndexFile]:
+    """The index files of a snapshot; none without one."""
+    if snapshot is None or snapshot.index_manifest is None:
+        return []
+    return read_index_manifest(store, snapshot.index_manifest)
+
+
+def vectors_of(store: TableStore, snapshot: Snapshot | None) -> dict[str, DeletionVector]:
+    """The deletion vector of each data file of a snapshot that has one, by the file's name."""
+    return {name: vector for one in index_files_of(store, snapshot) for name, vector in one.vectors.items()}
+
+
+def marked_places(store: TableStore, snapshots: Sequence[Snapshot]) -> set[Place]:
+    """The buckets of which snapshots may have changed deletion vectors."""
+    places: set[Place] = set()
+    for snapshot in snapshots:
+        before = store.snapshots.find(snapshot.id - 1)
+        if snapshot.index_manifest == (None if before is None else before.index_manifest):
+            continue
+        sides = [{one.path: one.place for one in index_files_of(store, side)} for side in (before, snapshot)]
+        changed = sides[0].keys() ^ sides[1].keys()
+        places |= {side[path] for side in sides for path in changed & side.keys()}
+    return places
 
 
 def refuse_index(store: TableStore, *snapshots: Snapshot | None) -> None:
-    """Raise Unsupported for snapshots whose rows their data files alone do not tell: a commit that takes files away, or adds
-    them again, would have to change their index manifest with them. A hash index says nothing of rows.
+    """Raise Unsupported for snapshots with index files that are neither deletion vectors nor hash indexes: a commit that takes
+    data files away, or adds them again, would have to change those with them.
     """
     for snapshot in snapshots:
-        if snapshot is None or snapshot.index_manifest is None:
-            continue
-        if any(file.kind != HASH for file in read_index_manifest(store, snapshot.index_manifest)):
-            raise Unsupported(
-                f"Snapshot {snapshot.id} of {store.identifier} has an index manifest ('deletion-vectors.enabled', or an index "
-                "that is not of keys by bucket). Its files can be read here, not replaced. Nothing is done; let the engine do "
-                "it that wrote them."
-            )
+        for file in index_files_of(store, snapshot):
+            if file.kind not in (DELETION_VECTORS, HASH):
+                raise Unsupported(
+                    f"Snapshot {snapshot.id if snapshot else 0} of {store.identifier} has an index of kind {file.kind}. Its "
+                    "files can be read here, not replaced. Nothing is done; let the engine do it that wrote them."
+                )

@@ -39,6 +39,8 @@ def _keys_of(store: TableStore, snapshot: Snapshot) -> KeysAt:
     if schema.table_options.merge_engine == "first-row":
         # Readers of such a table do not see level 0, and its keys are there.
         store = store.at_schema(replace(schema, options={**schema.options, "merge-engine": "deduplicate"}))
+    elif schema.table_options.deletion_vectors_enabled:
+        store = store.at_schema(replace(schema, options={**schema.options, "deletion-vectors.merge-on-read": "true"}))
     scan = Scan(store, snapshot, schema.primary_keys)
     numbers: dict[bytes, int] = {}
     parts, partitions, buckets = [no_keys(store).held.keys], [np.empty(0, np.int64)], [np.empty(0, np.int32)]

@@ -19,7 +19,8 @@ from ..format.binary_row import hash_rows
 from ..format.open_data_file import open_reader
 from ..lsm.key_buckets import KeyBuckets
 from ..lsm.system_columns import SEQUENCE_NUMBER, VALUE_KIND
-from ..metadata.hash_index import HashFile, hash_files, read_hashes, write_changed, write_hashes
+from ..metadata.hash_index import HashFile, by_partition, hash_files, read_hashes, write_hashes
+from ..metadata.index_manifest import HASH, IndexFile
 from ..metadata.live_files import merge_entries
 from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.schema import KEY_PREFIX
@@ -39,14 +40,6 @@ class _PartitionChange:
 
     base: dict[int, str] | None
     hashes: dict[int, np.ndarray] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenIndex:
-    """The index manifest of a snapshot, and the paths of the index files that were written for it."""
-
-    name: str | None
-    paths: tuple[str, ...] = ()
 
 
 class KeyIndex:
@@ -160,40 +153,39 @@ class KeyIndex:
             self._written += sink.paths
         return made
 
+    @property
+    def may_change(self) -> bool:
+        """Whether the index files may become others."""
+        return self._is_of_keys
+
     def write(
         self,
-        latest: Snapshot | None,
+        files: list[IndexFile],
         live: Callable[[], Iterable[ManifestEntry]],
         delta: Sequence[ManifestEntry],
-        unique: str,
-    ) -> WrittenIndex:
-        """The index manifest for a snapshot on top of another one. `live`: the files of that; `delta`: what comes and goes;
-        `unique`: what the names of the files that are written have in them.
+        next_index: Callable[[], str],
+    ) -> list[IndexFile]:
+        """The index files after a commit, those of hashes written; the given list itself if they stay as they are.
+
+        `files`: the index files of all kinds of the snapshot below, `live` its data files; `delta`: what comes and goes;
+        `next_index` gives the names of the files that are written.
         """
-        before = None if latest is None else latest.index_manifest
         if not self._is_of_keys:
-            return WrittenIndex(before)
-        files = hash_files(self._store, latest)
+            return files
+        held = by_partition(files)
         touched = {entry.partition for entry in delta}
         if self._rebuilds:
             wanted = _rebuilt(self._store, touched, merge_entries([*live(), *delta])) if touched else {}
-            dropped = {(partition, bucket) for partition in touched for bucket in files.get(partition, {})}
+            dropped = {(partition, bucket) for partition in touched for bucket in held.get(partition, {})}
         else:
-            wanted, dropped = self._extended(files)
+            wanted, dropped = self._extended(held)
         if not wanted and not dropped:
-            return WrittenIndex(before)
-        name = f"index-manifest-{unique}-0"
-        paths = [self._store.paths.manifest(name)]
-        added: list[HashFile] = []
-        try:
-            for number, (place, hashes) in enumerate(sorted(wanted.items())):
-                paths.append(self._store.paths.index(f"index-{unique}-{number}"))
-                added.append(write_hashes(self._store, place, f"index-{unique}-{number}", hashes))
-            write_changed(self._store, latest, name, dropped, added)
-        except BaseException:
-            self._store.file_io.delete_quietly(paths)
-            raise
-        return WrittenIndex(name, tuple(paths))
+            return files
+        gone = {*dropped, *wanted}
+        kept = [file for file in files if file.kind != HASH or file.place not in gone]
+        return kept + [
+            write_hashes(self._store, place, next_index(), hashes) for place, hashes in sorted(wanted.items())
+        ]
 
     def _extended(self, files: dict[bytes, dict[int, HashFile]]) -> tuple[dict[Place, np.ndarray], set[Place]]:
         """The hashes of the buckets that got new keys, and the buckets that are replaced."""

@@ -37,6 +37,7 @@ from .data_file_sink import Bucket, DataFileSink
 from .dynamic_buckets import DynamicBuckets, NewKeys
 from .incoming import Rows, row_kinds, shaped
 from .moved_rows import FindKeys, RowMover
+from .vectors import MarkedFile
 from .watermark import highest, row_time
 
 # The property of a snapshot: how many rows were given to its writers under a key that a later row of the same write has.
@@ -72,6 +73,8 @@ class CommitMessage:
     new_keys: tuple[NewKeys, ...] = field(default=(), compare=False)
     # Of a table whose keys may move from one partition to another: the snapshot whose keys the rows were placed by.
     placed_at: Mark | None = None
+    # Files of which rows are marked as deleted, and those that were read with their marks to be written anew.
+    marked: tuple[MarkedFile, ...] = field(default=(), compare=False)
 
 
 def duplicate_keys_property(store: TableStore, messages: Sequence[CommitMessage]) -> dict[str, str]:

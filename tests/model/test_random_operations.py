@@ -47,6 +47,7 @@ class Model:
             "target-file-size": "2 kb", "source.split.target-size": "4 kb", "source.split.open-file-cost": "1 kb",
             "file.format": engine["format"], "changelog-producer": engine.get("producer", "none"),
             "dynamic-bucket.target-row-num": 9, "dynamic-bucket.max-buckets": engine.get("most", -1),
+            "deletion-vectors.enabled": engine.get("vectors", False),
         }  # fmt: skip
         # Whether a row of a key may move from one day to another.
         self.moves: bool = engine.get("moves", False)
@@ -207,6 +208,8 @@ ENGINES: list[dict[str, Any]] = [
     {"bucket": -1, "partitioned": False, "format": "avro", "producer": "lookup", "most": 3},
     {"bucket": -1, "partitioned": True, "format": "parquet", "moves": True},
     {"bucket": -1, "partitioned": True, "format": "orc", "producer": "input", "moves": True},
+    {"bucket": 2, "partitioned": True, "format": "parquet", "vectors": True},
+    {"bucket": 1, "partitioned": False, "format": "orc", "producer": "lookup", "vectors": True},
 ]
 
 
