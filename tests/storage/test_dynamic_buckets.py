@@ -280,7 +280,7 @@ def test_rollbacks_and_branches_bring_the_index_that_their_files_need(catalog: C
 def test_a_damaged_index_is_named(catalog: Catalog) -> None:
     table = made(catalog)
     table.write(numbered(range(6)))
-    (file,) = [one for one in hash_files(table.store, table.snapshot())[b"\0" * 12].values() if one.bucket == 1]
+    (file,) = [one for one in hash_files(table.store, table.snapshot())[b"\0" * 12].values() if one.place[1] == 1]
     store = table.store
     store.file_io.write_bytes(store.paths.index(file.name), b"\0" * 7)
     assert any("hashes" in str(one) or "bytes" in str(one) for one in table.check())
