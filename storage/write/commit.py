@@ -25,7 +25,7 @@ from ..errors import (
 )  # fmt: skip
 from ..identifier import Identifier
 from ..metadata.change_tracking import untracked_property
-from ..metadata.index_manifest import index_files_of, refuse_index, write_index_manifest
+from ..metadata.index_manifest import refuse_index, write_index_manifest
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, ManifestEntry, ManifestFile
 from ..metadata.snapshot import (
@@ -520,7 +520,7 @@ class _Attempt:
         latest, index = self._latest, self._change.index
         if (marks is None or not marks.changes) and not index.may_change:
             return latest.index_manifest if latest else None
-        files = before = index_files_of(self._store, latest)
+        files = before = index.files_of(latest)
         if marks is not None and marks.changes:
             files = marks.write(self._next_index)
         files = index.write(files, self._live, delta, self._next_index)
