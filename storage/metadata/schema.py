@@ -17,6 +17,7 @@ from ..document import integer, read_document, sealed, texts, writable
 from ..document import text as document_text
 from ..errors import CorruptData, InvalidRequest, NotFound, Unsupported
 from ..file_io import FileIO
+from ..format.file_index.wanted import check_file_indexes
 from ..options import TableOptions, check_table_options
 from ..paths import TablePaths
 from ..values import from_literal
@@ -177,6 +178,7 @@ def new_schema(
     schema = TableSchema(0, fields, highest, partition_keys, primary_keys, texts, comment, time_ms)
     check_schema(schema)
     check_column_options(schema, texts)
+    check_file_indexes(schema.options, {field.name: field.type for field in schema.fields})
     check_avro(schema)
     return schema
 
@@ -270,6 +272,8 @@ def check_column_options(schema: TableSchema, keys: Collection[str]) -> None:
                 raise InvalidRequest(
                     f"Option {key!r}: there is no column {strange[0].strip()!r}. Columns: {', '.join(schema.column_names)}."
                 )
+            if key.endswith(".stats-mode"):
+                continue
             if options.merge_engine not in ("aggregation", "partial-update"):
                 raise InvalidRequest(
                     f"Option {key!r} has no effect with 'merge-engine' = {options.merge_engine!r}: it is for aggregation and "

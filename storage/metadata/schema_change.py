@@ -16,6 +16,7 @@ import pyarrow as pa
 from ..arguments import checked
 from ..data_types import STRING, DataField, DataType, nested_fields, parse_type, type_from_arrow
 from ..errors import AlreadyExists, InvalidRequest
+from ..format.file_index.wanted import PREFIX, check_file_indexes, is_indexed, renamed_index_option, wanted_indexes
 from ..options import check_table_options
 from .default_values import check_defaults, default_text
 from .schema import TableSchema, check_avro, check_column_options, check_schema
@@ -24,7 +25,7 @@ from .schema import TableSchema, check_avro, check_column_options, check_schema
 FIXED_OPTIONS = (
     "bucket-key", "merge-engine", "sequence.field", "rowkind.field", "primary-key", "partition", "type", "bucket-function.type",
     "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete", "row-tracking.enabled",
-    "data-evolution.enabled", "deletion-vectors.enabled", "dynamic-bucket.initial-buckets",
+    "data-evolution.enabled", "deletion-vectors.enabled", "dynamic-bucket.initial-buckets", "sequence.field.sort-order",
 )  # fmt: skip
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
@@ -265,7 +266,17 @@ def next_schema(
     if {one.id: one.default_value for one in changed.fields} != {one.id: one.default_value for one in schema.fields}:
         check_defaults(changed)
     check_avro(changed, schema)
+    _check_file_indexes(schema, changed)
     return changed
+
+
+def _check_file_indexes(old: TableSchema, new: TableSchema) -> None:
+    """Raise InvalidRequest or Unsupported for file indexes that the columns cannot have, where those changed."""
+    before, after = ({field.name: field.type.not_null() for field in one.fields} for one in (old, new))
+    options = [{key: value for key, value in one.options.items() if key.startswith(PREFIX)} for one in (old, new)]
+    retyped = any(before.get(one.column) != after.get(one.column) for one in wanted_indexes(new.options))
+    if options[0] != options[1] or retyped:
+        check_file_indexes(new.options, after)
 
 
 def is_widening(old: DataType, new: DataType) -> bool:
@@ -327,7 +338,7 @@ def _refuse_other_merging(old: TableSchema, new: TableSchema, written: TableSche
     names = {field.name: other.name for field in old.fields for other in new.fields if field.id == other.id}
     before = {_renamed_key(key, names): _renamed_parts(value, names) for key, value in old.options.items()}
     for key in sorted(before.keys() | new.options.keys()):
-        if not key.startswith("fields.") or before.get(key) == new.options.get(key):
+        if not key.startswith("fields.") or key.endswith(".stats-mode") or before.get(key) == new.options.get(key):
             continue
         named = {key.removeprefix("fields.").rpartition(".")[0]}
         if key == "fields.default-aggregate-function" or key.endswith(".sequence-group"):
@@ -363,7 +374,9 @@ def _renamed_options(options: Mapping[str, str], name: str, new_name: str) -> di
 
     result = {}
     for key, value in options.items():
-        if key in ("bucket-key", "sequence.field", "rowkind.field"):
+        if key.startswith(PREFIX):
+            key, value = renamed_index_option(key, value, {name: new_name})
+        elif key in ("bucket-key", "sequence.field", "rowkind.field"):
             value = renamed(value)
         elif key.startswith("fields.") and "." in key.removeprefix("fields."):
             columns, _, rest = key.removeprefix("fields.").rpartition(".")
@@ -383,6 +396,7 @@ def _refuse_used(schema: TableSchema, name: str, what: str) -> None:
     for key, value in schema.options.items():
         named = [part.strip() for part in value.split(",")]
         in_key = key.startswith("fields.") and name in key.removeprefix("fields.").rpartition(".")[0].split(",")
+        in_key = in_key or (key.startswith(PREFIX) and is_indexed(key, value, name))
         if in_key or (name in named and (key.endswith("sequence-group") or key in ("bucket-key", "sequence.field"))):
             raise InvalidRequest(
                 f"Column {name!r} is named by option {key!r} and cannot be {what}. Reset the option first."

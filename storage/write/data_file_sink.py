@@ -6,7 +6,7 @@ written as they are. Follows `docs/format.md`, "Reading one bucket".
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -17,6 +17,7 @@ from ..data_types import DataField
 from ..errors import CorruptData
 from ..format.binary_row import EMPTY_ROW, encode
 from ..format.column_stats import EMPTY_STATS, KEY_STATS_MODE, collect, collect_dense, serialize
+from ..format.file_index.wanted import INDEX_SUFFIX, build_indexes, wanted_indexes
 from ..format.open_data_file import open_writer
 from ..lsm.system_columns import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
 from ..metadata.manifest import ADD, WRITTEN, DataFile, ManifestEntry
@@ -47,15 +48,20 @@ class DataFileSink:
         self._source = source
         # `next` of a counter is atomic.
         self._file_numbers = count()
+        self._indexes = wanted_indexes(store.schema.options) if not prefix.startswith("changelog-") else ()
         self._key_fields = store.schema.fields_named(store.schema.trimmed_primary_keys)
+        # Files of tables without a key are on no level.
+        stats_level = level if self._key_fields else None
+        self._stats_modes = self._options.stats_modes(store.schema.options, store.schema.column_names, stats_level)
         self.paths: list[str] = []
         # When the first file was begun.
         self.begun_ms: int | None = None
 
     def write_run(self, bucket: Bucket, rows: pa.Table, sequence: np.ndarray, kinds: np.ndarray) -> list[ManifestEntry]:
         """Write rows that are sorted by key, each key once, with their sequence numbers (int64) and kinds (int8)."""
-        keys = [rows.column(one.name) for one in self._key_fields]
-        fields = [pa.field(f"{KEY_PREFIX}{one.name}", one.type.to_arrow(), False) for one in self._key_fields]
+        stored = [] if self._options.data_file_thin_mode else self._key_fields
+        keys = [rows.column(one.name) for one in stored]
+        fields = [pa.field(f"{KEY_PREFIX}{one.name}", one.type.to_arrow(), False) for one in stored]
         fields += [pa.field(SEQUENCE_NUMBER, pa.int64(), False), pa.field(VALUE_KIND, pa.int8(), False)]
         columns = [*keys, pa.chunked_array([pa.array(sequence)]), pa.chunked_array([pa.array(kinds)]), *rows.columns]
         content = pa.Table.from_arrays(columns, schema=pa.schema([*fields, *rows.schema]))
@@ -100,9 +106,17 @@ class DataFileSink:
             numbers = sequence[part] if kinds is not None else sequence
             deleted = 0 if kinds is None else int(np.isin(kinds[part], (UPDATE_BEFORE, DELETE)).sum())
             file = self._describe(name, size_bytes, rows.slice(start, end - start), numbers, deleted, created_ms)
+            file = self._indexed(file, path, rows.slice(start, end - start))
             entries.append(ManifestEntry(ADD, bucket.partition, bucket.number, bucket.total_count, file))
             start = end
         return entries
+
+    def _indexed(self, file: DataFile, path: str, rows: pa.Table) -> DataFile:
+        """The file with its indexes: in its entry if they are small, else in a file beside it."""
+        data = build_indexes(self._indexes, rows, self._types) if self._indexes else None
+        if data is not None and len(data) > self._options.file_index_in_manifest_threshold_bytes:
+            self.paths.append(f"{path}{INDEX_SUFFIX}")
+        return with_index(self._store, file, path, data)
 
     def _refuse_nulls(self, content: pa.Table) -> None:
         """Raise CorruptData if rows that are there already hold a null where the schema has none."""
@@ -133,12 +147,22 @@ class DataFileSink:
             collected = [collect(rows.column(one.name), one.type, KEY_STATS_MODE) for one in self._key_fields]
             key_stats = serialize(types, collected)
         columns = {one.name: rows.column(one.name) for one in schema.fields}
-        value_stats, described = collect_dense(columns, schema.fields, self._options.metadata_stats_mode)
+        value_stats, described = collect_dense(columns, schema.fields, self._stats_modes)
         return DataFile(
             name, size_bytes, rows.num_rows, low, high, key_stats, value_stats, int(sequence.min()),
             int(sequence.max()), schema.id, self._level, created_ms, delete_row_count,
             self._source, described,
         )  # fmt: skip
+
+
+def with_index(store: TableStore, file: DataFile, path: str, data: bytes | None) -> DataFile:
+    """A data file that lies at `path`, with the container of its indexes, which is written beside it if it is large."""
+    if data is None:
+        return replace(file, extra_files=(), embedded_index=None)
+    if len(data) <= store.options.file_index_in_manifest_threshold_bytes:
+        return replace(file, extra_files=(), embedded_index=data)
+    store.file_io.write_bytes(f"{path}{INDEX_SUFFIX}", data)
+    return replace(file, extra_files=(f"{file.name}{INDEX_SUFFIX}",), embedded_index=None)
 
 
 def _row(rows: pa.Table, row: int, fields: Sequence[DataField]) -> list[Any]:

@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.Set;
 
 import org.apache.paimon.AppendOnlyFileStore;
+import org.apache.paimon.CoreOptions;
 import org.apache.paimon.append.AppendCompactCoordinator;
 import org.apache.paimon.append.AppendCompactTask;
 import org.apache.paimon.catalog.Catalog;
@@ -53,6 +54,9 @@ final class Requests {
     private Requests() {}
 
     static JsonNode carryOut(JsonNode asked) throws Exception {
+        if (asked.get("do").textValue().equals("options")) {
+            return options();
+        }
         Options options = new Options();
         options.set("warehouse", asked.get("warehouse").textValue());
         options.set("cache-enabled", "false");
@@ -69,6 +73,8 @@ final class Requests {
             switch (what) {
                 case "read":
                     return read(table, asked);
+                case "plan":
+                    return plan(table, asked);
                 case "stream":
                     return stream(table, asked);
                 case "write":
@@ -79,6 +85,14 @@ final class Requests {
                     return maintain(table, what, asked);
             }
         }
+    }
+
+    /** Answers {@code keys}: the options of tables that this version knows. */
+    private static JsonNode options() {
+        ObjectNode answer = PaimonProcess.JSON.createObjectNode();
+        ArrayNode keys = answer.putArray("keys");
+        CoreOptions.getOptions().forEach(one -> keys.add(one.key()));
+        return answer;
     }
 
     /** {@code fields}: list of name and type; {@code partition_keys}, {@code primary_keys}, {@code options}. */
@@ -112,6 +126,18 @@ final class Requests {
             read = read.executeFilter();
         }
         return rows(type, read, builder.newScan().plan().splits());
+    }
+
+    /** What a scan with {@code where} leaves: {@code files} by its plan, {@code left} rows of them, before they are filtered. */
+    private static JsonNode plan(Table table, JsonNode asked) throws Exception {
+        ReadBuilder builder = table.newReadBuilder().withFilter(Filters.fromJson(asked.get("where"), table.rowType()));
+        List<Split> splits = builder.newScan().plan().splits();
+        int files = 0;
+        for (Split split : splits) {
+            files += ((DataSplit) split).dataFiles().size();
+        }
+        ObjectNode answer = (ObjectNode) rows(table.rowType(), builder.newRead().withIOManager(spill()), splits);
+        return answer.put("files", files).put("left", answer.get("rows").size());
     }
 
     /** What came from snapshot {@code from} on, up to the newest one that there is. Answers as {@link #read}. */
