@@ -1,41 +1,39 @@
 """Bring a column of an older schema into the shape of the current one, matching nested fields by id."""
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..data_types import DataType
-from ..errors import CorruptData
+from ..errors import Unsupported
+from .casts import cast
 
 
 def evolve(column: pa.Array, old: DataType, new: DataType, name: str) -> pa.Array:
-    """The column under its new type. Raises CorruptData if a value cannot be cast, naming the column."""
-    target = new.to_arrow()
-    # A field that was dropped and added again looks alike and is another one.
-    if column.type == target and (old == new or not _holds_row(new)):
+    """The column under its new type. Raises Unsupported if a value cannot be had under it, naming the column."""
+    is_same, target = old.not_null() == new.not_null(), new.to_arrow()
+    # A field that was dropped and added again looks alike and is another one: its id tells.
+    if is_same and column.type == target:
         return column
+    if new.root == "ROW" and old.root == "ROW":
+        return _evolve_row(column, old, new, name)
+    if new.root == "ARRAY" and old.root == "ARRAY" and old.element and new.element:
+        elements = evolve(column.values, old.element, new.element, name)
+        return pa.ListArray.from_arrays(column.offsets, elements, type=target, mask=_nulls(column))
+    if new.root == "MAP" and old.root == "MAP" and old.key and new.key and old.element and new.element:
+        keys = evolve(column.keys, old.key, new.key, name)
+        items = evolve(column.items, old.element, new.element, name)
+        return pa.MapArray.from_arrays(column.offsets, keys, items, type=target, mask=_nulls(column))
     try:
-        if new.root == "ROW" and old.root == "ROW":
-            return _evolve_row(column, old, new, name)
-        if new.root == "ARRAY" and old.root == "ARRAY" and old.element and new.element and _holds_row(new):
-            elements = evolve(column.values, old.element, new.element, name)
-            return pa.ListArray.from_arrays(column.offsets, elements, type=target, mask=_nulls(column))
-        if new.root == "MAP" and old.root == "MAP" and old.element and new.element and _holds_row(new):
-            items = evolve(column.items, old.element, new.element, name)
-            return pa.MapArray.from_arrays(column.offsets, column.keys, items, type=target, mask=_nulls(column))
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
-        if new.is_text and pa.types.is_boolean(column.type):
-            return pc.if_else(column, "true", "false")
-        # Narrowing a number, or cutting a fraction of a second, is what the change of type asked for.
-        return column.cast(target, safe=not (old.is_timestamp and new.is_timestamp))
-    except pa.ArrowException as error:
-        raise CorruptData(f"Column {name!r} of type {old} cannot be read as {new}: {error}") from None
-
-
-def _holds_row(data_type: DataType) -> bool:
-    if data_type.root == "ROW":
-        return True
-    return any(_holds_row(inner) for inner in (data_type.key, data_type.element) if inner is not None)
+        if old.root == "TIME" and pa.types.is_integer(column.type):
+            # ORC has whole numbers.
+            column = column.cast(pa.int32()).cast(pa.time32("ms"))
+        return column.cast(target) if is_same else cast(column, old, new)
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        raise Unsupported(
+            f"Column {name!r} was of type {old} when some of its rows were written, and is of type {new} now, under which they "
+            f"cannot be read: {error}. The files are sound: change the type back."
+        ) from None
 
 
 def _nulls(column: pa.Array) -> pa.Array | None:
