@@ -1,8 +1,9 @@
 """Values of files that were written when their column had another type, under the type that it has now.
 
 What comes out is what Paimon's Java library makes of them (`CastExecutors`, checked by `tests/interop/test_java_casts.py`; where
-it is wrong: `docs/decisions/0020`, "Changed types"). What can come to grief is told before anything is lost: by Unsupported, which
-names the column and the two types, for the file is sound and the type can be changed back.
+it is not followed: `docs/decisions/0020`, "Changed types"). Whole columns are converted by Arrow and numpy. One value after the
+other, and each distinct one once, is what Arrow has no parser for: Java's texts of whole numbers (`12.9`), of decimals that
+are rounded, of truth (`yes`), of dates and times in parts (`2020-2`), and floats that Java writes with an exponent.
 """
 
 import datetime as dt
@@ -31,12 +32,15 @@ _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _FLOAT = r"^[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?)$"
 _DATE = re.compile(r"(\d{1,4})(?:-(\d{1,2})(?:-(\d{1,2})(?: .*)?)?)?", re.ASCII)
 _TIME = re.compile(r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?", re.ASCII)
-
 _MOMENT = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?)?", re.ASCII)
 
 
 def cast(column: pa.Array, old: DataType, new: DataType) -> pa.Array:
-    """A column of no nested type. Raises ArrowException or ValueError, which say what cannot be had under the new type."""
+    """The values of a column of no nested type under another type, null where they were null, and where Java makes null of them.
+
+    `column`: of the Arrow type of `old`, not as a dictionary. Returns an array of the same length, of the Arrow type of `new`.
+    Raises ArrowException, ValueError or OverflowError, which say what cannot be had under the new type.
+    """
     if new.is_text:
         return _to_text(column, old, new)
     if new.is_bytes:
@@ -178,8 +182,8 @@ def _saturated(column: pa.Array, bits: int) -> pa.Array:
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     whole = np.trunc(np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf))
     inside = np.clip(whole, float(low), np.nextafter(float(2 ** (bits - 1)), 0)).astype(np.int64)
-    found = np.where(whole >= float(2 ** (bits - 1)), high, np.where(whole <= float(low), low, inside))
-    return pa.array(found, pa.int64(), mask=np.asarray(column.is_null()))
+    numbers = np.where(whole >= float(2 ** (bits - 1)), high, np.where(whole <= float(low), low, inside))
+    return pa.array(numbers, pa.int64(), mask=np.asarray(column.is_null()))
 
 
 def _low_bits(column: pa.Array) -> pa.Array:
@@ -268,10 +272,10 @@ def _date(text: str) -> int:
     """Days since 1970: a date, or that number."""
     if re.fullmatch(r"-?\d+", text, re.ASCII):
         return int(text)
-    found = _DATE.fullmatch(text.strip())
-    if found is None:
+    match = _DATE.fullmatch(text.strip())
+    if match is None:
         raise ValueError(f"{text!r} is no date")
-    year, month, day = (int(part) if part else 1 for part in found.groups())
+    year, month, day = (int(part) if part else 1 for part in match.groups())
     return (dt.date(year, month, day) - _EPOCH).days
 
 
@@ -288,10 +292,10 @@ def _time_ms(text: str) -> int:
     """Milliseconds of a day: a time, or that number."""
     if re.fullmatch(r"-?\d+", text, re.ASCII):
         return int(text)
-    found = _TIME.fullmatch(text.strip())
-    if found is None:
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
         raise ValueError(f"{text!r} is no time")
-    hour, minute, second, fraction = (part or "0" for part in found.groups())
+    hour, minute, second, fraction = (part or "0" for part in match.groups())
     time = dt.time(int(hour), int(minute), int(second))
     return ((time.hour * 60 + time.minute) * 60 + time.second) * 1000 + int(fraction.ljust(9, "0")[:3])
 
@@ -331,10 +335,10 @@ def _moment(text: str, new: DataType) -> int:
         if new.precision % 3:
             raise ValueError(f"{text!r} is a number, of which {new} has no unit")
         return int(text) * (per_second // 10**new.precision)
-    found = _MOMENT.fullmatch(text)
-    if found is None:
+    match = _MOMENT.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text!r} is no time")
-    year, month, day, hour, minute, second, fraction = (part or "0" for part in found.groups())
+    year, month, day, hour, minute, second, fraction = (part or "0" for part in match.groups())
     # Days up to 31 that a month does not have are its last one.
     last = monthrange(int(year), int(month))[1] if 1 <= int(month) <= 12 else 31
     days = (dt.date(int(year), int(month), min(int(day), last) if int(day) <= 31 else int(day)) - _EPOCH).days

@@ -11,7 +11,6 @@ from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..data_types import DataField, arrow_schema
 from ..errors import CorruptData
@@ -321,8 +320,10 @@ class _SectionReader:
     def _mapping(self, file: DataFile, reader: DataFileReader) -> "_FileColumns":
         schema = self._store.schemas.get(file.schema_id)
         # Keys are left as they are: by them files are sorted.
-        char = {field.id for field in schema.fields if field.type.root == "CHAR" and field.name not in schema.primary_keys}
-        return _FileColumns(schema.fields, reader.column_names, char if reader.trims_char else ())
+        trimmed = (
+            {field.id for field in schema.fields if field.name not in schema.primary_keys} if reader.trims_char else ()
+        )
+        return _FileColumns(schema.fields, reader.column_names, trimmed)
 
     def _open(self, file: DataFile) -> DataFileReader:
         return open_data_file(self._store, self._directory, file)
@@ -397,10 +398,8 @@ class _FileColumns:
     def column(self, batch: pa.RecordBatch, field: DataField, source: str | None) -> pa.Array:
         if source is None:
             return pa.nulls(batch.num_rows, field.type.to_arrow())
-        old, column = self._by_id[field.id], batch.column(source)
-        if field.id in self._trimmed:
-            column = pc.utf8_rtrim(column, " ")
-        return evolve(column, old.type, field.type, field.name)
+        old, trims_char = self._by_id[field.id], field.id in self._trimmed
+        return evolve(batch.column(source), old.type, field.type, field.name, trims_char=trims_char)
 
 
 def _oldest_first(runs: Sequence[SortedRun]) -> list[SortedRun]:
