@@ -49,7 +49,7 @@ def describe_table(store: TableStore) -> dict[str, Any]:
         **_files(entries),
         "num-partitions": len({entry.partition for entry in entries}) if schema.partition_keys else 0,
         "compacted": _compacted(store, entries),
-        "tags": ", ".join(store.tags.names()),
+        "tags": ", ".join(store.tags.names_for_users()),
         "branches": ", ".join(branch_names(store)) if branch == MAIN_BRANCH else "",
         "consumers": ", ".join(one.name for one in store.consumers.all()),
         "options": ", ".join(f"{key}={value}" for key, value in sorted(shown_options(schema.options).items())),
@@ -77,7 +77,7 @@ def describe_partition(store: TableStore, partition: Mapping[str, Any]) -> dict[
     modified = max((entry.file.creation_time_local_ms or 0 for entry in entries), default=0)
     return {
         "partition": path,
-        "file.path": store.file_io.url(f"{store.paths.root}/{path}"),
+        "file.path": store.file_io.url(f"{store.paths.data_root(store.options)}/{path}"),
         "change-tracking": is_tracked(store, entries[0].partition),
         "last-modified": _EPOCH + dt.timedelta(milliseconds=modified),
         "bucket": entries[0].total_buckets,

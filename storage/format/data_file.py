@@ -157,6 +157,9 @@ def _kind(one: pa.DataType) -> tuple[object, ...]:
 class DataFileReader(ABC):
     """An open file. Close it, or use it as a context manager."""
 
+    # Whether blanks at the end of a CHAR are no part of it, as Java reads the format.
+    trims_char = False
+
     def __enter__(self) -> Self:
         return self
 
@@ -165,6 +168,11 @@ class DataFileReader(ABC):
 
     @abstractmethod
     def close(self) -> None: ...
+
+    @property
+    def outdated_columns(self) -> list[str]:
+        """Columns in a form that Paimon's Java library does not read rightly, nested ones by their path."""
+        return []
 
     @property
     @abstractmethod

@@ -41,6 +41,7 @@ from ..write.lift import lift_to_top
 from ..write.table_write import CommitMessage, earliest
 from ..write.vectors import MarkedFile
 from .mark_replaced import marks_of
+from .outdated import outdated_columns
 
 _log = logging.getLogger(__name__)
 _TRIES_AFTER_COMMIT = 3
@@ -66,6 +67,8 @@ class BucketCompaction:
     told_level: int | None = None
     # The deletion vectors of all these files that have one, by the file's name.
     vectors: Mapping[str, DeletionVector] = field(default_factory=dict)
+    # Names of files that are written anew, however large they are.
+    outdated: frozenset[str] = frozenset()
 
     @property
     def place(self) -> Place:
@@ -87,6 +90,7 @@ def compact(
     store: TableStore,
     *,
     full: bool,
+    outdated: bool = False,
     wanted: Callable[[Place], bool] | None = None,
     listeners: Sequence[CommitListener] = (),
     progress: Progress | None = None,
@@ -94,15 +98,15 @@ def compact(
 ) -> Snapshot | None:
     """Compact buckets (all, or those `wanted`) and commit; None if there is nothing to do.
 
-    `full` merges every run; otherwise the triggers decide. `progress` is told buckets done and in all. `run` carries
-    the plans out elsewhere. Raises
-    CommitConflict if another commit took away files meanwhile.
+    `full` merges every run; otherwise the triggers decide. `outdated`: files with `outdated_columns` are written anew as well.
+    `progress` is told buckets done and in all. `run` carries the plans out elsewhere. Raises CommitConflict if another commit
+    took away files meanwhile.
     """
     refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
     refuse_buckets_of_others(store.schema)
     planned = store.snapshots.latest()
     try:
-        plans = plan_compaction(store, planned, full=full, wanted=wanted)
+        plans = plan_compaction(store, planned, full=full, outdated=outdated, wanted=wanted)
         results = _run_all(store, plans, progress) if run is None or not plans else run(plans)
     except NotFound as error:
         store.refuse_other_table()
@@ -192,9 +196,14 @@ def as_top_runs(store: TableStore, messages: Sequence[CommitMessage]) -> tuple[C
 
 
 def plan_compaction(
-    store: TableStore, snapshot: Snapshot | None, *, full: bool, wanted: Callable[[Place], bool] | None = None
+    store: TableStore,
+    snapshot: Snapshot | None,
+    *,
+    full: bool,
+    outdated: bool = False,
+    wanted: Callable[[Place], bool] | None = None,
 ) -> list[BucketCompaction]:
-    """What to compact in a snapshot, bucket by bucket."""
+    """What to compact in a snapshot, bucket by bucket; arguments as those of `compact`."""
     if snapshot is None:
         return []
 
@@ -207,11 +216,13 @@ def plan_compaction(
     live.sort(key=attrgetter("place"))
     plans: list[BucketCompaction] = []
     for _, group in groupby(live, attrgetter("place")):
+        entries = list(group)
+        old = frozenset(entry.file.name for entry in entries if outdated and outdated_columns(store, entry))
         if store.schema.primary_keys:
-            plans += _plan_keyed(list(group), store.options, vectors, full=full)
+            plans += _plan_keyed(entries, store.options, old, vectors, full=full)
         else:
-            plans += _plan_plain(list(group), store.options, vectors, full=full)
-    return [replace(one, vectors=_of_plan(one, vectors)) for one in plans] if vectors else plans
+            plans += _plan_plain(entries, store.options, old.union(vectors if full else ()), full=full)
+    return [replace(plan, vectors=_of_plan(plan, vectors)) for plan in plans] if vectors else plans
 
 
 def _of_plan(plan: BucketCompaction, vectors: Mapping[str, DeletionVector]) -> dict[str, DeletionVector]:
@@ -220,7 +231,12 @@ def _of_plan(plan: BucketCompaction, vectors: Mapping[str, DeletionVector]) -> d
 
 
 def _plan_keyed(
-    entries: Sequence[ManifestEntry], options: TableOptions, vectors: Mapping[str, DeletionVector], *, full: bool
+    entries: Sequence[ManifestEntry],
+    options: TableOptions,
+    outdated: frozenset[str],
+    vectors: Mapping[str, DeletionVector],
+    *,
+    full: bool,
 ) -> Iterator[BucketCompaction]:
     # Newest first: files of level 0 one by one, then a run for each level.
     ordered = sorted(entries, key=lambda one: (one.file.level, -one.file.max_sequence_number, one.file.name))
@@ -231,15 +247,17 @@ def _plan_keyed(
     sizes = [LevelRun(run[0].file.level, sum(one.file.size_bytes for one in run)) for run in runs]
     universal = universal_options(options)
     # Other readers take the files of a first-row table as they are, so that no key may be in two of them.
-    everything = full or options.merge_engine == "first-row"
+    everything = full or bool(outdated) or options.merge_engine == "first-row"
     commits = sum(size.level == 0 for size in sizes)
     if options.full_compaction_delta_commits is not None and commits >= options.full_compaction_delta_commits:
         everything = True
     pick_some = pick_all_of_level_0 if options.looks_up else pick_compaction
     pick = pick_everything(sizes, universal) if everything else pick_some(sizes, universal)
     if pick is None:
-        marked = tuple(one for one in ordered if full and one.file.name in vectors)
-        if marked:
+        marked = tuple(entry for entry in ordered if full and entry.file.name in vectors)
+        if outdated:
+            yield BucketCompaction(tuple(entries), options.top_level, drops_deletes=True, outdated=outdated)
+        elif marked:
             # Files of the highest level alone: those with deleted rows are written anew.
             yield BucketCompaction(marked, options.top_level, drops_deletes=True)
         return
@@ -252,7 +270,7 @@ def _plan_keyed(
     looked_up = left if told_level or options.looks_up else ()
     # With deletion vectors they hide nothing: the older rows are marked.
     drops_deletes = not left or options.deletion_vectors_enabled
-    yield BucketCompaction(picked, pick.output_level, drops_deletes, looked_up, told_level)
+    yield BucketCompaction(picked, pick.output_level, drops_deletes, looked_up, told_level, outdated=outdated)
 
 
 def universal_options(options: TableOptions) -> UniversalOptions:
@@ -266,23 +284,24 @@ def universal_options(options: TableOptions) -> UniversalOptions:
 
 
 def _plan_plain(
-    entries: Sequence[ManifestEntry], options: TableOptions, vectors: Mapping[str, DeletionVector], *, full: bool
+    entries: Sequence[ManifestEntry], options: TableOptions, anew: frozenset[str], *, full: bool
 ) -> Iterator[BucketCompaction]:
-    """Neighbouring small files, up to the target size; order is kept. If `full`, files with deleted rows, too."""
+    """Neighbouring small files, up to the target size; order is kept. Files that are to be written anew in any case alone, if
+    they have no such neighbours.
+    """
     target = options.target_file_size(has_primary_key=False)
     least = 2 if full else options.compaction_min_file_count
     group: list[ManifestEntry] = []
     for one in [*sorted(entries, key=lambda one: (one.file.min_sequence_number, one.file.name)), None]:
         is_small = one is not None and one.file.size_bytes < _LARGE_SHARE * target
-        is_marked = full and one is not None and one.file.name in vectors
         if group and (not is_small or sum(member.file.size_bytes for member in group) >= target):
-            if len(group) >= least or (full and any(member.file.name in vectors for member in group)):
+            if len(group) >= least or any(member.file.name in anew for member in group):
                 yield BucketCompaction(tuple(group), 0, False)
             group = []
-        if is_marked and not is_small and one is not None:
-            yield BucketCompaction((one,), 0, False)
-        elif is_small and one is not None:
+        if is_small and one is not None:
             group.append(one)
+        elif one is not None and one.file.name in anew:
+            yield BucketCompaction((one,), 0, False)
 
 
 def _run_all(store: TableStore, plans: Sequence[BucketCompaction], progress: Progress | None) -> list[BucketResult]:
@@ -451,7 +470,10 @@ def _may_stay(store: TableStore, plan: BucketCompaction, bucket: Bucket, section
         file.name in plan.vectors for file in section.files
     )
     return not is_marked and all(
-        file.size_bytes >= large and file.format == wanted == "parquet" and not _holds_deletes(store, bucket, file.name)
+        file.name not in plan.outdated
+        and file.size_bytes >= large
+        and file.format == wanted == "parquet"
+        and not _holds_deletes(store, bucket, file.name)
         for file in section.files
     )
 

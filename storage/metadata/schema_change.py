@@ -26,6 +26,7 @@ FIXED_OPTIONS = (
     "bucket-key", "merge-engine", "sequence.field", "rowkind.field", "primary-key", "partition", "type", "bucket-function.type",
     "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete", "row-tracking.enabled",
     "data-evolution.enabled", "deletion-vectors.enabled", "dynamic-bucket.initial-buckets", "sequence.field.sort-order",
+    "data-file.path-directory",
 )  # fmt: skip
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
