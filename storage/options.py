@@ -375,6 +375,34 @@ class TableOptions(Options):
     commit_max_retry_wait_ms: int = option(
         "commit.max-retry-wait", "10 s", "Longest wait after a lost race.", "duration"
     )
+    deletion_vectors_enabled: bool = option(
+        "deletion-vectors.enabled",
+        "false",
+        "Rows that are replaced or deleted are marked in the file that holds them, which readers need not merge then: with a "
+        "primary key by the compaction that follows each write, without one by DELETE, UPDATE and MERGE. Stands once there "
+        "are rows.",
+        "true or false",
+    )
+    deletion_vectors_bitmap64: bool = option(
+        "deletion-vectors.bitmap64",
+        "false",
+        "Write deletion vectors with positions of 64 bits instead of 32, as Iceberg has them; both are read.",
+        "true or false",
+    )
+    deletion_vectors_merge_on_read: bool = option(
+        "deletion-vectors.merge-on-read",
+        "false",
+        "Readers of a table with a primary key and deletion vectors merge what no compaction has seen yet, instead of not "
+        "showing it.",
+        "true or false",
+    )
+    deletion_vector_file_size_bytes: int = option(
+        "deletion-vector.index-file.target-size",
+        "2 mb",
+        "Roll files of deletion vectors at about this size, in tables without buckets; a bucket has one.",
+        "size",
+        least=1,
+    )
     sequence_field: tuple[str, ...] = option(
         "sequence.field", "", "Columns that order rows of a key before arrival does; nulls come first.",
         "names, separated by commas",
@@ -408,9 +436,18 @@ class TableOptions(Options):
         the lowest row above level 0 counts.
         """
         # With `full-compaction`, Java's compactions do not, though its readers take them to: all levels count there.
+        if self.deletion_vectors_enabled:
+            return True
         return self.changelog_producer == "lookup" or (
             self.force_lookup and self.changelog_producer != "full-compaction"
         )
+
+    @property
+    def hides_level_0(self) -> bool:
+        """Whether readers of a table with a primary key see the rows of level 0 only once a compaction has lifted them."""
+        if self.merge_engine == "first-row":
+            return True
+        return self.deletion_vectors_enabled and not self.deletion_vectors_merge_on_read
 
     def target_file_size(self, has_primary_key: bool) -> int:
         """Bytes at which data files are rolled."""
@@ -435,7 +472,6 @@ STATS_MODE = re.compile(r"none|counts|full|truncate\([1-9]\d*\)")
 
 # Options that change how the bytes of a table must be read or written, and the values that this store understands.
 _UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
-    "deletion-vectors.merge-on-read": ("false",),
     "bucket-function.type": ("default",),
     "data-evolution.enabled": ("false",),
     "row-tracking.enabled": ("false",),
@@ -449,7 +485,6 @@ _UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
     "manifest.format": ("avro",),
 }
 _UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {
-    "deletion-vectors.enabled": ("false",),
     "changelog-producer": ("none", "input", "lookup", "full-compaction"),
     "file.format": ("parquet", "orc", "avro"),
     "data-file.thin-mode": ("false",),
@@ -540,6 +575,8 @@ def _check_values(read: TableOptions, texts: Mapping[str, str], keys: AbstractSe
             "Options 'force-lookup' and 'changelog-producer' = 'full-compaction' exclude each other: Paimon's Java library loses "
             "rows with both. Leave one out."
         )
+    if not keys.isdisjoint(("deletion-vectors.enabled", "merge-engine", "changelog-producer")):
+        _check_deletion_vectors(read)
     for kind in ("snapshot", "changelog"):
         names = (f"{kind}.num-retained.min", f"{kind}.num-retained.max")
         fewest, most = (getattr(read, re.sub(r"[.-]", "_", name)) for name in names)
@@ -569,6 +606,15 @@ def _check_values(read: TableOptions, texts: Mapping[str, str], keys: AbstractSe
             raise InvalidRequest(
                 f"Option 'tag.create-time' = {read.tag_create_time!r} is no time such as 03:30."
             ) from None
+
+
+def _check_deletion_vectors(read: TableOptions) -> None:
+    """Raise InvalidRequest for options that Paimon does not take together with deletion vectors."""
+    if not read.deletion_vectors_enabled:
+        return
+    for key, value in (("merge-engine", "first-row"), ("changelog-producer", "full-compaction")):
+        if value in (read.merge_engine, read.changelog_producer):
+            raise InvalidRequest(f"Options 'deletion-vectors.enabled' and {key!r} = {value!r} exclude each other.")
 
 
 def _check_files(read: TableOptions) -> None:

@@ -924,7 +924,9 @@ class Table:
                 raise RowsChanged(str(error)) from None
         else:
             unused: list[str] = []
-            if overwrite is not None and self._store.options.told_level is not None:
+            options = self._store.options
+            settles = options.told_level is not None or options.deletion_vectors_enabled
+            if overwrite is not None and settles and self.schema.primary_keys:
                 message, unused = as_top_runs(self._store, messages)
                 messages = [message]
             snapshot = commit.commit(

@@ -190,6 +190,15 @@ class DataFileReader(ABC):
         """
 
     @property
+    def group_starts(self) -> list[int] | None:
+        """The number of the first row of each row group, and the number of rows of the file; None if that is not known."""
+        return None
+
+    def group_extremes(self, column: str) -> list[tuple[Any, Any] | None] | None:
+        """Smallest and largest value of a column in each row group, None where that is not known; None for all of them."""
+        return None
+
+    @property
     def has_constant_beside_nulls(self) -> bool:
         """Whether a row group holds nulls, and of texts or bytes one value beside them, without a dictionary: DuckDB 2.0
         takes all rows of such a column for nulls where a condition asks for them (decision 0041).

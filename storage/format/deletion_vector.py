@@ -5,46 +5,86 @@ Follows `docs/format.md`, "Deletion vectors".
 
 import struct
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from pyroaring import BitMap
+from pyroaring import BitMap, BitMap64
 
-from ..errors import CorruptData, Unsupported
+from ..errors import CorruptData
 from ..file_io import FileIO
 
-_MAGIC = 1581511376
-_MAGIC_64_BIT = 1681511377
+_VERSION = b"\x01"
+_MAGIC = struct.pack(">i", 1581511376)
+_MAGIC_64_BIT = struct.pack("<i", 1681511377)
+# Around each vector lie its size and its checksum.
+_AROUND = 8
+# Positions from here on have no place in 32 bits as Java counts them.
+_MOST_ROWS = 2**31
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionVector:
-    """Where the vector of a data file lies: `length` bytes at `offset` of an index file, size and checksum around them."""
+    """Where the vector of a data file lies: at `offset` of an index file. `length` is that of its bytes; of a 64-bit one with
+    the size and the checksum around them. `cardinality`: how many rows it deletes, if that is known.
+    """
 
     path: str
     offset: int
     length: int
+    cardinality: int | None = None
 
     def read(self, file_io: FileIO) -> np.ndarray:
         """The deleted positions (int64, ascending, from 0). Raises CorruptData if the bytes contradict their checksum."""
         if self.offset < 0 or self.length < 4:
             raise CorruptData(f"Index file {self.path} has no deletion vector of {self.length} bytes at {self.offset}.")
-        data = file_io.read_bytes(self.path)[self.offset : self.offset + self.length + 8]
-        # Its length counts the size and the checksum too.
-        if len(data) >= 8 and struct.unpack_from("<i", data, 4)[0] == _MAGIC_64_BIT:
-            raise Unsupported(f"Index file {self.path} holds a 64-bit deletion vector, which is not supported.")
-        if len(data) != self.length + 8:
+        with file_io.open_input(self.path) as source:
+            room = max(source.size() - self.offset, 0)
+            data = source.read_at(min(self.length + _AROUND, room), self.offset) if room else b""
+        is_64_bit = data[4:8] == _MAGIC_64_BIT
+        length = self.length - _AROUND if is_64_bit else self.length
+        if len(data) < length + _AROUND or length < 4:
             raise CorruptData(f"Index file {self.path} ends before the deletion vector at {self.offset}.")
         (size,) = struct.unpack_from(">i", data)
-        body = data[4 : 4 + self.length]
-        (checksum,) = struct.unpack_from(">I", data, 4 + self.length)
-        if size != self.length or zlib.crc32(body) != checksum:
+        body = data[4 : 4 + length]
+        (checksum,) = struct.unpack_from(">I", data, 4 + length)
+        if size != length or zlib.crc32(body) != checksum:
             raise CorruptData(f"The deletion vector at {self.offset} of index file {self.path} is damaged.")
-        if struct.unpack_from(">i", body)[0] != _MAGIC:
+        if not is_64_bit and body[:4] != _MAGIC:
             raise CorruptData(f"The deletion vector at {self.offset} of index file {self.path} is none.")
         try:
-            return np.asarray(BitMap.deserialize(body[4:]).to_array(), dtype=np.int64)
-        except (ValueError, MemoryError) as error:
+            bitmap: Any = (BitMap64 if is_64_bit else BitMap).deserialize(body[4:])
+            return np.asarray(bitmap.to_array(), dtype=np.uint64).astype(np.int64)
+        except (ValueError, MemoryError, OverflowError) as error:
             raise CorruptData(
                 f"The deletion vector at {self.offset} of index file {self.path} is none: {error}"
             ) from None
+
+
+def encode_index_file(
+    vectors: Mapping[str, np.ndarray], path: str, *, bitmap64: bool
+) -> tuple[bytes, dict[str, DeletionVector]]:
+    """An index file, and where the vector of each data file lies in it once it has been written to `path`.
+
+    `vectors`: the deleted positions (int64, ascending) by the name of the data file.
+    """
+    content = bytearray(_VERSION)
+    placed: dict[str, DeletionVector] = {}
+    for name, positions in vectors.items():
+        body = _body(positions, bitmap64=bitmap64)
+        length = len(body) + (_AROUND if bitmap64 else 0)
+        placed[name] = DeletionVector(path, len(content), length, len(positions))
+        content += struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+    return bytes(content), placed
+
+
+def _body(positions: np.ndarray, *, bitmap64: bool) -> bytes:
+    if len(positions) and (positions[0] < 0 or positions[-1] >= _MOST_ROWS):
+        raise CorruptData(f"A deletion vector has no place for row {positions[-1]}.")
+    bitmap = BitMap(positions.astype(np.uint32))
+    bitmap.run_optimize()
+    if not bitmap64:
+        return _MAGIC + bitmap.serialize()
+    # One 32-bit bitmap, of the positions whose upper half is 0.
+    return _MAGIC_64_BIT + struct.pack("<QI", 1, 0) + bitmap.serialize()

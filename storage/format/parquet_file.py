@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -139,6 +140,11 @@ class ParquetReader(DataFileReader):
         groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
         return any(_is_constant_beside_nulls(group.column(index)) for group in groups for index in varying)
 
+    @property
+    def group_starts(self) -> list[int]:
+        metadata = self._file.metadata
+        return list(accumulate((metadata.row_group(one).num_rows for one in range(metadata.num_row_groups)), initial=0))
+
     def row_groups(self, ranges: Sequence[RowRange]) -> list[int]:
         """Row groups that can hold rows within all of the ranges, judged by Parquet's own statistics."""
         metadata = self._file.metadata
@@ -151,17 +157,22 @@ class ParquetReader(DataFileReader):
             group for group in groups if all(_overlaps(metadata.row_group(group).column(i), one) for i, one in known)
         ]
 
-    def extremes(self, column: str) -> tuple[Any, Any] | None:
-        """Smallest and largest value of a column by Parquet's own statistics; None if they do not tell."""
+    def group_extremes(self, column: str) -> list[tuple[Any, Any] | None] | None:
         metadata = self._file.metadata
         names = [metadata.schema.column(index).path for index in range(len(metadata.schema.names))]
-        if column not in names or metadata.num_row_groups == 0:
+        if column not in names:
             return None
         index = names.index(column)
         found = [metadata.row_group(group).column(index).statistics for group in range(metadata.num_row_groups)]
-        if any(one is None or not one.has_min_max for one in found):
+        return [None if one is None or not one.has_min_max else (one.min, one.max) for one in found]
+
+    def extremes(self, column: str) -> tuple[Any, Any] | None:
+        """Smallest and largest value of a column by Parquet's own statistics; None if they do not tell."""
+        known = [] if (found := self.group_extremes(column)) is None else found
+        sure = [one for one in known if one is not None]
+        if not known or len(sure) < len(known):
             return None
-        return min(one.min for one in found), max(one.max for one in found)
+        return min(low for low, _ in sure), max(high for _, high in sure)
 
     def read_batches(
         self, columns: Sequence[str], row_groups: Sequence[int], *, use_threads: bool = True

@@ -7,16 +7,17 @@ nothing is committed and the new files are deleted. Follows `docs/format.md`, "C
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from operator import attrgetter
 
 import pyarrow as pa
 
 from ..errors import CommitConflict, NotFound
+from ..format.deletion_vector import DeletionVector
 from ..format.parquet_file import ParquetReader
 from ..lsm.changelog import changelog
 from ..lsm.merge_engines import merge_engine_of
@@ -24,6 +25,7 @@ from ..lsm.sorted_run import Section, SortedRun, split_into_sections
 from ..lsm.system_columns import INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_AFTER, VALUE_KIND
 from ..lsm.universal import LevelRun, UniversalOptions, pick_all_of_level_0, pick_compaction, pick_everything
 from ..metadata.change_tracking import is_tracked
+from ..metadata.index_manifest import vectors_of
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, COMPACTED, LOOKUP_MARK, ManifestEntry, Place
 from ..metadata.schema import KEY_PREFIX, refuse_buckets_of_others
@@ -37,6 +39,8 @@ from ..write.commit import CommitId, CommitListener, TableCommit
 from ..write.data_file_sink import Bucket, DataFileSink
 from ..write.lift import lift_to_top
 from ..write.table_write import CommitMessage, earliest
+from ..write.vectors import MarkedFile
+from .mark_replaced import marks_of
 
 _log = logging.getLogger(__name__)
 _TRIES_AFTER_COMMIT = 3
@@ -58,6 +62,8 @@ class BucketCompaction:
     looked_up: tuple[ManifestEntry, ...] = ()
     # Files of this level and above hold what the changelog has told already; None: there is no changelog to write.
     told_level: int | None = None
+    # The deletion vectors of all these files that have one, by the file's name.
+    vectors: Mapping[str, DeletionVector] = field(default_factory=dict)
 
     @property
     def place(self) -> Place:
@@ -153,9 +159,11 @@ def as_top_runs(store: TableStore, messages: Sequence[CommitMessage]) -> tuple[C
     """The messages of a commit that replaces what its buckets hold as one, with their files on the top level, where they
     count as told; and the files that are of no use once it has landed.
 
-    If compactions tell of changes, files that overlap or hold deletes are merged; nothing is visible yet.
+    If compactions tell of changes, or settle what readers see, files that overlap or hold deletes are merged; nothing is
+    visible yet.
     """
-    top_level, tells = store.options.top_level, store.options.told_level is not None
+    top_level = store.options.top_level
+    tells = store.options.told_level is not None or store.options.deletion_vectors_enabled
     added: list[ManifestEntry] = []
     paths = [path for message in messages for path in message.paths]
     unused: list[str] = []
@@ -192,17 +200,25 @@ def plan_compaction(
 
     with told_of_way_back(store, snapshot):
         live = live_files(store.manifests_of(snapshot), store.manifests.read, keep)
+        vectors = vectors_of(store, snapshot)
     live.sort(key=attrgetter("place"))
     plans: list[BucketCompaction] = []
     for _, group in groupby(live, attrgetter("place")):
         if store.schema.primary_keys:
-            plans += _plan_keyed(list(group), store.options, full=full)
+            plans += _plan_keyed(list(group), store.options, vectors, full=full)
         else:
-            plans += _plan_plain(list(group), store.options, full=full)
-    return plans
+            plans += _plan_plain(list(group), store.options, vectors, full=full)
+    return [replace(one, vectors=_of_plan(one, vectors)) for one in plans] if vectors else plans
 
 
-def _plan_keyed(entries: Sequence[ManifestEntry], options: TableOptions, *, full: bool) -> Iterator[BucketCompaction]:
+def _of_plan(plan: BucketCompaction, vectors: Mapping[str, DeletionVector]) -> dict[str, DeletionVector]:
+    names = (entry.file.name for entry in (*plan.entries, *plan.looked_up))
+    return {name: vectors[name] for name in names if name in vectors}
+
+
+def _plan_keyed(
+    entries: Sequence[ManifestEntry], options: TableOptions, vectors: Mapping[str, DeletionVector], *, full: bool
+) -> Iterator[BucketCompaction]:
     # Newest first: files of level 0 one by one, then a run for each level.
     ordered = sorted(entries, key=lambda one: (one.file.level, -one.file.max_sequence_number, one.file.name))
     runs = [[one] for one in ordered if one.file.level == 0]
@@ -219,6 +235,10 @@ def _plan_keyed(entries: Sequence[ManifestEntry], options: TableOptions, *, full
     pick_some = pick_all_of_level_0 if options.looks_up else pick_compaction
     pick = pick_everything(sizes, universal) if everything else pick_some(sizes, universal)
     if pick is None:
+        marked = tuple(one for one in ordered if full and one.file.name in vectors)
+        if marked:
+            # Files of the highest level alone: those with deleted rows are written anew.
+            yield BucketCompaction(marked, options.top_level, drops_deletes=True)
         return
     picked = tuple(one for run in runs[: pick.run_count] for one in run)
     left = tuple(one for run in runs[pick.run_count :] for one in run)
@@ -227,7 +247,9 @@ def _plan_keyed(entries: Sequence[ManifestEntry], options: TableOptions, *, full
         told_level = None
     # Deletes hide older rows; where no older run is left, there is nothing to hide.
     looked_up = left if told_level or options.looks_up else ()
-    yield BucketCompaction(picked, pick.output_level, not left, looked_up, told_level)
+    # With deletion vectors they hide nothing: the older rows are marked.
+    drops_deletes = not left or options.deletion_vectors_enabled
+    yield BucketCompaction(picked, pick.output_level, drops_deletes, looked_up, told_level)
 
 
 def universal_options(options: TableOptions) -> UniversalOptions:
@@ -240,18 +262,23 @@ def universal_options(options: TableOptions) -> UniversalOptions:
     )
 
 
-def _plan_plain(entries: Sequence[ManifestEntry], options: TableOptions, *, full: bool) -> Iterator[BucketCompaction]:
-    """Neighbouring small files, up to the target size; order is kept."""
+def _plan_plain(
+    entries: Sequence[ManifestEntry], options: TableOptions, vectors: Mapping[str, DeletionVector], *, full: bool
+) -> Iterator[BucketCompaction]:
+    """Neighbouring small files, up to the target size; order is kept. If `full`, files with deleted rows, too."""
     target = options.target_file_size(has_primary_key=False)
     least = 2 if full else options.compaction_min_file_count
     group: list[ManifestEntry] = []
     for one in [*sorted(entries, key=lambda one: (one.file.min_sequence_number, one.file.name)), None]:
         is_small = one is not None and one.file.size_bytes < _LARGE_SHARE * target
+        is_marked = full and one is not None and one.file.name in vectors
         if group and (not is_small or sum(member.file.size_bytes for member in group) >= target):
-            if len(group) >= least:
+            if len(group) >= least or (full and any(member.file.name in vectors for member in group)):
                 yield BucketCompaction(tuple(group), 0, False)
             group = []
-        if is_small and one is not None:
+        if is_marked and not is_small and one is not None:
+            yield BucketCompaction((one,), 0, False)
+        elif is_small and one is not None:
             group.append(one)
 
 
@@ -281,17 +308,21 @@ def compact_bucket(store: TableStore, plan: BucketCompaction) -> BucketResult:
     sink = DataFileSink(store, f"data{mark}{name}", level=plan.output_level, source=COMPACTED)
     changelog_sink = DataFileSink(store, f"changelog-{name}", source=COMPACTED)
     told: list[ManifestEntry] = []
+    marked: list[MarkedFile] = []
     try:
         rewrite = _rewrite_keyed if schema.primary_keys else _rewrite_plain
         deleted, added = rewrite(store, plan, bucket, sink)
         if plan.told_level is not None and is_tracked(store, partition):
             told = _tell_changes(store, plan, bucket, changelog_sink)
+        if store.options.deletion_vectors_enabled:
+            marked = marks_of(store, plan.entries, plan.looked_up, plan.vectors)
     except BaseException:
         sink.abort()
         changelog_sink.abort()
         raise
     paths, begun_ms = (*sink.paths, *changelog_sink.paths), earliest((sink.begun_ms, changelog_sink.begun_ms))
-    return BucketResult(tuple(deleted), CommitMessage(tuple(added), paths, tuple(told), begun_ms=begun_ms))
+    message = CommitMessage(tuple(added), paths, tuple(told), begun_ms=begun_ms, marked=tuple(marked))
+    return BucketResult(tuple(deleted), message)
 
 
 Rewritten = tuple[list[ManifestEntry], list[ManifestEntry]]
@@ -302,7 +333,7 @@ def _rewrite_plain(store: TableStore, plan: BucketCompaction, bucket: Bucket, si
     by_name = {entry.file.name: entry.file for entry in plan.entries}
     sections = [Section((SortedRun((file,)),)) for file in by_name.values()]
     first = min(file.min_sequence_number for file in by_name.values())
-    batches = read_sections(request, bucket.partition, bucket.directory, sections, use_threads=False)
+    batches = read_sections(request, bucket.partition, bucket.directory, sections, plan.vectors, use_threads=False)
     added: list[ManifestEntry] = []
     for rows in _buffered(batches, store.options.write_buffer_size_bytes):
         added += sink.write_plain(bucket, rows.cast(store.schema.to_arrow()), first)
@@ -317,7 +348,13 @@ def _rewrite_keyed(store: TableStore, plan: BucketCompaction, bucket: Bucket, si
     sections = [one for one in sections if any((file.name, file.level) in entries for file in one.files)]
     deleted: list[ManifestEntry] = []
     added: list[ManifestEntry] = []
-    for may_stay, group in groupby(sections, lambda section: _may_stay(store, plan, bucket, section)):
+    # Of a pick of the highest level alone, for the deleted rows in it, nothing may stay.
+    is_for_marks = all(entry.file.level == plan.output_level for entry in plan.entries)
+
+    def may_stay_as_it_is(section: Section) -> bool:
+        return not is_for_marks and _may_stay(store, plan, bucket, section)
+
+    for may_stay, group in groupby(sections, may_stay_as_it_is):
         together = list(group)
         files = [file for section in together for file in section.files]
         old = [entries[file.name, file.level] for file in files if (file.name, file.level) in entries]
@@ -348,9 +385,10 @@ def _tell_changes(store: TableStore, plan: BucketCompaction, bucket: Bucket, sin
         old = [file for file in section.files if file.level >= told_level]
         before: Iterator[pa.RecordBatch] = iter(())
         for part in split_into_sections(old, store.key_range):
-            before = chain(before, read_run(request, bucket.partition, bucket.directory, part, keep_deletes=False))
+            run = read_run(request, bucket.partition, bucket.directory, part, plan.vectors, keep_deletes=False)
+            before = chain(before, run)
         after = read_run(
-            request, bucket.partition, bucket.directory, section,
+            request, bucket.partition, bucket.directory, section, plan.vectors,
             keep_deletes=False, with_level=True, merges_single_rows=merges_single_rows,
         )  # fmt: skip
         key_count = len(store.key_types)
@@ -368,7 +406,7 @@ def _merged(
     looks_up = merge_engine_of(store.schema).looks_up
     for section in sections:
         batches = read_run(
-            request, bucket.partition, bucket.directory, section,
+            request, bucket.partition, bucket.directory, section, plan.vectors,
             keep_deletes=not plan.drops_deletes, with_level=looks_up, merges_single_rows=_merges_single_rows(store, plan),
         )  # fmt: skip
         for rows in batches:
@@ -405,7 +443,9 @@ def _may_stay(store: TableStore, plan: BucketCompaction, bucket: Bucket, section
         return False
     wanted = store.options.format_of_level(plan.output_level)
     large = _LARGE_SHARE * store.options.target_file_size(has_primary_key=True)
-    return all(
+    # What reaches the highest level loses its deleted rows.
+    is_marked = plan.output_level == store.options.top_level and any(file.name in plan.vectors for file in section.files)
+    return not is_marked and all(
         file.size_bytes >= large and file.format == wanted == "parquet" and not _holds_deletes(store, bucket, file.name)
         for file in section.files
     )

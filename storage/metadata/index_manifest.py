@@ -1,18 +1,70 @@
-"""Index manifests: which index files a snapshot has, and the deletion vectors in them. Other writers make them.
+"""Index manifests: which index files a snapshot has, and the deletion vectors in them.
 
-Follows `docs/format.md`, "Deletion vectors".
+Each names all index files of the table; a commit that changes one writes the manifest anew, any other goes on with the one
+that there is. Follows `docs/format.md`, "Deletion vectors".
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 from .. import document
 from ..document import file_name
 from ..errors import CorruptData, Unsupported
 from ..format import avro
 from ..format.deletion_vector import DeletionVector
+from .manifest import ADD, Place
 from .snapshot import Snapshot
 from .table_store import TableStore
+
+DELETION_VECTORS = "DELETION_VECTORS"
+_VERSION = 1
+_SCHEMA = avro.parse(
+    avro.record(
+        "record",
+        ("_VERSION", "int"),
+        ("_KIND", "int"),
+        ("_PARTITION", "bytes"),
+        ("_BUCKET", "int"),
+        ("_INDEX_TYPE", "string"),
+        ("_FILE_NAME", "string"),
+        ("_FILE_SIZE", "long"),
+        ("_ROW_COUNT", "long"),
+        (
+            "_DELETIONS_VECTORS_RANGES",
+            avro.nullable(
+                {
+                    "type": "array",
+                    "items": avro.nullable(
+                        avro.record(
+                            "record__DELETIONS_VECTORS_RANGES",
+                            ("f0", "string"),
+                            ("f1", "int"),
+                            ("f2", "int"),
+                            ("_CARDINALITY", avro.nullable("long")),
+                        )
+                    ),
+                }
+            ),
+        ),
+        ("_EXTERNAL_PATH", avro.nullable("string")),
+        (
+            "_GLOBAL_INDEX",
+            avro.nullable(
+                avro.record(
+                    "record__GLOBAL_INDEX",
+                    ("_ROW_RANGE_START", "long"),
+                    ("_ROW_RANGE_END", "long"),
+                    ("_INDEX_FIELD_ID", "int"),
+                    ("_EXTRA_FIELD_IDS", avro.nullable({"type": "array", "items": "int"})),
+                    ("_INDEX_META", avro.nullable("bytes")),
+                    ("_SOURCE_META", avro.nullable("bytes")),
+                )
+            ),
+        ),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +76,10 @@ class IndexFile:
     # Whether it lies outside of the table.
     is_external: bool
     vectors: Mapping[str, DeletionVector]
+    place: Place = (b"", 0)
+    kind: str = DELETION_VECTORS
+    # What the manifest says of it, for those who write it into another one.
+    record: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), compare=False)
 
 
 def read_index_manifest(store: TableStore, name: str) -> list[IndexFile]:
@@ -38,10 +94,15 @@ def read_index_manifest(store: TableStore, name: str) -> list[IndexFile]:
             if external:
                 file = store.file_io.external_path(document.text(external, path, "_EXTERNAL_PATH"), path)
             vectors = {}
-            if record["_INDEX_TYPE"] == "DELETION_VECTORS":
+            if record["_INDEX_TYPE"] == DELETION_VECTORS:
                 for one in record["_DELETIONS_VECTORS_RANGES"] or ():
-                    vectors[str(one["f0"])] = DeletionVector(file, int(one["f1"]), int(one["f2"]))
-            found.append(IndexFile(file, int(record["_FILE_SIZE"]), bool(external), vectors))
+                    count = one.get("_CARDINALITY")
+                    vectors[str(one["f0"])] = DeletionVector(
+                        file, int(one["f1"]), int(one["f2"]), None if count is None else int(count)
+                    )
+            place = bytes(record["_PARTITION"]), int(record["_BUCKET"])
+            kind = str(record["_INDEX_TYPE"])
+            found.append(IndexFile(file, int(record["_FILE_SIZE"]), bool(external), vectors, place, kind, record))
         return found
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise CorruptData(
@@ -49,14 +110,56 @@ def read_index_manifest(store: TableStore, name: str) -> list[IndexFile]:
         ) from None
 
 
+def write_index_manifest(store: TableStore, name: str, files: Sequence[IndexFile]) -> None:
+    """Write an index manifest that lists index files."""
+    path = store.paths.manifest(name)
+    records = [dict(file.record) for file in files]
+    store.file_io.write_bytes(path, avro.write_records(_SCHEMA, records, store.options.manifest_compression, path))
+
+
+def index_file_of_vectors(path: str, size_bytes: int, vectors: Mapping[str, DeletionVector], place: Place) -> IndexFile:
+    """An index file of deletion vectors that has been written to `path`, as a manifest lists it."""
+    ranges = [
+        {"f0": name, "f1": one.offset, "f2": one.length, "_CARDINALITY": one.cardinality}
+        for name, one in vectors.items()
+    ]
+    partition, bucket = place
+    record = {
+        "_VERSION": _VERSION,
+        "_KIND": ADD,
+        "_PARTITION": partition,
+        "_BUCKET": bucket,
+        "_INDEX_TYPE": DELETION_VECTORS,
+        "_FILE_NAME": path.rsplit("/", 1)[-1],
+        "_FILE_SIZE": size_bytes,
+        "_ROW_COUNT": len(vectors),
+        "_DELETIONS_VECTORS_RANGES": ranges,
+        "_EXTERNAL_PATH": None,
+        "_GLOBAL_INDEX": None,
+    }
+    return IndexFile(path, size_bytes, False, vectors, place, DELETION_VECTORS, record)
+
+
+def index_files_of(store: TableStore, snapshot: Snapshot | None) -> list[IndexFile]:
+    """The index files of a snapshot; none without one."""
+    if snapshot is None or snapshot.index_manifest is None:
+        return []
+    return read_index_manifest(store, snapshot.index_manifest)
+
+
+def vectors_of(store: TableStore, snapshot: Snapshot | None) -> dict[str, DeletionVector]:
+    """The deletion vector of each data file of a snapshot that has one, by the file's name."""
+    return {name: vector for one in index_files_of(store, snapshot) for name, vector in one.vectors.items()}
+
+
 def refuse_index(store: TableStore, *snapshots: Snapshot | None) -> None:
-    """Raise Unsupported for snapshots whose rows their data files alone do not tell: a commit that takes files away, or adds
-    them again, would have to change their index manifest with them.
+    """Raise Unsupported for snapshots with index files of other kinds than deletion vectors: a commit that takes data files
+    away, or adds them again, would have to change those with them.
     """
     for snapshot in snapshots:
-        if snapshot is not None and snapshot.index_manifest is not None:
-            raise Unsupported(
-                f"Snapshot {snapshot.id} of {store.identifier} has an index manifest ('deletion-vectors.enabled', or an index "
-                "of keys by bucket). Its files can be read here, not replaced. Nothing is done; let the engine do it that "
-                "wrote them."
-            )
+        for one in index_files_of(store, snapshot):
+            if one.kind != DELETION_VECTORS:
+                raise Unsupported(
+                    f"Snapshot {snapshot.id if snapshot else 0} of {store.identifier} has an index of kind {one.kind}. Its files "
+                    "can be read here, not replaced. Nothing is done; let the engine do it that wrote them."
+                )

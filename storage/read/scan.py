@@ -19,7 +19,7 @@ from ..format.deletion_vector import DeletionVector
 from ..lazy import lazy_property
 from ..lsm.sorted_run import Section, SortedRun, cut_by_key, split_into_sections
 from ..metadata.history import told_of_expiry
-from ..metadata.index_manifest import read_index_manifest
+from ..metadata.index_manifest import vectors_of
 from ..metadata.live_files import live_files
 from ..metadata.manifest import DataFile, ManifestEntry, ManifestFile, Place
 from ..metadata.snapshot import Snapshot
@@ -40,7 +40,8 @@ _T = TypeVar("_T")
 class Scan:
     """What to read of a table at a snapshot. `columns` None means all; `predicate` is bound to the reading schema.
 
-    `limit`: so many rows are enough, whichever they are.
+    `limit`: so many rows are enough, whichever they are. `sees_level_0`: rows that no compaction has seen yet are merged in,
+    also where readers of the table do not see them.
     """
 
     store: TableStore
@@ -48,6 +49,7 @@ class Scan:
     columns: tuple[str, ...] | None = None
     predicate: Predicate | None = None
     limit: int | None = None
+    sees_level_0: bool = False
 
     def __post_init__(self) -> None:
         refuse_unsupported(self.store.schema.options, str(self.store.identifier), for_writing=False)
@@ -76,21 +78,19 @@ class Scan:
     @lazy_property
     def deletion_vectors(self) -> dict[str, DeletionVector]:
         """The deleted rows of data files, by the file's name."""
-        if self.snapshot is None or self.snapshot.index_manifest is None:
+        if self.snapshot is None or not self._has_deletion_vectors:
             return {}
         with told_of_expiry(self.store, self.snapshot):
-            return _deletion_vectors(self.store, self.snapshot.index_manifest)
+            return vectors_of(self.store, self.snapshot)
 
     @lazy_property
     def splits(self) -> list[Split]:
         """Splits of about `source.split.target-size`, in the order of partitions and buckets."""
         places: dict[Place, list[DataFile]] = {}
-        # Here compaction settles what stands: rows that it has not seen are not there yet.
-        hides_level_0 = self.store.schema.primary_keys and (
-            self.store.options.merge_engine == "first-row" or self._has_deletion_vectors
-        )
+        # There compaction settles what stands: rows that it has not seen are not there yet.
+        hides = self.store.schema.primary_keys and self.store.options.hides_level_0 and not self.sees_level_0
         for entry in self.entries:
-            if hides_level_0 and entry.file.level == 0:
+            if hides and entry.file.level == 0:
                 continue
             places.setdefault(entry.place, []).append(entry.file)
         splits: list[Split] = []
@@ -99,7 +99,8 @@ class Scan:
             sections = self._cut_large(self._prune_sections(self._sections(files)))
             splits += [
                 Split(self.request, partition, bucket, directory, tuple(packed), self._vectors_of(packed))
-                for packed in self._pack(sections)
+                for group in self._by_marks(sections)
+                for packed in self._pack(group)
             ]
         return self._enough(splits)
 
@@ -131,7 +132,7 @@ class Scan:
     def _cut_large(self, sections: Sequence[Section]) -> list[Section]:
         """Sections that are larger than a split in pieces of about that size, by ranges of keys."""
         target = self.store.options.source_split_target_size_bytes
-        if not self.store.key_types or self._has_deletion_vectors:
+        if not self.store.key_types or (self._has_deletion_vectors and not any(one.needs_merge for one in sections)):
             return list(sections)
         return [
             piece
@@ -143,7 +144,19 @@ class Scan:
 
     @property
     def _has_deletion_vectors(self) -> bool:
-        return self.store.schema.options.get("deletion-vectors.enabled", "false") == "true"
+        return self.store.options.deletion_vectors_enabled
+
+    def _by_marks(self, sections: Sequence[Section]) -> list[list[Section]]:
+        """Sections without deletion vectors before those with, so that any reader can read the splits of the former; as they
+        are where rows have an order.
+        """
+        marked = self.deletion_vectors
+        if not marked or (not self.store.key_types and self.store.options.bucket > 0):
+            return [list(sections)]
+        groups: tuple[list[Section], list[Section]] = ([], [])
+        for section in sections:
+            groups[any(file.name in marked for file in section.files)].append(section)
+        return list(groups)
 
     def _vectors_of(self, sections: Sequence[Section]) -> dict[str, DeletionVector]:
         vectors = self.deletion_vectors
@@ -152,7 +165,7 @@ class Scan:
 
     def _sections(self, files: Sequence[DataFile]) -> list[Section]:
         key_types = self.store.key_types
-        if not key_types or self._has_deletion_vectors:
+        if not key_types or (self._has_deletion_vectors and all(file.level for file in files)):
             # With deletion vectors, what a newer file replaced is marked in the older one: nothing is merged.
             ordered = sorted(files, key=lambda file: file.min_sequence_number)
             return [Section((SortedRun((file,)),)) for file in ordered]
@@ -228,11 +241,6 @@ class Scan:
                 lambda split, use_threads: sum(batch.num_rows for batch in split.read(use_threads=use_threads))
             )
         )
-
-
-def _deletion_vectors(store: TableStore, index_manifest: str) -> dict[str, DeletionVector]:
-    """The vector of each data file that has one, by the file's name."""
-    return {name: vector for one in read_index_manifest(store, index_manifest) for name, vector in one.vectors.items()}
 
 
 class FileStatistics:

@@ -51,12 +51,14 @@ class Split:
     @property
     def row_count_is_exact(self) -> bool:
         """Whether `row_count_unmerged` is the number of rows, without reading any."""
-        return not self.needs_merge and not self.may_hold_deletes and not self.deletion_vectors
+        counted = all(one.cardinality is not None for one in self.deletion_vectors.values())
+        return not self.needs_merge and not self.may_hold_deletes and counted
 
     @property
     def row_count_unmerged(self) -> int:
-        """Rows in the files: an upper bound, if it is not exact."""
-        return sum(file.row_count for section in self.sections for file in section.files)
+        """Rows in the files that are not marked as deleted: an upper bound, if it is not exact."""
+        deleted = sum(one.cardinality or 0 for one in self.deletion_vectors.values())
+        return sum(file.row_count for section in self.sections for file in section.files) - deleted
 
     @property
     def can_be_read_natively(self) -> bool:
@@ -104,7 +106,7 @@ class Split:
     def read_with_kinds(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
         """The merged rows with the kind of each (int8), deletes among them."""
         schema = self.request.store.schema
-        if not schema.primary_keys or self.deletion_vectors:
+        if not schema.primary_keys or (self.deletion_vectors and not self.needs_merge):
             for rows in self.read():
                 yield pa.array(np.zeros(rows.num_rows, np.int8)), rows
             return
@@ -116,4 +118,5 @@ class Split:
 
     def _run(self, section: Section) -> Iterator[pa.RecordBatch]:
         with told_of_expiry(self.request.store, self.request.snapshot):
-            yield from read_run(self.request, self.partition, self.directory, section, keep_deletes=True)
+            vectors = self.deletion_vectors
+            yield from read_run(self.request, self.partition, self.directory, section, vectors, keep_deletes=True)

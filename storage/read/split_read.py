@@ -73,17 +73,20 @@ def read_run(
     partition: bytes,
     directory: str,
     section: Section,
+    deletion_vectors: Mapping[str, DeletionVector] = _NONE,
     *,
     keep_deletes: bool,
     with_level: bool = False,
     merges_single_rows: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The merged rows of a section as one sorted run, for writing it anew.
+    """The merged rows of a section as one sorted run, for writing it anew; those that are marked as deleted are left out.
 
     Columns: `_KEY_<key>`, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, `_LEVEL` (the lowest of each key) if wanted, then the wanted
     columns that are not in the key.
     """
-    reader = _SectionReader(request, partition, directory, use_threads=False, merges_single_rows=merges_single_rows)
+    reader = _SectionReader(
+        request, partition, directory, False, deletion_vectors, merges_single_rows=merges_single_rows
+    )
     runs = _oldest_first(section.runs)
     return reader.merged(
         runs, with_sequence=True, with_level=with_level, keep_deletes=keep_deletes, sort=True, piece=section
@@ -214,7 +217,13 @@ class _SectionReader:
         is_whole = (
             row_filter is None and not (piece is not None and piece.is_cut) and not self._store.options.ignore_delete
         )
-        counts = [sum(file.row_count for file in run.files) if is_whole else None for run in runs]
+        marked = self._deletion_vectors
+        counts = [
+            sum(file.row_count for file in run.files)
+            if is_whole and not any(file.name in marked for file in run.files)
+            else None
+            for run in runs
+        ]
         cursors = [
             RunCursor(batches, rank, row_count=count)
             for rank, (batches, count) in enumerate(zip(read, counts, strict=True))
@@ -250,16 +259,16 @@ class _SectionReader:
         with self._open(file) as reader:
             # Where the file itself says that all rows were added, their kind need not be read, if it only tells deletes.
             all_added = SEQUENCE_NUMBER not in system and reader.extremes(VALUE_KIND) == (INSERT, INSERT)
-            mapping = _FileColumns(self._store.schemas.get(file.schema_id).fields, reader.column_names)
+            mapping = FileColumns(self._store.schemas.get(file.schema_id).fields, reader.column_names)
             key_sources = [mapping.key_source(field) for field in self._key_fields]
             plain = [field for field in values if field.name not in self._partition]
             read = [name for name in stored if not (all_added and name == VALUE_KIND)]
             needed = [name for name in [*key_sources, *read, *mapping.sources(plain)] if name is not None]
             of_file = {LEVEL: pa.scalar(file.level, pa.int8())} if LEVEL in system else {}
             if WHOLE in system:
-                of_file[WHOLE] = pa.scalar(is_whole(file, reader))
-            groups = reader.row_groups(self._ranges(row_filter, mapping, keyed=True))
-            for batch in reader.read_batches(list(dict.fromkeys(needed)), groups, use_threads=self._use_threads):
+                of_file[WHOLE] = pa.scalar(self._is_whole(file, reader))
+            ranges = self._ranges(row_filter, mapping, keyed=True)
+            for batch in self._live_batches(reader, file, list(dict.fromkeys(needed)), ranges):
                 keys = [
                     mapping.column(batch, field, source)
                     for field, source in zip(self._key_fields, key_sources, strict=True)
@@ -281,6 +290,26 @@ class _SectionReader:
                 if rows.num_rows:
                     yield rows
 
+    def _is_whole(self, file: DataFile, reader: DataFileReader) -> bool:
+        # With deletion vectors, the rows that it was made of are marked.
+        return file.level > 0 if self._store.options.deletion_vectors_enabled else is_whole(file, reader)
+
+    def _live_batches(
+        self, reader: DataFileReader, file: DataFile, columns: Sequence[str], ranges: Sequence[RowRange]
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of the row groups that can hold rows within some ranges, without the rows that are marked as deleted."""
+        vector = self._deletion_vectors.get(file.name)
+        # Deleted rows are known by their place in the whole file.
+        starts = None if vector is None else reader.group_starts
+        groups = reader.row_groups(ranges if vector is None or starts is not None else [])
+        if vector is None or not groups:
+            return reader.read_batches(columns, groups, use_threads=self._use_threads)
+        positions = read_vector(self._store, file, vector)
+        if starts is not None:
+            positions = _within_groups(positions, starts, groups)
+        columns = columns or reader.column_names[:1]
+        return _without_positions(reader.read_batches(columns, groups, use_threads=self._use_threads), positions)
+
     def _filter_view(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The key and partition columns under their own names."""
         partition = [field for field in self._store.schema.fields if field.name in self._partition]
@@ -291,27 +320,16 @@ class _SectionReader:
 
     def _read_raw(self, file: DataFile, predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
         with self._open(file) as reader:
-            mapping = _FileColumns(self._store.schemas.get(file.schema_id).fields, reader.column_names)
+            mapping = FileColumns(self._store.schemas.get(file.schema_id).fields, reader.column_names)
             plain = [field for field in self._fields if field.name not in self._partition]
             needed = [name for name in mapping.sources(plain) if name is not None]
             # Files just written may hold deletes that their manifest does not count.
             checks_kind = bool(self._key_fields) and file.level == 0
             if checks_kind:
                 needed.append(VALUE_KIND)
-            vector = self._deletion_vectors.get(file.name)
-            # Deleted rows are known by their place in the whole file.
-            groups = reader.row_groups([] if vector else self._ranges(predicate, mapping, keyed=False))
             names = [field.name for field in self._fields]
-            needed = needed or reader.column_names[:1]
-            batches = reader.read_batches(needed, groups, use_threads=self._use_threads)
-            if vector is not None:
-                positions = vector.read(self._store.file_io)
-                if len(positions) and not 0 <= positions[0] <= positions[-1] < file.row_count:
-                    raise CorruptData(
-                        f"The deletion vector at {vector.offset} of index file {vector.path} deletes rows that data file "
-                        f"{file.name} does not have."
-                    )
-                batches = _without_positions(batches, positions)
+            ranges = self._ranges(predicate, mapping, keyed=False)
+            batches = self._live_batches(reader, file, needed or reader.column_names[:1], ranges)
             for batch in batches:
                 if checks_kind:
                     batch = without_deletes(batch)
@@ -320,7 +338,7 @@ class _SectionReader:
     def _open(self, file: DataFile) -> DataFileReader:
         return open_data_file(self._store, self._directory, file)
 
-    def _value(self, batch: pa.RecordBatch, field: DataField, mapping: "_FileColumns") -> pa.Array:
+    def _value(self, batch: pa.RecordBatch, field: DataField, mapping: "FileColumns") -> pa.Array:
         if field.name in self._partition:
             return self._constant(field, batch.num_rows)
         return mapping.column(batch, field, mapping.source(field))
@@ -329,7 +347,7 @@ class _SectionReader:
         """A partition column: its value comes from the manifest, whatever the file says."""
         return pa.repeat(to_arrow([self._partition[field.name]], field.type)[0], row_count)
 
-    def _ranges(self, predicate: Predicate | None, mapping: "_FileColumns", *, keyed: bool) -> list[RowRange]:
+    def _ranges(self, predicate: Predicate | None, mapping: "FileColumns", *, keyed: bool) -> list[RowRange]:
         ranges = []
         for name, (low, high, data_type) in value_ranges(predicate).items():
             field = self._store.schema.field(name)
@@ -344,6 +362,28 @@ class _SectionReader:
 
 def _added(row_count: int) -> pa.Array:
     return pa.Array.from_buffers(pa.int8(), row_count, [None, _ZEROS.slice(0, row_count)])
+
+
+def read_vector(store: TableStore, file: DataFile, vector: DeletionVector) -> np.ndarray:
+    """The positions that a deletion vector marks in its data file. Raises CorruptData if the file has no such rows."""
+    positions = vector.read(store.file_io)
+    if len(positions) and not 0 <= positions[0] <= positions[-1] < file.row_count:
+        raise CorruptData(
+            f"The deletion vector at {vector.offset} of index file {vector.path} deletes rows that data file "
+            f"{file.name} does not have."
+        )
+    return positions
+
+
+def _within_groups(positions: np.ndarray, starts: Sequence[int], groups: Sequence[int]) -> np.ndarray:
+    """Positions in a file as positions among the rows of some of its row groups, which begin at `starts`."""
+    found, before = [], 0
+    for group in groups:
+        low, high = starts[group], starts[group + 1]
+        first, last = np.searchsorted(positions, [low, high])
+        found.append(positions[first:last] - low + before)
+        before += high - low
+    return np.concatenate(found)
 
 
 def _without_positions(batches: Iterator[pa.RecordBatch], positions: np.ndarray) -> Iterator[pa.RecordBatch]:
@@ -361,7 +401,7 @@ def _without_positions(batches: Iterator[pa.RecordBatch], positions: np.ndarray)
         yield batch
 
 
-class _FileColumns:
+class FileColumns:
     """Where the columns of the reading schema are in a file that was written under another version of it."""
 
     def __init__(self, file_fields: Sequence[DataField], names: Sequence[str]) -> None:

@@ -54,6 +54,7 @@ from .renumber import NumberedFiles
 from .required_columns import refuse_nulls
 from .table_write import CommitMessage, earliest
 from .take_back import take_back
+from .vectors import GivenVector, MarkedFile, VectorChange
 
 _log = logging.getLogger(__name__)
 WRITER_VERSION = f"snapline-{VERSION}"
@@ -191,6 +192,7 @@ class TableCommit:
         own_properties: Mapping[str, str] | None = None,
         even_empty: bool = False,
         statistics: str | None = None,
+        vectors: Sequence[GivenVector] = (),
     ) -> Snapshot | None:
         """Commit added files, and what they replace. Returns the snapshot, an earlier one if this id landed before,
         or None if there is nothing to commit, unless `even_empty`. If the earlier one has expired, the earliest snapshot that
@@ -199,7 +201,8 @@ class TableCommit:
         `guard` is asked again before each try, with the newest snapshot as that try finds it, and raises if the change must
         not be put on top of it. `adds_again`: files may be added that the table has had before, those that are in the paths
         of no message; `held` says, once the snapshot is there, whether they have been kept until then. `own_properties`: those
-        by which the store knows what the commit was. `statistics`: the file of the table's statistics, of kind ANALYZE.
+        by which the store knows what the commit was. `statistics`: the file of the table's statistics, of kind ANALYZE. `vectors`: the
+        deletion vectors that files get which have been in the table before.
 
         Raises InvalidRequest if own properties are among `properties`, CommitConflict if another commit made this one
         impossible (its files are deleted), and CommitOutcomeUnknown if the store gave no answer. Raises StoreUnavailable if it
@@ -223,6 +226,7 @@ class TableCommit:
             added, list(deleted), changelog, overwrite, kind, operation, properties, watermark, guard,
             NumberedFiles(self._store, messages if overwrite is None else (), added, changelog), adds_again, even_empty,
             earliest(message.begun_ms for message in messages), own, held, statistics,
+            [one for message in messages for one in message.marked], vectors,
         )  # fmt: skip
         try:
             snapshot, is_own = self._commit(change)
@@ -342,7 +346,7 @@ class TableCommit:
                 return snapshot, True
             made.clean_up()
             attempt += 1
-            is_append = change.overwrite is None and not change.deleted
+            is_append = change.overwrite is None and not change.deleted and not change.marked
             now_ms = self._store.clock.now_ms()
             if now_ms > deadline or (attempt > options.commit_max_retries and not is_append):
                 raise CommitConflict(
@@ -388,6 +392,8 @@ class _Change:
     held: Held | None
     # The file of the table's statistics; None leaves those that there are.
     statistics: str | None = None
+    marked: Sequence[MarkedFile] = ()
+    vectors: Sequence[GivenVector] = ()
 
 
 class _Attempt:
@@ -402,6 +408,7 @@ class _Attempt:
         self._unique = store.clock.unique_name()
         self._manifest_names: list[str] = []
         self._list_names: list[str] = []
+        self._index_names: list[str] = []
 
     def prepare(self) -> Snapshot | None:
         """Write all metadata but the snapshot; None if the change is empty."""
@@ -414,11 +421,12 @@ class _Attempt:
             deletes += [entry.deleted() for entry in self._live() if change.overwrite.covers(store, entry.partition)]
         delta = deletes + change.added
         self._check_newest_schema()
-        is_empty = not delta and not change.changelog
-        if is_empty and not change.even_empty:
-            return None
         if deletes or change.adds_again:
             refuse_index(store, latest)
+        marks = self._vector_change(delta)
+        is_empty = not delta and not change.changelog and not (marks is not None and marks.changes)
+        if is_empty and not change.even_empty:
+            return None
         if deletes or change.adds_again or any(entry.file.level > 0 for entry in change.added):
             check_conflicts(self._live(), delta, store.key_types, rescales=change.overwrite is not None)
         base: list[ManifestFile] = []
@@ -451,13 +459,13 @@ class _Attempt:
             delta_manifest_list_size=delta_size,
             changelog_manifest_list=changelog_name,
             changelog_manifest_list_size=changelog_size,
-            index_manifest=latest.index_manifest if latest else None,
+            index_manifest=self._index_manifest(marks),
             commit_user=self._id.user,
             writer_version=WRITER_VERSION,
             commit_identifier=self._id.identifier,
             commit_kind=COMPACT
             if is_empty and change.statistics is None
-            else change.kind or (OVERWRITE if change.overwrite is not None or deletes else APPEND),
+            else change.kind or (OVERWRITE if change.overwrite is not None or deletes or marks else APPEND),
             time_ms=moment.time_ms,
             total_record_count=(latest.total_record_count if latest else 0) + delta_rows,
             delta_record_count=delta_rows,
@@ -471,6 +479,33 @@ class _Attempt:
             next_row_id=latest.next_row_id if latest else 0,
             operation=change.operation,
         )
+
+    def _vector_change(self, delta: Sequence[ManifestEntry]) -> VectorChange | None:
+        """What becomes of the deletion vectors; None if there are none, and none come. Raises RowsChanged: see there."""
+        change, latest = self._change, self._latest
+        has_any = latest is not None and latest.index_manifest is not None
+        is_touched = has_any and any(entry.kind != ADD for entry in delta)
+        if not (change.marked or change.vectors or is_touched):
+            return None
+        live = {entry.identity: entry for entry in self._live()}
+        gone = [entry for entry in delta if entry.kind != ADD]
+        for entry in gone:
+            live.pop(entry.identity, None)
+        live |= {entry.identity: entry for entry in delta if entry.kind == ADD}
+        return VectorChange(self._store, latest, list(live.values()), gone, change.marked, change.vectors)
+
+    def _index_manifest(self, marks: VectorChange | None) -> str | None:
+        """The index manifest of the snapshot, written if it is another one than the last."""
+        if marks is None or not marks.changes:
+            return self._latest.index_manifest if self._latest else None
+        name = f"index-manifest-{self._unique}-0"
+        self._manifest_names.append(name)
+        return name if marks.write(name, self._next_index) else None
+
+    def _next_index(self) -> str:
+        name = f"index-{self._unique}-{len(self._index_names)}"
+        self._index_names.append(name)
+        return name
 
     def refuse_lost_files(self) -> None:
         """Raise CommitConflict if the files were written so long ago that cleaning has taken them, or may do so."""
@@ -523,7 +558,8 @@ class _Attempt:
         if not self._is_late(own.values()):
             return None
         names = [*self._list_names, *self._manifest_names]
-        return first_lost(store, [*own, *(store.paths.manifest(name) for name in names)], snapshot)
+        indexes = [store.paths.index(name) for name in self._index_names]
+        return first_lost(store, [*own, *(store.paths.manifest(name) for name in names), *indexes], snapshot)
 
     def _is_late(self, created_ms: Iterable[int | None]) -> bool:
         """Whether orphan cleaning may have come since the first file was written; files of other writers tell local times."""
@@ -535,7 +571,8 @@ class _Attempt:
     def clean_up(self) -> None:
         """Delete the metadata of an attempt that did not become a snapshot."""
         paths = self._store.paths
-        self._store.file_io.delete_quietly([paths.manifest(name) for name in self._list_names + self._manifest_names])
+        written = [paths.manifest(name) for name in self._list_names + self._manifest_names]
+        self._store.file_io.delete_quietly([*written, *(paths.index(name) for name in self._index_names)])
 
     def _check_newest_schema(self) -> None:
         """Rows that were hashed to another number of buckets than the table has by now would not be found, and nulls are not

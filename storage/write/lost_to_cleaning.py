@@ -7,6 +7,7 @@ the snapshot spares its files. Follows `docs/protocols.md`, "Commit", step 8.
 
 from collections.abc import Sequence
 
+from ..metadata.index_manifest import index_files_of
 from ..metadata.manifest import ADD
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
@@ -34,7 +35,18 @@ def taken_of(store: TableStore, snapshot: Snapshot) -> str | None:
         entry for name in held for entry in manifests.read(name) if entry.kind == ADD and not entry.file.external_path
     ]
     paths = [f"{store.bucket_directory(entry.place)}/{entry.file.name}" for entry in added]
+    paths += _indexes_of(store, snapshot)
     return first_lost(store, [*map(store.paths.manifest, [*names, *held]), *paths], snapshot)
+
+
+def _indexes_of(store: TableStore, snapshot: Snapshot) -> list[str]:
+    """The index manifest and the index files that a snapshot has added: they are named as its lists are."""
+    unique = snapshot.delta_manifest_list.removeprefix("manifest-list-").rpartition("-")[0]
+    name = snapshot.index_manifest
+    if name is None or unique not in name:
+        return []
+    paths = [one.path for one in index_files_of(store, snapshot) if not one.is_external]
+    return [store.paths.manifest(name), *(path for path in paths if unique in path.rpartition("/")[2])]
 
 
 def _taken_until(store: TableStore, snapshot: Snapshot | None) -> int | None:

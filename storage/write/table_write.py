@@ -34,6 +34,7 @@ from ..paths import partition_path
 from ..values import from_arrow
 from .data_file_sink import Bucket, DataFileSink
 from .incoming import Rows, row_kinds, shaped
+from .vectors import MarkedFile
 from .watermark import highest, row_time
 
 # The property of a snapshot: how many rows were given to its writers under a key that a later row of the same write has.
@@ -65,6 +66,8 @@ class CommitMessage:
     begun_ms: int | None = field(default=None, compare=False)
     # The watermark of the rows that were given.
     watermark: int | None = None
+    # Files of which rows are marked as deleted, and those that were read with their marks to be written anew.
+    marked: tuple[MarkedFile, ...] = field(default=(), compare=False)
 
 
 def duplicate_keys_property(store: TableStore, messages: Sequence[CommitMessage]) -> dict[str, str]:
