@@ -1,10 +1,12 @@
-"""Delete and update single rows: by key where there is one, else by writing the files that hold them anew.
+"""Delete and update single rows: by key where there is one, else by writing the files that hold them anew, or by marking the
+rows where the table has deletion vectors.
 
-Copy-on-write reads file by file and keeps those in which nothing matches. It conflicts with a writer only if that took
-away one of the same files.
+Both read file by file and leave alone those in which nothing matches. They conflict with a writer only if that took away one
+of the same files, or marked rows of it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +15,12 @@ import pyarrow.compute as pc
 
 from .data_types import DataType
 from .errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest, NotFound, Unsupported
+from .format.deletion_vector import DeletionVector
 from .lsm.key_order import ranks
 from .lsm.row_multiset import occurrences, row_codes
 from .lsm.sorted_run import Section, SortedRun
 from .metadata.history import has_expired
+from .metadata.index_manifest import vectors_of
 from .metadata.manifest import ManifestEntry
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
@@ -26,6 +30,7 @@ from .read.split_read import ReadRequest, read_sections
 from .values import from_literal, to_arrow
 from .write.commit import Guard, TableCommit
 from .write.table_write import CommitMessage, TableWrite
+from .write.vectors import MarkedFile
 
 _COMMIT_TRIES = 10
 Change = Callable[[pa.Table, pa.Array], pa.Table]
@@ -91,8 +96,11 @@ def rewrite_files(
 ) -> tuple[list[ManifestEntry], CommitMessage]:
     """Write anew each file of a table without a key in which rows match: `change` gets its rows and which of them match.
 
-    Returns the files to take away, and what to add.
+    Returns the files to take away, and what to add. With deletion vectors the rows that match are marked instead, and only what
+    `change` makes of them is written.
     """
+    if store.options.deletion_vectors_enabled:
+        return _mark_matching(store, snapshot, predicate, change)
     scan = Scan(store, snapshot, None, predicate)
     statistics = FileStatistics(store)
     deleted: list[ManifestEntry] = []
@@ -110,13 +118,81 @@ def rewrite_files(
         return deleted, writer.prepare_commit()
 
 
-def _rows_of(store: TableStore, entry: ManifestEntry) -> pa.Table | None:
-    """The rows of a data file of a table without a key in one chunk; None if it has none."""
+def _mark_matching(
+    store: TableStore, snapshot: Snapshot, predicate: Predicate, change: Change
+) -> tuple[list[ManifestEntry], CommitMessage]:
+    scan = Scan(store, snapshot, None, predicate)
+    statistics = FileStatistics(store)
+    marks = _Marks(scan.deletion_vectors)
+    with TableWrite(store) as writer:
+        for entry in scan.entries:
+            if not statistics.may_match(predicate, entry.file):
+                continue
+            rows, positions = live_rows(store, entry, scan.deletion_vectors)
+            if not rows.num_rows:
+                continue
+            (batch,) = rows.to_batches()
+            mask = pc.fill_null(predicate.mask(batch), False)
+            matching = rows.filter(mask)
+            if matching.num_rows:
+                marks.add(entry, positions[mask.to_numpy(zero_copy_only=False)])
+                writer.write(change(matching, pa.repeat(pa.scalar(True), matching.num_rows)))
+        return marks.deleted, replace(writer.prepare_commit(), marked=tuple(marks.marked))
+
+
+class _Marks:
+    """Rows to be marked as deleted; a file of which no row is left goes as a whole."""
+
+    def __init__(self, vectors: Mapping[str, DeletionVector]) -> None:
+        self._vectors = vectors
+        self.deleted: list[ManifestEntry] = []
+        self.marked: list[MarkedFile] = []
+
+    def add(self, entry: ManifestEntry, positions: np.ndarray) -> None:
+        vector = self._vectors.get(entry.file.name)
+        before = 0 if vector is None else vector.cardinality
+        if before is not None and before + len(positions) == entry.file.row_count:
+            self.deleted.append(entry)
+            positions = positions[:0]
+        self.marked.append(MarkedFile(entry.place, entry.file.name, vector, np.sort(positions)))
+
+
+def marks_of_rows(
+    entries: Sequence[ManifestEntry], vectors: Mapping[str, DeletionVector], positions: Mapping[str, np.ndarray]
+) -> tuple[list[ManifestEntry], list[MarkedFile]]:
+    """The files that lose their last rows by the positions (int64) of some that are deleted, by file name; and what to mark in
+    the others.
+    """
+    marks = _Marks(vectors)
+    for entry in entries:
+        if entry.file.name in positions:
+            marks.add(entry, positions[entry.file.name])
+    return marks.deleted, marks.marked
+
+
+def live_rows(
+    store: TableStore, entry: ManifestEntry, vectors: Mapping[str, DeletionVector]
+) -> tuple[pa.Table, np.ndarray]:
+    """The rows of a data file of a table without a key, those that are marked as deleted left out, in one chunk; and the
+    position of each in the file (int64).
+    """
+    schema = store.schema.to_arrow()
     request = ReadRequest(store, tuple(store.schema.column_names), None)
     section = Section((SortedRun((entry.file,)),))
     directory = store.bucket_directory(entry.place)
-    batches = list(read_sections(request, entry.partition, directory, [section], use_threads=True))
-    return pa.Table.from_batches(batches).combine_chunks() if batches else None
+    batches = list(read_sections(request, entry.partition, directory, [section], vectors, use_threads=True))
+    positions = np.arange(entry.file.row_count)
+    vector = vectors.get(entry.file.name)
+    if vector is not None:
+        positions = np.delete(positions, vector.read(store.file_io))
+    rows = pa.Table.from_batches(batches).combine_chunks() if batches else schema.empty_table()
+    return rows, positions
+
+
+def _rows_of(store: TableStore, entry: ManifestEntry) -> pa.Table | None:
+    """The rows of a data file of a table without a key, which has no deletion vectors, in one chunk; None if it has none."""
+    rows, _ = live_rows(store, entry, {})
+    return rows if rows.num_rows else None
 
 
 def commit_counted(
@@ -187,8 +263,10 @@ def _take_away(
 ) -> tuple[list[ManifestEntry], list[ManifestEntry], CommitMessage]:
     """Live files to delete, files of the commit to keep, and what is written in place of the others."""
     predicate = _range_of(store, retracted)
-    live = [] if snapshot is None else Scan(store, snapshot, None, predicate).entries
+    scan = None if snapshot is None else Scan(store, snapshot, None, predicate)
+    live, vectors = ([], {}) if scan is None else (scan.entries, scan.deletion_vectors)
     statistics = FileStatistics(store)
+    marks = _Marks(vectors)
     deleted: list[ManifestEntry] = []
     kept: list[ManifestEntry] = []
     left = retracted
@@ -197,15 +275,18 @@ def _take_away(
         for entry in [*own, *live]:
             is_own = entry.file.name in own_names
             may_hold = left.num_rows > 0 and (predicate is None or statistics.may_match(predicate, entry.file))
-            rows = _rows_of(store, entry) if may_hold else None
+            rows, positions = live_rows(store, entry, vectors) if may_hold else (None, None)
             taken = None
-            if rows is not None:
+            if rows is not None and rows.num_rows:
                 codes = row_codes([rows, left])
                 taken = occurrences(codes[: rows.num_rows], codes[rows.num_rows :])
-            if rows is None or taken is None or not taken.any():
+            if rows is None or positions is None or taken is None or not taken.any():
                 kept += [entry] if is_own else []
                 continue
             left = left.filter(pa.array(~occurrences(codes[rows.num_rows :], codes[: rows.num_rows][taken])))
+            if not is_own and store.options.deletion_vectors_enabled:
+                marks.add(entry, positions[taken])
+                continue
             deleted += [] if is_own else [entry]
             writer.write(rows.filter(pa.array(~taken)))
         if left.num_rows:
@@ -214,7 +295,8 @@ def _take_away(
                 f"{left.slice(0, 1).to_pylist()[0]}. "
                 "Each takes away one row that equals it in every column. Set 'ignore-delete' to drop them."
             )
-        return deleted, kept, writer.prepare_commit()
+        message = replace(writer.prepare_commit(), marked=tuple(marks.marked))
+        return [*deleted, *marks.deleted], kept, message
 
 
 def _range_of(store: TableStore, rows: pa.Table) -> Predicate | None:
@@ -233,42 +315,64 @@ def _range_of(store: TableStore, rows: pa.Table) -> Predicate | None:
 def rows_with_addresses(
     store: TableStore, snapshot: Snapshot | None, file_column: str, row_column: str
 ) -> tuple[list[ManifestEntry], pa.Table]:
-    """The files of a table without a key, and their rows with where each lies: the file's name, and the row in it."""
-    entries = [] if snapshot is None else Scan(store, snapshot).entries
-    tables = [rows for entry in entries if (rows := addressed_rows(store, entry, file_column, row_column)) is not None]
+    """The files of a table without a key, and their rows with where each lies: the file's name, and its position in it."""
+    scan = None if snapshot is None else Scan(store, snapshot)
+    entries, vectors = ([], {}) if scan is None else (scan.entries, scan.deletion_vectors)
+    tables = [
+        rows
+        for entry in entries
+        if (rows := addressed_rows(store, entry, vectors, file_column, row_column)) is not None
+    ]
     fields = [pa.field(file_column, pa.string()), pa.field(row_column, pa.int64())]
     empty = pa.schema([*store.schema.to_arrow(), *fields]).empty_table()
     return entries, pa.concat_tables([empty, *tables])
 
 
-def addressed_rows(store: TableStore, entry: ManifestEntry, file_column: str, row_column: str) -> pa.Table | None:
-    """The rows of a data file with its name, and with their numbers in it; None if it has none."""
-    rows = _rows_of(store, entry)
-    if rows is None:
+def addressed_rows(
+    store: TableStore, entry: ManifestEntry, vectors: Mapping[str, DeletionVector], file_column: str, row_column: str
+) -> pa.Table | None:
+    """The rows of a data file that are not marked as deleted, with its name, and with their positions in it; None if it has
+    none.
+    """
+    rows, positions = live_rows(store, entry, vectors)
+    if not rows.num_rows:
         return None
     rows = rows.cast(store.schema.to_arrow())
     rows = rows.append_column(file_column, pa.repeat(pa.scalar(entry.file.name), rows.num_rows))
-    return rows.append_column(row_column, pa.array(np.arange(rows.num_rows)))
+    return rows.append_column(row_column, pa.array(positions))
 
 
 def replace_rows(
     store: TableStore,
+    snapshot: Snapshot | None,
     entries: Sequence[ManifestEntry],
     files: pa.ChunkedArray,
     numbers: pa.ChunkedArray,
     came: pa.Table,
 ) -> tuple[list[ManifestEntry], CommitMessage]:
-    """Write files anew without the rows at some addresses, and new rows beside them."""
+    """Write files of a snapshot anew without the rows at some addresses, or mark those if the table has deletion vectors, and
+    new rows beside them.
+    """
     touched = pa.table({"file": files, "row": numbers})
     names = set(touched.column("file").unique().to_pylist())
     deleted = [entry for entry in entries if entry.file.name in names]
+
+    def gone(entry: ManifestEntry) -> np.ndarray:
+        rows = touched.filter(pc.equal(touched.column("file"), entry.file.name)).column("row").to_numpy()
+        return np.asarray(rows)
+
+    if store.options.deletion_vectors_enabled:
+        positions = {entry.file.name: gone(entry) for entry in deleted}
+        lost, marked = marks_of_rows(entries, vectors_of(store, snapshot), positions)
+        with TableWrite(store) as writer:
+            writer.write(came)
+            return lost, replace(writer.prepare_commit(), marked=tuple(marked))
     with TableWrite(store, ignore_existing=True) as writer:
         for entry in deleted:
             rows = _rows_of(store, entry)
             assert rows is not None, "a file without rows has no row to replace"
-            gone = touched.filter(pc.equal(touched.column("file"), entry.file.name)).column("row").to_numpy()
             kept = np.ones(rows.num_rows, bool)
-            kept[gone] = False
+            kept[gone(entry)] = False
             writer.write(rows.filter(pa.array(kept)))
         writer.write(came)
         return deleted, writer.prepare_commit()

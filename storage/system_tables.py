@@ -146,8 +146,10 @@ def _tags(store: TableStore) -> Rows:
 
 
 def _record_count(store: TableStore, snapshot: Snapshot) -> int | None:
-    """The number of rows that a reader of a snapshot sees. With a key, files may hold several versions of one."""
-    if not store.schema.primary_keys:
+    """The number of rows that a reader of a snapshot sees. With a key, files may hold several versions of one, and with
+    deletion vectors rows that are deleted.
+    """
+    if not store.schema.primary_keys and snapshot.index_manifest is None:
         return snapshot.total_record_count
     return Scan(store.at_schema(store.schemas.get(snapshot.schema_id)), snapshot).count()
 

@@ -32,6 +32,7 @@ from .maintain.stand_in import Mended, mend_newest, mend_snapshots
 from .maintain.tagging import create_due_tag
 from .metadata.derived_columns import ComputedColumn
 from .metadata.history import has_expired, told_of_expiry
+from .metadata.index_manifest import marked_places
 from .metadata.manifest import ADD, ManifestEntry, Place
 from .metadata.redefinition import redefined
 from .metadata.schema import TableSchema
@@ -230,6 +231,7 @@ class Table:
             if last is not None and snapshot.id <= last.id and snapshot.changes_rows:
                 with told_of_expiry(self._store, snapshot):
                     found.update((entry.partition, None) for entry in self._store.delta_of(snapshot))
+                    found.update((partition, None) for partition, _ in marked_places(self._store, [snapshot]))
         return sorted((self._store.partition_values(one) for one in found), key=lambda one: str(list(one.values())))
 
     def _between(self, after: Version, until: Version) -> tuple[int, Snapshot | None]:
@@ -505,7 +507,7 @@ class Table:
             if basis.snapshot is None:
                 return None
             deleted, message = rewrite_files(self._store, basis.snapshot, predicate, change)
-            if not deleted:
+            if not deleted and not message.marked:
                 return None
             return self.commit_messages([message], deleted=deleted, operation=operation)
 
@@ -1009,7 +1011,8 @@ def _hashed_anew(
 ) -> tuple[list[ManifestEntry], CommitMessage]:
     """The files of partitions with another number of buckets, and their rows written anew."""
     entries = _of_other_count(table.store, snapshot, bucket_count, covered)
-    scan = Scan(table.store, snapshot)
+    # What no compaction has lifted yet is hashed as well.
+    scan = Scan(table.store, snapshot, sees_level_0=True)
     partitions = {entry.partition for entry in entries}
     with table.new_write(replaces=True) as writer:
         for split in scan.splits:

@@ -19,14 +19,14 @@ _STORAGE = "storage."
 # `catalog` names what is read in the offsets of streams. Spark itself gives the path and the checkpoint.
 _PLACE = frozenset({"path", "warehouse", "catalog", "lock-directory", "external-roots", *BRANCH_OPTIONS})
 _TAKES = {
-    READ: _PLACE | {"version", *VERSION_OPTIONS, "schema-id", "columns", "where", "splits"},
+    READ: _PLACE | {"version", *VERSION_OPTIONS, "schema-id", "columns", "where", "splits", "level-0"},
     STREAM_READ: _PLACE
     | {"scan.mode", "scan.snapshot-id", "scan.timestamp-millis", "snapshots-per-batch", "consumer-id", "columns"}
     | {"read.changelog", TOUCHED_KEYS, INSERTS_ONLY, SOURCE_NUMBER},
     WRITE: _PLACE
     | {"commit-user", "commit-identifier", "commit-exact", "commit-not-before-ms", "commit-new", "row-kind-column"}
     | {"change-tracking", "properties", "operation", "overwrite", "unless-same"}
-    | {"replaced-snapshot", "replaced-files", "basis", "new-schema"},
+    | {"replaced-snapshot", "replaced-files", "marked-rows", "basis", "new-schema"},
     STREAM_WRITE: _PLACE | {"commit-user", "checkpointlocation", "row-kind-column", "change-tracking", "properties"},
 }
 

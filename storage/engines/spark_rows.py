@@ -19,9 +19,11 @@ from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructFi
 from ..basis import MERGE, REPLACE_WHERE, Basis
 from ..clock import Clock
 from ..errors import InvalidRequest
+from ..format.deletion_vector import DeletionVector
 from ..metadata.manifest import ManifestEntry
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
+from ..read.scan import Scan
 from ..row_changes import addressed_rows, refuse_sinking
 from ..table import Table
 from ..write.commit import CommitId
@@ -137,7 +139,7 @@ def _change(
         if basis.snapshot is None and source is None:
             return None
         scan = basis.scan()
-        target = read_scan(spark, table, scan, warehouse) if keyed else _addressed(spark, table, scan.entries)
+        target = read_scan(spark, table, scan, warehouse) if keyed else _addressed(spark, table, scan)
         plan = _planned(spark, table, target, source, on, clauses, keyed, inner).persist()
         try:
             if replaced_where is not None:
@@ -210,14 +212,20 @@ def _commit(
         rows = plan.select(*columns, kinds[F.col("__action")].alias(_KIND))
         return write_frame(rows, table, warehouse, row_kind_column=_KIND, operation=operation, basis=basis.mark, **how)
     files = [row[0] for row in changed.select(FILE).distinct().collect()]
-    held = target.where(F.col(FILE).isin(files)) if files else target.limit(0)
-    kept = held.join(changed.select(FILE, ROW), [FILE, ROW], "left_anti").select(*columns)
-    rows = kept.unionByName(plan.where(F.col("__action") != DELETE).select(*columns))
+    rows = plan.where(F.col("__action") != DELETE).select(*columns)
+    marked = None
+    if table.schema.table_options.deletion_vectors_enabled:
+        marked = changed.select(FILE, ROW).toArrow()
+    else:
+        held = target.where(F.col(FILE).isin(files)) if files else target.limit(0)
+        kept = held.join(changed.select(FILE, ROW), [FILE, ROW], "left_anti").select(*columns)
+        rows = kept.unionByName(rows)
     replaced = (basis.snapshot.id, files) if basis.snapshot is not None else None
     inserts = any(clause.then == INSERT for clause in clauses)
     return write_frame(
-        rows, table, warehouse, operation=operation, replaced=replaced, basis=basis.mark if inserts else None, **how
-    )
+        rows, table, warehouse, operation=operation, replaced=replaced, marked=marked,
+        basis=basis.mark if inserts else None, **how,
+    )  # fmt: skip
 
 
 def _planned(
@@ -284,18 +292,20 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _addressed(spark: SparkSession, table: Table, entries: Sequence[ManifestEntry]) -> DataFrame:
-    """The rows of the files of a table without a key, each with its file and its number in it."""
+def _addressed(spark: SparkSession, table: Table, scan: Scan) -> DataFrame:
+    """The rows of the files of a table without a key, each with its file and its position in it."""
     schema = spark_schema(table.schema.to_arrow())
     schema = StructType([*schema.fields, StructField(FILE, StringType()), StructField(ROW, LongType())])
-    if not entries:
+    if not scan.entries:
         return spark.createDataFrame([], schema)
-    return rows_of_tasks(spark, [(table.store, entry, schema) for entry in entries], _rows_of_file, schema)
+    vectors = scan.deletion_vectors
+    pieces = [(table.store, entry, vectors.get(entry.file.name), schema) for entry in scan.entries]
+    return rows_of_tasks(spark, pieces, _rows_of_file, schema)
 
 
-def _rows_of_file(piece: tuple[TableStore, ManifestEntry, StructType]) -> Iterator[pa.RecordBatch]:
-    store, entry, schema = piece
-    rows = addressed_rows(store, entry, FILE, ROW)
+def _rows_of_file(piece: tuple[TableStore, ManifestEntry, DeletionVector | None, StructType]) -> Iterator[pa.RecordBatch]:
+    store, entry, vector, schema = piece
+    rows = addressed_rows(store, entry, {} if vector is None else {entry.file.name: vector}, FILE, ROW)
     expected = to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
     for batch in () if rows is None else rows.to_batches():
         yield as_spark_expects(batch, expected)

@@ -42,7 +42,7 @@ from ..read.split import Split
 from ..read.version import BRANCH_OPTIONS, Pinned, Version, version_of_options
 from ..sql.predicate_text import parse_predicate
 from ..table import Table
-from ..write.table_write import files_of
+from ..write.table_write import CommitMessage, files_of
 from .spark_options import (
     MERGED,
     READ,
@@ -146,7 +146,8 @@ def _scan(options: dict[str, str], where: Predicate | None = None) -> Scan:
         pinned = Pinned(
             snapshot, replace(table.store.schemas.get(int(options["schema-id"])), options=table.schema.options)
         )
-        return table.scan(columns=columns or None, where=where, version=pinned)
+        scan = table.scan(columns=columns or None, where=where, version=pinned)
+        return replace(scan, sees_level_0=is_true(options, "level-0"))
     return table.scan(columns=columns or None, where=where, version=version)
 
 
@@ -202,11 +203,14 @@ class SnaplineWriter(DataSourceArrowWriter):
         self._write_name = self._table.store.clock.unique_name()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        replaces = self._overwrite or "replaced-files" in self._options
+        replaces = self._overwrite or ("replaced-files" in self._options and "marked-rows" not in self._options)
         return write_rows(self._table, self._options, self._write_name, iterator, replaces=replaces)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         written = [one.message for one in messages if isinstance(one, FilesWritten)]
+        deleted, marked = replaced_files(self._table, self._options)
+        if marked:
+            written.append(CommitMessage((), marked=tuple(marked)))
         overwrite = overwrite_of(self._table, self._options) if self._overwrite else None
         self._table.commit_messages(
             written,
@@ -215,7 +219,7 @@ class SnaplineWriter(DataSourceArrowWriter):
             self._properties,
             self._options.get("operation") or ("OVERWRITE" if self._overwrite else "WRITE"),
             change_tracking_of(self._options),
-            replaced_files(self._table, self._options),
+            deleted,
             guard_of(self._table, self._options, written),
             unless_same=is_true(self._options, "unless-same"),
         )

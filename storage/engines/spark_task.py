@@ -1,10 +1,14 @@
 """What a Spark task does for a write, and what it sends back to the driver."""
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap
 from pyspark.sql.datasource import WriterCommitMessage
 
 from ..arguments import shown
@@ -14,10 +18,12 @@ from ..metadata.history import Mark
 from ..metadata.manifest import ManifestEntry
 from ..metadata.schema import TableSchema
 from ..read.scan import Scan
+from ..row_changes import marks_of_rows
 from ..table import Table
 from ..write.commit import CommitId, Guard, Overwrite
 from ..write.own_properties import refuse_own_properties
 from ..write.table_write import CommitMessage
+from ..write.vectors import MarkedFile, files_read
 from .spark_options import is_true, number_of
 
 
@@ -63,13 +69,36 @@ def overwrite_of(table: Table, options: Mapping[str, str]) -> Overwrite:
     return table.overwrite_by_default(None if not mode else mode == "partitions")
 
 
-def replaced_files(table: Table, options: Mapping[str, str]) -> list[ManifestEntry]:
-    """The files that a write takes the place of: `replaced-files`, names in JSON, of `replaced-snapshot`."""
+def replaced_files(table: Table, options: Mapping[str, str]) -> tuple[list[ManifestEntry], list[MarkedFile]]:
+    """The files that a write takes the place of: `replaced-files`, names in JSON, of `replaced-snapshot`; and what it says of
+    deletion vectors: `marked-rows`, in the form of `rows_to_mark`, of files that stay.
+    """
     if "replaced-files" not in options:
-        return []
+        return [], []
     names = set(json.loads(options["replaced-files"]))
     scan = Scan(table.store, table.store.snapshots.get(int(options["replaced-snapshot"])))
-    return [entry for entry in scan.entries if entry.file.name in names]
+    entries = [entry for entry in scan.entries if entry.file.name in names]
+    if "marked-rows" not in options:
+        return entries, files_read(entries, scan.deletion_vectors) if scan.deletion_vectors else []
+    positions = {name: _decoded(text) for name, text in json.loads(options["marked-rows"]).items()}
+    return marks_of_rows(entries, scan.deletion_vectors, positions)
+
+
+def rows_to_mark(rows: pa.Table) -> str:
+    """Rows by file name and position, in that order of columns, as an option: JSON of bitmaps in base64 by file."""
+    names, positions = rows.columns
+    return json.dumps(
+        {
+            name: b64encode(BitMap(rows.filter(pc.equal(names, name)).column(1).to_numpy()).serialize()).decode()
+            for name in names.unique().to_pylist()
+        }
+        if len(positions)
+        else {}
+    )
+
+
+def _decoded(text: str) -> np.ndarray:
+    return np.asarray(BitMap.deserialize(b64decode(text)).to_array(), dtype=np.int64)
 
 
 def guard_of(table: Table, options: Mapping[str, str], messages: Sequence[CommitMessage]) -> Guard | None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -20,6 +21,7 @@ from ..write.commit import CommitId
 from ..write.own_properties import refuse_own_properties
 from .spark_bucket import bucket_of
 from .spark_errors import own_error
+from .spark_task import rows_to_mark
 from .spark_types import FORMAT, column_named, storage_texts
 
 APPEND, OVERWRITE_TABLE, OVERWRITE_PARTITIONS = "append", "overwrite", "overwrite-partitions"
@@ -40,6 +42,7 @@ def write_frame(
     change_tracking: bool = True,
     operation: str | None = None,
     replaced: tuple[int, Sequence[str]] | None = None,
+    marked: pa.Table | None = None,
     basis: Mark | None = None,
     unless_same: bool = False,
 ) -> Snapshot | None:
@@ -47,7 +50,7 @@ def write_frame(
 
     `mode`: append (an upsert with a primary key), overwrite (the table), overwrite-partitions (those that occur in the
     rows, or exactly those that `partitions` lists). `replaced`: names of data files of a snapshot that go when the rows
-    come. `basis`: the snapshot that a change of rows was computed from; raises RowsChanged if others have changed the same
+    come; `marked`: rows of those, by file name and position, that go instead of the files. `basis`: the snapshot that a change of rows was computed from; raises RowsChanged if others have changed the same
     rows since. `unless_same`: see `Table.commit_messages`. A repeated `commit_id` changes nothing; what is returned
     then, see `Table.write`. Raises the error of the store that a task or the commit raised.
     """
@@ -80,6 +83,8 @@ def write_frame(
         options["operation"] = operation
     if replaced is not None:
         options |= {"replaced-snapshot": str(replaced[0]), "replaced-files": json.dumps(list(replaced[1]))}
+    if marked is not None:
+        options["marked-rows"] = rows_to_mark(marked)
     if basis is not None:
         options["basis"] = json.dumps([basis.snapshot_id, basis.delta_manifest_list])
     if unless_same:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..errors import CommitConflict, NotFound
 from ..metadata.branch_origin import read_origin
 from ..metadata.history import has_expired, stands_at
+from ..metadata.index_manifest import marked_places, vectors_of
 from ..metadata.manifest import ManifestEntry, Place
 from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
@@ -89,7 +90,7 @@ def adopt(
                     target, theirs, judged, operation="ADOPT", commit_id=commit_id,
                     properties={**(properties or {}), **ids_property(ids)},
                     listeners=listeners, touches=touched.__contains__, guard=refuse_later, even_empty=bool(ids),
-                    held=still_held,
+                    held=still_held, vectors=vectors_of(branch, taken),
                 )  # fmt: skip
         except Moved:
             continue
@@ -125,5 +126,5 @@ def _touched(main: TableStore, branch: TableStore, common: int | None, live: Seq
             return {entry.place for entry in live}
         for snapshot in snapshots:
             if snapshot.changes_rows:
-                places |= {entry.place for entry in store.delta_of(snapshot)}
+                places |= {entry.place for entry in store.delta_of(snapshot)} | marked_places(store, [snapshot])
     return places

@@ -6,6 +6,7 @@ It acts on the exact state that was judged: `Moved` says that somebody committed
 from collections.abc import Callable, Mapping, Sequence
 
 from ..errors import CommitConflict, NotFound
+from ..format.deletion_vector import DeletionVector
 from ..metadata.history import has_expired
 from ..metadata.index_manifest import refuse_index
 from ..metadata.live_files import live_files
@@ -15,6 +16,7 @@ from ..metadata.table_store import TableStore
 from ..metadata.way_back import told_of_way_back
 from ..write.commit import CommitId, CommitListener, Held, TableCommit
 from ..write.table_write import CommitMessage
+from ..write.vectors import given_vectors
 
 
 class Moved(CommitConflict):
@@ -34,12 +36,14 @@ def become(
     guard: Callable[[Snapshot | None], None] | None = None,
     even_empty: bool = False,
     held: Held | None = None,
+    vectors: Mapping[str, DeletionVector] | None = None,
 ) -> Snapshot | None:
     """Commit, on top of the snapshot that was judged, what makes the live files those of `target`; None if they are,
     unless `even_empty`.
 
-    `touches` leaves buckets out. `guard` is asked as well, before each try; `held`: see `TableCommit.commit`. Raises Moved if
-    a snapshot came after the judged one, CommitConflict if the commit cannot be.
+    `touches` leaves buckets out. `guard` is asked as well, before each try; `held`: see `TableCommit.commit`; `vectors`: the
+    deletion vectors of the target, by file name. Raises Moved if a snapshot came after the judged one,
+    CommitConflict if the commit cannot be.
     """
     try:
         live = live_entries(store, judged)
@@ -51,6 +55,7 @@ def become(
     may_touch = touches or (lambda place: True)
     added = [entry for entry in target if entry.identity not in there and may_touch(entry.place)]
     deleted = [entry for entry in live if entry.identity not in wanted and may_touch(entry.place)]
+    kept = [entry for entry in target if may_touch(entry.place)]
     return TableCommit(store, commit_id, listeners).commit(
         # Without paths: the files are somebody else's too, and stay whatever happens here.
         [CommitMessage(tuple(added))],
@@ -62,6 +67,7 @@ def become(
         adds_again=True,
         held=held,
         even_empty=even_empty,
+        vectors=() if not store.options.deletion_vectors_enabled else given_vectors(kept, vectors or {}),
     )
 
 
@@ -83,7 +89,9 @@ def guard_of(
 
 
 def live_entries(store: TableStore, snapshot: Snapshot | None) -> list[ManifestEntry]:
-    """The live files at a snapshot; none without one. Raises Unsupported if they are not all that tells its rows."""
+    """The live files at a snapshot; none without one. Raises Unsupported if they and their deletion vectors are not all that
+    tells its rows.
+    """
     refuse_index(store, snapshot)
     with told_of_way_back(store, snapshot):
         return [] if snapshot is None else live_files(store.manifests_of(snapshot), store.manifests.read)

@@ -28,9 +28,11 @@ def marks_of(
     """What a compaction of the `picked` files of a bucket marks in those that are `left` on the levels above, and which of
     both it has read with which vectors.
     """
+    if not store.schema.primary_keys:
+        return files_read(picked, vectors)
     marked = files_read([entry for entry in (*picked, *left) if entry.file.level], vectors)
     new = [entry for entry in picked if entry.file.level == 0]
-    if not new or not left or not store.schema.primary_keys:
+    if not new or not left:
         return marked
     keys = _sorted_keys(store, new)
     if not keys.num_rows:

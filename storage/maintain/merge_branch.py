@@ -13,9 +13,9 @@ from functools import partial
 from ..errors import CommitConflict, NotFound
 from ..identifier import MAIN_BRANCH, RESERVED_TAGS
 from ..metadata.history import ROLLED_BACK_PROPERTY, despite_expiry, rolled_back_properties
-from ..metadata.index_manifest import refuse_index
+from ..metadata.index_manifest import marked_places, refuse_index, vectors_of
 from ..metadata.live_files import merge_entries
-from ..metadata.manifest import ADD, ManifestEntry
+from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import TAG_BRANCH_KEY, Tag
@@ -23,6 +23,7 @@ from ..write.close import refuse_closed
 from ..write.commit import CommitId, CommitListener, Guard, Held, TableCommit
 from ..write.table_write import CommitMessage
 from ..write.taken_over import taken_over_properties
+from ..write.vectors import GivenVector, given_vectors
 from .become import Moved, become, live_entries
 from .compaction import tell_after
 from .hold import held, is_kept
@@ -118,6 +119,7 @@ def _take_over(
                     listeners=listeners,
                     guard=guard,
                     held=still_held,
+                    vectors=vectors_of(branch, taken),
                 )
             elif verdict.new:
                 made = put_on_top(target, branch, verdict, commit_id, guard, listeners, held=still_held)
@@ -186,13 +188,14 @@ def put_on_top(
     taken = verdict.new if snapshots is None else snapshots
     judged = judge_again(store, other, verdict, swapped=snapshots is not None)
     refuse_index(other, *taken)
+    delta = merge_entries(entry for snapshot in taken for entry in other.delta_of(snapshot))
+    vectors = _vectors_of(other, taken, {entry.place for entry in delta})
 
     def refuse(latest: Snapshot | None) -> None:
         judged(latest)
         if guard is not None:
             guard(latest)
 
-    delta = merge_entries(entry for snapshot in taken for entry in other.delta_of(snapshot))
     kind = _kind(taken)
     last = taken[-1]
     if commit_id is None:
@@ -221,7 +224,17 @@ def put_on_top(
         held=held,
         # What has left no trace in the files is not to land again when it is repeated.
         even_empty=any(one.commit_identifier != BATCH_COMMIT_IDENTIFIER for one in taken),
+        vectors=vectors,
     )
+
+
+def _vectors_of(store: TableStore, taken: Sequence[Snapshot], places: set[Place]) -> list[GivenVector]:
+    """The deletion vectors that the files of the touched buckets have after some snapshots."""
+    if not store.options.deletion_vectors_enabled:
+        return []
+    touched = places | marked_places(store, taken)
+    live = [entry for entry in live_entries(store, taken[-1]) if entry.place in touched]
+    return given_vectors(live, vectors_of(store, taken[-1]))
 
 
 def judge_again(store: TableStore, other: TableStore, verdict: Verdict, *, swapped: bool) -> Guard:

@@ -6,7 +6,7 @@ files are written anew with higher ones.
 
 from collections.abc import Mapping, Sequence
 
-from ..errors import CommitConflict
+from ..errors import CommitConflict, Unsupported
 from ..metadata.history import REVERTED_PROPERTY
 from ..metadata.index_manifest import refuse_index
 from ..metadata.manifest import ADD, ManifestEntry, Place
@@ -24,6 +24,11 @@ def revert(store: TableStore, snapshot: Snapshot, commit_id: CommitId) -> Snapsh
 
     Raises CommitConflict if later commits have merged its files with their own, Unsupported if it has an index manifest.
     """
+    if store.options.deletion_vectors_enabled:
+        raise Unsupported(
+            f"Snapshot {snapshot.id} of {store.identifier} cannot be taken back alone: the table has 'deletion-vectors.enabled'. "
+            "Insist with discard-main, which takes back what came later as well, or roll the table back."
+        )
     refuse_index(store, snapshot)
     delta = store.delta_of(snapshot)
     back = [entry.added() for entry in delta if entry.kind != ADD]

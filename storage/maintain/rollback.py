@@ -14,6 +14,7 @@ from ..metadata.history import (
     ROLLED_BACK_PROPERTY,
     rolled_back_properties,
 )
+from ..metadata.index_manifest import vectors_of
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
@@ -81,6 +82,7 @@ def rollback_to(
                     listeners=listeners,
                     guard=guard,
                     held=still_held,
+                    vectors=vectors_of(store, target),
                 )
                 break
             except Moved:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from ..errors import CommitConflict, CorruptData
+from ..errors import CommitConflict, CorruptData, Unsupported
 from ..metadata.branch_origin import BranchOrigin, read_origin
 from ..metadata.index_manifest import refuse_index
 from ..metadata.live_files import live_files
@@ -218,8 +218,12 @@ def _may_follow(snapshot: Snapshot, below: Snapshot | None) -> bool:
 
 def _state_below(store: TableStore, number: int, below: Snapshot | None, above: Snapshot) -> Snapshot:
     """What a snapshot showed, by the manifests of the one that was put on top of it."""
-    refuse_index(store, above)
-    refuse_index(store, below)
+    refuse_index(store, above, below)
+    if above.index_manifest != (None if below is None else below.index_manifest):
+        raise Unsupported(
+            f"Snapshot {number} of {store.identifier} cannot be made up for: which rows its deletion vectors marked is told "
+            "neither by the snapshot before it nor by the one after it."
+        )
     listed = store.manifests.read_list(above.base_manifest_list, above.base_manifest_list_size)
     live = live_files(listed, store.manifests.read)
     before = live_entries(store, below)

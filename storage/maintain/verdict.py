@@ -12,6 +12,7 @@ from ..errors import CommitConflict, CorruptData
 from ..identifier import MAIN_BRANCH
 from ..metadata.branch_origin import BranchOrigin, read_origin
 from ..metadata.history import ROLLED_BACK_IDENTITY_PROPERTY
+from ..metadata.index_manifest import marked_places
 from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.schema import TableSchema
 from ..metadata.snapshot import COMPACT, Snapshot
@@ -278,7 +279,8 @@ def _meet(main: TableStore, ours: Sequence[Snapshot], branch: TableStore, theirs
         return bool(_places(mine) & _places(others))
     # Without a key, rows that were added by both are all there; only files that one side took away are in the way.
     gone = [entry for entry in mine if entry.kind != ADD], [entry for entry in others if entry.kind != ADD]
-    return bool(_places(gone[0]) & _places(others) or _places(mine) & _places(gone[1]))
+    lost = [_places(gone[0]) | marked_places(main, ours), _places(gone[1]) | marked_places(branch, theirs)]
+    return bool(lost[0] & (_places(others) | lost[1]) or _places(mine) & lost[1])
 
 
 def _places(entries: Sequence[ManifestEntry]) -> set[Place]:

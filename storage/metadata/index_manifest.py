@@ -152,6 +152,19 @@ def vectors_of(store: TableStore, snapshot: Snapshot | None) -> dict[str, Deleti
     return {name: vector for one in index_files_of(store, snapshot) for name, vector in one.vectors.items()}
 
 
+def marked_places(store: TableStore, snapshots: Sequence[Snapshot]) -> set[Place]:
+    """The buckets of which snapshots may have changed deletion vectors."""
+    places: set[Place] = set()
+    for snapshot in snapshots:
+        before = store.snapshots.find(snapshot.id - 1)
+        if snapshot.index_manifest == (None if before is None else before.index_manifest):
+            continue
+        sides = [{one.path: one.place for one in index_files_of(store, side)} for side in (before, snapshot)]
+        changed = sides[0].keys() ^ sides[1].keys()
+        places |= {side[path] for side in sides for path in changed & side.keys()}
+    return places
+
+
 def refuse_index(store: TableStore, *snapshots: Snapshot | None) -> None:
     """Raise Unsupported for snapshots with index files of other kinds than deletion vectors: a commit that takes data files
     away, or adds them again, would have to change those with them.

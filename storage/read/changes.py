@@ -6,8 +6,8 @@ increments show as such. A commit that replaced files shows the rows that went a
 Compactions change nothing, and commits without change tracking show nothing.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 
@@ -16,21 +16,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..data_types import arrow_schema
-from ..errors import Unsupported
+from ..format.deletion_vector import DeletionVector
 from ..lsm.row_multiset import difference
 from ..lsm.sorted_run import Section, SortedRun, split_into_sections
 from ..lsm.system_columns import DELETE, INSERT, VALUE_KIND
 from ..metadata.change_tracking import tracks
 from ..metadata.history import told_of_expiry
+from ..metadata.index_manifest import vectors_of
 from ..metadata.live_files import live_files
-from ..metadata.manifest import ADD, ManifestEntry
+from ..metadata.manifest import ADD, DataFile, ManifestEntry
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..options import refuse_unsupported
 from .scan import Scan
 from .split import Split
-from .split_read import ReadRequest, read_file, read_sections
+from .split_read import ReadRequest, read_file, read_sections, read_vector
 
 ROW_KIND = "rowkind"
 SNAPSHOT_ID = "snapshot_id"
@@ -39,11 +40,32 @@ KINDS = ("+I", "-U", "+U", "-D")
 
 
 @dataclass(frozen=True)
+class Marks:
+    """The deletion vectors of data files, by name, before a snapshot and after it."""
+
+    before: Mapping[str, DeletionVector]
+    after: Mapping[str, DeletionVector]
+
+    @property
+    def changed(self) -> set[str]:
+        """The files whose vector may be another one."""
+        names = self.before.keys() | self.after.keys()
+        return {name for name in names if self.before.get(name) != self.after.get(name)}
+
+    def between(self, store: TableStore, file: DataFile) -> tuple[np.ndarray, np.ndarray]:
+        """The positions of a file's rows that are marked since, and of those that are not any more (int64, ascending)."""
+        sides = [self.before.get(file.name), self.after.get(file.name)]
+        old, new = [np.empty(0, np.int64) if one is None else read_vector(store, file, one) for one in sides]
+        return np.setdiff1d(new, old, assume_unique=True), np.setdiff1d(old, new, assume_unique=True)
+
+
+@dataclass(frozen=True)
 class ChangeSplit:
     """What one snapshot did to one bucket, or by replacing files to one partition, as a task can read it.
 
     The rows of the files with the kinds they have; where files were `replaced`, what the rows of both sides differ in;
-    or all rows of `current`, as a first reading of the table.
+    or all rows of `current`, as a first reading of the table. With deletion vectors, `marks` are those of the bucket, or the
+    partition, before and after, and `marked` the files that stay and have other ones.
     """
 
     request: ReadRequest
@@ -52,6 +74,8 @@ class ChangeSplit:
     entries: tuple[ManifestEntry, ...] = ()
     replaced: tuple[ManifestEntry, ...] = ()
     current: Split | None = None
+    marks: "Marks" = field(default_factory=lambda: Marks({}, {}))
+    marked: tuple[ManifestEntry, ...] = ()
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Batches of `changes_schema`; none of them empty. The order of commits is kept within a bucket."""
@@ -73,7 +97,7 @@ class ChangeSplit:
         if self.current is not None:
             for rows in self.current.read(use_threads=False):
                 yield _kind(INSERT, rows), rows
-        elif self.replaced:
+        elif self.replaced or self.marked:
             yield from self._difference()
         else:
             for entry in self.entries:
@@ -81,35 +105,58 @@ class ChangeSplit:
 
     def _difference(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
         if self.request.store.schema.primary_keys:
-            came, went = list(self._merged(self.entries)), list(self._merged(self.replaced))
+            came = list(self._merged(self.entries, self.marks.after))
+            went = list(self._merged(self.replaced, self.marks.before))
         else:
-            came = [rows for entry in self.entries for _, rows in self._rows_of(entry)]
-            went = [rows for entry in self.replaced for _, rows in self._rows_of(entry)]
+            came = [rows for entry in self.entries for rows in self._plain(entry, self.marks.after)]
+            went = [rows for entry in self.replaced for rows in self._plain(entry, self.marks.before)]
+            for entry in self.marked:
+                gone, back = self.marks.between(self.request.store, entry.file)
+                went += [rows.take(pa.array(places)) for rows, places in self._placed(entry, gone)]
+                came += [rows.take(pa.array(places)) for rows, places in self._placed(entry, back)]
         schema = self.request.store.schema.to_arrow()
         removed, added = difference(_table(went, schema), _table(came, schema))
         for kind, table in ((DELETE, removed), (INSERT, added)):
             for rows in table.combine_chunks().to_batches():
                 yield _kind(kind, rows), rows
 
-    def _merged(self, entries: Sequence[ManifestEntry]) -> Iterator[pa.RecordBatch]:
+    def _placed(self, entry: ManifestEntry, positions: np.ndarray) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+        """Batches of a file that hold rows at some positions, with the places of those in them."""
+        start = 0
+        for rows in self._plain(entry, {}) if len(positions) else ():
+            low, high = np.searchsorted(positions, [start, start + rows.num_rows])
+            if low < high:
+                yield rows, positions[low:high] - start
+            start += rows.num_rows
+
+    def _plain(self, entry: ManifestEntry, vectors: Mapping[str, DeletionVector]) -> Iterator[pa.RecordBatch]:
+        """The rows of a file of a table without a key, whole."""
+        store = self.request.store
+        request = ReadRequest(store, tuple(store.schema.column_names), None)
+        section = Section((SortedRun((entry.file,)),))
+        directory = store.bucket_directory(entry.place)
+        return read_sections(request, entry.partition, directory, [section], vectors, use_threads=False)
+
+    def _merged(
+        self, entries: Sequence[ManifestEntry], vectors: Mapping[str, DeletionVector]
+    ) -> Iterator[pa.RecordBatch]:
         """What merging makes of the files of buckets."""
         store = self.request.store
         request = ReadRequest(store, tuple(store.schema.column_names), None)
         for place, group in groupby(sorted(entries, key=attrgetter("place")), attrgetter("place")):
             sections = split_into_sections([entry.file for entry in group], store.key_range)
             yield from read_sections(
-                request, self.partition, store.bucket_directory(place), sections, use_threads=False
+                request, self.partition, store.bucket_directory(place), sections, vectors, use_threads=False
             )
 
     def _rows_of(self, entry: ManifestEntry) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
         store = self.request.store
-        # Rows that are compared are compared whole.
-        columns = store.schema.column_names if self.replaced else _columns_needed(self.request)
-        request = ReadRequest(store, tuple(columns), None)
+        request = ReadRequest(store, tuple(_columns_needed(self.request)), None)
         directory = store.bucket_directory(entry.place)
         if not store.schema.primary_keys:
             section = Section((SortedRun((entry.file,)),))
-            for rows in read_sections(request, entry.partition, directory, [section], use_threads=False):
+            vectors = self.marks.after
+            for rows in read_sections(request, entry.partition, directory, [section], vectors, use_threads=False):
                 yield _kind(INSERT, rows), rows
             return
         keys = set(store.schema.trimmed_primary_keys)
@@ -129,10 +176,6 @@ def plan_changes(request: ReadRequest, after: int, until: int) -> Iterator[Chang
     """What the snapshots after one id and up to another did, in order. Raises NotFound if one of them has expired."""
     store = request.store
     refuse_unsupported(store.schema.options, str(store.identifier), for_writing=False)
-    if store.schema.options.get("deletion-vectors.enabled", "false") == "true":
-        raise Unsupported(
-            f"Table {store.identifier} has 'deletion-vectors.enabled': rows that are marked as deleted leave no change to read."
-        )
     following = store.snapshots.find(after + 1)
     for snapshot_id in range(after + 1, until + 1):
         found, following = following, store.snapshots.find(snapshot_id + 1)
@@ -158,7 +201,10 @@ def plan_changes(request: ReadRequest, after: int, until: int) -> Iterator[Chang
 def plan_first_reading(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeSplit]:
     """All rows of a snapshot, as a reader of changes begins with them."""
     columns = tuple(_columns_needed(request))
-    for split in Scan(request.store, snapshot, columns, request.predicate).splits:
+    options = request.store.options
+    # What compactions tell of is told once they have lifted it.
+    sees_level_0 = options.deletion_vectors_enabled and options.told_level is None
+    for split in Scan(request.store, snapshot, columns, request.predicate, sees_level_0=sees_level_0).splits:
         yield ChangeSplit(request, snapshot.id, split.partition, current=split)
 
 
@@ -182,13 +228,34 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
     added = [one for one in delta if one.kind == ADD]
     removed = [one for one in delta if one.kind != ADD]
     told = _told_level(store, snapshot)
+    marks = _marks_of(store, snapshot)
     if removed and store.schema.primary_keys:
         # Files may have gone from between others: what merging makes of the buckets tells, before and after.
         added, removed = _around(store, snapshot, delta)
+    marked = [] if store.schema.primary_keys or not marks.changed else _marked(store, snapshot, marks, added)
     yield from _plan(
         request, snapshot, [one for one in added if one.file.level >= told],
-        [one for one in removed if one.file.level >= told],
+        [one for one in removed if one.file.level >= told], marks, marked,
     )  # fmt: skip
+
+
+def _marks_of(store: TableStore, snapshot: Snapshot) -> "Marks":
+    """The deletion vectors before and after a snapshot. Raises NotFound if the one before has expired and had others."""
+    if not store.options.deletion_vectors_enabled or snapshot.commit_kind != OVERWRITE:
+        return Marks({}, {})
+    before = store.snapshots.find(snapshot.id - 1)
+    if before is None and snapshot.id > 1:
+        raise store.snapshots.missing(snapshot.id - 1)
+    return Marks(vectors_of(store, before), vectors_of(store, snapshot))
+
+
+def _marked(
+    store: TableStore, snapshot: Snapshot, marks: "Marks", added: Sequence[ManifestEntry]
+) -> list[ManifestEntry]:
+    """The files that a snapshot has left where they are with other deletion vectors."""
+    came = {entry.file.name for entry in added}
+    live = live_files(store.manifests_of(snapshot), store.manifests.read)
+    return [entry for entry in live if entry.file.name in marks.changed and entry.file.name not in came]
 
 
 def _tells_by_its_files(store: TableStore, snapshot: Snapshot) -> bool:
@@ -218,9 +285,14 @@ def _around(
 
 
 def _plan(
-    request: ReadRequest, snapshot: Snapshot, added: Sequence[ManifestEntry], removed: Sequence[ManifestEntry]
+    request: ReadRequest,
+    snapshot: Snapshot,
+    added: Sequence[ManifestEntry],
+    removed: Sequence[ManifestEntry],
+    marks: "Marks | None" = None,
+    marked: Sequence[ManifestEntry] = (),
 ) -> Iterator[ChangeSplit]:
-    replaced = {entry.partition for entry in removed}
+    replaced = {entry.partition for entry in (*removed, *marked)}
 
     def place(entry: ManifestEntry) -> tuple[bytes, int]:
         # What replaces a row may lie in another bucket, if their number changed.
@@ -231,10 +303,14 @@ def _plan(
 
     came = {where: tuple(group) for where, group in groupby(sorted(added, key=order), place)}
     went = {where: tuple(group) for where, group in groupby(sorted(removed, key=order), place)}
-    for where in sorted(came.keys() | went.keys()):
+    stayed = {where: tuple(group) for where, group in groupby(sorted(marked, key=order), place)}
+    for where in sorted(came.keys() | went.keys() | stayed.keys()):
         partition = where[0]
         if tracks(snapshot, partition):
-            yield ChangeSplit(request, snapshot.id, partition, came.get(where, ()), went.get(where, ()))
+            sides = came.get(where, ()), went.get(where, ())
+            yield ChangeSplit(
+                request, snapshot.id, partition, *sides, marks=marks or Marks({}, {}), marked=stayed.get(where, ())
+            )
 
 
 def _columns_needed(request: ReadRequest) -> list[str]:

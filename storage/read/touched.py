@@ -39,9 +39,10 @@ def plan_touched(request: ReadRequest, after: int, until: int) -> Iterator[Chang
 
 def refuse_untold(store: TableStore) -> None:
     """Raise Unsupported for a table whose rows change without their files."""
-    if store.schema.options.get("deletion-vectors.enabled", "false") == "true":
+    if store.options.deletion_vectors_enabled and not store.schema.primary_keys:
         raise Unsupported(
-            f"Table {store.identifier} has 'deletion-vectors.enabled': rows that are marked as deleted leave no change to read."
+            f"Table {store.identifier} has 'deletion-vectors.enabled' and no primary key: of rows that are marked as deleted no "
+            "keys are told."
         )
 
 
@@ -58,11 +59,10 @@ def readable_snapshot(store: TableStore, position: int) -> Snapshot | None:
 
 
 def _shows_rows(store: TableStore, snapshot: Snapshot) -> bool:
-    """Whether readers may see other rows since a snapshot. Of a first-row table they see what compactions have lifted."""
+    """Whether readers may see other rows since a snapshot. Of some tables they see what compactions have lifted."""
     if snapshot.commit_kind == OVERWRITE:
         return store.options.streaming_read_overwrite
-    first_row = store.schema.table_options.merge_engine == "first-row"
-    return snapshot.changes_rows or (first_row and snapshot.commit_kind == COMPACT)
+    return snapshot.changes_rows or (store.options.hides_level_0 and snapshot.commit_kind == COMPACT)
 
 
 def _splits(

@@ -54,6 +54,11 @@ def files_read(entries: Sequence[ManifestEntry], vectors: Mapping[str, DeletionV
     return [MarkedFile(entry.place, entry.file.name, vectors.get(entry.file.name)) for entry in entries]
 
 
+def given_vectors(entries: Sequence[ManifestEntry], vectors: Mapping[str, DeletionVector]) -> list[GivenVector]:
+    """Each of some files with its vector of another snapshot."""
+    return [GivenVector(entry.place, entry.file.name, vectors.get(entry.file.name)) for entry in entries]
+
+
 class VectorChange:
     """What a commit does to the deletion vectors of the snapshot that it is put on. Nothing is written before `write`.
 
