@@ -128,9 +128,7 @@ def _merge(
         return table.write_changes(rows, "__kind", operation, commit_id=commit_id, properties=properties, basis=basis)
     gone = plan.filter(pa.array(actions != INSERT)).select([FILE, ROW])
     came = rows.filter(pa.array(actions != DELETE))
-    deleted, message = replace_rows(
-        table.store, basis.snapshot, entries, gone.column(FILE), gone.column(ROW), came
-    )
+    deleted, message = replace_rows(table.store, basis.snapshot, entries, gone.column(FILE), gone.column(ROW), came)
     guard = basis.guard([message], inserts=bool((actions == INSERT).any()))
     return table.commit_messages(
         [message], commit_id=commit_id, deleted=deleted, operation=operation, properties=properties, guard=guard

@@ -303,7 +303,9 @@ def _addressed(spark: SparkSession, table: Table, scan: Scan) -> DataFrame:
     return rows_of_tasks(spark, pieces, _rows_of_file, schema)
 
 
-def _rows_of_file(piece: tuple[TableStore, ManifestEntry, DeletionVector | None, StructType]) -> Iterator[pa.RecordBatch]:
+def _rows_of_file(
+    piece: tuple[TableStore, ManifestEntry, DeletionVector | None, StructType],
+) -> Iterator[pa.RecordBatch]:
     store, entry, vector, schema = piece
     rows = addressed_rows(store, entry, {} if vector is None else {entry.file.name: vector}, FILE, ROW)
     expected = to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)

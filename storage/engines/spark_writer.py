@@ -50,9 +50,10 @@ def write_frame(
 
     `mode`: append (an upsert with a primary key), overwrite (the table), overwrite-partitions (those that occur in the
     rows, or exactly those that `partitions` lists). `replaced`: names of data files of a snapshot that go when the rows
-    come; `marked`: rows of those, by file name and position, that go instead of the files. `basis`: the snapshot that a change of rows was computed from; raises RowsChanged if others have changed the same
-    rows since. `unless_same`: see `Table.commit_messages`. A repeated `commit_id` changes nothing; what is returned
-    then, see `Table.write`. Raises the error of the store that a task or the commit raised.
+    come; `marked`: rows of those, by file name and position, that go instead of the files. `basis`: the snapshot that a change
+    of rows was computed from; raises RowsChanged if others have changed the same rows since. `unless_same`: see
+    `Table.commit_messages`. A repeated `commit_id` changes nothing; what is returned then, see `Table.write`. Raises the error
+    of the store that a task or the commit raised.
     """
     refuse_own_properties(properties)
     if mode not in WRITE_MODES:

@@ -24,10 +24,10 @@ from ..metadata.branch_origin import read_origin
 from ..metadata.change_tracking import untracked_partitions
 from ..metadata.former_names import former_names
 from ..metadata.history import REVERTED_PROPERTY, ROLLED_BACK_PROPERTY
-from ..metadata.index_manifest import read_index_manifest
+from ..metadata.index_manifest import DELETION_VECTORS, read_index_manifest
 from ..metadata.live_files import live_files
 from ..metadata.main_branch import find_main
-from ..metadata.manifest import ManifestEntry, ManifestFile, ManifestFiles
+from ..metadata.manifest import ManifestEntry, ManifestFile, ManifestFiles, Place
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
@@ -287,6 +287,9 @@ class _BranchCheck:
     def _not_whole(self, entries: list[ManifestEntry]) -> None:
         """Files that Java takes for more than they hold; here they are read as what they are."""
         store = self._store
+        if store.options.deletion_vectors_enabled:
+            # The rows that they were made of are marked.
+            return
         if not store.schema.primary_keys or not merge_engine_of(store.schema).looks_up:
             return
         for _, group in groupby(sorted(entries, key=lambda one: one.place), lambda one: one.place):
@@ -438,9 +441,15 @@ class _BranchCheck:
         if name is None:
             return
         is_sound = self._file(where, store.paths.manifest(name), None)
+        named: set[str] = set()
+        buckets: set[Place] = set()
         rows = {entry.file.name: entry.file.row_count for entry in entries}
         for index in self._attempt(where, is_sound, lambda: read_index_manifest(store, name)) or ():
             is_sound = self._file(where, index.path, index.size_bytes)
+            if store.options.bucket > 0 and index.kind == DELETION_VECTORS:
+                if index.place in buckets:
+                    self._broken(where, f"bucket {index.place[1]} has several files of deletion vectors: {index.path}")
+                buckets.add(index.place)
             for file, vector in index.vectors.items():
                 if file not in rows:
                     self._broken(
@@ -450,6 +459,15 @@ class _BranchCheck:
                     positions = self._attempt(where, is_sound, lambda: vector.read(store.file_io))  # noqa: B023
                     if positions is not None and len(positions) and positions[-1] >= rows[file]:
                         self._broken(where, f"a deletion vector of {index.path} deletes rows that {file} does not have")
+                    elif positions is not None and vector.cardinality not in (None, len(positions)):
+                        self._broken(
+                            where,
+                            f"a deletion vector of {index.path} deletes {len(positions)} rows of {file}, its manifest says "
+                            f"{vector.cardinality}",
+                        )
+                if file in named:
+                    self._broken(where, f"several deletion vectors are of {file}, one of them in {index.path}")
+                named.add(file)
 
     def _places(self, where: str, entries: list[ManifestEntry]) -> None:
         store = self._store

@@ -444,7 +444,9 @@ def _may_stay(store: TableStore, plan: BucketCompaction, bucket: Bucket, section
     wanted = store.options.format_of_level(plan.output_level)
     large = _LARGE_SHARE * store.options.target_file_size(has_primary_key=True)
     # What reaches the highest level loses its deleted rows.
-    is_marked = plan.output_level == store.options.top_level and any(file.name in plan.vectors for file in section.files)
+    is_marked = plan.output_level == store.options.top_level and any(
+        file.name in plan.vectors for file in section.files
+    )
     return not is_marked and all(
         file.size_bytes >= large and file.format == wanted == "parquet" and not _holds_deletes(store, bucket, file.name)
         for file in section.files

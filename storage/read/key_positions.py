@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -59,8 +60,8 @@ def _groups(reader: DataFileReader, column: str | None, wanted: pa.RecordBatch) 
             yield starts[group], [group]
 
 
-def _holds_one(values: Sequence[object], low: object, high: object) -> bool:
+def _holds_one(values: Sequence[Any], low: Any, high: Any) -> bool:
     try:
-        return bisect_left(values, low) < bisect_right(values, high)  # type: ignore[type-var]
+        return bisect_left(values, low) < bisect_right(values, high)
     except TypeError:
         return True

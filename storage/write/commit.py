@@ -201,8 +201,8 @@ class TableCommit:
         `guard` is asked again before each try, with the newest snapshot as that try finds it, and raises if the change must
         not be put on top of it. `adds_again`: files may be added that the table has had before, those that are in the paths
         of no message; `held` says, once the snapshot is there, whether they have been kept until then. `own_properties`: those
-        by which the store knows what the commit was. `statistics`: the file of the table's statistics, of kind ANALYZE. `vectors`: the
-        deletion vectors that files get which have been in the table before.
+        by which the store knows what the commit was. `statistics`: the file of the table's statistics, of kind ANALYZE.
+        `vectors`: the deletion vectors that files get which have been in the table before.
 
         Raises InvalidRequest if own properties are among `properties`, CommitConflict if another commit made this one
         impossible (its files are deleted), and CommitOutcomeUnknown if the store gave no answer. Raises StoreUnavailable if it

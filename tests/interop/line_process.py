@@ -35,8 +35,14 @@ class LineProcess:
             raise RuntimeError(f"{self._command[0]} ended with {process.returncode} when it was asked {request}")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            # A class of pypaimon's, or of Java's.
-            unsupported = answer["error"].startswith(("NotImplementedError", "java.lang.UnsupportedOperationException"))
+            # A class of pypaimon's, or of Java's; and what pypaimon 2.1 says of deletion vectors of 64 bits.
+            unsupported = answer["error"].startswith(
+                (
+                    "NotImplementedError",
+                    "java.lang.UnsupportedOperationException",
+                    "RuntimeError: Invalid magic number: 3520280932",
+                )
+            )
             kind = UnsupportedBySecondReader if unsupported else RuntimeError
             raise kind(f"{answer['error']}\nasked: {request}\n{answer['trace']}")
         return answer

@@ -63,6 +63,9 @@ class History:
                 options["changelog-producer"] = self.random.choice(["none", "input", "lookup", "full-compaction"])
                 if options["changelog-producer"] != "full-compaction":
                     options["force-lookup"] = str(self.random.random() < 0.3).lower()
+                    options |= self._deletion_vectors(0.4)
+        else:
+            options |= self._deletion_vectors(0.5)
         key = (["day", "id"] if self.partitioned else ["id"]) if self.keyed else []
         partition_by = ["day"] if self.partitioned else []
         self.steps.append(f"create {options} key {key} partitions {partition_by}")
@@ -70,6 +73,15 @@ class History:
         self.java.create(
             self.warehouse, NAME, COLUMNS, partition_by=partition_by, primary_key=key, options=options
         )  # fmt: skip
+
+    def _deletion_vectors(self, share: float) -> dict[str, str]:
+        """Options by which a share of the tables has deletion vectors."""
+        if self.random.random() >= share:
+            return {}
+        return {
+            "deletion-vectors.enabled": "true",
+            "deletion-vectors.bitmap64": str(self.random.random() < 0.5).lower(),
+        }
 
     # --- steps
 
