@@ -23,6 +23,9 @@ ALL = [ORDERS, STOCK]
 DAY_MS = 86_400_000
 KEYED, PLAIN, EXPIRING, TOLD, HALF = "keyed", "plain", "expiring", "told", "half published"
 COMPACTED, LATE = "compacted", "late"
+# With deletion vectors, with a key and without.
+MARKED, MARKED_PLAIN = "marked", "marked plain"
+KEYLESS = (PLAIN, MARKED_PLAIN)
 # A commit that has landed, and expired.
 _LONG_AGO = CommitId("long ago", 1, exact=True)
 # Where a writer has left what it is to commit.
@@ -40,6 +43,8 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     COMPACTED: {"bucket": 1},
     LATE: {"bucket": 1},
+    MARKED: {"bucket": 1, "deletion-vectors.enabled": True},
+    MARKED_PLAIN: {"deletion-vectors.enabled": True, "deletion-vectors.bitmap64": True},
 }
 SCENARIOS = tuple(_OPTIONS)
 Act = Callable[[Catalog], Any]
@@ -56,7 +61,7 @@ def prepare(catalog: Catalog, scenario: str) -> None:
     branch was made, so that the branch's files cannot be put on top one by one. LATE: a writer has written files, and two
     days have passed.
     """
-    key = {} if scenario == PLAIN else {"primary_key": ["day", "id"]}
+    key = {} if scenario in KEYLESS else {"primary_key": ["day", "id"]}
     options = {**_OPTIONS[scenario], "partition.expiration-time": "30 d"}
     orders = catalog.create_table(ORDERS, SCHEMA, partition_by=["day"], options=options, **key)
     orders.write(rows(1, 2, day=OLD_DAY), commit_id=_LONG_AGO)
@@ -65,6 +70,8 @@ def prepare(catalog: Catalog, scenario: str) -> None:
     orders.overwrite(rows(1, 2, 3, v=2), partition={"day": DAY})
     orders.tags.create("second")
     orders.write(rows(4, v=3))
+    if scenario == MARKED_PLAIN:
+        orders.delete("id = 1")
     stock = catalog.create_table(STOCK, SCHEMA, primary_key=["id"], options={"bucket": 1})
     stock.write(rows(1, 2))
     catalog.branch_set("fix", ALL).create()
@@ -240,7 +247,7 @@ def _write_and_adopt(catalog: Catalog) -> None:
     catalog.table(ORDERS).branches.adopt("fix", until=until, commit_id=CommitId("adopter", 1, exact=True))
 
 
-ROWS = (KEYED, PLAIN)
+ROWS = (KEYED, PLAIN, MARKED, MARKED_PLAIN)
 OPERATIONS = {
     one.name: one
     for one in [
@@ -260,7 +267,7 @@ OPERATIONS = {
         Operation("stream write", orders(lambda table: table.write(rows(3, v=33), commit_id=CommitId("stream", 7))),
                   once=True, scenarios=(KEYED, PLAIN, TOLD)),
         Operation("overwrite", orders(lambda table: table.overwrite(rows(10, v=10), partition={"day": DAY})),
-                  scenarios=(KEYED, PLAIN, TOLD)),
+                  scenarios=(*ROWS, TOLD)),
         Operation("delete", orders(lambda table: table.delete("id = 3")), scenarios=ROWS),
         Operation("update", orders(lambda table: table.update("id = 2", {"v": 500})), scenarios=ROWS),
         Operation("update other", orders(lambda table: table.update("id = 2", {"w": 600})), scenarios=ROWS),
@@ -290,7 +297,7 @@ OPERATIONS = {
         Operation("insist", lambda catalog: catalog.recover(discard_main=True) and None, may_remain=True, scenarios=(HALF,)),
         Operation("delete branch set", lambda catalog: catalog.branch_set("fix", ALL).delete(), may_remain=True,
                   repeat=_delete_by_new_name, scenarios=(KEYED, HALF)),
-        Operation("rollback", orders(lambda table: table.rollback_to(2)), scenarios=(KEYED, PLAIN, TOLD, HALF, COMPACTED)),
+        Operation("rollback", orders(lambda table: table.rollback_to(2)), scenarios=(*ROWS, TOLD, HALF, COMPACTED)),
         Operation("rollback to tag", orders(lambda table: table.rollback_to("first"))),
         Operation("expire", orders(lambda table: table.expire(retain_last=1)), scenarios=SCENARIOS),
         Operation("expire tags", orders(lambda table: table.tags.expire())),
@@ -302,7 +309,7 @@ OPERATIONS = {
         Operation("drop and create", _drop_and_create, only_second=True, takes_away=True, scenarios=(KEYED, HALF)),
         Operation("rename table", _rename, scenarios=(KEYED, HALF)),
         Operation("create table", lambda catalog: catalog.create_table(BILLS, SCHEMA) and None),
-        Operation("stream read", orders(_follow), sees=True, scenarios=(KEYED, PLAIN, TOLD)),
+        Operation("stream read", orders(_follow), sees=True, scenarios=(*ROWS, TOLD)),
         Operation("new consumer", orders(lambda table: table.consumers.reset("late", 2))),
         Operation("delete consumer", orders(lambda table: table.consumers.delete("feed"))),
         Operation("read", orders(held), sees=True, scenarios=SCENARIOS),

@@ -23,7 +23,7 @@ from storage.read import scan
 from storage.write import table_write
 from tests.interleavings.checks import Question, Seen, questions, rewritten_history, settle, unseen
 from tests.interleavings.memory_files import Files, Killed, MemoryFileIO, Process, ProcessClock, Step, meet
-from tests.interleavings.operations import OPERATIONS, PLAIN, Operation, prepare
+from tests.interleavings.operations import KEYLESS, OPERATIONS, Operation, prepare
 from tests.interleavings.recall import Mark, forget_what_was_done, recall
 from tests.scale import LONG
 
@@ -206,7 +206,7 @@ def _judge(place: Place, files: Files, *, whole: bool = True) -> tuple[Seen, lis
 def _settled(place: Place, catalog: Catalog) -> list[tuple[tuple[str, ...], Question]]:
     """What can be asked once nothing is open any more."""
     settle(catalog)
-    return list(questions(catalog, told=place.scenario != PLAIN))
+    return list(questions(catalog, told=place.scenario not in KEYLESS))
 
 
 def _asked(place: Place, name: Sequence[str], question: Question, files: Files) -> Any:

@@ -100,7 +100,7 @@ REQUESTS: dict[str, tuple[Callable[[Table], object], type[Exception], str]] = {
         lambda t: t.alter(SetOptions({"merge-engine": "aggregation"})), InvalidRequest, "cannot change",
     ),
     "a feature that is not there": (
-        lambda t: t.alter(SetOptions({"deletion-vectors.enabled": "true"})), Unsupported, "deletion-vectors",
+        lambda t: t.alter(SetOptions({"row-tracking.enabled": "true"})), Unsupported, "row-tracking",
     ),
     "keeping no snapshot": (lambda t: t.expire(retain_last=0), InvalidRequest, "at least the latest"),
 }  # fmt: skip

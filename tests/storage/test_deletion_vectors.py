@@ -80,7 +80,7 @@ def test_a_vector_is_read_as_it_was_written(bitmap64: bool, tmp_path: Path) -> N
     for name, positions in vectors.items():
         assert (placed[name].read(file_io) == positions).all()
         Path(path).write_bytes(content[: placed[name].offset + placed[name].length - 2])
-        with pytest.raises(CorruptData, match="ends before|has no deletion vector"):
+        with pytest.raises(CorruptData, match=r"ends before|has no deletion vector"):
             placed[name].read(file_io)
         Path(path).write_bytes(content)
     changed = bytearray(content)
@@ -247,7 +247,9 @@ def test_keys_of_several_columns_and_partitions(catalog: Catalog) -> None:
 # --- without a key
 
 
-@pytest.mark.parametrize("options", [{}, {"bucket": 2, "bucket-key": "id"}, {"deletion-vectors.bitmap64": True}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"bucket": 2, "bucket-key": "id"}, {"deletion-vectors.bitmap64": True}], ids=str
+)
 def test_rows_without_a_key_are_marked_and_files_stay(options: Mapping[str, Any], catalog: Catalog) -> None:
     for seed in range(scale.amount(2, 20)):
         chosen = random.Random(seed)
@@ -373,7 +375,9 @@ def test_a_compaction_notices_rows_that_were_deleted_meanwhile(has_key: bool, ca
     commit = TableCommit(table.store, CommitId("compactor"))
     with pytest.raises(CommitConflict):
         commit.commit(
-            [one.message for one in results], deleted=[entry for one in results for entry in one.deleted], kind="COMPACT"
+            [one.message for one in results],
+            deleted=[entry for one in results for entry in one.deleted],
+            kind="COMPACT",
         )
     assert table.count() == 1009
     table.compact()
@@ -415,7 +419,9 @@ def test_tags_branches_rollback_and_expiry(has_key: bool, catalog: Catalog) -> N
 
 
 @pytest.mark.parametrize("has_key", [False, True])
-def test_branches_of_other_buckets_are_merged_and_those_of_the_same_rows_refused(has_key: bool, catalog: Catalog) -> None:
+def test_branches_of_other_buckets_are_merged_and_those_of_the_same_rows_refused(
+    has_key: bool, catalog: Catalog
+) -> None:
     schema = pa.schema([("day", pa.string(), False), ("id", pa.int64(), False), ("n", pa.int64())])
 
     def of(day: str, *ids: int) -> pa.Table:

@@ -4,11 +4,11 @@ import datetime as dt
 import json
 import shutil
 from collections import Counter
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from storage import Catalog, CommitId, Unsupported
@@ -77,7 +77,6 @@ def test_a_golden_table_reads_as_in_java(name: str, view: dict[str, Any]) -> Non
         ("row-tracking.enabled", "true"),
         ("bucket-function.type", "mod"),
         ("chain-table.enabled", "true"),
-        ("deletion-vectors.merge-on-read", "true"),
         ("sequence.field.sort-order", "descending"),
         ("type", "object-table"),
         ("merge-engine", "future"),
@@ -97,46 +96,53 @@ def test_what_would_be_misread_is_refused_by_name(tmp_path: Path, option: str, v
         Catalog(str(warehouse)).table("golden.jv_pk").to_arrow()
 
 
-def test_a_table_with_deletion_vectors_is_read_and_not_written(tmp_path: Path) -> None:
+def test_a_table_with_deletion_vectors_is_read_and_written_further(tmp_path: Path) -> None:
     warehouse = tmp_path / "w"
     shutil.copytree(TABLES / "jv_dv", warehouse)
     table = Catalog(str(warehouse)).table("golden.jv_dv")
+    before, latest = table.to_arrow().sort_by("id").to_pylist(), table.snapshot()
     assert table.to_arrow(where="id = 3").to_pylist() == [{"id": 3, "v": "second 3"}]
-    for act in (lambda: table.write(table.to_arrow()), table.compact, table.changes):
-        with pytest.raises(Unsupported, match="deletion-vectors"):
-            act()
-
-
-def test_files_of_a_table_with_deletion_vectors_are_not_put_in_the_place_of_others(tmp_path: Path) -> None:
-    warehouse = tmp_path / "w"
-    shutil.copytree(TABLES / "jv_dv", warehouse)
-    table = Catalog(str(warehouse)).table("golden.jv_dv")
-    latest, rows = table.snapshot(), table.to_arrow().to_pylist()
-    assert latest is not None and latest.index_manifest is not None
-    table.branches.create("old", snapshot_id=1)
-    for act in (
-        lambda: table.rollback_to(2), lambda: table.rollback_to(1), table.truncate,
-        lambda: table.branches.fast_forward("old", discard_main=True),
-        lambda: table.branches.adopt("old", until=latest.id, commit_id=CommitId("u", 1)),
-    ):  # fmt: skip
-        with pytest.raises(Unsupported, match="index manifest"):
-            act()
-    assert table.snapshot() == latest
-    assert table.to_arrow().to_pylist() == rows
+    assert table.changes(after=2).select(["rowkind", "id"]).num_rows == 3
+    table.write(pa.table({"id": pa.array([3, 8], pa.int32()), "v": ["third", "third"]}))
+    table.delete("id = 7")
+    after = {row["id"]: row["v"] for row in before} | {3: "third", 8: "third"}
+    after.pop(7)
+    assert {row["id"]: row["v"] for row in table.to_arrow().to_pylist()} == after
+    assert table.count() == len(after)
+    table.branches.create("old", snapshot_id=latest.id)
+    table.compact()
+    assert table.snapshot().index_manifest is None
+    assert table.count() == len(after)
+    table.rollback_to(latest.id)
+    assert table.to_arrow().sort_by("id").to_pylist() == before
     assert table.check(deep=True) == []
 
 
-def test_a_table_does_not_go_back_to_deletion_vectors_that_it_has_no_more(tmp_path: Path) -> None:
+def test_a_branch_of_a_table_with_deletion_vectors_becomes_main(tmp_path: Path) -> None:
     warehouse = tmp_path / "w"
     shutil.copytree(TABLES / "jv_dv", warehouse)
     table = Catalog(str(warehouse)).table("golden.jv_dv")
-    latest = table.snapshot()
-    assert latest is not None
+    latest, rows = table.snapshot(), table.to_arrow().sort_by("id").to_pylist()
+    first = table.to_arrow(version=2).sort_by("id").to_pylist()
+    table.branches.create("new", snapshot_id=latest.id)
+    table.branches.create("old", snapshot_id=2)
+    table.branches.fast_forward("old", discard_main=True)
+    assert table.to_arrow().sort_by("id").to_pylist() == first
+    table.branches.adopt("new", until=table.snapshot().id, commit_id=CommitId("u", 1))
+    assert table.to_arrow().sort_by("id").to_pylist() == rows
+    table.truncate()
+    assert (table.count(), table.snapshot().index_manifest) == (0, None)
+    assert table.check(deep=True) == []
+
+
+def test_a_table_goes_back_to_deletion_vectors_that_it_has_no_more(tmp_path: Path) -> None:
+    warehouse = tmp_path / "w"
+    shutil.copytree(TABLES / "jv_dv", warehouse)
+    table = Catalog(str(warehouse)).table("golden.jv_dv")
+    rows = table.to_arrow().sort_by("id").to_pylist()
     table.tags.create("vectors")
-    # As the engine leaves it that has worked the vectors in.
-    plain = replace(latest, id=latest.id + 1, uuid="plain", index_manifest=None, properties=None)
-    assert table.store.snapshots.create(plain)
-    for version in ("vectors", latest.id):
-        with pytest.raises(Unsupported, match="index manifest"):
-            table.rollback_to(version)
-    assert table.snapshot() == plain
+    table.compact()
+    assert table.snapshot().index_manifest is None
+    table.rollback_to("vectors")
+    assert table.snapshot().index_manifest is not None
+    assert table.to_arrow().sort_by("id").to_pylist() == rows

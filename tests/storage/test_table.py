@@ -224,7 +224,7 @@ def test_a_table_is_refused_with_a_reason(catalog: Catalog) -> None:
         ({"options": {"bukcet": 1}}, "Did you mean 'bucket'"),
         ({"options": {"bucket": "many"}}, "whole number"),
         ({"primary_key": ["id"], "options": {"bucket": 1, "merge-engine": "guess"}}, "merge-engine"),
-        ({"primary_key": ["id"], "options": {"bucket": 1, "deletion-vectors.enabled": True}}, "deletion-vectors"),
+        ({"primary_key": ["id"], "options": {"bucket": 1, "row-tracking.enabled": True}}, "row-tracking"),
         ({"options": {"file.format": "csv"}}, "file.format"),
     ):
         with pytest.raises((InvalidRequest, Unsupported), match=message):
