@@ -16,6 +16,7 @@ SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.int64()),
 
 def random_options(chosen: random.Random) -> dict[str, Any]:
     """Options that change how a table is laid out, and must not change what it says."""
+    producer = chosen.choice(["none", "input", "lookup", "full-compaction"])
     return {
         "bucket": chosen.choice([1, 2, 3]),
         "file.format": chosen.choice(["parquet", "parquet", "orc", "avro"]),
@@ -33,7 +34,11 @@ def random_options(chosen: random.Random) -> dict[str, Any]:
         "manifest.full-compaction-threshold-size": chosen.choice(["1 kb", "16 mb"]),
         "manifest.compression": chosen.choice(["zstd", "deflate", "null"]),
         "metadata.stats-mode": chosen.choice(["none", "counts", "truncate(2)", "full"]),
-        "changelog-producer": chosen.choice(["none", "input", "lookup", "full-compaction"]),
+        "changelog-producer": producer,
+        "deletion-vectors.enabled": producer != "full-compaction" and chosen.choice([True, False]),
+        "deletion-vectors.bitmap64": chosen.choice([True, False]),
+        # So that rows are seen at once, also where nobody compacts.
+        "deletion-vectors.merge-on-read": True,
         "partition.legacy-name": chosen.choice([True, False]),
     }
 

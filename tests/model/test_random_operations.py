@@ -46,6 +46,7 @@ class Model:
             "bucket": engine["bucket"], "manifest.merge-min-count": 3, "parquet.row-group.rows": 16,
             "target-file-size": "2 kb", "source.split.target-size": "4 kb", "source.split.open-file-cost": "1 kb",
             "file.format": engine["format"], "changelog-producer": engine.get("producer", "none"),
+            "deletion-vectors.enabled": engine.get("vectors", False),
         }  # fmt: skip
         self.catalog = Catalog(str(directory))
         self.columns = 0
@@ -184,6 +185,8 @@ ENGINES: list[dict[str, Any]] = [
     {"bucket": 2, "partitioned": True, "format": "orc"},
     {"bucket": 2, "partitioned": True, "format": "avro", "producer": "input"},
     {"bucket": 2, "partitioned": False, "format": "parquet", "producer": "lookup"},
+    {"bucket": 2, "partitioned": True, "format": "parquet", "vectors": True},
+    {"bucket": 1, "partitioned": False, "format": "orc", "producer": "lookup", "vectors": True},
 ]
 
 
