@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..data_types import DataField, arrow_schema
 from ..errors import CorruptData
@@ -27,7 +28,7 @@ from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..values import to_arrow
 from .evolution import evolve
-from .predicate import Predicate, restricted_to, value_ranges
+from .predicate import Predicate, exact_values, restricted_to, value_ranges
 
 # Row kinds of a batch in which every row was added (+I is 0).
 _ZEROS = pa.py_buffer(bytes(MOST_BATCH_ROWS))
@@ -159,6 +160,10 @@ class _SectionReader:
         self._fields = schema.fields_named(list(names) or [schema.fields[0].name])
         self._partition = self._store.partition_values(partition)
         self._key_fields = schema.fields_named(schema.trimmed_primary_keys)
+        # Whether single keys are asked for.
+        self._is_look_up = bool(self._key_fields) and all(
+            exact_values(request.predicate, field.name) is not None for field in self._key_fields
+        )
         self._engine = merge_engine_of(schema)
         self._engine.merges_single_rows = merges_single_rows
 
@@ -268,7 +273,9 @@ class _SectionReader:
             if WHOLE in system:
                 of_file[WHOLE] = pa.scalar(self._is_whole(file, reader))
             ranges = self._ranges(row_filter, mapping, keyed=True)
-            for batch in self._live_batches(reader, file, list(dict.fromkeys(needed)), ranges):
+            vector = self._deletion_vectors.get(file.name)
+            marked = None if vector is None else read_vector(self._store, file, vector)
+            for batch in self._live_batches(reader, marked, list(dict.fromkeys(needed)), ranges):
                 keys = [
                     mapping.column(batch, field, source)
                     for field, source in zip(self._key_fields, key_sources, strict=True)
@@ -295,20 +302,56 @@ class _SectionReader:
         return file.level > 0 if self._store.options.deletion_vectors_enabled else is_whole(file, reader)
 
     def _live_batches(
-        self, reader: DataFileReader, file: DataFile, columns: Sequence[str], ranges: Sequence[RowRange]
+        self,
+        reader: DataFileReader,
+        marked: np.ndarray | None,
+        columns: Sequence[str],
+        ranges: Sequence[RowRange],
+        groups: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of the row groups that can hold rows within some ranges, without the rows that are marked as deleted."""
-        vector = self._deletion_vectors.get(file.name)
-        # Deleted rows are known by their place in the whole file.
-        starts = None if vector is None else reader.group_starts
-        groups = reader.row_groups(ranges if vector is None or starts is not None else [])
-        if vector is None or not groups:
+        """Batches of some row groups, by default those that can hold rows within some ranges, without the rows of the file at
+        the `marked` positions.
+        """
+        starts = reader.group_starts
+        if groups is None:
+            # Deleted rows are known by their place in the whole file.
+            groups = reader.row_groups(ranges if marked is None or starts is not None else [])
+        if marked is None or not groups:
             return reader.read_batches(columns, groups, use_threads=self._use_threads)
-        positions = read_vector(self._store, file, vector)
-        if starts is not None:
-            positions = _within_groups(positions, starts, groups)
-        columns = columns or reader.column_names[:1]
+        positions = marked if starts is None else _within_groups(marked, starts, groups)
         return _without_positions(reader.read_batches(columns, groups, use_threads=self._use_threads), positions)
+
+    def _looked_up(
+        self,
+        reader: DataFileReader,
+        mapping: "FileColumns",
+        columns: Sequence[str],
+        ranges: Sequence[RowRange],
+        predicate: Predicate,
+        marked: np.ndarray | None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The same of the row groups in which a row matches: what a look-up finds is in few of them, and one column tells."""
+        starts = reader.group_starts
+        if starts is None:
+            yield from self._live_batches(reader, marked, columns, ranges)
+            return
+        fields = [field for field in self._fields if field.name in predicate.columns()]
+        needed = [name for name in mapping.sources(fields) if name is not None] or reader.column_names[:1]
+        columns = columns or reader.column_names[:1]
+        for group in reader.row_groups(ranges):
+            found: list[np.ndarray] = []
+            position = starts[group]
+            for batch in reader.read_batches(needed, [group], use_threads=self._use_threads):
+                values = [self._value(batch, field, mapping) for field in fields]
+                rows = pa.RecordBatch.from_arrays(values, [field.name for field in fields])
+                matches = pc.fill_null(predicate.mask(rows), False).to_numpy(zero_copy_only=False)
+                found.append(np.flatnonzero(matches) + position)
+                position += batch.num_rows
+            places = np.concatenate(found) if found else np.empty(0, np.int64)
+            places = places if marked is None else np.setdiff1d(places, marked, assume_unique=True)
+            if len(places):
+                batches = reader.read_batches(columns, [group], use_threads=self._use_threads)
+                yield from _at_positions(batches, places - starts[group])
 
     def _filter_view(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The key and partition columns under their own names."""
@@ -329,7 +372,12 @@ class _SectionReader:
                 needed.append(VALUE_KIND)
             names = [field.name for field in self._fields]
             ranges = self._ranges(predicate, mapping, keyed=False)
-            batches = self._live_batches(reader, file, needed or reader.column_names[:1], ranges)
+            vector = self._deletion_vectors.get(file.name)
+            marked = None if vector is None else read_vector(self._store, file, vector)
+            if predicate is not None and self._is_look_up:
+                batches = self._looked_up(reader, mapping, needed, ranges, predicate, marked)
+            else:
+                batches = self._live_batches(reader, marked, needed or reader.column_names[:1], ranges)
             for batch in batches:
                 if checks_kind:
                     batch = without_deletes(batch)
@@ -373,6 +421,16 @@ def read_vector(store: TableStore, file: DataFile, vector: DeletionVector) -> np
             f"{file.name} does not have."
         )
     return positions
+
+
+def _at_positions(batches: Iterator[pa.RecordBatch], positions: np.ndarray) -> Iterator[pa.RecordBatch]:
+    """The rows at some positions (int64, ascending) of those that come."""
+    start = 0
+    for batch in batches:
+        low, high = np.searchsorted(positions, [start, start + batch.num_rows])
+        if low < high:
+            yield batch.take(pa.array(positions[low:high] - start))
+        start += batch.num_rows
 
 
 def _within_groups(positions: np.ndarray, starts: Sequence[int], groups: Sequence[int]) -> np.ndarray:

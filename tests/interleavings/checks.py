@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -114,7 +115,8 @@ def _replayed(table: Table) -> Iterator[str]:
 
 
 def _records(table: Table, version: int | None) -> list[dict[str, Any]]:
-    return table.to_arrow(version=version).to_pylist()
+    # Readers of changes are told of rows that no compaction has lifted yet.
+    return replace(table.scan(version=version), sees_level_0=True).to_arrow().to_pylist()
 
 
 def _texts(records: Any) -> list[str]:
