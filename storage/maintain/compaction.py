@@ -44,6 +44,8 @@ from .mark_replaced import marks_of
 
 _log = logging.getLogger(__name__)
 _TRIES_AFTER_COMMIT = 3
+# Where nobody sees the rows before.
+_TRIES_UNTIL_SEEN = 10
 _THREADS = max(2, min(4, os.cpu_count() or 2))
 _ROWS_WORTH_THREADS = 20_000
 # A file of this share of the target size is large enough to be left as it is.
@@ -128,7 +130,7 @@ def compact_after(
     store: TableStore, written: Collection[Place], listeners: Sequence[CommitListener]
 ) -> Snapshot | None:
     """Compact the buckets that a commit has written to as far as their options ask for it, in a few tries."""
-    for _ in range(_TRIES_AFTER_COMMIT):
+    for _ in range(_TRIES_UNTIL_SEEN if store.options.hides_level_0 else _TRIES_AFTER_COMMIT):
         try:
             return compact(store, full=False, wanted=written.__contains__, listeners=listeners)
         except CommitConflict as error:

@@ -43,7 +43,8 @@ def brings_the_same(store: TableStore, messages: Sequence[CommitMessage], overwr
         added = lift_to_top(added, store.key_types, store.options.top_level)
     overwrite = overwrite.settled(frozenset(entry.partition for entry in added))
     try:
-        scan = Scan(store, snapshot)
+        # Rows that no compaction has lifted yet are replaced as well.
+        scan = Scan(store, snapshot, sees_level_0=True)
         covered = [entry for entry in scan.entries if overwrite.covers(store, entry.partition)]
         if {entry.total_buckets for entry in covered} - {entry.total_buckets for entry in added}:
             return False

@@ -66,6 +66,19 @@ def test_files_that_need_no_merge_are_left_to_duckdb(busy: Table, tmp_path: Path
     assert "READ_PARQUET" in plan.upper() or "PARQUET_SCAN" in plan.upper()
 
 
+def test_files_with_marked_rows_are_read_by_the_store(catalog: Catalog) -> None:
+    schema = pa.schema([("id", pa.int64()), ("v", pa.string())])
+    options = {"bucket": 1, "deletion-vectors.enabled": True}
+    table = catalog.create_table("a.marked", schema, primary_key=["id"], options=options)
+    table.write(pa.table({"id": list(range(1000)), "v": ["old"] * 1000}, schema))
+    table.write(pa.table({"id": [3, 2000], "v": ["new"] * 2}, schema))
+    connection = duckdb.connect()
+    paths = add_scan(connection, "a", "marked", table.scan())
+    assert len(paths) == 1
+    found = connection.sql("SELECT count(*), sum(id), count(*) FILTER (v = 'new') FROM a.marked").fetchone()
+    assert found == (1001, sum(range(1000)) + 2000, 2)
+
+
 def test_versions_are_compared_through_renames_and_whatever_columns_are_called(catalog: Catalog) -> None:
     schema = pa.schema([("difference", pa.string()), ("d0", pa.int64()), ("k0", pa.int64())])
     table = catalog.create_table("db.t", schema, primary_key=["difference"], options={"bucket": "1"})

@@ -28,10 +28,13 @@ UPSERT = [
 ]
 
 
-@pytest.fixture(params=["keyed", "plain"])
+@pytest.fixture(params=["keyed", "plain", "keyed and marked", "plain and marked"])
 def table(request: pytest.FixtureRequest, catalog: Catalog) -> Table:
-    keyed = {"primary_key": ["day", "id"], "options": {"bucket": 2}} if request.param == "keyed" else {}
-    return catalog.create_table("a.t", SCHEMA, partition_by=["day"], **keyed)
+    options: dict[str, Any] = {"deletion-vectors.enabled": True} if request.param.endswith("marked") else {}
+    if request.param.startswith("plain"):
+        return catalog.create_table("a.t", SCHEMA, partition_by=["day"], options=options)
+    options["bucket"] = 2
+    return catalog.create_table("a.t", SCHEMA, partition_by=["day"], primary_key=["day", "id"], options=options)
 
 
 @pytest.fixture(params=["duckdb", pytest.param("spark", marks=pytest.mark.spark)])

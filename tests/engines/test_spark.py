@@ -144,6 +144,19 @@ def test_splits_that_need_no_merge_are_read_by_spark_itself(
     assert "snapline" in plan
 
 
+def test_marked_rows_are_not_read_by_spark_itself(spark: "SparkSession", catalog: Catalog, warehouse: str) -> None:
+    from storage.engines.spark_reader import read_scan
+
+    schema = pa.schema([("id", pa.int64()), ("item", pa.string())])
+    options = {"bucket": 1, "deletion-vectors.enabled": True, "deletion-vectors.bitmap64": True}
+    table = catalog.create_table("shop.marked", schema, primary_key=["id"], options=options)
+    table.write(pa.table({"id": list(range(1000)), "item": ["old"] * 1000}, schema))
+    table.write(pa.table({"id": [3, 2000], "item": ["new"] * 2}, schema))
+    frame = read_scan(spark, table, table.scan(), warehouse)
+    assert rows(frame) == rows(read_scan(spark, table, table.scan(), warehouse, native=False)) == arrow_rows(table)
+    assert frame.count() == 1001
+
+
 @pytest.mark.parametrize(
     "where", ["id = 2", "id > 1 AND id < 40", "v = 'new'", "day = 'a'", "day = 'b' AND id = 3", "id = 77"]
 )

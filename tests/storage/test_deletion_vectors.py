@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, CommitConflict, InvalidRequest, SetOptions, Table, Unsupported
+from storage import Catalog, CommitConflict, InvalidRequest, Overwrite, SetOptions, Table, Unsupported
 from storage.engines.duckdb_merge import merge_rows
 from storage.engines.merge_clauses import MergeClause
 from storage.errors import CorruptData, RowsChanged
@@ -18,6 +18,8 @@ from storage.format.deletion_vector import encode_index_file
 from storage.maintain.compaction import compact_bucket, plan_compaction
 from storage.metadata.index_manifest import index_files_of, vectors_of
 from storage.read.predicate import Comparison
+from storage.read.split_read import ReadRequest
+from storage.read.stream_scan import StartUp, first_position, next_position, plan_step
 from storage.row_changes import rewrite_files
 from storage.write.commit import CommitId, TableCommit
 from tests import scale
@@ -498,6 +500,47 @@ def test_what_paimon_does_not_take_together_is_refused_by_name(catalog: Catalog)
         table.alter(SetOptions({"deletion-vectors.enabled": False}))
     with pytest.raises(InvalidRequest, match=r"deletion-vectors\.modifiable"):
         table.alter(SetOptions({"deletion-vectors.modifiable": True}))
+
+
+def test_a_stream_begins_with_what_waits_and_goes_on_with_what_comes(catalog: Catalog) -> None:
+    table = keyed(catalog, **{"write-only": True})
+    table.write(rows([1, 2]))
+    request = ReadRequest(table.store, tuple(SCHEMA.names), None)
+    position = first_position(table.store, StartUp())
+
+    def step(start: int) -> tuple[int, list[tuple[str, int, int]]]:
+        end = next_position(table.store, start, snapshots_at_once=None)
+        batches = [batch for split in plan_step(request, start, end) for batch in split.read()]
+        told = [(row["rowkind"], row["id"], row["n"]) for one in batches for row in one.to_pylist()]
+        return end, sorted(told)
+
+    position, told = step(position)
+    assert told == [("+I", 1, 0), ("+I", 2, 0)]
+    table.write(rows([2, 3], n=1))
+    table.compact()
+    position, told = step(position)
+    assert told == [("+I", 2, 1), ("+I", 3, 1)]
+    # What an overwrite replaces is told by the marks that both sides have.
+    table.delete("id = 1")
+    table.compact()
+    position, told = step(position)
+    assert told == [("-D", 1, 0)]
+    table.overwrite(rows([3], n=1))
+    _, told = step(position)
+    assert told == [("-D", 2, 1)]
+
+
+def test_an_overwrite_that_brings_the_same_looks_at_what_waits(catalog: Catalog) -> None:
+    table = keyed(catalog)
+    table.write(rows([1, 2]))
+    waiting = table.alter(SetOptions({"write-only": True}))
+    waiting.write(rows([3]))
+    with waiting.new_write(replaces=True) as writer:
+        writer.write(rows([1, 2]))
+        message = writer.prepare_commit()
+    assert waiting.commit_messages([message], Overwrite(), unless_same=True) is not None
+    waiting.compact()
+    assert [row[0] for row in held(waiting)] == [1, 2]
 
 
 def test_an_undone_publication_beside_later_commits_is_refused(catalog: Catalog) -> None:
