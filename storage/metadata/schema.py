@@ -124,6 +124,16 @@ class TableSchema:
         """The columns whose hash picks the bucket; empty for bucket-unaware tables."""
         return self.table_options.bucket_key or self.trimmed_primary_keys
 
+    @property
+    def crosses_partitions(self) -> bool:
+        """Whether a key says nothing of some partition column, so that its row may move from one partition to another."""
+        return bool(self.primary_keys) and not set(self.partition_keys) <= set(self.primary_keys)
+
+    @property
+    def has_dynamic_buckets(self) -> bool:
+        """Whether a hash index says which bucket of its partition each key is in."""
+        return bool(self.primary_keys) and self.table_options.bucket == -1 and not self.crosses_partitions
+
     def field(self, name: str) -> DataField:
         """The column of that name. Raises InvalidRequest that lists the columns there are."""
         for field in self.fields:
@@ -360,10 +370,10 @@ def _check_keys(schema: TableSchema) -> None:
 def refuse_buckets_of_others(schema: TableSchema) -> None:
     """Raise Unsupported for buckets that other writers give keys to, and this one would give to others."""
     bucket = schema.table_options.bucket
-    if schema.primary_keys and bucket < 1:
+    if schema.primary_keys and bucket < 1 and not schema.has_dynamic_buckets:
         raise Unsupported(
-            f"A table with a primary key needs a positive 'bucket', found {bucket}: dynamic and postponed "
-            "buckets are not supported for writing. Set 'bucket' to '1' or more."
+            f"A table with a primary key needs a positive 'bucket', or -1 for dynamic ones, found {bucket}: postponed "
+            "buckets are not supported for writing."
         )
 
 
@@ -376,6 +386,8 @@ def _check_buckets(schema: TableSchema) -> None:
         raise InvalidRequest(
             f"Option 'bucket' = {options.bucket} without a primary key needs a 'bucket-key': name the columns to hash."
         )
+    if options.dynamic_bucket_max_buckets == 0:
+        raise InvalidRequest("Option 'dynamic-bucket.max-buckets' = 0: use a positive number, or -1 for no limit.")
     if options.bucket == -1 and options.bucket_key:
         raise InvalidRequest("Option 'bucket-key' needs a positive 'bucket'.")
     for key in options.bucket_key:

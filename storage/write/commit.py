@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from ..arguments import checked
@@ -45,6 +46,7 @@ from .close import refuse_closed
 from .commit_time import commit_time, is_late
 from .conflicts import check_conflicts
 from .find_commit import find_commit
+from .key_index import KeyIndex
 from .landing import create_on_top, take_away_foreign
 from .lift import lift_to_top
 from .lost_to_cleaning import first_lost
@@ -223,6 +225,7 @@ class TableCommit:
             added, list(deleted), changelog, overwrite, kind, operation, properties, watermark, guard,
             NumberedFiles(self._store, messages if overwrite is None else (), added, changelog), adds_again, even_empty,
             earliest(message.begun_ms for message in messages), own, held, statistics,
+            self._key_index(messages, added, changelog, overwrite, kind, adds_again=adds_again),
         )  # fmt: skip
         try:
             snapshot, is_own = self._commit(change)
@@ -232,13 +235,27 @@ class TableCommit:
         except StorageError:
             self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
             change.numbers.drop()
+            change.index.drop()
             raise
         if snapshot is not None and is_own:
             self.notify(snapshot)
         elif snapshot is not None:
             paths = [path for message in messages for path in message.paths]
-            self._forget([*paths, *change.numbers.written], snapshot)
+            self._forget([*paths, *change.numbers.written, *change.index.written], snapshot)
         return snapshot
+
+    def _key_index(
+        self,
+        messages: Sequence[CommitMessage],
+        added: list[ManifestEntry],
+        changelog: list[ManifestEntry],
+        overwrite: Overwrite | None,
+        kind: str | None,
+        *,
+        adds_again: bool,
+    ) -> KeyIndex:
+        covers = None if overwrite is None else partial(overwrite.covers, self._store)
+        return KeyIndex(self._store, messages, added, changelog, covers=covers, kind=kind, adds_again=adds_again)
 
     def _check_covered(
         self, added: Sequence[ManifestEntry], overwrite: Overwrite, messages: Sequence[CommitMessage]
@@ -338,6 +355,7 @@ class TableCommit:
                 raise
             if landed:
                 change.numbers.keep()
+                change.index.keep()
                 made.take_back_if_lost(snapshot)
                 return snapshot, True
             made.clean_up()
@@ -387,7 +405,8 @@ class _Change:
     own: frozenset[str] | None
     held: Held | None
     # The file of the table's statistics; None leaves those that there are.
-    statistics: str | None = None
+    statistics: str | None
+    index: KeyIndex
 
 
 class _Attempt:
@@ -402,12 +421,15 @@ class _Attempt:
         self._unique = store.clock.unique_name()
         self._manifest_names: list[str] = []
         self._list_names: list[str] = []
+        self._index_paths: tuple[str, ...] = ()
 
     def prepare(self) -> Snapshot | None:
         """Write all metadata but the snapshot; None if the change is empty."""
         store, change, latest = self._store, self._change, self._latest
         if change.guard is not None:
             change.guard(latest)
+        if change.index.settle(latest):
+            change.numbers.forget_mark(change.index.names)
         change.numbers.raise_above(latest)
         deletes = [entry.deleted() for entry in change.deleted]
         if change.overwrite is not None and latest is not None:
@@ -421,6 +443,8 @@ class _Attempt:
             refuse_index(store, latest)
         if deletes or change.adds_again or any(entry.file.level > 0 for entry in change.added):
             check_conflicts(self._live(), delta, store.key_types, rescales=change.overwrite is not None)
+        index = change.index.write(latest, self._live, delta, self._unique)
+        self._index_paths = index.paths
         base: list[ManifestFile] = []
         if latest is not None:
             manifests = store.manifests_of(latest)
@@ -451,7 +475,7 @@ class _Attempt:
             delta_manifest_list_size=delta_size,
             changelog_manifest_list=changelog_name,
             changelog_manifest_list_size=changelog_size,
-            index_manifest=latest.index_manifest if latest else None,
+            index_manifest=index.name,
             commit_user=self._id.user,
             writer_version=WRITER_VERSION,
             commit_identifier=self._id.identifier,
@@ -518,12 +542,12 @@ class _Attempt:
             if not entry.file.external_path and entry.file.name not in kept
         }
         if change.own is not None:
-            written = {*change.own, *change.numbers.written}
+            written = {*change.own, *change.numbers.written, *change.index.written}
             own = {path: time_ms for path, time_ms in own.items() if path in written}
         if not self._is_late(own.values()):
             return None
         names = [*self._list_names, *self._manifest_names]
-        return first_lost(store, [*own, *(store.paths.manifest(name) for name in names)], snapshot)
+        return first_lost(store, [*own, *(store.paths.manifest(name) for name in names), *self._index_paths], snapshot)
 
     def _is_late(self, created_ms: Iterable[int | None]) -> bool:
         """Whether orphan cleaning may have come since the first file was written; files of other writers tell local times."""
@@ -535,7 +559,8 @@ class _Attempt:
     def clean_up(self) -> None:
         """Delete the metadata of an attempt that did not become a snapshot."""
         paths = self._store.paths
-        self._store.file_io.delete_quietly([paths.manifest(name) for name in self._list_names + self._manifest_names])
+        names = self._list_names + self._manifest_names
+        self._store.file_io.delete_quietly([*(paths.manifest(name) for name in names), *self._index_paths])
 
     def _check_newest_schema(self) -> None:
         """Rows that were hashed to another number of buckets than the table has by now would not be found, and nulls are not

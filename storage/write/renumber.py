@@ -10,7 +10,7 @@ Rows that replace what is there (overwrites) and files of a branch are not numbe
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
@@ -32,6 +32,8 @@ _THREADS = max(2, min(4, os.cpu_count() or 2))
 _ROWS_WORTH_THREADS = 20_000
 # Whoever had to write files anew twice leaves room for the rows of others while it does, four times more each time.
 _ROOM = 1 << 20
+# No snapshot has this number; what came after it is everything.
+_LONG_AGO = -(1 << 40)
 
 
 class NumberedFiles:
@@ -71,6 +73,12 @@ class NumberedFiles:
             self._times_written += 1
             self._write_anew({place: shift + room for place, shift in shifts.items()})
         self._mark = Mark.of(latest)
+
+    def forget_mark(self, names: Collection[str]) -> None:
+        """Files of some names have come in the place of others, perhaps in buckets that were not looked at yet: look at all."""
+        if self._mark is not None:
+            self._names |= set(names)
+            self._mark = Mark(_LONG_AGO)
 
     @property
     def written(self) -> list[str]:

@@ -8,7 +8,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Self
+from itertools import pairwise
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -33,6 +34,7 @@ from ..options import TableOptions, refuse_unsupported
 from ..paths import partition_path
 from ..values import from_arrow
 from .data_file_sink import Bucket, DataFileSink
+from .dynamic_buckets import DynamicBuckets, NewKeys
 from .incoming import Rows, row_kinds, shaped
 from .watermark import highest, row_time
 
@@ -65,6 +67,8 @@ class CommitMessage:
     begun_ms: int | None = field(default=None, compare=False)
     # The watermark of the rows that were given.
     watermark: int | None = None
+    # Of a table with dynamic buckets: the keys that were given buckets, by partition.
+    new_keys: tuple[NewKeys, ...] = field(default=(), compare=False)
 
 
 def duplicate_keys_property(store: TableStore, messages: Sequence[CommitMessage]) -> dict[str, str]:
@@ -197,9 +201,11 @@ class TableWrite:
             self._changelog_sink = DataFileSink(store, prefix.replace("data-", "changelog-", 1))
         self._value_fields = list(self._schema.fields)
         self._key_fields = self._schema.fields_named(self._schema.trimmed_primary_keys)
-        self._bucket_fields = self._schema.fields_named(self._schema.bucket_keys) if self._options.bucket > 0 else []
+        is_hashed = self._options.bucket > 0 or self._schema.has_dynamic_buckets
+        self._bucket_fields = self._schema.fields_named(self._schema.bucket_keys) if is_hashed else []
         self._partition_fields = self._schema.fields_named(self._schema.partition_keys)
         self._engine = merge_engine_of(self._schema)
+        self._dynamic = DynamicBuckets(store, replaces=ignore_existing) if self._schema.has_dynamic_buckets else None
 
     def __enter__(self) -> Self:
         """Whoever leaves by an error leaves no file behind."""
@@ -292,7 +298,7 @@ class TableWrite:
         return CommitMessage(
             tuple(self._added), tuple(self._paths), tuple(self._changelog), tuple(self._retracted), self._numbered_at,
             self._duplicate_key_count, earliest(sink.begun_ms for sink in (self._sink, self._changelog_sink) if sink),
-            self._watermark,
+            self._watermark, self._dynamic.new_keys if self._dynamic else (),
         )  # fmt: skip
 
     def abort(self) -> None:
@@ -331,11 +337,12 @@ class TableWrite:
         `every_row` keeps rows of repeated keys.
         """
         columns: list[np.ndarray] = [ranks(rows.column(one.name)) for one in self._partition_fields]
-        if self._options.bucket > 1:
-            columns.append(self._buckets(rows).astype(np.int64))
+        buckets = self._buckets(rows, columns)
+        if buckets is not None:
+            columns.append(buckets.astype(np.int64))
         place_count = len(columns)
         if not self._key_fields and (not columns or all(not column.any() for column in columns)):
-            yield self._place(rows, 0), slice(0, rows.num_rows)
+            yield self._place(rows, 0, buckets), slice(0, rows.num_rows)
             return
         columns += [ranks(rows.column(one.name)) for one in self._key_fields]
         order = stable_order(columns, rows.num_rows)
@@ -345,20 +352,34 @@ class TableWrite:
         ends = np.flatnonzero(last_of_each(columns[:place_count], order)) + 1 if place_count else np.array([len(order)])
         start = 0
         for end in ends.tolist():
-            yield self._place(rows, int(order[start])), order[start:end]
+            yield self._place(rows, int(order[start]), buckets), order[start:end]
             start = end
 
-    def _buckets(self, rows: pa.Table) -> np.ndarray:
+    def _buckets(self, rows: pa.Table, partitions: Sequence[np.ndarray]) -> np.ndarray | None:
+        """The bucket of each row; None if all go to bucket 0. `partitions`: the ranks of the partition columns."""
+        if self._dynamic is None and self._options.bucket <= 1:
+            return None
         columns = [rows.column(one.name).combine_chunks() for one in self._bucket_fields]
         hashes = hash_rows([_array(column) for column in columns], [one.type for one in self._bucket_fields])
-        return buckets_of(hashes, self._options.bucket)
+        if self._dynamic is None:
+            return buckets_of(hashes, self._options.bucket)
+        order = stable_order(partitions, rows.num_rows)
+        ends = np.flatnonzero(last_of_each(partitions, order)) + 1
+        buckets = np.empty(rows.num_rows, np.int32)
+        for start, end in pairwise([0, *ends.tolist()]):
+            own = order[start:end]
+            buckets[own] = self._dynamic.of(self._partition(rows, int(own[0]))[0], hashes[own])
+        return buckets
 
-    def _place(self, rows: pa.Table, row: int) -> _Place:
+    def _partition(self, rows: pa.Table, row: int) -> tuple[bytes, list[Any]]:
+        """The partition of a row, and its values."""
+        values = [from_arrow(rows.column(part.name).slice(row, 1), part.type)[0] for part in self._partition_fields]
+        return encode([part.type for part in self._partition_fields], values), values
+
+    def _place(self, rows: pa.Table, row: int, buckets: np.ndarray | None) -> _Place:
         """The bucket that a row goes to; all rows of a run go to the same one."""
-        one = rows.slice(row, 1)
-        values = [from_arrow(one.column(part.name), part.type)[0] for part in self._partition_fields]
-        partition = encode([part.type for part in self._partition_fields], values)
-        bucket = int(self._buckets(one)[0]) if self._options.bucket > 1 else 0
+        partition, values = self._partition(rows, row)
+        bucket = 0 if buckets is None else int(buckets[row])
         place = self._places.get((partition, bucket))
         if place is None:
             path = partition_path(self._partition_fields, values, self._options, for_writing=True)
