@@ -159,12 +159,14 @@ final class Requests {
         }
         try (BatchTableWrite write = builder.newWrite(); BatchTableCommit commit = builder.newCommit()) {
             spillOf(write);
-            JsonNode rows = asked.get("rows");
-            for (int i = 0; i < rows.size(); i++) {
-                GenericRow row = Values.rowFromJson(rows.get(i), table.rowType());
+            JsonNode given = asked.get("rows");
+            List<GenericRow> rows = new ArrayList<>();
+            for (int i = 0; i < given.size(); i++) {
+                GenericRow row = Values.rowFromJson(given.get(i), table.rowType());
                 row.setRowKind(RowKind.fromShortString(asked.get("kinds").get(i).textValue()));
-                write.write(row);
+                rows.add(row);
             }
+            Buckets.write((FileStoreTable) table, write, rows, asked.has("overwrite"), spill());
             commit.commit(write.prepareCommit());
         }
         return PaimonProcess.JSON.createObjectNode();
