@@ -144,7 +144,7 @@ class TableOptions(Options):
 
     bucket: int = option(
         "bucket", "-1", "Number of buckets rows are hashed to. -1: a table with a primary key gets buckets as its keys come "
-        "(dynamic buckets), and all rows of an append-only table (or partition) go into one place, written by any number of writers.",
+        "(dynamic buckets); rows of an append-only table (or partition) go into one place, written by any number of writers.",
         "whole number",
     )  # fmt: skip
     dynamic_bucket_target_row_num: int = option(

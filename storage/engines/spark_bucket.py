@@ -24,10 +24,10 @@ _KNOWN = {**_WHOLE_NUMBERS, "BOOLEAN": "boolean", "DATE": "date", "CHAR": "strin
 _MOST_COLUMNS = 56
 
 
-def bucket_of(frame: DataFrame, table: Table) -> Column:
-    """The number of the bucket that each row of a frame belongs to."""
+def bucket_of(frame: DataFrame, table: Table, count: int | None = None) -> Column:
+    """The number of the bucket that each row of a frame belongs to. `count`: of so many; by default as many as the table has."""
     fields = table.schema.fields_named(table.schema.bucket_keys)
-    count = table.schema.table_options.bucket
+    count = count or table.schema.table_options.bucket
     types = dict(frame.dtypes)
     if len(fields) <= _MOST_COLUMNS and all(_is_known(field, types[field.name]) for field in fields):
         return F.abs(F.hash(_row_bytes(fields)) % F.lit(count))

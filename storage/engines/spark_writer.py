@@ -17,6 +17,7 @@ from ..metadata.history import Mark
 from ..metadata.snapshot import Snapshot
 from ..table import Table
 from ..write.commit import CommitId
+from ..write.key_buckets import BucketRule
 from ..write.own_properties import refuse_own_properties
 from .spark_bucket import bucket_of
 from .spark_errors import own_error
@@ -127,7 +128,9 @@ def _time(snapshot: Snapshot | None) -> int | None:
 
 
 def _distributed(frame: DataFrame, table: Table) -> DataFrame:
-    """The rows of each bucket of each partition in one task, one bucket after the other, sorted by key."""
+    """The rows of each bucket of each partition in one task, one bucket after the other, sorted by key; of dynamic buckets those
+    of each assigner.
+    """
     schema = table.schema
     columns = [name for name in frame.columns if name != _BUCKET]
     missing = [name for name in (*schema.partition_keys, *schema.bucket_keys) if name not in columns]
@@ -137,6 +140,9 @@ def _distributed(frame: DataFrame, table: Table) -> DataFrame:
             f"Its columns: {', '.join(columns)}."
         )
     buckets = schema.table_options.bucket
+    if schema.has_dynamic_buckets:
+        # New keys are given buckets by whoever gets them: rows that share an assigner come to one task.
+        buckets = BucketRule.of(schema.table_options).assigner_count
     partitions = [column_named(name) for name in schema.partition_keys]
     keys = [column_named(name) for name in schema.trimmed_primary_keys]
     if buckets <= 1 and not partitions:
@@ -144,7 +150,7 @@ def _distributed(frame: DataFrame, table: Table) -> DataFrame:
         return frame.repartitionById(1, F.lit(0)).sortWithinPartitions(*keys) if keys else frame
     place: Column = F.lit(0)
     if buckets > 1:
-        frame = frame.withColumn(_BUCKET, bucket_of(frame, table))
+        frame = frame.withColumn(_BUCKET, bucket_of(frame, table, buckets))
         place = F.col(_BUCKET)
     order = keys
     if partitions:

@@ -41,6 +41,7 @@ from ..values import from_arrow
 from ..write.close import decided, decisions
 from ..write.taken_from import reaches
 from ..write.taken_over import ids_taken_over, marks_of
+from .check_buckets import broken_index
 from .lost_schema import refuse_lost_branches
 from .stand_in import kept_aside
 from .tagging import ahead_by_name, is_ahead
@@ -353,6 +354,7 @@ class _BranchCheck:
                 self._broken(where, f"totalRecordCount is {snapshot.total_record_count}, its files hold {count} rows")
             self._places(where, entries)
             self._indexes(where, snapshot, entries)
+            self._buckets(where, snapshot, entries)
             if snapshot.id == store.snapshots.latest_id():
                 self._not_whole(entries)
         self._each(entries, lambda entry: self._data_file(where, entry, is_changelog=False))
@@ -450,6 +452,13 @@ class _BranchCheck:
                     positions = self._attempt(where, is_sound, lambda: vector.read(store.file_io))  # noqa: B023
                     if positions is not None and len(positions) and positions[-1] >= rows[file]:
                         self._broken(where, f"a deletion vector of {index.path} deletes rows that {file} does not have")
+
+    def _buckets(self, where: str, snapshot: Snapshot, entries: list[ManifestEntry]) -> None:
+        """The hash index of dynamic buckets; of the newest snapshot, that writers go by, also against the rows."""
+        if self._store.schema.has_dynamic_buckets:
+            is_newest = snapshot.id == self._store.snapshots.latest_id()
+            for what in broken_index(self._store, snapshot, entries, deep=self._deep and is_newest):
+                self._broken(where, what)
 
     def _places(self, where: str, entries: list[ManifestEntry]) -> None:
         store = self._store

@@ -67,8 +67,11 @@ def hash_files(store: TableStore, snapshot: Snapshot | None) -> dict[bytes, dict
     for record in read_index_records(store, snapshot.index_manifest):
         if record["_INDEX_TYPE"] == HASH:
             file = HashFile(
-                bytes(record["_PARTITION"]), int(record["_BUCKET"]), str(record["_FILE_NAME"]),
-                int(record["_FILE_SIZE"]), int(record["_ROW_COUNT"]),
+                bytes(record["_PARTITION"]),
+                int(record["_BUCKET"]),
+                str(record["_FILE_NAME"]),
+                int(record["_FILE_SIZE"]),
+                int(record["_ROW_COUNT"]),
             )
             found.setdefault(file.partition, {})[file.bucket] = file
     return found
@@ -104,7 +107,11 @@ def write_changed(
     those of their buckets. What it says of other kinds of indexes stays as it is.
     """
     gone = {*dropped, *(file.place for file in added)}
-    before = [] if snapshot is None or snapshot.index_manifest is None else read_index_records(store, snapshot.index_manifest)
+    before = (
+        []
+        if snapshot is None or snapshot.index_manifest is None
+        else read_index_records(store, snapshot.index_manifest)
+    )
     records = [
         record
         for record in before

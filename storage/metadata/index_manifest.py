@@ -17,6 +17,7 @@ from .table_store import TableStore
 
 # The kind of index that says which keys a bucket holds (`hash_index.py`).
 HASH = "HASH"
+_NEEDED = {"_INDEX_TYPE", "_PARTITION", "_BUCKET", "_FILE_SIZE", "_ROW_COUNT"}
 _T = TypeVar("_T")
 
 
@@ -42,7 +43,9 @@ def read_index_records(store: TableStore, name: str) -> list[dict[str, Any]]:
 
     def checked(record: dict[str, Any], path: str) -> dict[str, Any]:
         file_name(record["_FILE_NAME"], path, "_FILE_NAME")
-        record["_INDEX_TYPE"], record["_PARTITION"], record["_BUCKET"], record["_FILE_SIZE"], record["_ROW_COUNT"]  # noqa: B018
+        missing = _NEEDED - record.keys()
+        if missing:
+            raise LookupError(min(missing))
         return record
 
     return _read(store, name, checked)

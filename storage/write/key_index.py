@@ -89,9 +89,9 @@ class KeyIndex:
                 for bucket, hashes in keys.hashes.items():
                     parts.setdefault(keys.partition, {}).setdefault(bucket, []).append(hashes)
         for partition, buckets in parts.items():
-            hashes = {bucket: np.concatenate(several) for bucket, several in buckets.items()}
-            self._changes[partition].hashes = hashes
-            together = np.concatenate(list(hashes.values()))
+            given = {bucket: np.concatenate(several) for bucket, several in buckets.items()}
+            self._changes[partition].hashes = given
+            together = np.concatenate(list(given.values()))
             if len(np.unique(together)) < len(together):
                 # Two writers had the same key.
                 self._unclear.add(partition)
@@ -124,7 +124,7 @@ class KeyIndex:
             if entry.partition != partition:
                 result.append(entry)
                 continue
-            buckets = known.claim(_hashes_of(self._store, entry), entry.bucket)
+            buckets = known.claim(hashes_of(self._store, entry), entry.bucket)
             if (buckets == entry.bucket).all():
                 result.append(entry)
                 continue
@@ -151,14 +151,20 @@ class KeyIndex:
         try:
             for bucket in np.unique(buckets).tolist():
                 own = np.flatnonzero(buckets == bucket)
-                place = Bucket(entry.partition, bucket, entry.total_buckets, store.bucket_directory((entry.partition, bucket)))
+                place = Bucket(
+                    entry.partition, bucket, entry.total_buckets, store.bucket_directory((entry.partition, bucket))
+                )
                 made += sink.write_run(place, values.take(pa.array(own)), sequence[own], kinds[own])
         finally:
             self._written += sink.paths
         return made
 
     def write(
-        self, latest: Snapshot | None, live: Callable[[], Iterable[ManifestEntry]], delta: Sequence[ManifestEntry], unique: str
+        self,
+        latest: Snapshot | None,
+        live: Callable[[], Iterable[ManifestEntry]],
+        delta: Sequence[ManifestEntry],
+        unique: str,
     ) -> WrittenIndex:
         """The index manifest for a snapshot on top of another one. `live`: the files of that; `delta`: what comes and goes;
         `unique`: what the names of the files that are written have in them.
@@ -188,9 +194,7 @@ class KeyIndex:
             raise
         return WrittenIndex(name, tuple(paths))
 
-    def _extended(
-        self, files: dict[bytes, dict[int, HashFile]]
-    ) -> tuple[dict[Place, np.ndarray], set[Place]]:
+    def _extended(self, files: dict[bytes, dict[int, HashFile]]) -> tuple[dict[Place, np.ndarray], set[Place]]:
         """The hashes of the buckets that got new keys, and the buckets that are replaced."""
         dropped = {
             (partition, bucket) for partition, held in files.items() if self._covers(partition) for bucket in held
@@ -222,16 +226,16 @@ class KeyIndex:
         self._store.file_io.delete_quietly(self._written)
 
 
-def _rebuilt(
-    store: TableStore, partitions: set[bytes], live: Iterable[ManifestEntry]
-) -> dict[Place, np.ndarray]:
+def _rebuilt(store: TableStore, partitions: set[bytes], live: Iterable[ManifestEntry]) -> dict[Place, np.ndarray]:
     """The hashes of each bucket of some partitions, as the keys of their files have them. Raises CommitConflict if a key would
     be in two buckets.
     """
     known: dict[bytes, KeyBuckets] = {}
-    for entry in sorted((one for one in live if one.kind == ADD and one.partition in partitions), key=lambda one: one.place):
+    for entry in sorted(
+        (one for one in live if one.kind == ADD and one.partition in partitions), key=lambda one: one.place
+    ):
         index = known.setdefault(entry.partition, KeyBuckets())
-        if (index.claim(_hashes_of(store, entry), entry.bucket) != entry.bucket).any():
+        if (index.claim(hashes_of(store, entry), entry.bucket) != entry.bucket).any():
             raise CommitConflict(
                 f"{store.identifier}: a key of {entry.file.name} would be in two buckets of partition "
                 f"{store.partition_path(entry.partition)!r}, for later commits have given it another one. Nothing is committed."
@@ -239,7 +243,7 @@ def _rebuilt(
     return {(partition, bucket): hashes for partition, index in known.items() for bucket, hashes in index.fresh.items()}
 
 
-def _hashes_of(store: TableStore, entry: ManifestEntry) -> np.ndarray:
+def hashes_of(store: TableStore, entry: ManifestEntry) -> np.ndarray:
     """The hash (int32) of the key of each row of a file."""
     types = store.key_types
     rows = _stored_rows(store, entry, ())

@@ -1,4 +1,4 @@
-"""Dynamic buckets: Java goes on in tables of this store and this store in Java's, and each finds keys where the other put them."""
+"""Dynamic buckets: Java and this store write a table in turn, and each finds keys where the other put them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +21,9 @@ OPTIONS = {"bucket": "-1", "dynamic-bucket.target-row-num": "7"}
 class Both:
     """A table that both write."""
 
-    def __init__(self, warehouse: Path, java: JavaPaimon, options: Mapping[str, str], key: list[str], days: bool) -> None:
+    def __init__(
+        self, warehouse: Path, java: JavaPaimon, options: Mapping[str, str], key: list[str], days: bool
+    ) -> None:
         self.warehouse, self.java = str(warehouse), java
         java.create(
             self.warehouse, NAME, COLUMNS, partition_by=["day"] if days else [], primary_key=key, options=options
@@ -80,9 +82,7 @@ def rows(random: np.random.Generator, ids: int = 60) -> pa.Table:
 @pytest.mark.parametrize("days", [False, True])
 @pytest.mark.parametrize("options", [{}, {"dynamic-bucket.max-buckets": "3"}, {"dynamic-bucket.initial-buckets": "3"}])
 @pytest.mark.parametrize("seed", scale.seeds(2, 40))
-def test_both_write_in_turn(
-    tmp_path: Path, java: JavaPaimon, seed: int, options: dict[str, str], days: bool
-) -> None:
+def test_both_write_in_turn(tmp_path: Path, java: JavaPaimon, seed: int, options: dict[str, str], days: bool) -> None:
     random = np.random.default_rng(seed)
     key = ["day", "id", "name"] if days else ["id", "name"]
     both = Both(tmp_path, java, OPTIONS | options, key, days)
