@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from .arguments import checked
-from .errors import CommitConflict, NotFound, RowsChanged, StorageError
+from .errors import CommitConflict, NotFound, RowsChanged, StorageError, Unsupported
 from .lsm.row_multiset import row_codes
 from .metadata.history import Mark, has_expired, snapshots_after
 from .metadata.manifest import ADD, ManifestEntry, Place
@@ -25,7 +25,7 @@ from .metadata.table_store import TableStore
 from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split_read import ReadRequest, read_file
-from .write.commit import Guard
+from .write.commit import Guard, Overwrite
 from .write.table_write import CommitMessage
 
 _TRIES = 10
@@ -96,6 +96,38 @@ def refuse_overtaken(
     return _Overtaken(store, mark, messages, inserts=inserts)
 
 
+def guard_of_places(
+    store: TableStore, messages: Sequence[CommitMessage], overwrite: Overwrite | None, guard: Guard | None
+) -> Guard | None:
+    """The guard of a commit to a table whose keys may move from one partition to another: besides `guard`, it raises RowsChanged if
+    others have written the same keys since the writer read where they are.
+
+    Raises Unsupported for rows of several writers, which know nothing of each other, and for rows that replace only a part of
+    the table; nothing is deleted.
+    """
+    written = [message for message in messages if message.added]
+    if len(written) > 1:
+        raise Unsupported(
+            f"{store.identifier} has a primary key that does not contain all partition columns: one writer has to have all rows of "
+            "a commit. With Spark, use write_frame, SQL or an asset."
+        )
+    if written and overwrite is not None and (overwrite.matching is not None or overwrite.dynamic):
+        raise Unsupported(
+            f"{store.identifier} has a primary key that does not contain all partition columns: an overwrite replaces the whole "
+            "table (dynamic=False). To replace a partition, drop it and write its rows."
+        )
+    if not written or overwrite is not None or written[0].placed_at is None:
+        return guard
+    own = refuse_overtaken(store, written[0].placed_at, written)
+
+    def refuse(latest: Snapshot | None) -> None:
+        own(latest)
+        if guard is not None:
+            guard(latest)
+
+    return refuse
+
+
 class _Overtaken:
     def __init__(self, store: TableStore, mark: Mark, messages: Sequence[CommitMessage], *, inserts: bool) -> None:
         self._store = store
@@ -105,8 +137,15 @@ class _Overtaken:
         self._own: dict[Place, list[ManifestEntry]] = {}
         for message in messages:
             for entry in message.added:
-                self._own.setdefault(entry.place, []).append(entry)
+                self._own.setdefault(self._scope(entry), []).append(entry)
         self._own_keys: dict[Place, pa.Table] = {}
+
+    def _scope(self, entry: ManifestEntry) -> Place:
+        """Where a key of a file can be as well: others may have given it another bucket, or moved it to another partition."""
+        schema = self._store.schema
+        if schema.crosses_partitions:
+            return b"", 0
+        return (entry.partition, 0) if schema.has_dynamic_buckets else entry.place
 
     def __call__(self, latest: Snapshot | None) -> None:
         if Mark.of(latest) == self._mark:
@@ -130,20 +169,22 @@ class _Overtaken:
             return True
         if not self._store.schema.primary_keys:
             return self._inserts and (snapshot.operation == MERGE or snapshot.commit_kind == OVERWRITE)
-        return any(self._shares_keys(entry) for entry in self._store.delta_of(snapshot) if entry.place in self._own)
+        delta = self._store.delta_of(snapshot)
+        return any(self._shares_keys(entry, self._own.get(self._scope(entry), ())) for entry in delta)
 
-    def _shares_keys(self, entry: ManifestEntry) -> bool:
+    def _shares_keys(self, entry: ManifestEntry, own_files: Sequence[ManifestEntry]) -> bool:
         """Whether a file that came or went has a key that this change writes."""
         low, high = self._store.key_range(entry.file)
-        ranges = [self._store.key_range(own.file) for own in self._own[entry.place]]
+        ranges = [self._store.key_range(own.file) for own in own_files]
         if not any(low <= last and first <= high for first, last in ranges):
             return False
         if entry.kind != ADD:
             return True
         try:
-            if entry.place not in self._own_keys:
-                self._own_keys[entry.place] = self._keys(self._own[entry.place])
-            own, others = self._own_keys[entry.place], self._keys([entry])
+            scope = self._scope(entry)
+            if scope not in self._own_keys:
+                self._own_keys[scope] = self._keys(own_files)
+            own, others = self._own_keys[scope], self._keys([entry])
         except StorageError:
             # A file that cannot be read may hold any of the keys.
             return True

@@ -4,13 +4,14 @@ import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from .arguments import checked
-from .basis import REPLACE_WHERE, Basis, repeated
+from .basis import REPLACE_WHERE, Basis, guard_of_places, repeated
 from .branch_history import BranchHistory, branch_history
 from .branches import Branches
 from .consumers import Consumers
@@ -42,6 +43,7 @@ from .metadata.trouble import COMPACTION, EXPIRY, FILE_DELETION, TAG_CREATION, T
 from .not_null import refuse_nulls_held
 from .read.changes import changes_schema, latest_schema, plan_changes
 from .read.contributors import contributors
+from .read.held_keys import no_keys, read_keys
 from .read.net_changes import net_changes
 from .read.predicate import Predicate
 from .read.scan import Scan
@@ -852,7 +854,10 @@ class Table:
                 f"Table {self.identifier} has 'changelog-producer' = {self._store.options.changelog_producer!r}: compactions "
                 "tell of changes, whichever commit made them. Set 'change-tracking' for the table or for partitions."
             )
-        return TableWrite(self._store, ignore_existing=replaces, write_name=write_name, change_tracking=change_tracking)
+        return TableWrite(
+            self._store, ignore_existing=replaces, write_name=write_name, change_tracking=change_tracking,
+            find_keys=partial(no_keys if replaces else read_keys, self._store),
+        )  # fmt: skip
 
     def new_commit(self, commit_id: CommitId | None = None) -> TableCommit:
         """What makes the messages of writers visible."""
@@ -899,6 +904,12 @@ class Table:
             try:
                 self._write_definition()
             except StorageError:
+                self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
+                raise
+        if self.schema.crosses_partitions:
+            try:
+                guard = guard_of_places(self._store, messages, overwrite, guard)
+            except Unsupported:
                 self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
                 raise
         commit = self.new_commit(commit_id)
@@ -970,6 +981,28 @@ class Table:
     ) -> Snapshot | None:
         # Before rows are written, which nobody would take away again.
         refuse_own_properties(properties)
+
+        def commit_once(_: Basis) -> Snapshot | None:
+            return self._commit_once(
+                data, overwrite, row_kind_column, commit_id, properties, operation, change_tracking, basis
+            )
+
+        if self.schema.crosses_partitions and basis is None and isinstance(data, pa.Table | pa.RecordBatch):
+            # Keys that others have moved meanwhile are looked up again.
+            return self.repeated(commit_once)
+        return commit_once(Basis(self._store, None))
+
+    def _commit_once(
+        self,
+        data: Data,
+        overwrite: Overwrite | None,
+        row_kind_column: str | None,
+        commit_id: CommitId | None,
+        properties: Mapping[str, str] | None,
+        operation: str,
+        change_tracking: bool,
+        basis: Basis | None,
+    ) -> Snapshot | None:
         with self.new_write(replaces=overwrite is not None, change_tracking=change_tracking) as writer:
             for rows in [data] if isinstance(data, pa.Table | pa.RecordBatch) else data:
                 writer.write(rows, row_kind_column)

@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 
 from ..errors import InvalidRequest
 from ..lock import FileLock
+from ..lsm.key_buckets import BucketRule
 from ..metadata.history import Mark
 from ..metadata.snapshot import Snapshot
 from ..table import Table
 from ..write.commit import CommitId
-from ..write.key_buckets import BucketRule
 from ..write.own_properties import refuse_own_properties
 from .spark_bucket import bucket_of
 from .spark_errors import own_error

@@ -177,7 +177,8 @@ def as_top_runs(store: TableStore, messages: Sequence[CommitMessage]) -> tuple[C
         store.file_io.delete_quietly(paths)
         raise
     begun_ms = earliest(message.begun_ms for message in messages)
-    return CommitMessage(tuple(added), tuple(paths), begun_ms=begun_ms), unused
+    new_keys = tuple(keys for message in messages for keys in message.new_keys)
+    return CommitMessage(tuple(added), tuple(paths), begun_ms=begun_ms, new_keys=new_keys), unused
 
 
 def plan_compaction(

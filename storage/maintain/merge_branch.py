@@ -16,6 +16,7 @@ from ..metadata.history import ROLLED_BACK_PROPERTY, despite_expiry, rolled_back
 from ..metadata.index_manifest import refuse_index
 from ..metadata.live_files import merge_entries
 from ..metadata.manifest import ADD, ManifestEntry
+from ..metadata.schema import refuse_moving_keys
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import TAG_BRANCH_KEY, Tag
@@ -186,6 +187,7 @@ def put_on_top(
     taken = verdict.new if snapshots is None else snapshots
     judged = judge_again(store, other, verdict, swapped=snapshots is not None)
     refuse_index(other, *taken)
+    refuse_moving_keys(store.schema, "A merge of commits of another branch")
 
     def refuse(latest: Snapshot | None) -> None:
         judged(latest)

@@ -10,6 +10,7 @@ from ..errors import CommitConflict
 from ..metadata.history import REVERTED_PROPERTY
 from ..metadata.index_manifest import refuse_index
 from ..metadata.manifest import ADD, ManifestEntry, Place
+from ..metadata.schema import refuse_moving_keys
 from ..metadata.snapshot import OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..write.commit import CommitId, TableCommit
@@ -25,6 +26,7 @@ def revert(store: TableStore, snapshot: Snapshot, commit_id: CommitId) -> Snapsh
     Raises CommitConflict if later commits have merged its files with their own, Unsupported if it has an index manifest.
     """
     refuse_index(store, snapshot)
+    refuse_moving_keys(store.schema, "Taking a commit back alone")
     delta = store.delta_of(snapshot)
     back = [entry.added() for entry in delta if entry.kind != ADD]
     highest = _highest(back)

@@ -355,10 +355,17 @@ def _check_keys(schema: TableSchema) -> None:
     if not schema.primary_keys:
         return
     missing = [key for key in schema.partition_keys if key not in schema.primary_keys]
-    if missing:
+    options = schema.table_options
+    if missing and options.bucket != -1:
         raise InvalidRequest(
             f"The primary key ({', '.join(schema.primary_keys)}) must contain every partition column: add "
-            f"{', '.join(missing)}, or partition by columns of the key."
+            f"{', '.join(missing)}, or partition by columns of the key. With 'bucket' = '-1' it need not: then rows of a key move "
+            "from one partition to another."
+        )
+    if missing and options.sequence_field:
+        raise Unsupported(
+            f"Option 'sequence.field' with a primary key that does not contain {', '.join(missing)}: a row that comes late would "
+            "be in two partitions. Leave the option out, or add the partition columns to the key."
         )
     if not schema.trimmed_primary_keys:
         raise InvalidRequest(
@@ -370,10 +377,19 @@ def _check_keys(schema: TableSchema) -> None:
 def refuse_buckets_of_others(schema: TableSchema) -> None:
     """Raise Unsupported for buckets that other writers give keys to, and this one would give to others."""
     bucket = schema.table_options.bucket
-    if schema.primary_keys and bucket < 1 and not schema.has_dynamic_buckets:
+    if schema.primary_keys and bucket < 1 and bucket != -1:
         raise Unsupported(
             f"A table with a primary key needs a positive 'bucket', or -1 for dynamic ones, found {bucket}: postponed "
             "buckets are not supported for writing."
+        )
+
+
+def refuse_moving_keys(schema: TableSchema, doing: str) -> None:
+    """Raise Unsupported for what brings files back or over, where a key may be in another partition by now."""
+    if schema.crosses_partitions:
+        raise Unsupported(
+            f"{doing} is not supported for a table whose primary key ({', '.join(schema.primary_keys)}) does not contain all "
+            "partition columns: a key could come to be in two partitions."
         )
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import NotFound
+from ..lsm.key_buckets import BucketRule, KeyBuckets
 from ..metadata.hash_index import HashFiles, hash_files, read_hashes
 from ..metadata.history import has_expired
 from ..metadata.table_store import TableStore
-from .key_buckets import BucketRule, KeyBuckets
 
 
 @dataclass(frozen=True, slots=True)

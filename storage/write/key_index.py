@@ -16,6 +16,7 @@ import pyarrow as pa
 from ..errors import CommitConflict
 from ..format.binary_row import hash_rows
 from ..format.open_data_file import open_reader
+from ..lsm.key_buckets import KeyBuckets
 from ..lsm.system_columns import SEQUENCE_NUMBER, VALUE_KIND
 from ..metadata.hash_index import HashFile, hash_files, read_hashes, write_changed, write_hashes
 from ..metadata.live_files import merge_entries
@@ -25,7 +26,6 @@ from ..metadata.snapshot import COMPACT, Snapshot
 from ..metadata.table_store import TableStore
 from .data_file_sink import Bucket, DataFileSink
 from .dynamic_buckets import buckets_held, names_of
-from .key_buckets import KeyBuckets
 from .table_write import CommitMessage
 
 # Whether a commit replaces all rows of a partition.

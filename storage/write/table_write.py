@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..arguments import checked
-from ..errors import CommitConflict, CorruptData, InvalidRequest, NotFound
+from ..errors import CommitConflict, CorruptData, InvalidRequest, NotFound, Unsupported
 from ..format.binary_row import buckets_of, encode, hash_rows
 from ..lsm.key_order import last_of_each, ranks, stable_order
 from ..lsm.merge_engines import merge_engine_of, merge_groups
@@ -36,6 +36,7 @@ from ..values import from_arrow
 from .data_file_sink import Bucket, DataFileSink
 from .dynamic_buckets import DynamicBuckets, NewKeys
 from .incoming import Rows, row_kinds, shaped
+from .moved_rows import FindKeys, RowMover
 from .watermark import highest, row_time
 
 # The property of a snapshot: how many rows were given to its writers under a key that a later row of the same write has.
@@ -69,6 +70,8 @@ class CommitMessage:
     watermark: int | None = None
     # Of a table with dynamic buckets: the keys that were given buckets, by partition.
     new_keys: tuple[NewKeys, ...] = field(default=(), compare=False)
+    # Of a table whose keys may move from one partition to another: the snapshot whose keys the rows were placed by.
+    placed_at: Mark | None = None
 
 
 def duplicate_keys_property(store: TableStore, messages: Sequence[CommitMessage]) -> dict[str, str]:
@@ -157,6 +160,8 @@ class _Arrived:
     kinds: np.ndarray | None
     numbers: np.ndarray | None
     row_count: int
+    # The bucket of each row, where that is known before they are routed.
+    buckets: np.ndarray | None = None
 
 
 @checked
@@ -170,9 +175,11 @@ class TableWrite:
         ignore_existing: bool = False,
         write_name: str | None = None,
         change_tracking: bool = True,
+        find_keys: FindKeys | None = None,
     ) -> None:
         """`ignore_existing`: the rows replace the partitions they go to, so sequence numbers start from 0.
-        `write_name` is shared by the writers of one commit, and is how `files_of` finds their files.
+        `write_name` is shared by the writers of one commit, and is how `files_of` finds their files. `find_keys` reads the keys
+        of a table whose keys do not say in which partition they are.
         """
         refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
         refuse_buckets_of_others(store.schema)
@@ -205,6 +212,13 @@ class TableWrite:
         self._bucket_fields = self._schema.fields_named(self._schema.bucket_keys) if is_hashed else []
         self._partition_fields = self._schema.fields_named(self._schema.partition_keys)
         self._engine = merge_engine_of(self._schema)
+        self._mover = None
+        if self._schema.crosses_partitions:
+            if find_keys is None:
+                raise Unsupported(
+                    f"{store.identifier}: rows whose keys move between partitions are not written this way."
+                )
+            self._mover = RowMover(store, find_keys)
         self._dynamic = DynamicBuckets(store, replaces=ignore_existing) if self._schema.has_dynamic_buckets else None
 
     def __enter__(self) -> Self:
@@ -272,11 +286,16 @@ class TableWrite:
         self._buffers, self._buffered_bytes = [], 0
         rows = rows.combine_chunks()
         arrived = _Arrived(rows, kinds, None, rows.num_rows)
+        if self._mover is not None:
+            moved = self._mover.place(rows, np.zeros(rows.num_rows, np.int8) if kinds is None else kinds)
+            arrived = _Arrived(moved.rows, moved.kinds, None, moved.rows.num_rows, moved.buckets)
+            if not arrived.row_count:
+                return
         if self._changelog_sink is not None:
             self._write_changelog(arrived, self._changelog_sink)
         if self._key_fields and not self._engine.last_row_wins:
             arrived = self._merged(arrived)
-        jobs = list(self._route(arrived.rows))
+        jobs = list(self._route(arrived))
 
         def write_one(job: tuple[_Place, np.ndarray | slice]) -> list[ManifestEntry]:
             return self._write_run(arrived, *job)
@@ -299,6 +318,7 @@ class TableWrite:
             tuple(self._added), tuple(self._paths), tuple(self._changelog), tuple(self._retracted), self._numbered_at,
             self._duplicate_key_count, earliest(sink.begun_ms for sink in (self._sink, self._changelog_sink) if sink),
             self._watermark, self._dynamic.new_keys if self._dynamic else (),
+            self._mover.mark if self._mover else None,
         )  # fmt: skip
 
     def abort(self) -> None:
@@ -325,19 +345,21 @@ class TableWrite:
         (batch,) = numbered.take(pa.array(order)).combine_chunks().to_batches()
         merged = merge_groups(batch, starts, self._engine)
         table = pa.Table.from_batches([merged]).select(rows.column_names).cast(rows.schema)
+        buckets = None if arrived.buckets is None else arrived.buckets[order][starts]
         return _Arrived(
-            table, merged.column(VALUE_KIND).to_numpy(), merged.column(SEQUENCE_NUMBER).to_numpy(), row_count
+            table, merged.column(VALUE_KIND).to_numpy(), merged.column(SEQUENCE_NUMBER).to_numpy(), row_count, buckets
         )
 
     # --- routing
 
-    def _route(self, rows: pa.Table, *, every_row: bool = False) -> Iterator[tuple[_Place, "np.ndarray | slice"]]:
+    def _route(self, arrived: "_Arrived", *, every_row: bool = False) -> Iterator[tuple[_Place, "np.ndarray | slice"]]:
         """For each bucket that gets rows: the rows' numbers, sorted and without repeated keys (or in arrival order).
 
         `every_row` keeps rows of repeated keys.
         """
+        rows = arrived.rows
         columns: list[np.ndarray] = [ranks(rows.column(one.name)) for one in self._partition_fields]
-        buckets = self._buckets(rows, columns)
+        buckets = self._buckets(rows, columns) if arrived.buckets is None else arrived.buckets
         if buckets is not None:
             columns.append(buckets.astype(np.int64))
         place_count = len(columns)
@@ -435,7 +457,7 @@ class TableWrite:
     def _write_changelog(self, arrived: "_Arrived", sink: DataFileSink) -> None:
         """Store rows as they came, unmerged, those of a key one after the other."""
         kinds = np.zeros(arrived.row_count, np.int8) if arrived.kinds is None else arrived.kinds
-        for place, order in self._route(arrived.rows, every_row=True):
+        for place, order in self._route(arrived, every_row=True):
             if isinstance(order, np.ndarray) and is_tracked(self._store, place.bucket.partition):
                 numbers = place.next_sequence_number + order
                 self._changelog += sink.write_run(place.bucket, _take(arrived.rows, order), numbers, kinds[order])

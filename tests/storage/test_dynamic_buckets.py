@@ -10,9 +10,9 @@ import pytest
 
 from storage import Catalog, InvalidRequest, Table
 from storage.file_io import FileIO
+from storage.lsm.key_buckets import BucketRule, KeyBuckets
 from storage.metadata.hash_index import hash_files, read_hashes, write_hashes
 from storage.options import TableOptions
-from storage.write.key_buckets import BucketRule, KeyBuckets
 
 _NOW = dt.timedelta(0)
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("what", pa.string())])

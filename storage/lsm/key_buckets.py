@@ -115,34 +115,44 @@ class KeyBuckets:
 
     def _fill(self, hashes: np.ndarray, assigner: int, rule: BucketRule) -> np.ndarray:
         """The buckets of the new hashes of an assigner: a slot for each, as long as there is room, and then by the hash."""
-        slots: list[np.ndarray] = []
-        left = len(hashes)
-        own: list[int] = []
-        for bucket in self._candidates(assigner, rule):
-            own.append(bucket)
-            room = min(left, rule.target_rows - self._sizes.get(bucket, 0))
-            if room > 0:
-                slots.append(np.full(room, bucket, np.int32))
-                left -= room
-            if not left:
-                return np.concatenate(slots)
-        if rule.limit is None:
-            raise InvalidRequest(
-                f"A partition would get more than {_BUCKET_LIMIT} buckets: raise 'dynamic-bucket.target-row-num', which is "
-                f"{rule.target_rows}."
-            )
-        usable = np.array(own, np.int32)
-        rest = np.abs(hashes[len(hashes) - left :].astype(np.int64)) // rule.assigner_count
-        return np.concatenate([*slots, usable[rest % len(usable)]])
+        slots, usable = free_slots(self._sizes, len(hashes), rule, assigner)
+        rest = np.abs(hashes[len(slots) :].astype(np.int64)) // rule.assigner_count
+        return np.concatenate([slots, usable[rest % len(usable)]])
 
-    def _candidates(self, assigner: int, rule: BucketRule) -> Iterator[int]:
-        """The buckets that an assigner may fill: those that there are, then new ones, each time the lowest first."""
-        held = sorted(bucket for bucket in self._sizes if bucket % rule.assigner_count == assigner)
-        yield from held
-        known = set(held)
-        limit = min(rule.limit or _BUCKET_LIMIT, _BUCKET_LIMIT)
-        for bucket in count(assigner, rule.assigner_count):
-            if bucket >= limit:
-                return
-            if bucket not in known:
-                yield bucket
+
+def free_slots(
+    sizes: Mapping[int, int], wanted: int, rule: BucketRule, assigner: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """The buckets (int32) for so many new keys, in order; fewer if all are full, and then with those that may hold more than they
+    should. `sizes`: how many keys each bucket holds. Raises InvalidRequest if there would be more buckets than the format can
+    count.
+    """
+    slots: list[np.ndarray] = [np.empty(0, np.int32)]
+    left, own = wanted, []
+    for bucket in _candidates(sizes, assigner, rule):
+        own.append(bucket)
+        room = min(left, rule.target_rows - sizes.get(bucket, 0))
+        if room > 0:
+            slots.append(np.full(room, bucket, np.int32))
+            left -= room
+        if not left:
+            break
+    if left and rule.limit is None:
+        raise InvalidRequest(
+            f"A partition would get more than {_BUCKET_LIMIT} buckets: raise 'dynamic-bucket.target-row-num', which is "
+            f"{rule.target_rows}."
+        )
+    return np.concatenate(slots), np.array(own, np.int32)
+
+
+def _candidates(sizes: Mapping[int, int], assigner: int, rule: BucketRule) -> Iterator[int]:
+    """The buckets that an assigner may fill: those that there are, then new ones, each time the lowest first."""
+    held = sorted(bucket for bucket in sizes if bucket % rule.assigner_count == assigner)
+    yield from held
+    known = set(held)
+    limit = min(rule.limit or _BUCKET_LIMIT, _BUCKET_LIMIT)
+    for bucket in count(assigner, rule.assigner_count):
+        if bucket >= limit:
+            return
+        if bucket not in known:
+            yield bucket
