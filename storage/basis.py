@@ -99,8 +99,8 @@ def refuse_overtaken(
 def guard_of_places(
     store: TableStore, messages: Sequence[CommitMessage], overwrite: Overwrite | None, guard: Guard | None
 ) -> Guard | None:
-    """The guard of a commit to a table whose keys may move from one partition to another: besides `guard`, it raises RowsChanged if
-    others have written the same keys since the writer read where they are.
+    """The guard of a commit to a table whose keys may move from one partition to another: besides `guard`, it raises
+    RowsChanged if others have written the same keys since the writer read where they are.
 
     Raises Unsupported for rows of several writers, which know nothing of each other, and for rows that replace only a part of
     the table; nothing is deleted.
@@ -108,8 +108,8 @@ def guard_of_places(
     written = [message for message in messages if message.added]
     if len(written) > 1:
         raise Unsupported(
-            f"{store.identifier} has a primary key that does not contain all partition columns: one writer has to have all rows of "
-            "a commit. With Spark, use write_frame, SQL or an asset."
+            f"{store.identifier} has a primary key that does not contain all partition columns: one writer has to have all "
+            "rows of a commit. With Spark, use write_frame, SQL or an asset."
         )
     if written and overwrite is not None and (overwrite.matching is not None or overwrite.dynamic):
         raise Unsupported(

@@ -145,8 +145,9 @@ def _distributed(frame: DataFrame, table: Table) -> DataFrame:
         buckets = BucketRule.of(schema.table_options).assigner_count
     partitions = [column_named(name) for name in schema.partition_keys]
     keys = [column_named(name) for name in schema.trimmed_primary_keys]
-    if buckets <= 1 and not partitions:
-        # All rows go to one bucket. Without a key any number of tasks may write to it, so nothing need move.
+    if schema.crosses_partitions or (buckets <= 1 and not partitions):
+        # All rows go to one bucket, or one task has to know where all keys are. Without a key any number of tasks may write
+        # to the bucket, so nothing need move.
         return frame.repartitionById(1, F.lit(0)).sortWithinPartitions(*keys) if keys else frame
     place: Column = F.lit(0)
     if buckets > 1:

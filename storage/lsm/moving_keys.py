@@ -19,8 +19,8 @@ from .system_columns import DELETE
 
 @dataclass(frozen=True, slots=True)
 class HeldKeys:
-    """Keys that are there: `keys` has the columns of the primary key, each key once; `partitions` (int64) numbers the partition of
-    each, and `buckets` (int32) is its bucket there.
+    """Keys that are there: `keys` has the columns of the primary key, each key once; `partitions` (int64) numbers the
+    partition of each, and `buckets` (int32) is its bucket there.
     """
 
     keys: pa.Table

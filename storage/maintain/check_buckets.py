@@ -68,8 +68,8 @@ def _lost_keys(store: TableStore, entries: Sequence[ManifestEntry], held: dict[i
                 continue
             if lost:
                 yield (
-                    f"data file {entry.file.name} of bucket {bucket} holds {lost} rows whose key is not in the hash index of that "
-                    f"bucket: who writes the key next may put it into another one. {_MENDED}"
+                    f"data file {entry.file.name} of bucket {bucket} holds {lost} rows whose key is not in the hash index of "
+                    f"that bucket: who writes the key next may put it into another one. {_MENDED}"
                 )
 
 

@@ -83,8 +83,8 @@ def read_hashes(store: TableStore, file: HashFile) -> np.ndarray:
     content = store.file_io.read_bytes(path)
     if len(content) != 4 * file.hash_count:
         raise CorruptData(
-            f"Index file {path} is damaged: it has {len(content)} bytes, and {file.hash_count} hashes of 4 bytes by its manifest. "
-            "Without it nobody knows which bucket a key is in: restore it, or overwrite the partition."
+            f"Index file {path} is damaged: it has {len(content)} bytes, and {file.hash_count} hashes of 4 bytes by its "
+            "manifest. Without it nobody knows which bucket a key is in: restore it, or overwrite the partition."
         )
     return np.frombuffer(content, _BIG_ENDIAN).astype(np.int32)
 

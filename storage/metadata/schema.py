@@ -359,8 +359,8 @@ def _check_keys(schema: TableSchema) -> None:
     if missing and options.bucket != -1:
         raise InvalidRequest(
             f"The primary key ({', '.join(schema.primary_keys)}) must contain every partition column: add "
-            f"{', '.join(missing)}, or partition by columns of the key. With 'bucket' = '-1' it need not: then rows of a key move "
-            "from one partition to another."
+            f"{', '.join(missing)}, or partition by columns of the key. With 'bucket' = '-1' it need not: then rows of a key "
+            "move from one partition to another."
         )
     if missing and options.sequence_field:
         raise Unsupported(

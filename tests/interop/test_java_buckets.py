@@ -121,3 +121,23 @@ def test_keys_are_found_by_both(tmp_path: Path, java: JavaPaimon) -> None:
         theirs = java.read(both.warehouse, NAME, where=["=", "id", key])
         assert ours.num_rows == theirs.num_rows == 1
         assert ours.to_pylist() == theirs.cast(ours.schema).to_pylist()
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation", "first-row"])
+@pytest.mark.parametrize("seed", scale.seeds(1, 20))
+def test_keys_move_between_partitions_alike(tmp_path: Path, java: JavaPaimon, seed: int, engine: str) -> None:
+    """The same rows, written by Java and here, in turn into one table and each into its own, give the same rows."""
+    random = np.random.default_rng(seed)
+    options = {**OPTIONS, "merge-engine": engine}
+    if engine == "first-row":
+        options["changelog-producer"] = "lookup"
+    both = Both(tmp_path / "both", java, options, ["id", "name"], days=True)
+    alone = Both(tmp_path / "alone", java, options, ["id", "name"], days=True)
+    for turn in range(8):
+        some = rows(random, ids=25)
+        both.write(bool(turn % 2), some)
+        alone.write(True, some)
+        if random.random() < 0.3:
+            both.ours.compact()
+        both.check()
+        read_alike(JavaReader(java), alone.warehouse, NAME, both.ours.to_arrow())

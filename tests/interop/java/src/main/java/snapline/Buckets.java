@@ -1,33 +1,36 @@
 package snapline;
 
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.UUID;
+import java.util.function.BiConsumer;
 
-import org.apache.paimon.crosspartition.GlobalIndexAssigner;
+import org.apache.paimon.crosspartition.BucketAssigner;
+import org.apache.paimon.crosspartition.ExistingProcessor;
 import org.apache.paimon.crosspartition.IndexBootstrap;
+import org.apache.paimon.crosspartition.KeyPartPartitionKeyExtractor;
+import org.apache.paimon.data.BinaryRow;
 import org.apache.paimon.data.InternalRow;
-import org.apache.paimon.disk.IOManager;
-import org.apache.paimon.index.BucketAssigner;
 import org.apache.paimon.index.HashBucketAssigner;
 import org.apache.paimon.index.SimpleHashBucketAssigner;
 import org.apache.paimon.table.BucketMode;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.sink.BatchTableWrite;
+import org.apache.paimon.table.sink.RowPartitionAllPrimaryKeyExtractor;
 import org.apache.paimon.table.sink.RowPartitionKeyExtractor;
+import org.apache.paimon.utils.ProjectToRowFunction;
 
 /** Writes rows to the buckets that Paimon gives them, also where the table alone does not say which those are. */
 final class Buckets {
-    private static final long CACHE_BYTES = 1 << 20;
-
     private Buckets() {}
 
-    static void write(FileStoreTable table, BatchTableWrite write, List<? extends InternalRow> rows, boolean overwrites, IOManager spill)
-            throws Exception {
+    static void write(FileStoreTable table, BatchTableWrite write, List<? extends InternalRow> rows, boolean overwrites) throws Exception {
         BucketMode mode = table.bucketMode();
         if (mode == BucketMode.HASH_DYNAMIC) {
             writeHashed(table, write, rows, overwrites);
         } else if (mode == BucketMode.KEY_DYNAMIC) {
-            writeAcross(table, write, rows, spill);
+            writeAcross(table, write, rows);
         } else {
             for (InternalRow row : rows) {
                 write.write(row);
@@ -39,7 +42,7 @@ final class Buckets {
             throws Exception {
         long target = table.coreOptions().dynamicBucketTargetRowNum();
         int most = table.coreOptions().dynamicBucketMaxBuckets();
-        BucketAssigner assigner = overwrites
+        org.apache.paimon.index.BucketAssigner assigner = overwrites
                 ? new SimpleHashBucketAssigner(1, 0, target, most)
                 : new HashBucketAssigner(
                         table.snapshotManager(), UUID.randomUUID().toString(), table.store().newIndexFileHandler(), 1, 1, 0, target, most);
@@ -49,28 +52,52 @@ final class Buckets {
         }
     }
 
-    /** Keys that move from one partition to another: what holds them is read from the table first. */
-    private static void writeAcross(FileStoreTable table, BatchTableWrite write, List<? extends InternalRow> rows, IOManager spill)
-            throws Exception {
-        try (GlobalIndexAssigner assigner = new GlobalIndexAssigner(table)) {
-            assigner.open(CACHE_BYTES, spill, 1, 0, (row, bucket) -> {
-                try {
-                    write.write(row, bucket);
-                } catch (Exception error) {
-                    throw new IllegalStateException(error);
-                }
-            });
-            new IndexBootstrap(table).bootstrap(1, 0, row -> {
-                try {
-                    assigner.bootstrapKey(row);
-                } catch (Exception error) {
-                    throw new IllegalStateException(error);
-                }
-            });
-            assigner.endBoostrap(false);
-            for (InternalRow row : rows) {
-                assigner.processInput(row);
+    /**
+     * Keys that move from one partition to another: what holds them is read from the table first. As {@code GlobalIndexAssigner}
+     * does it, with a map in the place of RocksDB.
+     */
+    private static void writeAcross(FileStoreTable table, BatchTableWrite write, List<? extends InternalRow> rows) throws Exception {
+        BucketAssigner assigner = new BucketAssigner();
+        BiConsumer<InternalRow, Integer> collect = (row, bucket) -> {
+            try {
+                write.write(row, bucket);
+            } catch (Exception error) {
+                throw new IllegalStateException(error);
             }
+        };
+        ExistingProcessor existing = ExistingProcessor.create(
+                table.coreOptions().mergeEngine(), new ProjectToRowFunction(table.rowType(), table.partitionKeys()), assigner, collect);
+        Map<BinaryRow, Place> places = new HashMap<>();
+        KeyPartPartitionKeyExtractor held = new KeyPartPartitionKeyExtractor(table.schema());
+        int last = IndexBootstrap.bootstrapType(table.schema()).getFieldCount() - 1;
+        new IndexBootstrap(table).bootstrap(1, 0, row -> {
+            Place place = new Place(held.partition(row).copy(), row.getInt(last));
+            assigner.bootstrapBucket(place.partition, place.bucket);
+            places.put(held.trimmedPrimaryKey(row).copy(), place);
+        });
+        int target = (int) table.coreOptions().dynamicBucketTargetRowNum();
+        RowPartitionAllPrimaryKeyExtractor given = new RowPartitionAllPrimaryKeyExtractor(table.schema());
+        for (InternalRow row : rows) {
+            BinaryRow key = given.trimmedPrimaryKey(row).copy();
+            BinaryRow partition = given.partition(row).copy();
+            Place place = places.get(key);
+            if (place != null && place.partition.equals(partition)) {
+                collect.accept(row, place.bucket);
+            } else if (place == null || existing.processExists(row, place.partition, place.bucket)) {
+                int bucket = assigner.assignBucket(partition, any -> true, target);
+                places.put(key, new Place(partition, bucket));
+                collect.accept(row, bucket);
+            }
+        }
+    }
+
+    private static final class Place {
+        private final BinaryRow partition;
+        private final int bucket;
+
+        private Place(BinaryRow partition, int bucket) {
+            this.partition = partition;
+            this.bucket = bucket;
         }
     }
 }

@@ -166,7 +166,7 @@ final class Requests {
                 row.setRowKind(RowKind.fromShortString(asked.get("kinds").get(i).textValue()));
                 rows.add(row);
             }
-            Buckets.write((FileStoreTable) table, write, rows, asked.has("overwrite"), spill());
+            Buckets.write((FileStoreTable) table, write, rows, asked.has("overwrite"));
             commit.commit(write.prepareCommit());
         }
         return PaimonProcess.JSON.createObjectNode();
