@@ -22,7 +22,7 @@ SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.int64()),
 ALL = [ORDERS, STOCK]
 DAY_MS = 86_400_000
 KEYED, PLAIN, EXPIRING, TOLD, HALF = "keyed", "plain", "expiring", "told", "half published"
-COMPACTED, LATE = "compacted", "late"
+COMPACTED, LATE, DYNAMIC = "compacted", "late", "dynamic buckets"
 # A commit that has landed, and expired.
 _LONG_AGO = CommitId("long ago", 1, exact=True)
 # Where a writer has left what it is to commit.
@@ -40,6 +40,7 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     COMPACTED: {"bucket": 1},
     LATE: {"bucket": 1},
+    DYNAMIC: {"bucket": -1, "dynamic-bucket.target-row-num": 2},
 }
 SCENARIOS = tuple(_OPTIONS)
 Act = Callable[[Catalog], Any]
@@ -240,27 +241,30 @@ def _write_and_adopt(catalog: Catalog) -> None:
     catalog.table(ORDERS).branches.adopt("fix", until=until, commit_id=CommitId("adopter", 1, exact=True))
 
 
-ROWS = (KEYED, PLAIN)
+ROWS = (KEYED, PLAIN, DYNAMIC)
 OPERATIONS = {
     one.name: one
     for one in [
         Operation("write", orders(lambda table: table.write(rows(7, v=7), commit_id=CommitId("job", 1, exact=True))),
                   scenarios=SCENARIOS, once=True),
         Operation("write elsewhere", orders(lambda table: table.write(rows(1, day=NEXT_DAY))),
-                  scenarios=(KEYED, HALF, COMPACTED)),
+                  scenarios=(KEYED, HALF, COMPACTED, DYNAMIC)),
         Operation("write without id", orders(lambda table: table.write(rows(2, v=17))),
-                  scenarios=(KEYED, EXPIRING, TOLD)),
+                  scenarios=(KEYED, EXPIRING, TOLD, DYNAMIC)),
+        # Keys that others have as well, in another order: whoever is alone gives them other buckets.
+        Operation("write new keys", orders(lambda table: table.write(rows(12, 11, 10, 7, 6, 5, v=12))),
+                  scenarios=(DYNAMIC,)),
         Operation("write what has expired", orders(lambda table: table.write(rows(9), commit_id=_LONG_AGO) and None),
                   scenarios=(EXPIRING,)),
         Operation("several writes", _several_writes, only_second=True),
         Operation("expire all", _expire_all, scenarios=()),
         Operation("writes and expiry", _writes_and_expiry, only_second=True, takes_away=True, scenarios=SCENARIOS),
         Operation("write to fix", lambda catalog: catalog.table(f"{ORDERS}$branch_fix").write(rows(2, v=70)),
-                  scenarios=(KEYED, COMPACTED)),
+                  scenarios=(KEYED, COMPACTED, DYNAMIC)),
         Operation("stream write", orders(lambda table: table.write(rows(3, v=33), commit_id=CommitId("stream", 7))),
                   once=True, scenarios=(KEYED, PLAIN, TOLD)),
         Operation("overwrite", orders(lambda table: table.overwrite(rows(10, v=10), partition={"day": DAY})),
-                  scenarios=(KEYED, PLAIN, TOLD)),
+                  scenarios=(KEYED, PLAIN, TOLD, DYNAMIC)),
         Operation("delete", orders(lambda table: table.delete("id = 3")), scenarios=ROWS),
         Operation("update", orders(lambda table: table.update("id = 2", {"v": 500})), scenarios=ROWS),
         Operation("update other", orders(lambda table: table.update("id = 2", {"w": 600})), scenarios=ROWS),
@@ -290,7 +294,7 @@ OPERATIONS = {
         Operation("insist", lambda catalog: catalog.recover(discard_main=True) and None, may_remain=True, scenarios=(HALF,)),
         Operation("delete branch set", lambda catalog: catalog.branch_set("fix", ALL).delete(), may_remain=True,
                   repeat=_delete_by_new_name, scenarios=(KEYED, HALF)),
-        Operation("rollback", orders(lambda table: table.rollback_to(2)), scenarios=(KEYED, PLAIN, TOLD, HALF, COMPACTED)),
+        Operation("rollback", orders(lambda table: table.rollback_to(2)), scenarios=(KEYED, PLAIN, TOLD, HALF, COMPACTED, DYNAMIC)),
         Operation("rollback to tag", orders(lambda table: table.rollback_to("first"))),
         Operation("expire", orders(lambda table: table.expire(retain_last=1)), scenarios=SCENARIOS),
         Operation("expire tags", orders(lambda table: table.tags.expire())),
