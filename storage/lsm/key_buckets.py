@@ -15,6 +15,8 @@ import numpy as np
 from ..errors import InvalidRequest
 from ..options import TableOptions
 
+# Few hashes are looked up bucket by bucket, many in all buckets at once.
+_FEW = 4
 # Java holds bucket numbers in 16 bits.
 _BUCKET_LIMIT = 32_767
 
@@ -48,61 +50,76 @@ class KeyBuckets:
 
     def __init__(self, held: Mapping[int, np.ndarray] | None = None) -> None:
         """`held`: the hashes (int32) that each bucket holds. Of a hash in two of them, the lower bucket counts."""
-        self._hashes = np.empty(0, np.int32)
-        self._buckets = np.empty(0, np.int32)
-        self._sizes: dict[int, int] = {}
-        self._fresh: dict[int, list[np.ndarray]] = {}
-        if held:
-            buckets = sorted(held)
-            hashes = np.concatenate([held[bucket] for bucket in buckets])
-            numbers = np.repeat(np.array(buckets, np.int32), [len(held[bucket]) for bucket in buckets])
-            self._hashes, first = np.unique(hashes, return_index=True)
-            self._buckets = numbers[first]
-            self._sizes = {bucket: len(held[bucket]) for bucket in buckets}
+        self._held = {bucket: _in_order(hashes) for bucket, hashes in sorted((held or {}).items())}
+        self._fresh: dict[int, np.ndarray] = {}
+        # All hashes in order, and their buckets, once they were asked for.
+        self._together: tuple[np.ndarray, np.ndarray] | None = None
 
     def find(self, hashes: np.ndarray) -> np.ndarray:
         """The bucket (int32) of each hash; -1 for those of new keys."""
-        if not len(self._hashes):
-            return np.full(len(hashes), -1, np.int32)
-        places = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
-        return np.where(self._hashes[places] == hashes, self._buckets[places], np.int32(-1))
+        sorted_hashes, inverse = np.unique(hashes, return_inverse=True)
+        return self._find(sorted_hashes)[inverse]
 
     def assign(self, hashes: np.ndarray, rule: BucketRule) -> np.ndarray:
         """The bucket of each hash; new ones get theirs in the order in which they come. Raises InvalidRequest if there would be
         more buckets than the format can count.
         """
-        found = self.find(hashes)
+        distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+        found = self._find(distinct)
         unknown = found < 0
         if unknown.any():
-            fresh, first = np.unique(hashes[unknown], return_index=True)
-            fresh = fresh[np.argsort(first)]
-            self._add(fresh, self._spread(fresh, rule))
-            found[unknown] = self.find(hashes[unknown])
-        return found
+            fresh = distinct[unknown]
+            arrival = np.argsort(first[unknown])
+            chosen = np.empty(len(fresh), np.int32)
+            chosen[arrival] = self._spread(fresh[arrival], rule)
+            self._add(fresh, chosen)
+            found[unknown] = chosen
+        return found[inverse]
 
     def claim(self, hashes: np.ndarray, bucket: int) -> np.ndarray:
         """The bucket of each hash, which is the given one for those that had none."""
-        found = self.find(hashes)
-        fresh = np.unique(hashes[found < 0])
+        distinct, inverse = np.unique(hashes, return_inverse=True)
+        found = self._find(distinct)
+        fresh = distinct[found < 0]
         if len(fresh):
             self._add(fresh, np.full(len(fresh), bucket, np.int32))
             found[found < 0] = bucket
-        return found
+        return found[inverse]
 
     @property
     def fresh(self) -> dict[int, np.ndarray]:
-        """The hashes that came since it was made, by bucket."""
-        return {bucket: np.concatenate(parts) for bucket, parts in sorted(self._fresh.items())}
+        """The hashes that came since it was made, by bucket, in order."""
+        return dict(sorted(self._fresh.items()))
+
+    def _find(self, distinct: np.ndarray) -> np.ndarray:
+        """As `find`, for hashes in order, each once."""
+        found = np.full(len(distinct), -1, np.int32)
+        size = sum(len(held) for held in self._held.values())
+        if len(distinct) * len(self._held) > _FEW * size:
+            hashes, buckets = self._all()
+            places = _places_in(hashes, distinct)
+            return np.where(hashes[places] == distinct, buckets[places], found) if size else found
+        for bucket, held in self._held.items():
+            if len(held):
+                found[(found < 0) & (held[_places_in(held, distinct)] == distinct)] = bucket
+        return found
+
+    def _all(self) -> tuple[np.ndarray, np.ndarray]:
+        if self._together is None:
+            hashes = np.concatenate([np.empty(0, np.int32), *self._held.values()])
+            numbers = np.repeat(np.array(list(self._held), np.int32), [len(held) for held in self._held.values()])
+            order = np.argsort(hashes, kind="stable")
+            self._together = hashes[order], numbers[order]
+        return self._together
 
     def _add(self, hashes: np.ndarray, buckets: np.ndarray) -> None:
-        order = np.argsort(hashes)
-        hashes, buckets = hashes[order], buckets[order]
-        places = np.searchsorted(self._hashes, hashes)
-        self._hashes = np.insert(self._hashes, places, hashes)
-        self._buckets = np.insert(self._buckets, places, buckets)
-        for bucket, size in zip(*np.unique(buckets, return_counts=True), strict=True):
-            self._fresh.setdefault(int(bucket), []).append(hashes[buckets == bucket])
-            self._sizes[int(bucket)] = self._sizes.get(int(bucket), 0) + int(size)
+        """Take new hashes, which are in order."""
+        self._together = None
+        for bucket in np.unique(buckets).tolist():
+            own = hashes[buckets == bucket]
+            for known in (self._held, self._fresh):
+                known[bucket] = np.sort(np.concatenate([known[bucket], own]), kind="stable") if bucket in known else own
+        self._held = dict(sorted(self._held.items()))
 
     def _spread(self, hashes: np.ndarray, rule: BucketRule) -> np.ndarray:
         chosen = np.empty(len(hashes), np.int32)
@@ -115,9 +132,20 @@ class KeyBuckets:
 
     def _fill(self, hashes: np.ndarray, assigner: int, rule: BucketRule) -> np.ndarray:
         """The buckets of the new hashes of an assigner: a slot for each, as long as there is room, and then by the hash."""
-        slots, usable = free_slots(self._sizes, len(hashes), rule, assigner)
+        slots, usable = free_slots(
+            {bucket: len(held) for bucket, held in self._held.items()}, len(hashes), rule, assigner
+        )
         rest = np.abs(hashes[len(slots) :].astype(np.int64)) // rule.assigner_count
         return np.concatenate([slots, usable[rest % len(usable)]])
+
+
+def _in_order(hashes: np.ndarray) -> np.ndarray:
+    return hashes if bool((hashes[1:] >= hashes[:-1]).all()) else np.sort(hashes)
+
+
+def _places_in(held: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Where in `held` what is wanted is, if it is there; both are in order."""
+    return np.minimum(np.searchsorted(held, wanted), max(len(held) - 1, 0))
 
 
 def free_slots(

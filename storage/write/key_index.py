@@ -204,7 +204,8 @@ class KeyIndex:
             for bucket, hashes in change.hashes.items():
                 file = None if self._covers(partition) else files.get(partition, {}).get(bucket)
                 held = [] if file is None else [read_hashes(self._store, file)]
-                wanted[partition, bucket] = np.concatenate([*held, hashes])
+                # In order, so that the next writer need not sort them.
+                wanted[partition, bucket] = np.sort(np.concatenate([*held, hashes]), kind="stable")
         return wanted, dropped
 
     @property
