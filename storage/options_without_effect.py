@@ -12,7 +12,8 @@ _OF_KEYS = {
     "merge-engine", "sequence.field", "changelog-producer", "changelog-producer.row-deduplicate", "force-lookup",
     "full-compaction.delta-commits", "num-sorted-run.compaction-trigger", "num-levels",
     "compaction.max-size-amplification-percent", "compaction.size-ratio", "aggregation.remove-record-on-delete",
-    "partial-update.remove-record-on-delete",
+    "partial-update.remove-record-on-delete", "dynamic-bucket.target-row-num", "dynamic-bucket.initial-buckets",
+    "dynamic-bucket.max-buckets", "dynamic-bucket.assigner-parallelism",
 }  # fmt: skip
 _OF_PARTITIONS = {
     "partition.expiration-time", "partition.expiration-strategy", "partition.timestamp-pattern",
@@ -36,6 +37,10 @@ def _has_zstd(options: TableOptions) -> bool:
     }
 
 
+def _has_dynamic_buckets(options: TableOptions) -> bool:
+    return options.bucket == -1
+
+
 # What an option goes with, and how that is said.
 _NEEDS: dict[str, tuple[_Holds, str]] = {
     "tag.create-time": (lambda options: options.tag_create_interval_ms is not None, "'tag.create-interval'"),
@@ -47,6 +52,15 @@ _NEEDS: dict[str, tuple[_Holds, str]] = {
         "'tag.automatic-creation' or 'tag.create-interval'",
     ),
     "file.compression.zstd-level": (_has_zstd, "'file.compression' = 'zstd'"),
+    **dict.fromkeys(
+        (
+            "dynamic-bucket.target-row-num",
+            "dynamic-bucket.initial-buckets",
+            "dynamic-bucket.max-buckets",
+            "dynamic-bucket.assigner-parallelism",
+        ),
+        (_has_dynamic_buckets, "'bucket' = '-1'"),
+    ),
     "partition.expiration-strategy": (_has_expiration, "'partition.expiration-time'"),
     "partition.timestamp-pattern": (_has_expiration, "'partition.expiration-time'"),
     "partition.timestamp-formatter": (_has_expiration, "'partition.expiration-time'"),

@@ -115,7 +115,7 @@ class KeyBuckets:
     def _add(self, hashes: np.ndarray, buckets: np.ndarray) -> None:
         """Take new hashes, which are in order."""
         self._together = None
-        for bucket in np.unique(buckets).tolist():
+        for bucket in np.flatnonzero(np.bincount(buckets)).tolist():
             own = hashes[buckets == bucket]
             for known in (self._held, self._fresh):
                 known[bucket] = np.sort(np.concatenate([known[bucket], own]), kind="stable") if bucket in known else own

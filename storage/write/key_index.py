@@ -7,6 +7,7 @@ into that one. Then the index files of the buckets that got new keys are written
 back (merges, rollbacks) get an index made of the keys of their partitions. Follows `docs/format.md`, "Dynamic buckets".
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -79,6 +80,7 @@ class KeyIndex:
 
     def _collect(self, messages: Sequence[CommitMessage]) -> None:
         parts: dict[bytes, dict[int, list[np.ndarray]]] = {}
+        writers = Counter(keys.partition for message in messages for keys in message.new_keys)
         for message in messages:
             known = {keys.partition for keys in message.new_keys}
             self._unclear |= {entry.partition for entry in message.added} - known
@@ -91,9 +93,8 @@ class KeyIndex:
         for partition, buckets in parts.items():
             given = {bucket: np.concatenate(several) for bucket, several in buckets.items()}
             self._changes[partition].hashes = given
-            together = np.concatenate(list(given.values()))
-            if len(np.unique(together)) < len(together):
-                # Two writers had the same key.
+            if writers[partition] > 1 and _has_one_twice(np.concatenate(list(given.values()))):
+                # Two of them had the same key.
                 self._unclear.add(partition)
 
     def settle(self, latest: Snapshot | None) -> bool:
@@ -225,6 +226,11 @@ class KeyIndex:
     def drop(self) -> None:
         """The commit has not landed and is not tried again: delete the files that were written here."""
         self._store.file_io.delete_quietly(self._written)
+
+
+def _has_one_twice(hashes: np.ndarray) -> bool:
+    ordered = np.sort(hashes)
+    return bool((ordered[1:] == ordered[:-1]).any())
 
 
 def _rebuilt(store: TableStore, partitions: set[bytes], live: Iterable[ManifestEntry]) -> dict[Place, np.ndarray]:

@@ -7,6 +7,7 @@ the snapshot spares its files. Follows `docs/protocols.md`, "Commit", step 8.
 
 from collections.abc import Sequence
 
+from ..metadata.index_manifest import read_index_manifest
 from ..metadata.manifest import ADD
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
@@ -34,7 +35,18 @@ def taken_of(store: TableStore, snapshot: Snapshot) -> str | None:
         entry for name in held for entry in manifests.read(name) if entry.kind == ADD and not entry.file.external_path
     ]
     paths = [f"{store.bucket_directory(entry.place)}/{entry.file.name}" for entry in added]
+    paths += _own_index(store, snapshot)
     return first_lost(store, [*map(store.paths.manifest, [*names, *held]), *paths], snapshot)
+
+
+def _own_index(store: TableStore, snapshot: Snapshot) -> list[str]:
+    """The index manifest that was written for a snapshot of this store's, and the index files: others are older."""
+    name = snapshot.index_manifest
+    unique = snapshot.delta_manifest_list.removeprefix("manifest-list-").rpartition("-")[0]
+    if name is None or not name.startswith(f"index-manifest-{unique}-"):
+        return []
+    files = [file.path for file in read_index_manifest(store, name) if f"/index-{unique}-" in file.path]
+    return [store.paths.manifest(name), *files]
 
 
 def _taken_until(store: TableStore, snapshot: Snapshot | None) -> int | None:

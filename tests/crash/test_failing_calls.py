@@ -77,6 +77,20 @@ def with_two_sides(warehouse: Path) -> Table:
     return made
 
 
+def dynamic(warehouse: Path) -> Table:
+    """A table whose buckets hold two keys each."""
+    return keyed(warehouse, **{"bucket": -1, "dynamic-bucket.target-row-num": 2})
+
+
+def write_beside_another(table: Table) -> None:
+    """Two writers give the same new keys other buckets: the rows of the later one go to those of the earlier."""
+    with table.new_write() as writer:
+        writer.write(rows(9, 8, 7, 6, text="later"))
+        message = writer.prepare_commit()
+        table.write(rows(6, 7, 8, 9, 10, text="earlier"), commit_id=CommitId("other", 1, exact=True))
+        table.commit_messages([message], commit_id=JOB)
+
+
 def with_orphans(warehouse: Path) -> Table:
     made = keyed(warehouse)
     writer = made.new_write()
@@ -112,6 +126,10 @@ PROTOCOLS = {
         lambda path: keyed(path, **{"changelog-producer": "input"}),
         lambda table: table.write(rows(1, 50), commit_id=JOB), repeats=True,
     ),
+    "new keys in dynamic buckets": Protocol(dynamic, lambda table: table.write(rows(1, 50), commit_id=JOB), repeats=True),
+    "keys of others in dynamic buckets": Protocol(dynamic, write_beside_another, states_between=True, repeats=True),
+    "overwrite of dynamic buckets": Protocol(dynamic, lambda table: table.overwrite(rows(7, 8), commit_id=JOB), repeats=True),
+    "roll back dynamic buckets": Protocol(dynamic, lambda table: table.rollback_to(2)),
     "append": Protocol(plain, lambda table: table.write(rows(1, 50), commit_id=JOB), repeats=True),
     "overwrite": Protocol(keyed, lambda table: table.overwrite(rows(7, 8), commit_id=JOB), repeats=True),
     "take away": Protocol(

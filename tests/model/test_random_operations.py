@@ -55,7 +55,8 @@ class Model:
         self.columns = 0
         schema = pa.schema([("day", pa.string()), ("id", pa.int32()), ("number", pa.int64()), ("text", pa.string())])
         self.table: Table = self.catalog.create_table(
-            "m.t", schema, primary_key=["id"] if self.moves else ["day", "id"], partition_by=["day"] if engine["partitioned"] else [],
+            "m.t", schema, primary_key=["id"] if self.moves else ["day", "id"],
+            partition_by=["day"] if engine["partitioned"] else [],
             options=options,
         )  # fmt: skip
 

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, InvalidRequest, Table
+from storage import Basis, Catalog, InvalidRequest, Table
+from storage.errors import RowsChanged
 from storage.file_io import FileIO
 from storage.lsm.key_buckets import BucketRule, KeyBuckets
 from storage.metadata.hash_index import hash_files, read_hashes, write_hashes
@@ -185,6 +186,21 @@ def test_an_overwrite_in_between_gives_keys_other_buckets(catalog: Catalog) -> N
     table.commit_messages([message])
     assert whats(table) == dict.fromkeys([2, 3, 4, 5], "new") | dict.fromkeys([0, 1, 6, 7, 30], "late")
     assert table.check(deep=True) == []
+
+
+def test_changes_of_rows_meet_in_whichever_bucket_their_keys_are(catalog: Catalog) -> None:
+    table = made(catalog)
+    table.write(numbered(range(3)))
+    basis = Basis(table.store, table.snapshot())
+    catalog.table("a.t").write(numbered([7, 8, 9, 10], "other"))
+    with table.new_write() as writer:
+        # As one who knows nothing of that: key 10 would come first.
+        writer._dynamic._load = lambda partition: (KeyBuckets(), {})  # type: ignore[union-attr,method-assign]
+        writer.write(numbered([10], "mine"))
+        message = writer.prepare_commit()
+    with pytest.raises(RowsChanged):
+        table.commit_messages([message], guard=basis.guard([message], inserts=True))
+    assert whats(table)[10] == "other"
 
 
 def test_changelogs_go_where_the_rows_go(catalog: Catalog) -> None:
