@@ -58,7 +58,10 @@ class History:
         options = {"file.format": file_format}
         if self.keyed:
             assert self.engine is not None
-            options |= {"bucket": str(self.random.choice([1, 2])), "merge-engine": self.engine, **ENGINES[self.engine]}
+            bucket = self.random.choice([1, 2, -1])
+            options |= {"bucket": str(bucket), "merge-engine": self.engine, **ENGINES[self.engine]}
+            if bucket < 0:
+                options["dynamic-bucket.target-row-num"] = "7"
             if self.engine != "first-row":
                 options["changelog-producer"] = self.random.choice(["none", "input", "lookup", "full-compaction"])
                 if options["changelog-producer"] != "full-compaction":
