@@ -73,3 +73,17 @@ def test_spark_reads_dynamic_buckets(spark: "SparkSession", catalog: Catalog) ->
     frame = spark.read.format("snapline").option("warehouse", catalog.warehouse).load("a.t")
     assert frame.count() == 40
     assert [row.n for row in frame.where("id = 25").collect()] == [2]
+
+
+def test_keys_that_move_are_written_by_one_task(spark: "SparkSession", catalog: Catalog) -> None:
+    from storage.engines.spark_writer import write_frame
+
+    table = catalog.create_table("a.t", SCHEMA, primary_key=["id"], partition_by=["day"], options={"bucket": -1})
+    write_frame(spark.createDataFrame(rows(0, 60, 1)).repartition(4), table, catalog.warehouse)
+    moved = spark.createDataFrame(rows(30, 90, 2)).selectExpr("'d7' AS day", "id", "n").repartition(4)
+    write_frame(moved, table, catalog.warehouse)
+    checked(table, dict.fromkeys(range(30), 1) | dict.fromkeys(range(30, 90), 2))
+    assert table.count(where="day = 'd7'") == 60
+    with pytest.raises(Exception, match="one writer"):
+        moved.write.format("snapline").option("warehouse", catalog.warehouse).mode("append").save("a.t")
+    checked(table, dict.fromkeys(range(30), 1) | dict.fromkeys(range(30, 90), 2))
