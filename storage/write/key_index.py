@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from ..errors import CommitConflict
+from ..errors import CommitConflict, Unsupported
 from ..format.binary_row import hash_rows
 from ..format.open_data_file import open_reader
 from ..lsm.key_buckets import KeyBuckets
@@ -75,6 +75,8 @@ class KeyIndex:
         self._unclear: set[bytes] = set()
         self._replaced: list[str] = []
         self._written: list[str] = []
+        # The index manifest that was read last, and what it lists.
+        self._known: tuple[str | None, dict[bytes, dict[int, HashFile]]] = (None, {})
         if self._is_of_keys and not adds_again:
             self._collect(messages)
 
@@ -101,7 +103,7 @@ class KeyIndex:
         """See to it that each key is in the bucket that the index of a snapshot gives it; says whether rows have moved."""
         if not self._is_of_keys or self._rebuilds:
             return False
-        files = hash_files(self._store, latest)
+        files = self._files_of(latest)
         moved = False
         for partition in sorted({*self._changes, *self._unclear}):
             replaced = self._covers(partition)
@@ -116,6 +118,12 @@ class KeyIndex:
             self._changes[partition] = _PartitionChange(names_of(held), known.fresh)
             self._unclear.discard(partition)
         return moved
+
+    def _files_of(self, snapshot: Snapshot | None) -> dict[bytes, dict[int, HashFile]]:
+        name = None if snapshot is None else snapshot.index_manifest
+        if self._known[0] != name:
+            self._known = (name, hash_files(self._store, snapshot))
+        return self._known[1]
 
     def _move(self, entries: list[ManifestEntry], prefix: str, partition: bytes, known: KeyBuckets) -> bool:
         """Write the files of a partition anew that hold keys of other buckets; says whether there are any."""
@@ -143,11 +151,16 @@ class KeyIndex:
                 f"{store.identifier}: other writers have put keys of these rows into other buckets, and the schema has changed. "
                 "Open the table again and repeat the write."
             )
+        if entry.file.level > 0 and store.options.told_level is not None:
+            raise Unsupported(
+                f"{store.identifier}: writers of one overwrite have rows of the same keys, and compactions tell of changes of "
+                "this table. Give all rows of a key to one writer; with Spark, use write_frame, SQL or an asset."
+            )
         rows = _stored_rows(store, entry, [SEQUENCE_NUMBER, VALUE_KIND, *store.schema.column_names])
         sequence = rows.column(SEQUENCE_NUMBER).to_numpy().astype(np.int64)
         kinds = rows.column(VALUE_KIND).to_numpy().astype(np.int8)
         values = rows.select(store.schema.column_names).cast(store.schema.to_arrow())
-        sink = DataFileSink(store, f"{prefix}-{store.clock.unique_name()}", level=entry.file.level)
+        sink = DataFileSink(store, f"{prefix}-{store.clock.unique_name()}")
         made: list[ManifestEntry] = []
         try:
             for bucket in np.unique(buckets).tolist():
@@ -173,7 +186,7 @@ class KeyIndex:
         before = None if latest is None else latest.index_manifest
         if not self._is_of_keys:
             return WrittenIndex(before)
-        files = hash_files(self._store, latest)
+        files = self._files_of(latest)
         touched = {entry.partition for entry in delta}
         if self._rebuilds:
             wanted = _rebuilt(self._store, touched, merge_entries([*live(), *delta])) if touched else {}

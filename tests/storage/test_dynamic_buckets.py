@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from storage import Basis, Catalog, InvalidRequest, Table
+from storage import Basis, Catalog, InvalidRequest, Table, Unsupported
 from storage.errors import RowsChanged
 from storage.file_io import FileIO
 from storage.lsm.key_buckets import BucketRule, KeyBuckets
@@ -306,3 +306,20 @@ def test_what_an_attempt_wrote_in_vain_is_deleted(catalog: Catalog, monkeypatch:
     with pytest.raises(Exception, match="no more"):
         table.write(numbered(range(6, 9)))
     assert set(index.iterdir()) == before
+
+
+def test_writers_of_one_overwrite_with_the_same_keys_are_refused_where_changes_are_told(catalog: Catalog) -> None:
+    table = catalog.create_table(
+        "a.t", SCHEMA, primary_key=["id"],
+        options={"bucket": -1, "dynamic-bucket.target-row-num": 2, "changelog-producer": "lookup"},
+    )  # fmt: skip
+    table.write(numbered(range(3)))
+    messages = []
+    for ids in ([1, 2, 3, 4], [4, 3, 2, 1]):
+        with table.new_write(replaces=True) as writer:
+            writer.write(numbered(ids, "new"))
+            messages.append(writer.prepare_commit())
+    with pytest.raises(Unsupported, match="one writer"):
+        table.commit_messages(messages, table.overwrite_by_default())
+    assert whats(table) == dict.fromkeys(range(3), "x")
+    assert table.check(deep=True) == []
