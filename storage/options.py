@@ -641,7 +641,7 @@ def _check_values(read: TableOptions, texts: Mapping[str, str], keys: AbstractSe
         if choices and value not in choices.split():
             raise InvalidRequest(f"Option {key!r} = {value!r}. Supported: {choices.replace(' ', ', ')}.")
     if "bucket" in keys and (read.bucket == 0 or read.bucket < -1):
-        raise InvalidRequest(f"Option 'bucket' = {read.bucket}: use a positive number, or -1 without a primary key.")
+        raise InvalidRequest(f"Option 'bucket' = {read.bucket}: use a positive number, or -1.")
     if "bucket-key" in keys and len(set(read.bucket_key)) < len(read.bucket_key):
         raise InvalidRequest(f"Option 'bucket-key' = {texts['bucket-key']!r} names a column twice.")
     _check_removals(texts, keys)

@@ -401,7 +401,7 @@ def _check_buckets(schema: TableSchema) -> None:
     options = schema.table_options
     refuse_buckets_of_others(schema)
     if options.bucket == 0 or options.bucket < -1:
-        raise InvalidRequest(f"Option 'bucket' = {options.bucket}: use a positive number, or -1 without a primary key.")
+        raise InvalidRequest(f"Option 'bucket' = {options.bucket}: use a positive number, or -1.")
     if not schema.primary_keys and options.bucket > 0 and not options.bucket_key:
         raise InvalidRequest(
             f"Option 'bucket' = {options.bucket} without a primary key needs a 'bucket-key': name the columns to hash."
