@@ -380,6 +380,15 @@ class TableOptions(Options):
         "names, separated by commas",
     )  # fmt: skip
 
+    file_index_in_manifest_threshold_bytes: int = option(
+        "file-index.in-manifest-threshold", "500 b", "File indexes of a data file up to this size stand in its manifest, larger "
+        "ones in a file beside it.", "size",
+    )  # fmt: skip
+    file_index_read_enabled: bool = option(
+        "file-index.read.enabled", "true", "Readers with a filter leave out data files by their file indexes.",
+        "true or false",
+    )  # fmt: skip
+
     def format_of_level(self, level: int) -> str:
         """The format of data files on a level. Raises InvalidRequest for one that cannot be written."""
         wanted = dict(self.file_format_per_level).get(level, self.file_format).lower()
@@ -461,10 +470,11 @@ _REFUSED_FOR_READING = (
 _REFUSED_FOR_WRITING = (*_REFUSED_FOR_READING, "data-file.external-paths", "record-level.expire-time")
 # Those of single merge engines.
 _OF_ENGINES = ("aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete")
-# Keys that name a column, or a computed one.
+# Keys that name a column, or a computed one, or a kind of file index.
 _KEYS_OF_COLUMNS = re.compile(
     r"fields\.(default-aggregate-function|.+\.(aggregate-function|ignore-retract|list-agg-delimiter|distinct|sequence-group))"
     r"|schema\.\d+\.(name|expr|data-type|comment)|schema\.watermark\.0\.(rowtime|strategy\.expr|strategy\.data-type)"
+    r"|file-index\..+"
 )
 
 

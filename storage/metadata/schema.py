@@ -17,6 +17,7 @@ from ..document import integer, read_document, sealed, texts, writable
 from ..document import text as document_text
 from ..errors import CorruptData, InvalidRequest, NotFound, Unsupported
 from ..file_io import FileIO
+from ..format.file_index.wanted import check_file_indexes
 from ..options import TableOptions, check_table_options
 from ..paths import TablePaths
 from ..values import from_literal
@@ -167,6 +168,7 @@ def new_schema(
     schema = TableSchema(0, fields, highest, partition_keys, primary_keys, texts, comment, time_ms)
     check_schema(schema)
     check_column_options(schema, texts)
+    check_file_indexes(schema.options, {field.name: field.type for field in schema.fields})
     check_avro(schema)
     return schema
 

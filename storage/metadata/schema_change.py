@@ -16,6 +16,7 @@ import pyarrow as pa
 from ..arguments import checked
 from ..data_types import STRING, DataField, DataType, nested_fields, parse_type, type_from_arrow
 from ..errors import AlreadyExists, InvalidRequest
+from ..format.file_index.wanted import PREFIX, check_file_indexes, is_indexed, renamed_index_option, wanted_indexes
 from ..options import check_table_options
 from .default_values import check_defaults, default_text
 from .schema import TableSchema, check_avro, check_column_options, check_schema
@@ -265,7 +266,17 @@ def next_schema(
     if {one.id: one.default_value for one in changed.fields} != {one.id: one.default_value for one in schema.fields}:
         check_defaults(changed)
     check_avro(changed, schema)
+    _check_file_indexes(schema, changed)
     return changed
+
+
+def _check_file_indexes(old: TableSchema, new: TableSchema) -> None:
+    """Raise InvalidRequest or Unsupported for file indexes that the columns cannot have, where those changed."""
+    before, after = ({field.name: field.type.not_null() for field in one.fields} for one in (old, new))
+    options = [{key: value for key, value in one.options.items() if key.startswith(PREFIX)} for one in (old, new)]
+    retyped = any(before.get(one.column) != after.get(one.column) for one in wanted_indexes(new.options))
+    if options[0] != options[1] or retyped:
+        check_file_indexes(new.options, after)
 
 
 def is_widening(old: DataType, new: DataType) -> bool:
@@ -363,7 +374,9 @@ def _renamed_options(options: Mapping[str, str], name: str, new_name: str) -> di
 
     result = {}
     for key, value in options.items():
-        if key in ("bucket-key", "sequence.field", "rowkind.field"):
+        if key.startswith(PREFIX):
+            key, value = renamed_index_option(key, value, {name: new_name})
+        elif key in ("bucket-key", "sequence.field", "rowkind.field"):
             value = renamed(value)
         elif key.startswith("fields.") and "." in key.removeprefix("fields."):
             columns, _, rest = key.removeprefix("fields.").rpartition(".")
@@ -383,6 +396,7 @@ def _refuse_used(schema: TableSchema, name: str, what: str) -> None:
     for key, value in schema.options.items():
         named = [part.strip() for part in value.split(",")]
         in_key = key.startswith("fields.") and name in key.removeprefix("fields.").rpartition(".")[0].split(",")
+        in_key = in_key or (key.startswith(PREFIX) and is_indexed(key, value, name))
         if in_key or (name in named and (key.endswith("sequence-group") or key in ("bucket-key", "sequence.field"))):
             raise InvalidRequest(
                 f"Column {name!r} is named by option {key!r} and cannot be {what}. Reset the option first."

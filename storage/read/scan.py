@@ -26,6 +26,7 @@ from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..options import refuse_unsupported
 from ..values import to_arrow
+from .file_indexes import FileIndexes
 from .predicate import Predicate, exact_values, restricted_to
 from .split import Split
 from .split_read import ReadRequest
@@ -96,7 +97,7 @@ class Scan:
         splits: list[Split] = []
         for (partition, bucket), files in sorted(places.items()):
             directory = self.store.bucket_directory((partition, bucket))
-            sections = self._cut_large(self._prune_sections(self._sections(files)))
+            sections = self._cut_large(self._prune_sections(self._sections(files), directory))
             splits += [
                 Split(self.request, partition, bucket, directory, tuple(packed), self._vectors_of(packed))
                 for packed in self._pack(sections)
@@ -112,7 +113,8 @@ class Scan:
         places = {entry.place for entry in self.entries}
         narrowed = []
         for split in splits:
-            sections = self._prune_sections(split.sections) if (split.partition, split.bucket) in places else ()
+            is_there = (split.partition, split.bucket) in places
+            sections = self._prune_sections(split.sections, split.directory) if is_there else ()
             if sections:
                 narrowed.append(replace(split, request=self.request, sections=tuple(sections)))
         return narrowed
@@ -158,16 +160,18 @@ class Scan:
             return [Section((SortedRun((file,)),)) for file in ordered]
         return split_into_sections(files, self.store.key_range)
 
-    def _prune_sections(self, sections: Sequence[Section]) -> Sequence[Section]:
-        """Drop sections of a single file by its value statistics; others must be merged whole."""
+    def _prune_sections(self, sections: Sequence[Section], directory: str) -> Sequence[Section]:
+        """Drop sections of a single file by its value statistics and its indexes; others must be merged whole."""
         if self.predicate is None:
             return sections
         statistics = FileStatistics(self.store)
-        return [
+        kept = [
             section
             for section in sections
             if len(section.files) > 1 or section.is_cut or statistics.may_match(self.predicate, section.files[0])
         ]
+        indexes = FileIndexes(self.store, self.predicate)
+        return indexes.keep(kept, lambda one: None if len(one.files) > 1 or one.is_cut else one.files[0], directory)
 
     def _pack(self, sections: Sequence[Section]) -> Iterator[list[Section]]:
         options = self.store.options

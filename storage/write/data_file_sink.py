@@ -6,7 +6,7 @@ written as they are. Follows `docs/format.md`, "Reading one bucket".
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -17,6 +17,7 @@ from ..data_types import DataField
 from ..errors import CorruptData
 from ..format.binary_row import EMPTY_ROW, encode
 from ..format.column_stats import EMPTY_STATS, KEY_STATS_MODE, collect, collect_dense, serialize
+from ..format.file_index.wanted import INDEX_SUFFIX, build_indexes, wanted_indexes
 from ..format.open_data_file import open_writer
 from ..lsm.system_columns import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
 from ..metadata.manifest import ADD, WRITTEN, DataFile, ManifestEntry
@@ -47,6 +48,7 @@ class DataFileSink:
         self._source = source
         # `next` of a counter is atomic.
         self._file_numbers = count()
+        self._indexes = wanted_indexes(store.schema.options) if not prefix.startswith("changelog-") else ()
         self._key_fields = store.schema.fields_named(store.schema.trimmed_primary_keys)
         self.paths: list[str] = []
         # When the first file was begun.
@@ -100,9 +102,17 @@ class DataFileSink:
             numbers = sequence[part] if kinds is not None else sequence
             deleted = 0 if kinds is None else int(np.isin(kinds[part], (UPDATE_BEFORE, DELETE)).sum())
             file = self._describe(name, size_bytes, rows.slice(start, end - start), numbers, deleted, created_ms)
+            file = self._indexed(file, path, rows.slice(start, end - start))
             entries.append(ManifestEntry(ADD, bucket.partition, bucket.number, bucket.total_count, file))
             start = end
         return entries
+
+    def _indexed(self, file: DataFile, path: str, rows: pa.Table) -> DataFile:
+        """The file with its indexes: in its entry if they are small, else in a file beside it."""
+        data = build_indexes(self._indexes, rows, self._types) if self._indexes else None
+        if data is not None and len(data) > self._options.file_index_in_manifest_threshold_bytes:
+            self.paths.append(f"{path}{INDEX_SUFFIX}")
+        return with_index(self._store, file, path, data)
 
     def _refuse_nulls(self, content: pa.Table) -> None:
         """Raise CorruptData if rows that are there already hold a null where the schema has none."""
@@ -139,6 +149,16 @@ class DataFileSink:
             int(sequence.max()), schema.id, self._level, created_ms, delete_row_count,
             self._source, described,
         )  # fmt: skip
+
+
+def with_index(store: TableStore, file: DataFile, path: str, data: bytes | None) -> DataFile:
+    """A data file that lies at `path`, with the container of its indexes, which is written beside it if it is large."""
+    if data is None:
+        return replace(file, extra_files=(), embedded_index=None)
+    if len(data) <= store.options.file_index_in_manifest_threshold_bytes:
+        return replace(file, extra_files=(), embedded_index=data)
+    store.file_io.write_bytes(f"{path}{INDEX_SUFFIX}", data)
+    return replace(file, extra_files=(f"{file.name}{INDEX_SUFFIX}",), embedded_index=None)
 
 
 def _row(rows: pa.Table, row: int, fields: Sequence[DataField]) -> list[Any]:

@@ -18,6 +18,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from ..format.file_index.wanted import INDEX_SUFFIX, index_file
 from ..format.open_data_file import open_reader, open_writer
 from ..lsm.system_columns import SEQUENCE_NUMBER, VALUE_KIND
 from ..metadata.history import Mark, snapshots_after
@@ -115,7 +116,7 @@ class NumberedFiles:
                 return _raised(entry, shifts[entry.place])
             directory = self._store.bucket_directory(entry.place)
             new_name = f"{prefix}-{name}-{number}.{entry.file.format}"
-            self._written.append(f"{directory}/{new_name}")
+            self._written += [f"{directory}/{new_name}", *_index_paths(entry, directory, new_name)]
             return _raised_copy(self._store, entry, directory, new_name, shifts[entry.place])
 
         is_small = sum(entries[index].file.row_count for entries, index, _ in jobs) < _ROWS_WORTH_THREADS
@@ -129,7 +130,8 @@ class NumberedFiles:
         for (entries, index, _), entry in zip(jobs, made, strict=True):
             old = entries[index]
             if old.file.name != entry.file.name:
-                self._replaced.append(f"{self._store.bucket_directory(old.place)}/{old.file.name}")
+                directory = self._store.bucket_directory(old.place)
+                self._replaced += [f"{directory}/{name}" for name in (old.file.name, *old.file.extra_files)]
                 self._names.add(entry.file.name)
             entries[index] = entry
 
@@ -146,8 +148,9 @@ def raised_copies(
     try:
         for number, entry in enumerate(entries):
             directory, new_name = store.bucket_directory(entry.place), f"data-{name}-{number}.{entry.file.format}"
-            written.append(f"{directory}/{new_name}")
-            copies.append((_raised_copy(store, entry, directory, new_name, shifts[entry.place]), written[-1]))
+            path = f"{directory}/{new_name}"
+            written += [path, *_index_paths(entry, directory, new_name)]
+            copies.append((_raised_copy(store, entry, directory, new_name, shifts[entry.place]), path))
     except BaseException:
         store.file_io.delete_quietly(written)
         raise
@@ -157,7 +160,17 @@ def raised_copies(
 def _raised_copy(store: TableStore, entry: ManifestEntry, directory: str, new_name: str, shift: int) -> ManifestEntry:
     size_bytes = _copy(store, entry, directory, new_name, shift)
     raised = _raised(entry, shift)
-    return replace(raised, file=replace(raised.file, name=new_name, size_bytes=size_bytes))
+    extra = tuple(f"{new_name}{INDEX_SUFFIX}" for _ in _index_paths(entry, directory, new_name))
+    if (name := index_file(entry.file.extra_files)) is not None:
+        # The same rows in the same order: the same indexes.
+        data = store.file_io.read_bytes(f"{directory}/{name}")
+        store.file_io.write_bytes(f"{directory}/{extra[0]}", data)
+    return replace(raised, file=replace(raised.file, name=new_name, size_bytes=size_bytes, extra_files=extra))
+
+
+def _index_paths(entry: ManifestEntry, directory: str, new_name: str) -> list[str]:
+    """Where the file with the indexes of a copy lies, if the original has one."""
+    return [] if index_file(entry.file.extra_files) is None else [f"{directory}/{new_name}{INDEX_SUFFIX}"]
 
 
 def _raised(entry: ManifestEntry, shift: int) -> ManifestEntry:

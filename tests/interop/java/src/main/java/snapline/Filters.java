@@ -23,12 +23,12 @@ final class Filters {
         }
         PredicateBuilder builder = new PredicateBuilder(type);
         int column = builder.indexOf(json.get(1).textValue());
-        if (operator.equals("in")) {
+        if (operator.equals("in") || operator.equals("not in")) {
             List<Object> values = new ArrayList<>();
             for (JsonNode value : json.get(2)) {
                 values.add(Values.fromJson(value, type.getTypeAt(column)));
             }
-            return builder.in(column, values);
+            return operator.equals("in") ? builder.in(column, values) : builder.notIn(column, values);
         }
         Object value = json.size() > 2 ? Values.fromJson(json.get(2), type.getTypeAt(column)) : null;
         switch (operator) {
@@ -44,6 +44,8 @@ final class Filters {
                 return builder.greaterThan(column, value);
             case ">=":
                 return builder.greaterOrEqual(column, value);
+            case "starts with":
+                return builder.startsWith(column, value);
             case "is null":
                 return builder.isNull(column);
             case "is not null":

@@ -69,6 +69,8 @@ final class Requests {
             switch (what) {
                 case "read":
                     return read(table, asked);
+                case "plan":
+                    return plan(table, asked);
                 case "stream":
                     return stream(table, asked);
                 case "write":
@@ -112,6 +114,18 @@ final class Requests {
             read = read.executeFilter();
         }
         return rows(type, read, builder.newScan().plan().splits());
+    }
+
+    /** What a scan with {@code where} leaves: {@code files} by its plan, {@code left} rows of them, before they are filtered. */
+    private static JsonNode plan(Table table, JsonNode asked) throws Exception {
+        ReadBuilder builder = table.newReadBuilder().withFilter(Filters.fromJson(asked.get("where"), table.rowType()));
+        List<Split> splits = builder.newScan().plan().splits();
+        int files = 0;
+        for (Split split : splits) {
+            files += ((DataSplit) split).dataFiles().size();
+        }
+        ObjectNode answer = (ObjectNode) rows(table.rowType(), builder.newRead().withIOManager(spill()), splits);
+        return answer.put("files", files).put("left", answer.get("rows").size());
     }
 
     /** What came from snapshot {@code from} on, up to the newest one that there is. Answers as {@link #read}. */
