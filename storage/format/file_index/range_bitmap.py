@@ -17,8 +17,6 @@ _VERSION = 1
 _CHUNK_BYTES = 16 * 1024
 # Types of which Java gives every value a chunk of its own.
 _UNCHUNKED = ("BOOLEAN", "TINYINT", "SMALLINT")
-# What Java makes of the largest place where there is no value, which is -1.
-_SLICES_OF_NONE = 64
 
 
 def default_chunk_bytes(data_type: DataType) -> int:
@@ -26,12 +24,12 @@ def default_chunk_bytes(data_type: DataType) -> int:
     return 0 if data_type.root in _UNCHUNKED else _CHUNK_BYTES
 
 
-def write_range_bitmap(ranked: Ranked, data_type: DataType, chunk_bytes: int) -> bytes:
-    """The index of a column."""
+def write_range_bitmap(ranked: Ranked, data_type: DataType, chunk_bytes: int) -> bytes | None:
+    """The index of a column; None if it holds nulls only: of those, Java's reader finds but the first and the last one."""
     keys, count = ranked.keys, len(ranked.keys)
-    extremes = (
-        b"".join(interleaved(keys[at : at + 1], data_type)[0].tobytes() for at in (0, count - 1)) if count else b""
-    )
+    if not count:
+        return None
+    extremes = b"".join(interleaved(keys[at : at + 1], data_type)[0].tobytes() for at in (0, count - 1))
     fixed = stored_width(data_type) is not None
     dictionary = (_fixed_dictionary if fixed else _text_dictionary)(keys, data_type, chunk_bytes)
     head = struct.pack(">bii", _VERSION, ranked.row_count, count) + extremes + struct.pack(">i", len(dictionary))
@@ -78,8 +76,7 @@ def _text_dictionary(keys: pa.BinaryArray, data_type: DataType, chunk_bytes: int
 
 
 def _slices(ranked: Ranked) -> bytes:
-    count = len(ranked.keys)
-    bits = max((count - 1).bit_length(), 1) if count else _SLICES_OF_NONE
+    bits = max((len(ranked.keys) - 1).bit_length(), 1)
     rows = serialized(bitmap(ranked.rows))
     slices = [serialized(bitmap(ranked.rows[(ranked.codes >> bit & 1).astype(bool)])) for bit in range(bits)]
     lengths = np.array([len(one) for one in slices])
