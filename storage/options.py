@@ -2,20 +2,21 @@
 
 All values on disk are strings: `"4"`, `"true"`, `"128 mb"`, `"1 h"`. A field of an options class is one option: its
 key, type, default and meaning stand together, and `docs/options.md` is generated from these lines. A key that is not known
-here is refused when somebody sets it; what other writers of the format have set is kept as it is.
+here, nor accepted by `known_options`, is refused when somebody sets it; what other writers have set is kept as it is.
 """
 
 import dataclasses
 import datetime as dt
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from .date_pattern import python_format
 from .errors import InvalidRequest, Unsupported
+from .known_options import accepted_for, refused_for
 from .redaction import holds_secret
 
 _SIZE_UNITS = {"": 1, "b": 1, "bytes": 1}
@@ -339,6 +340,17 @@ class TableOptions(Options):
     metadata_stats_mode: str = option(
         "metadata.stats-mode", "truncate(16)", "Column statistics in manifests: none, counts, truncate(n), full."
     )
+    metadata_stats_mode_per_level: tuple[tuple[int, str], ...] = option(
+        "metadata.stats-mode.per.level", "", "Column statistics of some levels: `0:none,5:full`.", "values by level"
+    )
+    metadata_stats_keep_first_n_columns: int = option(
+        "metadata.stats-keep-first-n-columns", "-1", "Only so many columns have statistics, and those that "
+        "`fields.<column>.stats-mode` names; -1: all.", "whole number", least=-1,
+    )  # fmt: skip
+    data_file_thin_mode: bool = option(
+        "data-file.thin-mode", "false", "Data files hold the columns of the primary key once, not also as `_KEY_<column>`; both "
+        "are read in any case.", "true or false",
+    )  # fmt: skip
     write_only: bool = option(
         "write-only", "false", "Writers do not compact; somebody else does, by `compact`.", "true or false"
     )
@@ -389,6 +401,12 @@ class TableOptions(Options):
         "true or false",
     )  # fmt: skip
 
+    sequence_field_sort_order: str = option(
+        "sequence.field.sort-order", "ascending", "Which of the rows of a key comes last by `sequence.field`: the one with the "
+        "highest value (`ascending`) or with the lowest (`descending`); nulls come first in both.",
+        choices="ascending descending",
+    )  # fmt: skip
+
     def format_of_level(self, level: int) -> str:
         """The format of data files on a level. Raises InvalidRequest for one that cannot be written."""
         wanted = dict(self.file_format_per_level).get(level, self.file_format).lower()
@@ -400,6 +418,16 @@ class TableOptions(Options):
     def compression_of_level(self, level: int) -> str:
         """The compression of data files on a level."""
         return dict(self.file_compression_per_level).get(level, self.file_compression).lower()
+
+    def stats_modes(self, texts: Mapping[str, str], columns: Sequence[str], level: int | None) -> list[str]:
+        """How statistics of each column are kept in files of a level, or of none. `texts`: all options of the table."""
+        by_level: dict[int | None, str] = dict(self.metadata_stats_mode_per_level)
+        general = by_level.get(level, self.metadata_stats_mode)
+        most = self.metadata_stats_keep_first_n_columns
+        return [
+            texts.get(f"fields.{name}.stats-mode", general if most < 0 or place < most else "none").strip().lower()
+            for place, name in enumerate(columns)
+        ]
 
     @property
     def top_level(self) -> int:
@@ -454,14 +482,12 @@ _UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
     "type": ("table",),
     "query-auth.enabled": ("false",),
     "merge-engine": ("deduplicate", "partial-update", "aggregation", "first-row"),
-    "sequence.field.sort-order": ("ascending",),
     "manifest.format": ("avro",),
 }
 _UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {
     "deletion-vectors.enabled": ("false",),
     "changelog-producer": ("none", "input", "lookup", "full-compaction"),
     "file.format": ("parquet", "orc", "avro"),
-    "data-file.thin-mode": ("false",),
 }
 _REFUSED_FOR_READING = (
     "scan.fallback-branch", "data-file.path-directory", "partial-update.remove-record-on-sequence-group",
@@ -472,7 +498,7 @@ _REFUSED_FOR_WRITING = (*_REFUSED_FOR_READING, "data-file.external-paths", "reco
 _OF_ENGINES = ("aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete")
 # Keys that name a column, or a computed one, or a kind of file index.
 _KEYS_OF_COLUMNS = re.compile(
-    r"fields\.(default-aggregate-function|.+\.(aggregate-function|ignore-retract|list-agg-delimiter|distinct|sequence-group))"
+    r"fields\.(default-aggregate-function|.+\.(aggregate-function|ignore-retract|list-agg-delimiter|distinct|sequence-group|stats-mode))"
     r"|schema\.\d+\.(name|expr|data-type|comment)|schema\.watermark\.0\.(rowtime|strategy\.expr|strategy\.data-type)"
     r"|file-index\..+"
 )
@@ -501,7 +527,7 @@ def check_table_options(options: Mapping[str, str], table: str, *, before: Mappi
     changed = {key for key in options if options[key] != (before or {}).get(key)}
     # First: whoever hands a secret over is told so, whatever the key is.
     _refuse_secrets({key: options[key] for key in changed})
-    _check_keys(changed)
+    _check_keys(changed, options)
     _check_values(TableOptions.read(options), options, changed)
     refuse_unsupported(options, table, for_writing=True)
 
@@ -557,11 +583,7 @@ def _check_values(read: TableOptions, texts: Mapping[str, str], keys: AbstractSe
             raise InvalidRequest(f"Option {names[1]!r} = {most} is below {names[0]!r} = {fewest}: set both.")
     if not keys.isdisjoint(_OF_FILES):
         _check_files(read)
-    if "metadata.stats-mode" in keys and not STATS_MODE.fullmatch(read.metadata_stats_mode):
-        raise InvalidRequest(
-            f"Option 'metadata.stats-mode' = {read.metadata_stats_mode!r}: it is none, counts, truncate(n) with n from 1 on, or "
-            "full."
-        )
+    _check_stats_modes(read, texts, keys)
     if "partition.timestamp-formatter" in keys and read.partition_timestamp_formatter is not None:
         try:
             python_format(read.partition_timestamp_formatter)
@@ -581,6 +603,20 @@ def _check_values(read: TableOptions, texts: Mapping[str, str], keys: AbstractSe
             ) from None
 
 
+def _check_stats_modes(read: TableOptions, texts: Mapping[str, str], keys: AbstractSet[str]) -> None:
+    """Raise InvalidRequest for statistics modes, of the table, a level or a column, that there are not."""
+    given = {"metadata.stats-mode": read.metadata_stats_mode}
+    wrong = [mode for _, mode in read.metadata_stats_mode_per_level if not STATS_MODE.fullmatch(mode)]
+    given |= {"metadata.stats-mode.per.level": wrong[0]} if wrong else {}
+    of_columns = [key for key in keys if key.startswith("fields.") and key.endswith(".stats-mode")]
+    given |= {key: texts[key].strip().lower() for key in of_columns}
+    for key, mode in given.items():
+        if key in keys and not STATS_MODE.fullmatch(mode):
+            raise InvalidRequest(
+                f"Option {key!r} = {texts[key]!r}: it is none, counts, truncate(n) with n from 1 on, or full."
+            )
+
+
 def _check_files(read: TableOptions) -> None:
     """Raise InvalidRequest for formats and compressions of files, of any level, that are not written, or not together."""
     if read.file_format.lower() not in COMPRESSIONS:
@@ -596,12 +632,17 @@ def _check_files(read: TableOptions) -> None:
             )
 
 
-def _check_keys(keys: AbstractSet[str]) -> None:
+def _check_keys(keys: AbstractSet[str], options: Mapping[str, str]) -> None:
     declared = [str(declared["key"]) for declared in TableOptions.declared()]
     known = {*declared, *_UNDERSTOOD_FOR_READING, *_UNDERSTOOD_FOR_WRITING, *_REFUSED_FOR_WRITING, *_OF_ENGINES}
     for key in sorted(keys):
-        if key in known or _KEYS_OF_COLUMNS.fullmatch(key):
+        if key in known or _KEYS_OF_COLUMNS.fullmatch(key) or accepted_for(key) is not None:
             continue
+        refused = refused_for(key)
+        if refused is not None:
+            if options[key].strip().lower() in refused.harmless:
+                continue
+            raise Unsupported(f"Option {key!r} = {options[key]!r}: {refused.reason}")
         if key.startswith("log.scan"):
             raise Unsupported(
                 f"Option {key!r}: where a stream begins is said where it reads, OPTIONS('log.scan' = 'latest') behind the table."

@@ -63,7 +63,7 @@ def refuse_without_effect(
     for key, value in given.items():
         if value.strip().lower() == TableOptions.default_of(key) and not key.startswith("fields."):
             continue
-        if not keyed and (key in _OF_KEYS or key.startswith("fields.")):
+        if not keyed and (key in _OF_KEYS or (key.startswith("fields.") and not key.endswith(".stats-mode"))):
             raise InvalidRequest(f"Option {key!r} has no effect on a table without {_KEY}.")
         if not partitioned and key in _OF_PARTITIONS:
             raise InvalidRequest(f"Option {key!r} has no effect on a table without partitions: leave it out.")

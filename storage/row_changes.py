@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from .data_types import DataType
 from .errors import CommitConflict, CommitOutcomeUnknown, InvalidRequest, NotFound, Unsupported
-from .lsm.key_order import ranks
+from .lsm.key_order import ranks, reversed_ranks
 from .lsm.row_multiset import occurrences, row_codes
 from .lsm.sorted_run import Section, SortedRun
 from .metadata.history import has_expired
@@ -64,11 +64,14 @@ def with_values(rows: pa.Table, mask: pa.Array | pa.ChunkedArray, values: Mappin
     return rows
 
 
-def sinking(before: pa.Table, after: pa.Table, names: Sequence[str]) -> int:
-    """How many rows, each compared with the one before it, have come to lie lower by some columns, in which nulls come first."""
+def sinking(before: pa.Table, after: pa.Table, names: Sequence[str], sort_order: str = "ascending") -> int:
+    """How many rows, each compared with the one before it, have come to lie lower by some columns, in which nulls come first;
+    where these are `descending`, higher.
+    """
+    order_of = reversed_ranks if sort_order == "descending" else ranks
     is_lower, is_equal = np.zeros(before.num_rows, bool), np.ones(before.num_rows, bool)
     for name in names:
-        numbers = ranks(pa.concat_tables([before.select([name]), after.select([name])]).column(0))
+        numbers = order_of(pa.concat_tables([before.select([name]), after.select([name])]).column(0))
         old, new = numbers[: before.num_rows], numbers[before.num_rows :]
         is_lower |= is_equal & (new < old)
         is_equal &= new == old
@@ -78,10 +81,12 @@ def sinking(before: pa.Table, after: pa.Table, names: Sequence[str]) -> int:
 def refuse_sinking(store: TableStore, count: int) -> None:
     """Raise Unsupported if changed rows would not be shown, for those that are there count as later ones."""
     if count:
-        fields = ", ".join(store.schema.table_options.sequence_field)
+        options = store.schema.table_options
+        fields = ", ".join(options.sequence_field)
+        side = "higher" if options.sequence_field_sort_order == "descending" else "lower"
         raise Unsupported(
-            f"{count} rows of {store.identifier} would get a lower value, or NULL, in 'sequence.field' = {fields} than they "
-            "have: readers would go on showing the rows as they are. Nothing is written. Set a value that is not lower, or "
+            f"{count} rows of {store.identifier} would get a {side} value, or NULL, in 'sequence.field' = {fields} than they "
+            f"have: readers would go on showing the rows as they are. Nothing is written. Set a value that is not {side}, or "
             "overwrite the rows."
         )
 

@@ -480,7 +480,9 @@ class Table:
         def update_at(basis: Basis) -> Snapshot | None:
             rows = basis.scan(predicate).to_arrow()
             changed = with_values(rows, pa.repeat(pa.scalar(True), rows.num_rows), scalars)
-            refuse_sinking(self._store, sinking(rows, changed, self.schema.table_options.sequence_field))
+            options = self.schema.table_options
+            sunk = sinking(rows, changed, options.sequence_field, options.sequence_field_sort_order)
+            refuse_sinking(self._store, sunk)
             return self._commit(changed, None, None, None, None, "UPDATE", basis=basis)
 
         return self.repeated(update_at)

@@ -144,7 +144,10 @@ def merge_query(
         new_values[field.name] = value
     if has_order(schema):
         is_there = "TRUE" if source is None else f"target.{_THERE}"
-        sinks = _sinks([(new_values[name], f"target.{quote(name)}") for name in schema.table_options.sequence_field])
+        lower = ">" if schema.table_options.sequence_field_sort_order == "descending" else "<"
+        sinks = _sinks(
+            [(new_values[name], f"target.{quote(name)}") for name in schema.table_options.sequence_field], lower
+        )
         columns.append(f"COALESCE({is_there} AND {sinks}, FALSE) AS {quote(SINKS)}")
     if addressed:
         columns += [f"target.{quote(name)} AS {quote(name)}" for name in (FILE, ROW)]
@@ -190,13 +193,13 @@ def has_order(schema: TableSchema) -> bool:
     return bool(schema.primary_keys and schema.table_options.sequence_field)
 
 
-def _sinks(pairs: Sequence[tuple[str, str]]) -> str:
-    """Whether new values of some columns come before the old ones; nulls come first."""
+def _sinks(pairs: Sequence[tuple[str, str]], lower: str) -> str:
+    """Whether new values of some columns come before the old ones, by the comparison `lower`; nulls come first."""
     new, old = pairs[0]
-    is_lower = f"(({old}) IS NOT NULL AND (({new}) IS NULL OR ({new}) < ({old})))"
+    is_lower = f"(({old}) IS NOT NULL AND (({new}) IS NULL OR ({new}) {lower} ({old})))"
     if len(pairs) == 1:
         return is_lower
-    return f"({is_lower} OR (({new}) IS NOT DISTINCT FROM ({old}) AND {_sinks(pairs[1:])}))"
+    return f"({is_lower} OR (({new}) IS NOT DISTINCT FROM ({old}) AND {_sinks(pairs[1:], lower)}))"
 
 
 def _value(clause: MergeClause, column: str, schema: TableSchema, quote: Callable[[str], str]) -> str | None:

@@ -126,16 +126,19 @@ def merge_ranges(ranges: Sequence[tuple[Any, ...]], types: Sequence[DataType]) -
 
 
 def collect_dense(
-    columns: Mapping[str, pa.ChunkedArray], fields: Sequence[DataField], mode: str
+    columns: Mapping[str, pa.ChunkedArray], fields: Sequence[DataField], modes: Sequence[str]
 ) -> tuple[SerializedStats, tuple[str, ...] | None]:
-    """Value statistics of a file and the columns they are for: None for all of them.
+    """Value statistics of a file by a mode for each column, and the columns they are for: None for all of them.
 
-    Nested columns have no statistics and are left out, which makes the list explicit (the format's dense form).
+    Nested columns have no statistics, nor have those of mode `none`: they are left out, which makes the list explicit (the
+    format's dense form).
     """
-    if mode == "none":
+    kept = [
+        (field, mode) for field, mode in zip(fields, modes, strict=True) if mode != "none" and not field.type.is_nested
+    ]
+    if not kept:
         return EMPTY_STATS, ()
-    kept = [field for field in fields if not field.type.is_nested]
     stats = serialize(
-        [field.type for field in kept], [collect(columns[field.name], field.type, mode) for field in kept]
+        [field.type for field, _ in kept], [collect(columns[field.name], field.type, mode) for field, mode in kept]
     )
-    return stats, None if len(kept) == len(fields) else tuple(field.name for field in kept)
+    return stats, None if len(kept) == len(fields) else tuple(field.name for field, _ in kept)

@@ -48,6 +48,18 @@ def ranks(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     return rank_of[encoded.indices.to_numpy()]
 
 
+def reversed_ranks(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Whole numbers against the order of the column's values, nulls first all the same."""
+    ascending = ranks(column)
+    if not len(ascending) or ascending.min() < 0:
+        # Columns with nulls have ranks from 0 on.
+        return ~ascending
+    descending = ascending.max() + 1 - ascending if ascending.max() < _MOST else ~ascending
+    if column.null_count:
+        descending[np.asarray(column.is_null())] = 0
+    return descending
+
+
 def _from_zero(numbers: np.ndarray) -> np.ndarray:
     if not len(numbers):
         return numbers

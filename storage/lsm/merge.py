@@ -199,7 +199,7 @@ def _merge_by_engine(
     ages = _ages(together)
     assert ages is not None, "engines other than deduplicate always read sequence numbers"
     by_age = [np.append(small_ranks, np.full(len(rivals), base_rank)), ages]
-    by_field = [ranks(together.column(name)) for name in reversed(engine.order_by)]
+    by_field = [engine.order_of(together.column(name)) for name in reversed(engine.order_by)]
     order = np.lexsort((*by_age, *by_field, codes))
     ordered = codes[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from ..errors import InvalidRequest, Unsupported
 from ..metadata.schema import KEY_PREFIX, TableSchema
 from .aggregators import AggregateOptions, Groups, aggregate, check_function, check_type, pick
-from .key_order import ranks
+from .key_order import ranks, reversed_ranks
 from .system_columns import DELETE, INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND, WHOLE
 
 
@@ -26,6 +26,8 @@ class MergeEngine(ABC):
 
     # Columns that order the rows of a key before sequence numbers do.
     order_by: tuple[str, ...] = ()
+    # Whether of those the lowest value comes last, in place of the highest.
+    is_descending: bool = False
     # The primary key, which is the same in all rows of a group.
     keys: frozenset[str] = frozenset()
     # Whether of the rows of a key those above the lowest whole one do not count: it was made of them.
@@ -39,6 +41,10 @@ class MergeEngine(ABC):
     def last_row_wins(self) -> bool:
         """Whether the row with the highest sequence number stands, so that no other need be looked at."""
         return False
+
+    def order_of(self, column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+        """Whole numbers in the order in which the rows of a key come by one of the columns that order them."""
+        return reversed_ranks(column) if self.is_descending else ranks(column)
 
     def needed_for(self, columns: Iterable[str]) -> list[str]:
         """Columns that have to be read so that the given ones can be merged."""
@@ -267,6 +273,7 @@ def merge_engine_of(schema: TableSchema) -> MergeEngine:
     """The engine that a table's options ask for. Raises InvalidRequest or Unsupported that names the option."""
     engine = _engine_of(schema)
     engine.keys = frozenset(schema.primary_keys)
+    engine.is_descending = schema.table_options.sequence_field_sort_order == "descending"
     engine.looks_up = schema.table_options.looks_up and not engine.last_row_wins and not isinstance(engine, FirstRow)
     return engine
 

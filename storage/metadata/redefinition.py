@@ -62,7 +62,9 @@ def _differences(old: TableSchema, new: TableSchema) -> Iterator[str]:
         "primary-key",
         "partition",
     }
-    fixed |= {key for key in (*old.options, *new.options) if key.startswith("fields.")}
+    fixed |= {
+        key for key in (*old.options, *new.options) if key.startswith("fields.") and not key.endswith(".stats-mode")
+    }
     for key in sorted(fixed):
         if old.options.get(key) != new.options.get(key):
             yield f"Option {key!r}"

@@ -262,6 +262,8 @@ def check_column_options(schema: TableSchema, keys: Collection[str]) -> None:
                 raise InvalidRequest(
                     f"Option {key!r}: there is no column {strange[0].strip()!r}. Columns: {', '.join(schema.column_names)}."
                 )
+            if key.endswith(".stats-mode"):
+                continue
             if options.merge_engine not in ("aggregation", "partial-update"):
                 raise InvalidRequest(
                     f"Option {key!r} has no effect with 'merge-engine' = {options.merge_engine!r}: it is for aggregation and "

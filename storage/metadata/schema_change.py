@@ -25,7 +25,7 @@ from .schema import TableSchema, check_avro, check_column_options, check_schema
 FIXED_OPTIONS = (
     "bucket-key", "merge-engine", "sequence.field", "rowkind.field", "primary-key", "partition", "type", "bucket-function.type",
     "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete", "row-tracking.enabled",
-    "data-evolution.enabled", "deletion-vectors.enabled",
+    "data-evolution.enabled", "deletion-vectors.enabled", "sequence.field.sort-order",
 )  # fmt: skip
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
@@ -338,7 +338,7 @@ def _refuse_other_merging(old: TableSchema, new: TableSchema, written: TableSche
     names = {field.name: other.name for field in old.fields for other in new.fields if field.id == other.id}
     before = {_renamed_key(key, names): _renamed_parts(value, names) for key, value in old.options.items()}
     for key in sorted(before.keys() | new.options.keys()):
-        if not key.startswith("fields.") or before.get(key) == new.options.get(key):
+        if not key.startswith("fields.") or key.endswith(".stats-mode") or before.get(key) == new.options.get(key):
             continue
         named = {key.removeprefix("fields.").rpartition(".")[0]}
         if key == "fields.default-aggregate-function" or key.endswith(".sequence-group"):

@@ -25,8 +25,11 @@ from ..metadata.table_store import TableStore
 from .predicate import And, Comparison, IsIn, IsNull, Or, Predicate, StartsWith
 
 _KINDS: dict[str, Callable[[bytes, DataType], Any]] = {
-    "bloom-filter": BloomFilter, "bitmap": Bitmaps, "bsi": BitSlices, "range-bitmap": RangeBitmap
-}  # fmt: skip
+    "bloom-filter": BloomFilter,
+    "bitmap": Bitmaps,
+    "bsi": BitSlices,
+    "range-bitmap": RangeBitmap,
+}
 _READ_AHEAD = 8
 _T = TypeVar("_T")
 

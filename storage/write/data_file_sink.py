@@ -50,14 +50,18 @@ class DataFileSink:
         self._file_numbers = count()
         self._indexes = wanted_indexes(store.schema.options) if not prefix.startswith("changelog-") else ()
         self._key_fields = store.schema.fields_named(store.schema.trimmed_primary_keys)
+        # Files of tables without a key are on no level.
+        stats_level = level if self._key_fields else None
+        self._stats_modes = self._options.stats_modes(store.schema.options, store.schema.column_names, stats_level)
         self.paths: list[str] = []
         # When the first file was begun.
         self.begun_ms: int | None = None
 
     def write_run(self, bucket: Bucket, rows: pa.Table, sequence: np.ndarray, kinds: np.ndarray) -> list[ManifestEntry]:
         """Write rows that are sorted by key, each key once, with their sequence numbers (int64) and kinds (int8)."""
-        keys = [rows.column(one.name) for one in self._key_fields]
-        fields = [pa.field(f"{KEY_PREFIX}{one.name}", one.type.to_arrow(), False) for one in self._key_fields]
+        stored = [] if self._options.data_file_thin_mode else self._key_fields
+        keys = [rows.column(one.name) for one in stored]
+        fields = [pa.field(f"{KEY_PREFIX}{one.name}", one.type.to_arrow(), False) for one in stored]
         fields += [pa.field(SEQUENCE_NUMBER, pa.int64(), False), pa.field(VALUE_KIND, pa.int8(), False)]
         columns = [*keys, pa.chunked_array([pa.array(sequence)]), pa.chunked_array([pa.array(kinds)]), *rows.columns]
         content = pa.Table.from_arrays(columns, schema=pa.schema([*fields, *rows.schema]))
@@ -143,7 +147,7 @@ class DataFileSink:
             collected = [collect(rows.column(one.name), one.type, KEY_STATS_MODE) for one in self._key_fields]
             key_stats = serialize(types, collected)
         columns = {one.name: rows.column(one.name) for one in schema.fields}
-        value_stats, described = collect_dense(columns, schema.fields, self._options.metadata_stats_mode)
+        value_stats, described = collect_dense(columns, schema.fields, self._stats_modes)
         return DataFile(
             name, size_bytes, rows.num_rows, low, high, key_stats, value_stats, int(sequence.min()),
             int(sequence.max()), schema.id, self._level, created_ms, delete_row_count,

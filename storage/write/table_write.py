@@ -310,7 +310,7 @@ class TableWrite:
         """One row for each key, made by the merge engine of the table: a file holds no key twice."""
         rows, row_count = arrived.rows, arrived.row_count
         columns = [ranks(rows.column(one.name)) for one in (*self._partition_fields, *self._key_fields)]
-        by_field = [ranks(rows.column(name)) for name in self._engine.order_by]
+        by_field = [self._engine.order_of(rows.column(name)) for name in self._engine.order_by]
         order = stable_order([*columns, *by_field], row_count)
         starts = np.append(0, np.flatnonzero(last_of_each(columns, order))[:-1] + 1)
         kinds = np.zeros(row_count, np.int8) if arrived.kinds is None else arrived.kinds

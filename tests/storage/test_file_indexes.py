@@ -193,10 +193,13 @@ def test_what_cannot_be_indexed_is_refused(
 ) -> None:
     schema = pa.schema(
         [
-            *SCHEMA, ("yes", pa.bool_()), ("d38", pa.decimal128(38, 2)), ("fine", pa.timestamp("ns")),
+            *SCHEMA,
+            ("yes", pa.bool_()),
+            ("d38", pa.decimal128(38, 2)),
+            ("fine", pa.timestamp("ns")),
             ("m", pa.map_(pa.string(), pa.int32())),
         ]
-    )  # fmt: skip
+    )
     given = {f"file-index.{key}": value for key, value in options.items()}
     with pytest.raises(error, match=match):
         catalog.create_table("shop.t", schema, options=given)

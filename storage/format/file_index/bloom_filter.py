@@ -20,9 +20,13 @@ DEFAULT_FALSE_POSITIVES = 0.1
 _PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = (
     np.uint64(one)
     for one in (
-        0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5,
+        0x9E3779B185EBCA87,
+        0xC2B2AE3D27D4EB4F,
+        0x165667B19E3779F9,
+        0x85EBCA77C2B2AE63,
+        0x27D4EB2F165667C5,
     )
-)  # fmt: skip
+)
 
 
 def write_bloom_filter(ranked: Ranked, data_type: DataType, items: int, false_positives: float) -> bytes:

@@ -19,9 +19,19 @@ from ...data_types import DataType
 
 # Of a key of each type as bytes in an index: numpy's name of it. Text and bytes have a length before them.
 _STORED = {
-    "BOOLEAN": ">u1", "TINYINT": ">i1", "SMALLINT": ">i2", "INT": ">i4", "BIGINT": ">i8", "DATE": ">i4", "TIME": ">i4",
-    "DECIMAL": ">i8", "TIMESTAMP": ">i8", "TIMESTAMP_LTZ": ">i8", "FLOAT": ">i4", "DOUBLE": ">i8",
-}  # fmt: skip
+    "BOOLEAN": ">u1",
+    "TINYINT": ">i1",
+    "SMALLINT": ">i2",
+    "INT": ">i4",
+    "BIGINT": ">i8",
+    "DATE": ">i4",
+    "TIME": ">i4",
+    "DECIMAL": ">i8",
+    "TIMESTAMP": ">i8",
+    "TIMESTAMP_LTZ": ">i8",
+    "FLOAT": ">i4",
+    "DOUBLE": ">i8",
+}
 _MICROSECOND_DIGITS = 6
 _MILLISECOND_DIGITS = 3
 Key = int | bytes

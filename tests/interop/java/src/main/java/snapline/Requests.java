@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.Set;
 
 import org.apache.paimon.AppendOnlyFileStore;
+import org.apache.paimon.CoreOptions;
 import org.apache.paimon.append.AppendCompactCoordinator;
 import org.apache.paimon.append.AppendCompactTask;
 import org.apache.paimon.catalog.Catalog;
@@ -53,6 +54,9 @@ final class Requests {
     private Requests() {}
 
     static JsonNode carryOut(JsonNode asked) throws Exception {
+        if (asked.get("do").textValue().equals("options")) {
+            return options();
+        }
         Options options = new Options();
         options.set("warehouse", asked.get("warehouse").textValue());
         options.set("cache-enabled", "false");
@@ -81,6 +85,14 @@ final class Requests {
                     return maintain(table, what, asked);
             }
         }
+    }
+
+    /** Answers {@code keys}: the options of tables that this version knows. */
+    private static JsonNode options() {
+        ObjectNode answer = PaimonProcess.JSON.createObjectNode();
+        ArrayNode keys = answer.putArray("keys");
+        CoreOptions.getOptions().forEach(one -> keys.add(one.key()));
+        return answer;
     }
 
     /** {@code fields}: list of name and type; {@code partition_keys}, {@code primary_keys}, {@code options}. */

@@ -1,0 +1,78 @@
+"""Every option that Paimon's Java library knows is followed, accepted with a reason, or refused with one."""
+
+import pyarrow as pa
+import pytest
+
+from storage import Catalog, InvalidRequest, SetOptions, StorageError, Unsupported
+from storage.known_options import ACCEPTED, REFUSED, accepted_for, refused_for
+from storage.options import TableOptions, check_table_options
+from tests.interop.java_paimon import JavaPaimon
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
+
+
+def test_no_option_of_java_is_unknown(java: JavaPaimon, catalog: Catalog) -> None:
+    keys = java.ask(catalog.warehouse, "d.t", "options")["keys"]
+    assert len(keys) > 150
+    followed = {one["key"] for one in TableOptions.declared()}
+    unknown = []
+    for key in keys:
+        if key in ("primary-key", "partition") or key in followed:
+            # Those two become the keys of the schema.
+            continue
+        try:
+            check_table_options({key: "some value"}, "to be created")
+        except Unsupported:
+            continue
+        except InvalidRequest as error:
+            unknown += [key] if "Unknown option" in str(error) else []
+        except StorageError:
+            continue
+    assert unknown == []
+
+
+def test_what_does_not_matter_here_is_accepted(catalog: Catalog) -> None:
+    options = {
+        "sink.parallelism": "4",
+        "scan.parallelism": "4",
+        "write-buffer-spillable": "true",
+        "lookup.cache-max-memory-size": "1 gb",
+        "lookup.cache.bloom.filter.enabled": "true",
+        "sort-spill-threshold": "10",
+        "num-sorted-run.stop-trigger": "7",
+        "page-size": "64 kb",
+        "metastore.partitioned-table": "true",
+        "snapshot.expire.execution-mode": "async",
+        "scan.plan-sort-partition": "true",
+        "scan.mode": "default",
+        "commit.callbacks": "",
+    }
+    table = catalog.create_table("shop.t", SCHEMA, options=options)
+    assert options.items() <= table.schema.options.items()
+    assert table.write(pa.table({"id": [1], "name": ["a"]}, schema=SCHEMA)) is not None
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "match"),
+    [
+        ("scan.snapshot-id", "3", "Say it where you read"),
+        ("blob-field", "name", "blobs and vectors"),
+        ("metadata.iceberg.storage", "hadoop-catalog", "readers of Iceberg"),
+        ("scan.ignore-lost-files", "true", "not left out silently"),
+        ("commit.callbacks", "com.example.Callback", "Java classes"),
+    ],
+)
+def test_what_would_matter_is_refused_with_the_reason(catalog: Catalog, key: str, value: str, match: str) -> None:
+    with pytest.raises(Unsupported, match=rf"Option '{key}' = '{value}': .*{match}"):
+        catalog.create_table("shop.t", SCHEMA, options={key: value})
+    table = catalog.create_table("shop.t", SCHEMA)
+    with pytest.raises(Unsupported, match=match):
+        table.alter(SetOptions({key: value}))
+
+
+def test_each_reason_is_a_sentence() -> None:
+    for reason in (*ACCEPTED.values(), *(one.reason for one in REFUSED.values())):
+        assert reason.endswith(".") and len(reason) > 20
+    assert accepted_for("lookup.refresh.full") and refused_for("materialized-table.refresh-mode")
+    assert accepted_for("sinkparallelism") is None and refused_for("scanmode") is None
+    assert not ACCEPTED.keys() & REFUSED.keys()
