@@ -127,13 +127,6 @@ def replace_tag(
 
 
 @procedure
-def delete_tag(context: Context, table: str, tag: str) -> Result:
-    """Forget the name of a snapshot, and the files that only it needs."""
-    context.table(table).tags.delete(tag)
-    return Result(f"Tag {tag} of {table} is deleted.")
-
-
-@procedure
 def rename_tag(context: Context, table: str, tag: str, target_tag: str) -> Result:
     """Give a tag another name."""
     context.table(table).tags.rename(tag, target_tag)
@@ -156,12 +149,6 @@ def expire_tags(context: Context, table: str) -> Result:
 
 
 @procedure
-def rollback(context: Context, table: str, version: str | int) -> Result:
-    """Make an earlier snapshot or tag the latest state again."""
-    return Result(rolled_back(table, version, context.table(table).rollback_to(version)))
-
-
-@procedure
 def rollback_to_timestamp(context: Context, table: str, timestamp: int | str) -> Result:
     """Make the latest snapshot at or before a time (milliseconds, or text) the latest state again."""
     moment = moment_of(str(timestamp))
@@ -169,20 +156,6 @@ def rollback_to_timestamp(context: Context, table: str, timestamp: int | str) ->
 
 
 # --- branches
-
-
-@procedure
-def create_branch(
-    context: Context,
-    table: str,
-    branch: str,
-    tag: str | None = None,
-    snapshot_id: int | None = None,
-    empty: bool = False,
-) -> Result:
-    """Fork a table at a tag, a snapshot, its latest state, or empty."""
-    context.table(table).branches.create(branch, tag=tag, snapshot_id=snapshot_id, empty=empty)
-    return Result(f"Branch {branch} of {table} is there: read and write it as `{table}$branch_{branch}`.")
 
 
 @procedure
@@ -247,14 +220,6 @@ def recover_branches(context: Context, undo: bool = False, discard_main: bool = 
 
 
 @procedure
-def compact(context: Context, table: str, partitions: str | None = None, full: bool = True) -> Result:
-    """Merge the files of each bucket; `partitions` as in 'day=2024-05-01'."""
-    where = dict(one.split("=", 1) for one in partitions.replace("/", ",").split(",")) if partitions else None
-    snapshot = context.table(table).compact(full=full, partition=where)
-    return Result(f"Snapshot {snapshot.id} of {table} is compacted." if snapshot else f"{table} needs no compaction.")
-
-
-@procedure
 def rescale(context: Context, table: str, buckets: int) -> Result:
     """Change the number of buckets and hash the rows anew."""
     snapshot = context.table(table).rescale(buckets)
@@ -262,33 +227,10 @@ def rescale(context: Context, table: str, buckets: int) -> Result:
 
 
 @procedure
-def expire_snapshots(
-    context: Context, table: str, retain_last: int | None = None, older_than: str | None = None, dry_run: bool = False
-) -> Result:
-    """Let old snapshots go; without `retain_last` as the options `snapshot.*` say. `older_than` is an age, as '7 d'."""
-    age = duration(older_than) if older_than else None
-    removal = context.table(table).expire(retain_last=retain_last, older_than=age, dry_run=dry_run)
-    return Result(
-        f"{len(removal.snapshot_ids)} snapshots and {len(removal.files)} files {'would go' if dry_run else 'went'}."
-    )
-
-
-@procedure
 def expire_partitions(context: Context, table: str, dry_run: bool = False) -> Result:
     """Drop the partitions that are older than 'partition.expiration-time'."""
     gone = context.table(table).expire_partitions(dry_run=dry_run)
     return rows_result(["partition"], [("/".join(f"{key}={value}" for key, value in one.items()),) for one in gone])
-
-
-@procedure
-def remove_orphan_files(
-    context: Context, table: str, older_than: str = "1 d", dry_run: bool = False, no_writers: bool = False
-) -> Result:
-    """Delete files that nobody needs. `no_writers` says that none runs: else ages below an hour are refused."""
-    orphans = context.table(table).remove_orphan_files(
-        older_than=duration(older_than), dry_run=dry_run, no_writers=no_writers
-    )
-    return rows_result(["orphan_file"], [(one.path,) for one in orphans])
 
 
 @procedure

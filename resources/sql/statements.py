@@ -58,8 +58,9 @@ from .fill import Fill
 from .look import Look
 from .names import Names, Place, Source
 from .numbers import with_doubles
+from .paimon_procedures import call
 from .place import at, parse_failure
-from .procedures import Context, call
+from .procedures import Context
 from .query import Query, described, prepare, refuse_open
 from .result import Result, spark_errors
 from .settings import JOB_OPTION, RUNTIME_MODE, STARTUP_OPTION, Settings, check_key, check_setting

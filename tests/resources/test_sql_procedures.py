@@ -1,0 +1,98 @@
+"""Procedures by Paimon's names and parameters."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from resources.sql.paimon_procedures import known_procedures
+from storage import InvalidRequest, NotFound, Unsupported
+
+pytestmark = pytest.mark.spark
+Sql = Callable[[str], Any]
+# Of the Spark and the Flink connector of Paimon 1.4.2.
+OF_PAIMON = """
+    rollback rollback_to_timestamp rollback_to_watermark purge_files create_tag replace_tag rename_tag delete_tag expire_tags
+    create_branch create_global_index drop_global_index delete_branch rename_branch compact compact_database rescale
+    migrate_database migrate_table remove_orphan_files remove_unexisting_files expire_snapshots expire_partitions repair
+    fast_forward reset_consumer mark_partition_done compact_manifest clear_consumers alter_view_dialect create_function
+    alter_function drop_function rewrite_file_index copy clone copy_files create_privileged_user create_tag_from_timestamp
+    create_tag_from_watermark data_evolution_merge_into drop_partition drop_privileged_user grant_privilege_to_user
+    init_file_based_privilege merge_into query_service remove_unexisting_manifests revoke_privilege_from_user rollback_to
+    trigger_tag_automatic_creation vector_search
+"""
+
+
+@pytest.fixture
+def table(sql: Sql) -> Sql:
+    """A table t of two partitions with snapshots 1 to 3."""
+    sql("CREATE TABLE t (day STRING, id INT, PRIMARY KEY (day, id) NOT ENFORCED) PARTITIONED BY (day)")
+    for number, day in enumerate(("a", "b", "a")):
+        sql(f"INSERT INTO t VALUES ('{day}', {number})")
+    return sql
+
+
+def ids(sql: Sql, of: str = "t") -> list[int]:
+    return sorted(row[0] for row in sql(f"SELECT id FROM {of}"))
+
+
+def test_every_procedure_of_paimon_is_carried_out_or_refused_by_name(sql: Sql) -> None:
+    assert set(OF_PAIMON.split()) <= set(known_procedures())
+    for name in ("purge_files", "rename_branch", "migrate_table", "create_global_index", "mark_partition_done"):
+        with pytest.raises(Unsupported, match=rf"CALL sys\.{name}: \w"):
+            sql(f"CALL sys.{name}('t')")
+    with pytest.raises(InvalidRequest, match=r"Did you mean sys\.rollback_to"):
+        sql("CALL sys.rolback_to('t', 'x')")
+
+
+def test_tags_by_paimons_parameters(table: Sql) -> None:
+    table("CALL sys.create_tag(table => 't', tag => 'first', snapshot => 1)")
+    table("CALL sys.create_tag_from_timestamp(table => 't', tag => 'early', `timestamp` => 0)")
+    assert table("SELECT tag_name, snapshot_id FROM `t$tags` ORDER BY 1") == [("early", 1), ("first", 1)]
+    with pytest.raises(NotFound, match="no snapshot at 2999-01-01"):
+        table("CALL sys.create_tag_from_timestamp('t', 'late', '2999-01-01')")
+    with pytest.raises(NotFound, match="watermark"):
+        table("CALL sys.create_tag_from_watermark('t', 'late', 5)")
+    with pytest.raises(NotFound, match="watermark"):
+        table("CALL sys.rollback_to_watermark('t', 5)")
+    assert "no tag due" in table("CALL sys.trigger_tag_automatic_creation('t')")
+    table("CALL sys.delete_tag('t', 'first,early')")
+    assert table("SHOW TAGS t") == []
+
+
+def test_rollbacks_by_paimons_parameters(table: Sql) -> None:
+    table("CALL sys.create_tag('t', 'first', 1)")
+    table("CALL sys.rollback(table => 't', snapshot => 2)")
+    assert ids(table) == [0, 1]
+    table("CALL sys.rollback_to(table => 't', tag => 'first')")
+    assert ids(table) == [0]
+    with pytest.raises(InvalidRequest, match="one of version, snapshot and tag"):
+        table("CALL sys.rollback(table => 't', snapshot => 2, tag => 'first')")
+
+
+def test_upkeep_by_paimons_parameters(table: Sql) -> None:
+    assert "compacted" in table(
+        "CALL sys.compact(table => 't', partitions => 'day=a;day=b', compact_strategy => 'full')"
+    )
+    with pytest.raises(InvalidRequest, match="full or minor"):
+        table("CALL sys.compact(table => 't', compact_strategy => 'some')")
+    with pytest.raises(Unsupported, match="'order_by': rows are not sorted"):
+        table("CALL sys.compact(table => 't', order_by => 'id')")
+    table("CREATE TABLE u (id INT)")
+    rows = table("CALL sys.compact_database(including_tables => '.*\\.[tu]', excluding_tables => '.*\\.u')")
+    assert [name for name, _ in rows] == ["default.t"]
+    assert table("CALL sys.expire_snapshots(table => 't', retain_max => 3, dry_run => TRUE)").startswith("2 snapshots")
+    said = table("CALL sys.expire_snapshots(table => 't', retain_min => 4, older_than => '2999-01-01 00:00:00')")
+    assert said.startswith("1 snapshots")
+    assert table(
+        "CALL sys.expire_snapshots(table => 't', retain_max => 2, retain_min => 1, older_than => '1 d')"
+    ).startswith("2 ")
+    assert (
+        table("CALL sys.remove_orphan_files(table => 't', older_than => '2020-01-01 00:00:00', parallelism => 4)") == []
+    )
+    assert table("CALL sys.remove_orphan_files(table => 'default.*', dry_run => TRUE, mode => 'local')") == []
+    assert "1 partitions of t are dropped" in table("CALL sys.drop_partition('t', 'day=a')")
+    assert ids(table) == [1]
+    assert table("CALL sys.clear_consumers(table => 't', includingConsumers => 'x.*')") == []
+    table("CALL sys.create_branch(table => 't', branch => 'b')")
+    assert "already" in table("CALL sys.create_branch(table => 't', branch => 'b', ignoreIfExists => TRUE)")
