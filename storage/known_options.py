@@ -118,7 +118,7 @@ _REFUSED_BY_REASON: dict[str, tuple[str, str]] = {
     ),
     "done": (
         "partition.end-input-to-done=false partition.mark-done-action partition.mark-done-action.* partition.idle-time-to-done "
-        "partition.time-interval tag.create-success-file=false",
+        "partition.time-interval",
         _NO_DONE,
     ),
     "branches": (
@@ -168,6 +168,7 @@ _REFUSED_BY_REASON: dict[str, tuple[str, str]] = {
         "tag.creation-period-duration tag.automatic-completion=false tag.batch.customized-name sink.process-time-zone",
         "tags of periods are daily, hourly or two-hourly, by the clock of the machine.",
     ),
+    "success files": ("tag.create-success-file=false", "no file beside a tag says that it is there; `$tags` does."),
     "empty": (
         "commit.force-create-snapshot=false snapshot.ignore-empty-commit",
         "which commits without rows make a snapshot is fixed.",

@@ -1,7 +1,8 @@
 """What file indexes say about a filter: whether any row of a data file can match it.
 
-Rows that an index cannot tell about may match: what is left out is only what the index is sure of (`docs/format.md`, "File
-indexes").
+Rows that an index cannot tell about may match: what is left out is only what the index is sure of.
+
+Follows `docs/format.md`, "File indexes".
 """
 
 import struct
