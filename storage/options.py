@@ -386,13 +386,18 @@ class TableOptions(Options):
         "metadata.stats-mode.per.level", "", "Column statistics of some levels: `0:none,5:full`.", "values by level"
     )
     metadata_stats_keep_first_n_columns: int = option(
-        "metadata.stats-keep-first-n-columns", "-1", "Only so many columns have statistics, and those that "
-        "`fields.<column>.stats-mode` names; -1: all.", "whole number", least=-1,
-    )  # fmt: skip
+        "metadata.stats-keep-first-n-columns",
+        "-1",
+        "Only so many columns have statistics, and those that `fields.<column>.stats-mode` names; -1: all.",
+        "whole number",
+        least=-1,
+    )
     data_file_thin_mode: bool = option(
-        "data-file.thin-mode", "false", "Data files hold the columns of the primary key once, not also as `_KEY_<column>`; both "
-        "are read in any case.", "true or false",
-    )  # fmt: skip
+        "data-file.thin-mode",
+        "false",
+        "Data files hold the columns of the primary key once, not also as `_KEY_<column>`; both are read in any case.",
+        "true or false",
+    )
     write_only: bool = option(
         "write-only", "false", "Writers do not compact; somebody else does, by `compact`.", "true or false"
     )
@@ -463,19 +468,25 @@ class TableOptions(Options):
     )  # fmt: skip
 
     file_index_in_manifest_threshold_bytes: int = option(
-        "file-index.in-manifest-threshold", "500 b", "File indexes of a data file up to this size stand in its manifest, larger "
-        "ones in a file beside it.", "size",
-    )  # fmt: skip
+        "file-index.in-manifest-threshold",
+        "500 b",
+        "File indexes of a data file up to this size stand in its manifest, larger ones in a file beside it.",
+        "size",
+    )
     file_index_read_enabled: bool = option(
-        "file-index.read.enabled", "true", "Readers with a filter leave out data files by their file indexes.",
+        "file-index.read.enabled",
+        "true",
+        "Readers with a filter leave out data files by their file indexes.",
         "true or false",
-    )  # fmt: skip
+    )
 
     sequence_field_sort_order: str = option(
-        "sequence.field.sort-order", "ascending", "Which of the rows of a key comes last by `sequence.field`: the one with the "
+        "sequence.field.sort-order",
+        "ascending",
+        "Which of the rows of a key comes last by `sequence.field`: the one with the "
         "highest value (`ascending`) or with the lowest (`descending`); nulls come first in both.",
         choices="ascending descending",
-    )  # fmt: skip
+    )
 
     def format_of_level(self, level: int) -> str:
         """The format of data files on a level. Raises InvalidRequest for one that cannot be written."""

@@ -124,7 +124,7 @@ def condition(shape: Shape, rows: pa.Table, depth: int = 0) -> tuple[Predicate, 
     rng = shape.rng
     if depth < 2 and rng.random() < 0.35:
         parts = [condition(shape, rows, depth + 1) for _ in range(rng.randint(2, 3))]
-        predicates, texts = tuple(one for one, _ in parts), [text for _, text in parts]
+        predicates, texts = tuple(each for each, _ in parts), [text for _, text in parts]
         return (And(predicates), ["and", *texts]) if rng.random() < 0.5 else (Or(predicates), ["or", *texts])
     name = rng.choice(list(shape.columns))
     data_type = shape.types[name]
@@ -133,7 +133,7 @@ def condition(shape: Shape, rows: pa.Table, depth: int = 0) -> tuple[Predicate, 
         is_negated = rng.random() < 0.5
         return IsNull(name, is_negated), ["is not null" if is_negated else "is null", name]
     values = [_picked(shape, rows, name) for _ in range(rng.randint(1, 3))]
-    literals, texts = [literal(one, data_type) for one in values], [to_json(one, data_type) for one in values]
+    literals, texts = [literal(each, data_type) for each in values], [to_json(each, data_type) for each in values]
     if chosen == 1:
         is_negated = rng.random() < 0.3
         return IsIn(name, tuple(literals), is_negated), ["not in" if is_negated else "in", name, texts]
@@ -158,5 +158,5 @@ def _picked(shape: Shape, rows: pa.Table, name: str) -> Any:
 
 def ids(rows: pa.Table) -> Sequence[int]:
     """The ids of rows, ascending."""
-    found: list[int] = sorted(rows.column("id").to_pylist())
-    return found
+    matching: list[int] = sorted(rows.column("id").to_pylist())
+    return matching

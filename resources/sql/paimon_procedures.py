@@ -114,7 +114,7 @@ def known_procedures() -> list[str]:
 
 def _partitions(text: str) -> list[dict[str, str]]:
     """`day=2024-05-01,region=eu;day=2024-05-02` as partitions, each by values of its columns."""
-    return [partition_values(one.replace("/", ",").split(",")) for one in text.split(";") if one.strip()]
+    return [partition_values(each.replace("/", ",").split(",")) for each in text.split(";") if each.strip()]
 
 
 # --- tags and rollbacks
@@ -127,10 +127,10 @@ def create_tag_from_timestamp(
     """Give the first snapshot at or after a time (milliseconds, or text) a name."""
     moment_ms = int(moment_of(str(timestamp)).timestamp() * 1000)
     store = context.table(table).store
-    found = next((one for one in store.snapshots.all() if one.time_ms >= moment_ms), None)
-    if found is None:
+    matching = next((each for each in store.snapshots.all() if each.time_ms >= moment_ms), None)
+    if matching is None:
         raise NotFound(f"{table} has no snapshot at {timestamp} or later.")
-    return _tagged(context, table, tag, found, time_retained)
+    return _tagged(context, table, tag, matching, time_retained)
 
 
 @procedure
@@ -138,10 +138,10 @@ def create_tag_from_watermark(
     context: Context, table: str, tag: str, watermark: int, time_retained: str | None = None
 ) -> Result:
     """Give the first snapshot whose watermark has reached a mark (milliseconds) a name."""
-    found = context.table(table).snapshot(f"watermark-{watermark}")
-    if found is None:
+    matching = context.table(table).snapshot(f"watermark-{watermark}")
+    if matching is None:
         raise NotFound(f"{table} has no snapshot.")
-    return _tagged(context, table, tag, found, time_retained)
+    return _tagged(context, table, tag, matching, time_retained)
 
 
 def _tagged(context: Context, table: str, tag: str, snapshot: Snapshot, time_retained: str | None) -> Result:
@@ -161,7 +161,7 @@ def rollback(
     context: Context, table: str, version: str | int | None = None, snapshot: int | None = None, tag: str | None = None
 ) -> Result:
     """Make an earlier snapshot or tag the latest state again."""
-    given = [one for one in (version, snapshot, tag) if one is not None]
+    given = [each for each in (version, snapshot, tag) if each is not None]
     if len(given) != 1:
         raise InvalidRequest("sys.rollback needs one of version, snapshot and tag.")
     return Result(rolled_back(table, given[0], context.table(table).rollback_to(given[0])))
@@ -177,11 +177,11 @@ def rollback_to(context: Context, table: str, tag: str | None = None, snapshot_i
 def rollback_to_watermark(context: Context, table: str, watermark: int) -> Result:
     """Make the latest snapshot whose watermark is not beyond a mark (milliseconds) the latest state again."""
     opened = context.table(table)
-    marked = (one for one in opened.store.snapshots.backwards() if one.watermark is not None)
-    found = next((one for one in marked if one.watermark is not None and one.watermark <= watermark), None)
-    if found is None:
+    marked = (each for each in opened.store.snapshots.backwards() if each.watermark is not None)
+    matching = next((each for each in marked if each.watermark is not None and each.watermark <= watermark), None)
+    if matching is None:
         raise NotFound(f"{table} has no snapshot whose watermark is {watermark} or earlier.")
-    return Result(rolled_back(table, found.id, opened.rollback_to(found.id)))
+    return Result(rolled_back(table, matching.id, opened.rollback_to(matching.id)))
 
 
 @procedure
@@ -205,9 +205,9 @@ def create_branch(
 @procedure
 def delete_tag(context: Context, table: str, tag: str) -> Result:
     """Forget the names of snapshots, separated by commas, and the files that only they need."""
-    names = [one.strip() for one in tag.split(",")]
-    for one in names:
-        context.table(table).tags.delete(one)
+    names = [each.strip() for each in tag.split(",")]
+    for each in names:
+        context.table(table).tags.delete(each)
     return Result(
         f"Tag{'s' if len(names) > 1 else ''} {', '.join(names)} of {table} {'are' if len(names) > 1 else 'is'} deleted."
     )
@@ -227,8 +227,8 @@ def compact(
         raise InvalidRequest(f"'compact_strategy' is full or minor, not {compact_strategy!r}.")
     full = full if compact_strategy is None else compact_strategy == "full"
     wanted: list[dict[str, str] | None] = [*_partitions(partitions or "")] or [None]
-    made = [context.table(table).compact(full=full, partition=one) for one in wanted]
-    snapshots = [one for one in made if one is not None]
+    made = [context.table(table).compact(full=full, partition=each) for each in wanted]
+    snapshots = [each for each in made if each is not None]
     return Result(
         f"Snapshot {snapshots[-1].id} of {table} is compacted." if snapshots else f"{table} needs no compaction."
     )
@@ -284,8 +284,8 @@ def expire_snapshots(
     else:
         removals = [opened.expire(retain_last=retain_min, older_than=_age(older_than, opened), dry_run=dry_run)]
         removals += [opened.expire(retain_last=max(most, retain_min), dry_run=dry_run)] if most is not None else []
-    snapshots = {one for removal in removals for one in removal.snapshot_ids}
-    files = {one for removal in removals for one in removal.files}
+    snapshots = {each for removal in removals for each in removal.snapshot_ids}
+    files = {each for removal in removals for each in removal.files}
     return Result(f"{len(snapshots)} snapshots and {len(files)} files {'would go' if dry_run else 'went'}.")
 
 
@@ -309,7 +309,7 @@ def remove_orphan_files(
     """
     if table.endswith(".*"):
         catalog = context.session.catalog_of(context.catalog)
-        names = [f"{table[:-1]}{one.rpartition('.')[2]}" for one in catalog.tables(table[:-2].rpartition(".")[2])]
+        names = [f"{table[:-1]}{each.rpartition('.')[2]}" for each in catalog.tables(table[:-2].rpartition(".")[2])]
     else:
         names = [table]
     orphans = []
@@ -317,7 +317,7 @@ def remove_orphan_files(
         opened = context.table(name)
         age = _age(older_than, opened) or dt.timedelta()
         orphans += opened.remove_orphan_files(older_than=age, dry_run=dry_run, no_writers=no_writers)
-    return rows_result(["orphan_file"], [(one.path,) for one in orphans])
+    return rows_result(["orphan_file"], [(each.path,) for each in orphans])
 
 
 @procedure
@@ -336,9 +336,9 @@ def clear_consumers(
     """Forget the named readers of changes whose names match regular expressions; without any, all."""
     consumers = context.table(table).consumers
     gone = []
-    for one in consumers.list():
-        excluded = excluding_consumers is not None and _matches(excluding_consumers, one.name)
-        if _matches(including_consumers, one.name) and not excluded:
-            consumers.delete(one.name)
-            gone.append((one.name,))
+    for each in consumers.list():
+        excluded = excluding_consumers is not None and _matches(excluding_consumers, each.name)
+        if _matches(including_consumers, each.name) and not excluded:
+            consumers.delete(each.name)
+            gone.append((each.name,))
     return rows_result(["consumer"], gone)

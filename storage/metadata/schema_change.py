@@ -273,9 +273,9 @@ def next_schema(
 
 def _check_file_indexes(old: TableSchema, new: TableSchema) -> None:
     """Raise InvalidRequest or Unsupported for file indexes that the columns cannot have, where those changed."""
-    before, after = ({field.name: field.type.not_null() for field in one.fields} for one in (old, new))
-    options = [{key: value for key, value in one.options.items() if key.startswith(PREFIX)} for one in (old, new)]
-    retyped = any(before.get(one.column) != after.get(one.column) for one in wanted_indexes(new.options))
+    before, after = ({field.name: field.type.not_null() for field in schema.fields} for schema in (old, new))
+    options = [{key: value for key, value in schema.options.items() if key.startswith(PREFIX)} for schema in (old, new)]
+    retyped = any(before.get(index.column) != after.get(index.column) for index in wanted_indexes(new.options))
     if options[0] != options[1] or retyped:
         check_file_indexes(new.options, after)
 

@@ -115,37 +115,37 @@ class _Asked:
         if isinstance(predicate, And):
             return self._all(predicate.parts)
         if isinstance(predicate, Or):
-            found = BitMap()
+            matching = BitMap()
             for part in predicate.parts:
                 rows = self.rows(part)
                 if rows is None:
                     return None
-                found |= rows
-            return found
+                matching |= rows
+            return matching
         if isinstance(predicate, Comparison | IsIn | IsNull | StartsWith):
             return self._leaf(predicate)
         return None
 
     def _all(self, parts: Sequence[Predicate]) -> BitMap | None:
-        found: BitMap | None = None
+        matching: BitMap | None = None
         for part in parts:
             rows = self.rows(part)
             if rows is not None:
-                found = rows if found is None else found & rows
-                if not found:
-                    return found
-        return found
+                matching = rows if matching is None else matching & rows
+                if not matching:
+                    return matching
+        return matching
 
     def _leaf(self, predicate: Comparison | IsIn | IsNull | StartsWith) -> BitMap | None:
         if predicate.column not in self._columns:
             return None
         _, data_type = self._columns[predicate.column]
-        found: BitMap | None = None
+        matching: BitMap | None = None
         for index in self._indexes(predicate.column):
             rows = _rows_of(index, predicate, data_type)
             if rows is not None:
-                found = rows if found is None else found & rows
-        return found
+                matching = rows if matching is None else matching & rows
+        return matching
 
     def _indexes(self, column: str) -> list[Any]:
         if column not in self._open:
@@ -177,7 +177,7 @@ def _rows_of(index: Any, predicate: Comparison | IsIn | IsNull | StartsWith, dat
         has_prefixes = isinstance(index, RangeBitmap) and not predicate.is_negated
         return index.with_prefix(predicate.prefix.encode()) if has_prefixes else None
     if isinstance(predicate, IsIn):
-        return _among(index, [one for one in predicate.literals if one is not None], data_type, predicate.is_negated)
+        return _among(index, [each for each in predicate.literals if each is not None], data_type, predicate.is_negated)
     if predicate.literal is None:
         return BitMap()
     if predicate.operator in ("=", "!="):
@@ -193,9 +193,9 @@ def _nulls(index: Any, *, is_negated: bool) -> BitMap | None:
 
 
 def _among(index: Any, values: Sequence[Any], data_type: DataType, is_negated: bool) -> BitMap | None:
-    found = BitMap()
+    matching = BitMap()
     for value in values:
-        keys = [key_of(one, data_type) for one in ((0.0, -0.0) if is_zero(value) else (value,))]
+        keys = [key_of(each, data_type) for each in ((0.0, -0.0) if is_zero(value) else (value,))]
         if isinstance(index, BloomFilter) and data_type.is_timestamp:
             # It holds microseconds, of which several moments may have one.
             keys = [key_of(value - value % 1000, data_type)] if data_type.precision > 6 else keys
@@ -203,11 +203,11 @@ def _among(index: Any, values: Sequence[Any], data_type: DataType, is_negated: b
             rows = None if key is None else index.equal(key)
             if rows is None:
                 return None
-            found |= rows
+            matching |= rows
     if not is_negated:
-        return found
+        return matching
     present = _nulls(index, is_negated=True)
-    return None if present is None else present - found
+    return None if present is None else present - matching
 
 
 def _compared(index: Any, operator: str, value: Any, data_type: DataType) -> BitMap | None:

@@ -48,7 +48,7 @@ def written(catalog: Catalog, kind: str, file_count: int, row_count: int) -> tup
         rng = np.random.default_rng(number)
         # Of all numbers every n-th: the smallest and the largest of each file say nothing.
         ids = rng.integers(0, customers, row_count) * file_count + number
-        names = pa.array([f"customer {one}" for one in ids.tolist()])
+        names = pa.array([f"customer {each}" for each in ids.tolist()])
         notes = pa.array(["some words that take up room"] * row_count)
         table.write(pa.table([pa.array(ids), names, pa.array(rng.random(row_count)), notes], schema=SCHEMA))
     return table, time.perf_counter() - began
@@ -76,7 +76,7 @@ def main() -> None:
                     count = table.to_arrow(where=where).num_rows
                     times.append(time.perf_counter() - began)
                 answers.setdefault(where, set()).add(count)
-                files = sum(len(one.files) for split in table.scan(where=where).splits for one in split.sections)
+                files = sum(len(each.files) for split in table.scan(where=where).splits for each in split.sections)
                 took = f"{statistics.median(times) * 1000:.0f} ms"
                 out.print(
                     f"| {kind} | {write_s:.1f} s | {size:,} | {shown} | {files} of {given.files} | {took} |",

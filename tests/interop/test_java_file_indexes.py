@@ -21,19 +21,19 @@ pytestmark = pytest.mark.skipif(
 
 def indexes_of(table: Table) -> list[dict[tuple[str, str], bytes]]:
     """The bytes of each index of each file."""
-    found = []
-    for entry in sorted(table.scan().entries, key=lambda one: one.file.min_sequence_number):
+    matching = []
+    for entry in sorted(table.scan().entries, key=lambda each: each.file.min_sequence_number):
         file, directory = entry.file, table.store.bucket_directory(entry.place)
         data = file.embedded_index or table.store.file_io.read_bytes(f"{directory}/{file.extra_files[0]}")
         sections = read_container(data, file.name)
-        found.append(
+        matching.append(
             {
-                (name, kind): data[one.start : one.start + one.length]
+                (name, kind): data[each.start : each.start + each.length]
                 for name, by_kind in sections.items()
-                for kind, one in by_kind.items()
+                for kind, each in by_kind.items()
             }
         )
-    return found
+    return matching
 
 
 def test_the_bytes_are_java_s(java: JavaPaimon, catalog: Catalog) -> None:
@@ -42,7 +42,7 @@ def test_the_bytes_are_java_s(java: JavaPaimon, catalog: Catalog) -> None:
     shape.columns = {"id": "INT", **{f"c{place}": kind for place, kind in enumerate(names)}}
     options = {"file-index.in-manifest-threshold": "0 b"}
     for kind in KINDS:
-        columns = [name for name, one in shape.columns.items() if one in TYPES[kind]]
+        columns = [name for name, each in shape.columns.items() if each in TYPES[kind]]
         options[f"file-index.{kind}.columns"] = ",".join(columns)
         if kind == "bloom-filter":
             options |= {f"file-index.{kind}.{name}.items": "300" for name in columns}
@@ -82,7 +82,7 @@ def _compare(java: JavaPaimon, seed: int, directory: Path) -> None:
     java.create(
         warehouse, "d.t", shape.columns, primary_key=key, options={**options, **({"bucket": "1"} if key else {})}
     )
-    fields = [DataField(place, name, one) for place, (name, one) in enumerate(shape.types.items())]
+    fields = [DataField(place, name, each) for place, (name, each) in enumerate(shape.types.items())]
     written = []
     for place in range(4):
         written.append(shape.rows(rng.choice([1, 40, 200]), place * 1000))
@@ -118,7 +118,7 @@ def test_java_leaves_our_files_alone_and_we_leave_its(
             else:
                 java.write(warehouse, name, rows, table.schema.fields)
         scan = table.scan(where="v = 51")
-        assert sum(len(one.files) for split in scan.splits for one in split.sections) == 1
+        assert sum(len(each.files) for split in scan.splits for each in split.sections) == 1
         planned = java.ask(warehouse, name, "plan", where=["=", "v", 51])
         # Indexes beside a file are looked at where it is read; bitmaps tell rows apart, not only files.
         assert planned["left"] == (3 if kind == "bloom-filter" else 1)

@@ -28,8 +28,8 @@ def rows_of(first: int) -> pa.Table:
 
 
 def described(table: Table) -> list[tuple[object, ...]]:
-    entries = sorted((one.file for one in table.scan().entries), key=lambda one: (one.level, one.min_key))
-    return [(one.level, one.value_stats, one.value_stats_columns, one.key_stats) for one in entries]
+    entries = sorted((each.file for each in table.scan().entries), key=lambda each: (each.level, each.min_key))
+    return [(each.level, each.value_stats, each.value_stats_columns, each.key_stats) for each in entries]
 
 
 @pytest.mark.parametrize("key", [[], ["id"]], ids=str)
@@ -48,7 +48,7 @@ def test_statistics_are_those_that_java_writes(
     if key:
         ours.compact(full=True)
         java.ask(catalog.warehouse, "d.java", "compact", full=True)
-        assert [one[:3] for one in described(ours)] == [one[:3] for one in described(theirs)]
+        assert [each[:3] for each in described(ours)] == [each[:3] for each in described(theirs)]
     for where, text in ((["=", "b", 3], "b = 3"), (["is null", "a"], "a IS NULL"), (["=", "c", "xyz"], "c = 'xyz'")):
         counts = [java.read(catalog.warehouse, name, where=where).num_rows for name in ("d.ours", "d.java")]
         assert counts == [2, 2] == [table.count(where=text) for table in (ours, theirs)]
@@ -140,7 +140,7 @@ def test_the_lowest_value_of_a_descending_sequence_field_is_the_last(
         if step == 5:
             table.compact(full=True)
         ours, theirs = (
-            sorted(one.to_pylist(), key=repr) for one in (table.to_arrow(), java.read(catalog.warehouse, "d.t"))
+            sorted(each.to_pylist(), key=repr) for each in (table.to_arrow(), java.read(catalog.warehouse, "d.t"))
         )
         assert ours == theirs, step
 

@@ -14,7 +14,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 def test_no_option_of_java_is_unknown(java: JavaPaimon, catalog: Catalog) -> None:
     keys = java.ask(catalog.warehouse, "d.t", "options")["keys"]
     assert len(keys) > 150
-    followed = {one["key"] for one in TableOptions.declared()}
+    followed = {each["key"] for each in TableOptions.declared()}
     unknown = []
     for key in keys:
         if key in ("primary-key", "partition") or key in followed:
@@ -71,7 +71,7 @@ def test_what_would_matter_is_refused_with_the_reason(catalog: Catalog, key: str
 
 
 def test_each_reason_is_a_sentence() -> None:
-    for reason in (*ACCEPTED.values(), *(one.reason for one in REFUSED.values())):
+    for reason in (*ACCEPTED.values(), *(each.reason for each in REFUSED.values())):
         assert reason.endswith(".") and len(reason) > 20
     assert accepted_for("lookup.refresh.full") and refused_for("materialized-table.refresh-mode")
     assert accepted_for("sinkparallelism") is None and refused_for("scanmode") is None

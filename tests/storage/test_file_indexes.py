@@ -54,7 +54,7 @@ def _try_conditions(seed: int, directory: Path) -> None:
     shape = Shape(rng, plain=False)
     keyed = rng.random() < 0.4
     options = {**shape.options, "bucket": "1"} if keyed else shape.options
-    fields = pa.schema([pa.field(name, one.to_arrow()) for name, one in shape.types.items()])
+    fields = pa.schema([pa.field(name, each.to_arrow()) for name, each in shape.types.items()])
     catalog = Catalog(str(directory))
     table = catalog.create_table("d.t", _fields(shape), primary_key=["id"] if keyed else (), options=options)
     written = []
@@ -68,18 +68,18 @@ def _try_conditions(seed: int, directory: Path) -> None:
     skipped = 0
     for _ in range(40):
         predicate, _java = condition(shape, rows)
-        for one in (predicate, ~predicate):
-            bound = one.bind(table.schema)
+        for each in (predicate, ~predicate):
+            bound = each.bind(table.schema)
             (batch,) = everything.to_batches()
             expected = pa.Table.from_batches([bound.filter(batch)])
-            scan = table.scan(where=one)
-            assert ids(scan.to_arrow()) == ids(expected), one
-            skipped += len(scan.entries) - files_left(table, one)
+            scan = table.scan(where=each)
+            assert ids(scan.to_arrow()) == ids(expected), each
+            skipped += len(scan.entries) - files_left(table, each)
     assert skipped or keyed or seed
 
 
 def _fields(shape: Shape) -> list[DataField]:
-    return [DataField(place, name, one) for place, (name, one) in enumerate(shape.types.items())]
+    return [DataField(place, name, each) for place, (name, each) in enumerate(shape.types.items())]
 
 
 def test_files_are_left_alone(catalog: Catalog) -> None:
@@ -94,7 +94,7 @@ def test_files_are_left_alone(catalog: Catalog) -> None:
     assert files_left(table, "name IS NULL") == 3
     # The scan of splits that another one planned.
     splits = table.scan().splits
-    assert [len(one.sections) for one in table.scan(where="name = 'm1'").narrowed(splits)] == [1]
+    assert [len(each.sections) for each in table.scan(where="name = 'm1'").narrowed(splits)] == [1]
     table = table.alter(SetOptions({"file-index.read.enabled": "false"}))
     assert files_left(table, "name = 'm1'") == 3
 
@@ -116,8 +116,8 @@ def test_large_indexes_lie_beside_their_files_and_go_with_them(catalog: Catalog)
     table = indexed(catalog, threshold="0 b")
     table = catalog.table("shop.t")
     entries = table.scan().entries
-    assert sorted(one.file.extra_files[0] for one in entries) == sorted(f"{one.file.name}.index" for one in entries)
-    assert all(one.file.embedded_index is None for one in entries)
+    assert sorted(each.file.extra_files[0] for each in entries) == sorted(f"{each.file.name}.index" for each in entries)
+    assert all(each.file.embedded_index is None for each in entries)
     assert len(index_files(table)) == 3 and files_left(table, "name = 'm1'") == 1
     assert table.check(deep=True) == []
     assert not table.remove_orphan_files(older_than=dt.timedelta(), no_writers=True) and len(index_files(table)) == 3
@@ -142,7 +142,7 @@ def test_a_missing_or_damaged_index_is_named(catalog: Catalog) -> None:
     path.unlink()
     with pytest.raises(CorruptData, match=rf"{path.name} is missing.*file-index.read.enabled"):
         table.to_arrow(where="name = 'm1'")
-    assert any(path.name in str(one) for one in table.check())
+    assert any(path.name in str(each) for each in table.check())
     assert table.to_arrow().num_rows == 12
     unread = table.alter(SetOptions({"file-index.read.enabled": "false"}))
     assert unread.to_arrow(where="name = 'm1'").num_rows == 1
@@ -238,7 +238,7 @@ def test_writers_of_a_key_at_once_keep_their_indexes(catalog: Catalog) -> None:
     first, second = (catalog.table("shop.k").new_write() for _ in range(2))
     first.write(rows_of(0, ["a"]))
     second.write(rows_of(10, ["b"]))
-    for message in [one.prepare_commit() for one in (first, second)]:
+    for message in [each.prepare_commit() for each in (first, second)]:
         catalog.table("shop.k").commit_messages([message])
     assert files_left(table, "name = 'b'") == 1
     assert table.check(deep=True) == []
@@ -248,8 +248,8 @@ def test_writers_of_a_key_at_once_keep_their_indexes(catalog: Catalog) -> None:
 
 def test_xxh64_of_known_texts() -> None:
     texts = [b"", b"a", b"abc", b"Nobody inspects the spammish repetition", bytes(range(100))]
-    found = hashes(pa.array(texts, pa.binary()), BYTES).tolist()
-    assert found[:4] == [0xEF46DB3751D8E999, 0xD24EC4F1A98C6E5B, 0x44BC2CF5AD770999, 0xFBCEA83C8A378BF1]
+    matching = hashes(pa.array(texts, pa.binary()), BYTES).tolist()
+    assert matching[:4] == [0xEF46DB3751D8E999, 0xD24EC4F1A98C6E5B, 0x44BC2CF5AD770999, 0xFBCEA83C8A378BF1]
     assert hashes(np.array([0, 1, -1], np.int64), DataType("BIGINT")).dtype == np.uint64
 
 
@@ -258,7 +258,7 @@ def test_the_container_of_names_beyond_ascii() -> None:
     data = write_container(indexes)
     read = read_container(data, "x")
     got = {
-        name: {kind: data[one.start : one.start + one.length] for kind, one in by_kind.items()}
+        name: {kind: data[each.start : each.start + each.length] for kind, each in by_kind.items()}
         for name, by_kind in read.items()
     }
     assert got == indexes
@@ -271,3 +271,25 @@ def test_conditions_of_several_parts_are_narrowed_by_rows(catalog: Catalog) -> N
     both = And((Comparison("id", "=", 0), Comparison("name", "=", "b")))
     assert files_left(table, both) == 0
     assert files_left(table, Or((both, IsIn("id", (2, 7))))) == 1
+
+
+def test_bytes_that_were_changed_end_in_an_answer_or_in_damage_that_is_named(catalog: Catalog) -> None:
+    kinds = ("bloom-filter", "bitmap", "range-bitmap")
+    options = {f"file-index.{kind}.columns": "id,name" for kind in kinds}
+    options |= {"file-index.bsi.columns": "id", "file-index.in-manifest-threshold": "0 b"}
+    options |= {f"file-index.bloom-filter.{name}.items": "20" for name in ("id", "name")}
+    table = catalog.create_table("shop.t", SCHEMA, options=options)
+    table.write(rows_of(0, ["a", "b" * 40, None, "c"] * 20))
+    (path,) = index_files(table)
+    content, rng = path.read_bytes(), random.Random(7)
+    for _ in range(scale.amount(60, 5000, full=400)):
+        changed = bytearray(content)
+        for _ in range(rng.choice([1, 1, 3])):
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+        path.write_bytes(changed)
+        for where in ("id = 3", "id < 9", "name = 'b'", "name LIKE 'a%'", "name IS NULL", "NOT id IN (1, 2)"):
+            try:
+                assert len(table.scan(where=where).splits) <= 1
+            except CorruptData as error:
+                assert path.name in str(error)
+    path.write_bytes(content)

@@ -77,7 +77,6 @@ def test_a_golden_table_reads_as_in_java(name: str, view: dict[str, Any]) -> Non
         ("row-tracking.enabled", "true"),
         ("bucket-function.type", "mod"),
         ("chain-table.enabled", "true"),
-        ("sequence.field.sort-order", "descending"),
         ("type", "object-table"),
         ("merge-engine", "future"),
         ("scan.fallback-branch", "other"),

@@ -131,7 +131,6 @@ def test_update_befores_are_dropped_on_request(catalog: Catalog) -> None:
         ({"merge-engine": "partial-update", "fields.nope.sequence-group": "n"}, "no column 'nope'"),
         ({"merge-engine": "first-row", "sequence.field": "n"}, "leave it out"),
         ({"sequence.field": "nope"}, "no column 'nope'"),
-        ({"sequence.field": "n", "sequence.field.sort-order": "descending"}, "sort-order"),
     ],
 )
 def test_options_that_cannot_be_are_refused_when_the_table_is_created(

@@ -26,7 +26,7 @@ def write_bit_slices(ranked: Ranked, _: DataType) -> bytes | None:
             largest = int(amounts.max())
             slices = [rows[(amounts >> bit & 1).astype(bool)] for bit in range(largest.bit_length())]
             result += struct.pack(">bqq", _VERSION, 0, largest) + serialized(bitmap(rows))
-            result += struct.pack(">i", len(slices)) + b"".join(serialized(bitmap(one)) for one in slices)
+            result += struct.pack(">i", len(slices)) + b"".join(serialized(bitmap(each)) for each in slices)
     return result
 
 
@@ -56,8 +56,8 @@ class BitSlices:
         """The rows whose value is below a key."""
         number = int(key)
         less, equal, more = self._side(key).compared(abs(number))
-        found = more if number < 0 else less | self._negative.rows
-        return found | equal if or_equal else found
+        matching = more if number < 0 else less | self._negative.rows
+        return matching | equal if or_equal else matching
 
     def above(self, key: Key, *, or_equal: bool) -> BitMap:
         """The rows whose value is above a key."""

@@ -37,7 +37,7 @@ def write_bitmaps(ranked: Ranked, data_type: DataType, version: int, block_bytes
     if blocks is None:
         return None
     content = [struct.pack(">i", end - start) + entries[places[start] : places[end]].tobytes() for start, end in blocks]
-    begun = np.concatenate([[0], np.cumsum([len(one) for one in content])])
+    begun = np.concatenate([[0], np.cumsum([len(each) for each in content])])
     firsts = ranked.keys.take([start for start, _ in blocks]) if blocks else ranked.keys[:0]
     listed = interleaved(firsts, data_type, begun[:-1])[0].tobytes()
     return b"".join([head, struct.pack(">i", len(blocks)), listed, struct.pack(">i", int(begun[-1])), *content, body])
@@ -50,8 +50,8 @@ def _bodies(rows: np.ndarray, starts: np.ndarray, first_offset: int) -> tuple[np
     alone = counts == 1
     offsets[alone] = -1 - rows[starts[:-1][alone]].astype(np.int64)
     several = np.flatnonzero(~alone)
-    parts = [serialized(bitmap(rows[starts[one] : starts[one + 1]])) for one in several.tolist()]
-    lengths[several] = [len(one) for one in parts]
+    parts = [serialized(bitmap(rows[starts[each] : starts[each + 1]])) for each in several.tolist()]
+    lengths[several] = [len(each) for each in parts]
     offsets[several] = first_offset + np.cumsum(lengths[several]) - lengths[several]
     return offsets, lengths, b"".join(parts)
 
@@ -112,7 +112,7 @@ class Bitmaps:
     def _at(self, keys: Any, offsets: Any, key: Key) -> BitMap:
         if self._blocks_at is None:
             # Java writes version 1 in no order.
-            hits = [index for index, one in enumerate(keys) if one == key]
+            hits = [index for index, each in enumerate(keys) if each == key]
             return self._rows(int(offsets[hits[0]])) if hits else BitMap()
         place = _place(keys, key, after=False)
         return self._rows(int(offsets[place])) if place < len(keys) and keys[place] == key else BitMap()
@@ -128,11 +128,11 @@ class Bitmaps:
         if not 0 <= count <= len(self._data):
             raise ValueError("a list is longer than the index")
         if width is not None:
-            shape = np.dtype([("key", stored_dtype(self._type)), *((str(one), ">i4") for one in range(columns))])
+            shape = np.dtype([("key", stored_dtype(self._type)), *((str(each), ">i4") for each in range(columns))])
             read = np.frombuffer(self._data, shape, count, at)
             keys = read["key"].astype(stored_dtype(self._type).newbyteorder("="))
             keys = _sorted(keys) if self._type.is_float else keys
-            return keys, [read[str(one)] for one in range(columns)], at + count * shape.itemsize
+            return keys, [read[str(each)] for each in range(columns)], at + count * shape.itemsize
         texts: list[bytes] = []
         behind: list[tuple[int, ...]] = []
         for _ in range(count):
@@ -142,7 +142,7 @@ class Bitmaps:
             texts.append(self._data[at + 4 : at + 4 + length])
             behind.append(struct.unpack_from(f">{columns}i", self._data, at + 4 + length))
             at += 4 + length + 4 * columns
-        return texts, [[one[index] for one in behind] for index in range(columns)], at
+        return texts, [[each[index] for each in behind] for index in range(columns)], at
 
 
 def _place(keys: Any, key: Key, *, after: bool) -> int:

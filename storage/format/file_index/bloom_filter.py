@@ -18,8 +18,8 @@ KIND = "bloom-filter"
 DEFAULT_ITEMS = 1_000_000
 DEFAULT_FALSE_POSITIVES = 0.1
 _PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = (
-    np.uint64(one)
-    for one in (
+    np.uint64(each)
+    for each in (
         0x9E3779B185EBCA87,
         0xC2B2AE3D27D4EB4F,
         0x165667B19E3779F9,

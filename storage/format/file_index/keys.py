@@ -77,7 +77,7 @@ def rank(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> Ranked:
     if isinstance(array, pa.ChunkedArray):
         array = pa.array([], column.type)
     valid = array.is_valid().to_numpy(zero_copy_only=False)
-    rows, nulls = (np.flatnonzero(one).astype(np.uint32) for one in (valid, ~valid))
+    rows, nulls = (np.flatnonzero(each).astype(np.uint32) for each in (valid, ~valid))
     present = array.drop_null() if len(nulls) else array
     if data_type.is_text or data_type.is_bytes:
         encoded = present.cast(pa.binary()).dictionary_encode()

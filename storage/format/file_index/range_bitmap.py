@@ -79,7 +79,7 @@ def _slices(ranked: Ranked) -> bytes:
     bits = max((len(ranked.keys) - 1).bit_length(), 1)
     rows = serialized(bitmap(ranked.rows))
     slices = [serialized(bitmap(ranked.rows[(ranked.codes >> bit & 1).astype(bool)])) for bit in range(bits)]
-    lengths = np.array([len(one) for one in slices])
+    lengths = np.array([len(each) for each in slices])
     indexes = np.stack([np.cumsum(lengths) - lengths, lengths], axis=1).astype(">i4").tobytes()
     head = struct.pack(">bbii", _VERSION, bits, len(rows), len(indexes)) + indexes
     return struct.pack(">i", len(head)) + head + rows + b"".join(slices)
@@ -138,13 +138,13 @@ class RangeBitmap:
             return self.rows if code <= 0 else BitMap()
         # Above the place before it: where it has a bit, all bits from there on decide.
         before = code - 1
-        found: BitMap | None = None
+        matching: BitMap | None = None
         for bit in range(self._bits):
             if not before >> bit & 1:
-                found = self._slice(bit) if found is None else found | self._slice(bit)
-            elif found is not None:
-                found = found & self._slice(bit)
-        return BitMap() if found is None else found & self.rows
+                matching = self._slice(bit) if matching is None else matching | self._slice(bit)
+            elif matching is not None:
+                matching = matching & self._slice(bit)
+        return BitMap() if matching is None else matching & self.rows
 
     def _slice(self, bit: int) -> BitMap:
         offset, length = struct.unpack_from(">ii", self._data, 14 + 8 * bit)

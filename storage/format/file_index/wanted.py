@@ -135,7 +135,7 @@ def check_file_indexes(options: Mapping[str, str], types: Mapping[str, DataType]
         rest = key.removeprefix(PREFIX)
         if rest in _PLAIN_KEYS:
             continue
-        kind = next((one for one in KINDS if rest.startswith(f"{one}.")), None)
+        kind = next((each for each in KINDS if rest.startswith(f"{each}.")), None)
         if kind is None:
             raise Unsupported(f"Option {key!r}: there is no file index of that type here. Types: {', '.join(KINDS)}.")
         _check_key(key, rest.removeprefix(f"{kind}."), value, kind, options)
