@@ -20,23 +20,36 @@ from .table_store import TableStore
 
 _RANGE_SCHEMA = avro.record(
     "record__DELETIONS_VECTORS_RANGES",
-    ("f0", "string"), ("f1", "int"), ("f2", "int"), ("_CARDINALITY", avro.nullable("long")),
-)  # fmt: skip
+    ("f0", "string"),
+    ("f1", "int"),
+    ("f2", "int"),
+    ("_CARDINALITY", avro.nullable("long")),
+)
 _GLOBAL_SCHEMA = avro.record(
     "record__GLOBAL_INDEX",
-    ("_ROW_RANGE_START", "long"), ("_ROW_RANGE_END", "long"), ("_INDEX_FIELD_ID", "int"),
-    ("_EXTRA_FIELD_IDS", avro.nullable({"type": "array", "items": "int"})), ("_INDEX_META", avro.nullable("bytes")),
+    ("_ROW_RANGE_START", "long"),
+    ("_ROW_RANGE_END", "long"),
+    ("_INDEX_FIELD_ID", "int"),
+    ("_EXTRA_FIELD_IDS", avro.nullable({"type": "array", "items": "int"})),
+    ("_INDEX_META", avro.nullable("bytes")),
     ("_SOURCE_META", avro.nullable("bytes")),
-)  # fmt: skip
+)
 _SCHEMA = avro.parse(
     avro.record(
         "record",
-        ("_VERSION", "int"), ("_KIND", "int"), ("_PARTITION", "bytes"), ("_BUCKET", "int"), ("_INDEX_TYPE", "string"),
-        ("_FILE_NAME", "string"), ("_FILE_SIZE", "long"), ("_ROW_COUNT", "long"),
+        ("_VERSION", "int"),
+        ("_KIND", "int"),
+        ("_PARTITION", "bytes"),
+        ("_BUCKET", "int"),
+        ("_INDEX_TYPE", "string"),
+        ("_FILE_NAME", "string"),
+        ("_FILE_SIZE", "long"),
+        ("_ROW_COUNT", "long"),
         ("_DELETIONS_VECTORS_RANGES", avro.nullable({"type": "array", "items": ["null", _RANGE_SCHEMA]})),
-        ("_EXTERNAL_PATH", avro.nullable("string")), ("_GLOBAL_INDEX", avro.nullable(_GLOBAL_SCHEMA)),
+        ("_EXTERNAL_PATH", avro.nullable("string")),
+        ("_GLOBAL_INDEX", avro.nullable(_GLOBAL_SCHEMA)),
     )
-)  # fmt: skip
+)
 _BIG_ENDIAN = np.dtype(">i4")
 
 
@@ -61,9 +74,9 @@ HashFiles = Mapping[int, HashFile]
 
 def hash_files(store: TableStore, snapshot: Snapshot | None) -> dict[bytes, dict[int, HashFile]]:
     """The index files of a snapshot, by partition and bucket. Raises CorruptData, NotFound for a manifest that is not sound."""
-    found: dict[bytes, dict[int, HashFile]] = {}
+    listed: dict[bytes, dict[int, HashFile]] = {}
     if snapshot is None or snapshot.index_manifest is None:
-        return found
+        return listed
     for record in read_index_records(store, snapshot.index_manifest):
         if record["_INDEX_TYPE"] == HASH:
             file = HashFile(
@@ -73,8 +86,8 @@ def hash_files(store: TableStore, snapshot: Snapshot | None) -> dict[bytes, dict
                 int(record["_FILE_SIZE"]),
                 int(record["_ROW_COUNT"]),
             )
-            found.setdefault(file.partition, {})[file.bucket] = file
-    return found
+            listed.setdefault(file.partition, {})[file.bucket] = file
+    return listed
 
 
 def read_hashes(store: TableStore, file: HashFile) -> np.ndarray:
