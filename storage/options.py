@@ -169,21 +169,36 @@ class TableOptions(Options):
         "whole number",
     )  # fmt: skip
     dynamic_bucket_target_row_num: int = option(
-        "dynamic-bucket.target-row-num", "2000000", "Keys of a dynamic bucket from which on new keys go to another one.",
-        "whole number", least=1,
-    )  # fmt: skip
+        "dynamic-bucket.target-row-num",
+        "2000000",
+        "Keys of a dynamic bucket from which on new keys go to another one.",
+        "whole number",
+        least=1,
+    )
     dynamic_bucket_initial_buckets: int | None = option(
-        "dynamic-bucket.initial-buckets", None, "Dynamic buckets over which the first keys of a partition are spread. Default: "
-        "`dynamic-bucket.assigner-parallelism`.", "whole number", least=1,
-    )  # fmt: skip
+        "dynamic-bucket.initial-buckets",
+        None,
+        "Dynamic buckets over which the first keys of a partition are spread. Default: "
+        "`dynamic-bucket.assigner-parallelism`.",
+        "whole number",
+        least=1,
+    )
     dynamic_bucket_max_buckets: int = option(
-        "dynamic-bucket.max-buckets", "-1", "Dynamic buckets of a partition at the most; once they are full, new keys are spread "
-        "over them all. -1: as many as it takes.", "whole number", least=-1,
-    )  # fmt: skip
+        "dynamic-bucket.max-buckets",
+        "-1",
+        "Dynamic buckets of a partition at the most; once they are full, new keys are spread "
+        "over them all. -1: as many as it takes.",
+        "whole number",
+        least=-1,
+    )
     dynamic_bucket_assigner_parallelism: int | None = option(
-        "dynamic-bucket.assigner-parallelism", None, "Tasks of a Spark job that share the rows of a partition with dynamic "
-        "buckets; each fills buckets of its own. Default: 1.", "whole number", least=1,
-    )  # fmt: skip
+        "dynamic-bucket.assigner-parallelism",
+        None,
+        "Tasks of a Spark job that share the rows of a partition with dynamic "
+        "buckets; each fills buckets of its own. Default: 1.",
+        "whole number",
+        least=1,
+    )
     bucket_key: tuple[str, ...] = option(
         "bucket-key", "", "Columns to hash. Default: the primary key without the partition columns; without a key all "
         "columns but those.",

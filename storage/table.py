@@ -870,9 +870,12 @@ class Table:
                 "tell of changes, whichever commit made them. Set 'change-tracking' for the table or for partitions."
             )
         return TableWrite(
-            self._store, ignore_existing=replaces, write_name=write_name, change_tracking=change_tracking,
+            self._store,
+            ignore_existing=replaces,
+            write_name=write_name,
+            change_tracking=change_tracking,
             find_keys=partial(no_keys if replaces else read_keys, self._store),
-        )  # fmt: skip
+        )
 
     def new_commit(self, commit_id: CommitId | None = None) -> TableCommit:
         """What makes the messages of writers visible."""

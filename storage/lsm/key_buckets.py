@@ -65,26 +65,26 @@ class KeyBuckets:
         more buckets than the format can count.
         """
         distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
-        found = self._find(distinct)
-        unknown = found < 0
+        assigned = self._find(distinct)
+        unknown = assigned < 0
         if unknown.any():
             fresh = distinct[unknown]
             arrival = np.argsort(first[unknown])
             chosen = np.empty(len(fresh), np.int32)
             chosen[arrival] = self._spread(fresh[arrival], rule)
             self._add(fresh, chosen)
-            found[unknown] = chosen
-        return found[inverse]
+            assigned[unknown] = chosen
+        return assigned[inverse]
 
     def claim(self, hashes: np.ndarray, bucket: int) -> np.ndarray:
         """The bucket of each hash, which is the given one for those that had none."""
         distinct, inverse = np.unique(hashes, return_inverse=True)
-        found = self._find(distinct)
-        fresh = distinct[found < 0]
+        assigned = self._find(distinct)
+        fresh = distinct[assigned < 0]
         if len(fresh):
             self._add(fresh, np.full(len(fresh), bucket, np.int32))
-            found[found < 0] = bucket
-        return found[inverse]
+            assigned[assigned < 0] = bucket
+        return assigned[inverse]
 
     @property
     def fresh(self) -> dict[int, np.ndarray]:
@@ -93,16 +93,16 @@ class KeyBuckets:
 
     def _find(self, distinct: np.ndarray) -> np.ndarray:
         """As `find`, for hashes in order, each once."""
-        found = np.full(len(distinct), -1, np.int32)
+        assigned = np.full(len(distinct), -1, np.int32)
         size = sum(len(held) for held in self._held.values())
         if len(distinct) * len(self._held) > _FEW * size:
             hashes, buckets = self._all()
             places = _places_in(hashes, distinct)
-            return np.where(hashes[places] == distinct, buckets[places], found) if size else found
+            return np.where(hashes[places] == distinct, buckets[places], assigned) if size else assigned
         for bucket, held in self._held.items():
             if len(held):
-                found[(found < 0) & (held[_places_in(held, distinct)] == distinct)] = bucket
-        return found
+                assigned[(assigned < 0) & (held[_places_in(held, distinct)] == distinct)] = bucket
+        return assigned
 
     def _all(self) -> tuple[np.ndarray, np.ndarray]:
         if self._together is None:

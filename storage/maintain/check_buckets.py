@@ -31,7 +31,7 @@ def broken_index(
                 yield str(error)
         yield from _held_twice(store, partition, files.get(partition, {}), held)
         if deep and held.keys() == files.get(partition, {}).keys():
-            yield from _lost_keys(store, [one for one in entries if one.partition == partition], held)
+            yield from _lost_keys(store, [entry for entry in entries if entry.partition == partition], held)
 
 
 def _held_twice(

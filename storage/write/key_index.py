@@ -245,7 +245,7 @@ def _rebuilt(store: TableStore, partitions: set[bytes], live: Iterable[ManifestE
     """
     known: dict[bytes, KeyBuckets] = {}
     for entry in sorted(
-        (one for one in live if one.kind == ADD and one.partition in partitions), key=lambda one: one.place
+        (entry for entry in live if entry.kind == ADD and entry.partition in partitions), key=lambda entry: entry.place
     ):
         index = known.setdefault(entry.partition, KeyBuckets())
         if (index.claim(hashes_of(store, entry), entry.bucket) != entry.bucket).any():

@@ -44,12 +44,12 @@ class RowMover:
     def place(self, rows: pa.Table, kinds: np.ndarray) -> MovedRows:
         """Where rows go, with those that are deleted because of them."""
         if self._moving is None:
-            found = self._find_keys()
-            self.mark = found.mark
-            for partition in found.partitions:
+            keys_at = self._find_keys()
+            self.mark = keys_at.mark
+            for partition in keys_at.partitions:
                 self._number(partition)
             options = self._store.options
-            self._moving = MovingKeys(found.held, BucketRule.of(options), options.merge_engine)
+            self._moving = MovingKeys(keys_at.held, BucketRule.of(options), options.merge_engine)
         keys = rows.select(list(self._store.schema.primary_keys))
         placed = self._moving.place(keys, self._partitions(rows), kinds)
         moved = rows.take(pa.array(placed.rows))
@@ -70,9 +70,9 @@ class RowMover:
         samples = rows.select([field.name for field in self._fields]).take(pa.array(order[is_last]))
         values = zip(*(from_arrow(samples.column(field.name), field.type) for field in self._fields), strict=True)
         numbers = np.array([self._number(encode(self._types, row)) for row in values], np.int64)
-        found = np.empty(rows.num_rows, np.int64)
-        found[order] = numbers[group]
-        return found
+        keys_at = np.empty(rows.num_rows, np.int64)
+        keys_at[order] = numbers[group]
+        return keys_at
 
     def _number(self, partition: bytes) -> int:
         if partition not in self._numbers:

@@ -16,13 +16,13 @@ SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("n", pa.int64())]
 
 def rows(first: int, last: int, turn: int) -> pa.Table:
     ids = list(range(first, last))
-    return pa.table({"day": [f"d{one % 3}" for one in ids], "id": ids, "n": [turn] * len(ids)}, SCHEMA)
+    return pa.table({"day": [f"d{number % 3}" for number in ids], "id": ids, "n": [turn] * len(ids)}, SCHEMA)
 
 
 def checked(table: Table, expected: dict[int, int]) -> None:
-    found = table.to_arrow()
-    assert found.num_rows == len(expected)
-    assert dict(zip(found["id"].to_pylist(), found["n"].to_pylist(), strict=True)) == expected
+    content = table.to_arrow()
+    assert content.num_rows == len(expected)
+    assert dict(zip(content["id"].to_pylist(), content["n"].to_pylist(), strict=True)) == expected
     assert table.check(deep=True) == []
 
 

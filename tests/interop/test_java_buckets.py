@@ -58,12 +58,12 @@ class Both:
     def places(self) -> dict[int, tuple[bytes, int]]:
         """The place of each hash, which is in no other one."""
         store = self.ours.store
-        found: dict[tuple[bytes, int], int] = {}
+        places: dict[tuple[bytes, int], int] = {}
         for partition, files in hash_files(store, store.snapshots.latest()).items():
             for bucket, file in files.items():
                 for number in read_hashes(store, file).tolist():
-                    assert found.setdefault((partition, number), bucket) == bucket
-        return found
+                    assert places.setdefault((partition, number), bucket) == bucket
+        return places
 
 
 def rows(random: np.random.Generator, ids: int = 60) -> pa.Table:
@@ -114,7 +114,7 @@ def test_keys_are_found_by_both(tmp_path: Path, java: JavaPaimon) -> None:
     both = Both(tmp_path, java, OPTIONS, ["id", "name"], days=False)
     for turn in range(4):
         ids = np.arange(turn * 10, turn * 10 + 20, dtype=np.int32)
-        table = pa.table({"day": ["a"] * 20, "id": ids, "name": [str(one) for one in ids], "n": ids * 0 + turn})
+        table = pa.table({"day": ["a"] * 20, "id": ids, "name": [str(number) for number in ids], "n": ids * 0 + turn})
         both.write(bool(turn % 2), table.cast(both.ours.schema.to_arrow()))
     for key in (3, 15, 39, 49):
         ours = both.ours.to_arrow(where=f"id = {key}")

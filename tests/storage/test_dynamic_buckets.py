@@ -130,7 +130,7 @@ def test_two_writers_of_a_new_key_put_it_into_one_bucket(catalog: Catalog) -> No
     expected = {1: "x", 2: "x", 3: "x", 10: "early", 11: "early"} | dict.fromkeys([0, 12, 13, 14, 15, 20, 21], "late")
     assert whats(table) == expected
     assert table.check(deep=True) == []
-    hashes = [one for held in index_of(table).values() for one in held]
+    hashes = [item for held in index_of(table).values() for item in held]
     assert len(hashes) == len(set(hashes)) == 12
     assert table.remove_orphan_files(older_than=_NOW, no_writers=True, dry_run=True) == []
 
@@ -205,9 +205,11 @@ def test_changes_of_rows_meet_in_whichever_bucket_their_keys_are(catalog: Catalo
 
 def test_changelogs_go_where_the_rows_go(catalog: Catalog) -> None:
     table = catalog.create_table(
-        "a.t", SCHEMA, primary_key=["id"],
+        "a.t",
+        SCHEMA,
+        primary_key=["id"],
         options={"bucket": -1, "dynamic-bucket.target-row-num": 2, "changelog-producer": "input"},
-    )  # fmt: skip
+    )
     with table.new_write() as early, table.new_write() as late:
         early.write(numbered([1, 2, 3, 4], "early"))
         late.write(numbered([4, 3, 2, 1, 4], "late"))
@@ -280,14 +282,14 @@ def test_rollbacks_and_branches_bring_the_index_that_their_files_need(catalog: C
 def test_a_damaged_index_is_named(catalog: Catalog) -> None:
     table = made(catalog)
     table.write(numbered(range(6)))
-    (file,) = [one for one in hash_files(table.store, table.snapshot())[b"\0" * 12].values() if one.place[1] == 1]
+    (file,) = [item for item in hash_files(table.store, table.snapshot())[b"\0" * 12].values() if item.place[1] == 1]
     store = table.store
     store.file_io.write_bytes(store.paths.index(file.name), b"\0" * 7)
-    assert any("hashes" in str(one) or "bytes" in str(one) for one in table.check())
+    assert any("hashes" in str(item) or "bytes" in str(item) for item in table.check())
     with pytest.raises(Exception, match="damaged"):
         table.write(numbered([7]))
     write_hashes(store, file.place, file.name, np.array([1, 2], np.int32))
-    assert any("is not in the hash index" in str(one) for one in table.check(deep=True))
+    assert any("is not in the hash index" in str(item) for item in table.check(deep=True))
 
 
 def test_what_an_attempt_wrote_in_vain_is_deleted(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,9 +312,11 @@ def test_what_an_attempt_wrote_in_vain_is_deleted(catalog: Catalog, monkeypatch:
 
 def test_writers_of_one_overwrite_with_the_same_keys_are_refused_where_changes_are_told(catalog: Catalog) -> None:
     table = catalog.create_table(
-        "a.t", SCHEMA, primary_key=["id"],
+        "a.t",
+        SCHEMA,
+        primary_key=["id"],
         options={"bucket": -1, "dynamic-bucket.target-row-num": 2, "changelog-producer": "lookup"},
-    )  # fmt: skip
+    )
     table.write(numbered(range(3)))
     messages = []
     for ids in ([1, 2, 3, 4], [4, 3, 2, 1]):

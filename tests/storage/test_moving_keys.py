@@ -16,9 +16,15 @@ SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("n", pa.int64())]
 
 def made(catalog: Catalog, **options: object) -> Table:
     return catalog.create_table(
-        "a.t", SCHEMA, primary_key=["id"], partition_by=["day"],
-        options={"dynamic-bucket.target-row-num": 4, **{key.replace("_", "-"): value for key, value in options.items()}},
-    )  # fmt: skip
+        "a.t",
+        SCHEMA,
+        primary_key=["id"],
+        partition_by=["day"],
+        options={
+            "dynamic-bucket.target-row-num": 4,
+            **{key.replace("_", "-"): value for key, value in options.items()},
+        },
+    )
 
 
 def given(rows: Sequence[tuple[int, str | None, int | None]]) -> pa.Table:
@@ -51,9 +57,12 @@ def test_engines_that_combine_rows_keep_the_old_partition(catalog: Catalog) -> N
     table.write(given([(1, "b", None), (2, "b", 2), (3, "b", 3), (3, "c", 4)]))
     assert content(table) == {1: ("a", 1), 2: ("a", 2), 3: ("b", 4)}
     other = catalog.create_table(
-        "a.sums", SCHEMA, primary_key=["id"], partition_by=["day"],
+        "a.sums",
+        SCHEMA,
+        primary_key=["id"],
+        partition_by=["day"],
         options={"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"},
-    )  # fmt: skip
+    )
     other.write(given([(1, "a", 1)]))
     other.write(given([(1, "b", 10), (2, "b", 5), (2, "a", 5)]))
     assert content(other) == {1: ("a", 11), 2: ("b", 10)}
@@ -142,8 +151,9 @@ def test_places_are_those_of_rows_taken_one_by_one(engine: str, seed: int) -> No
     random = np.random.default_rng(seed)
     moving = MovingKeys(
         HeldKeys(pa.table({"id": pa.array([], pa.int64())}), np.empty(0, np.int64), np.empty(0, np.int32)),
-        BucketRule(3), engine,
-    )  # fmt: skip
+        BucketRule(3),
+        engine,
+    )
     home: dict[int, int] = {}
     place: dict[int, tuple[int, int]] = {}
     for _ in range(4):
@@ -158,8 +168,8 @@ def test_places_are_those_of_rows_taken_one_by_one(engine: str, seed: int) -> No
             if engine != "first-row" or home[key] == partition:
                 expected.append((row, home[key], 0))
         placed = moving.place(pa.table({"id": ids}), partitions.astype(np.int64), np.zeros(10, np.int8))
-        found = zip(placed.rows.tolist(), placed.partitions.tolist(), placed.kinds.tolist(), strict=True)
-        assert list(found) == expected
+        placed_rows = zip(placed.rows.tolist(), placed.partitions.tolist(), placed.kinds.tolist(), strict=True)
+        assert list(placed_rows) == expected
         for (row, partition, kind), bucket in zip(expected, placed.buckets.tolist(), strict=True):
             key = int(ids[row])
             if kind == 3 or (key in place and place[key][0] == partition):
