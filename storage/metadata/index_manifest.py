@@ -149,7 +149,7 @@ def index_files_of(store: TableStore, snapshot: Snapshot | None) -> list[IndexFi
 
 def vectors_of(store: TableStore, snapshot: Snapshot | None) -> dict[str, DeletionVector]:
     """The deletion vector of each data file of a snapshot that has one, by the file's name."""
-    return {name: vector for one in index_files_of(store, snapshot) for name, vector in one.vectors.items()}
+    return {name: vector for file in index_files_of(store, snapshot) for name, vector in file.vectors.items()}
 
 
 def marked_places(store: TableStore, snapshots: Sequence[Snapshot]) -> set[Place]:
@@ -159,7 +159,7 @@ def marked_places(store: TableStore, snapshots: Sequence[Snapshot]) -> set[Place
         before = store.snapshots.find(snapshot.id - 1)
         if snapshot.index_manifest == (None if before is None else before.index_manifest):
             continue
-        sides = [{one.path: one.place for one in index_files_of(store, side)} for side in (before, snapshot)]
+        sides = [{file.path: file.place for file in index_files_of(store, side)} for side in (before, snapshot)]
         changed = sides[0].keys() ^ sides[1].keys()
         places |= {side[path] for side in sides for path in changed & side.keys()}
     return places
@@ -170,9 +170,9 @@ def refuse_index(store: TableStore, *snapshots: Snapshot | None) -> None:
     away, or adds them again, would have to change those with them.
     """
     for snapshot in snapshots:
-        for one in index_files_of(store, snapshot):
-            if one.kind != DELETION_VECTORS:
+        for file in index_files_of(store, snapshot):
+            if file.kind != DELETION_VECTORS:
                 raise Unsupported(
-                    f"Snapshot {snapshot.id if snapshot else 0} of {store.identifier} has an index of kind {one.kind}. Its files "
-                    "can be read here, not replaced. Nothing is done; let the engine do it that wrote them."
+                    f"Snapshot {snapshot.id if snapshot else 0} of {store.identifier} has an index of kind {file.kind}. Its "
+                    "files can be read here, not replaced. Nothing is done; let the engine do it that wrote them."
                 )
