@@ -223,9 +223,15 @@ def _commit(
     replaced = (basis.snapshot.id, files) if basis.snapshot is not None else None
     inserts = any(clause.then == INSERT for clause in clauses)
     return write_frame(
-        rows, table, warehouse, operation=operation, replaced=replaced, marked=marked,
-        basis=basis.mark if inserts else None, **how,
-    )  # fmt: skip
+        rows,
+        table,
+        warehouse,
+        operation=operation,
+        replaced=replaced,
+        marked=marked,
+        basis=basis.mark if inserts else None,
+        **how,
+    )
 
 
 def _planned(

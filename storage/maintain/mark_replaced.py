@@ -37,7 +37,7 @@ def marks_of(
     keys = _sorted_keys(store, new)
     if not keys.num_rows:
         return marked
-    by_name = {one.name: one for one in marked}
+    by_name = {mark.name: mark for mark in marked}
     for entry in left:
         positions = _positions(store, entry, keys, vectors.get(entry.file.name))
         if len(positions):
@@ -63,12 +63,12 @@ def _positions(
     store: TableStore, entry: ManifestEntry, keys: pa.RecordBatch, vector: DeletionVector | None
 ) -> np.ndarray:
     """The positions (int64, ascending) of the rows of a file with one of some keys that are not marked yet."""
-    found: list[np.ndarray] = []
+    places_in_file: list[np.ndarray] = []
     for first, rows in keys_with_positions(store, entry, keys):
         _, places = match_keys(keys, rows, rows.num_columns)
         if len(places):
-            found.append(np.sort(places) + first)
-    positions = np.concatenate(found) if found else np.empty(0, np.int64)
+            places_in_file.append(np.sort(places) + first)
+    positions = np.concatenate(places_in_file) if places_in_file else np.empty(0, np.int64)
     if vector is not None and len(positions):
         positions = np.setdiff1d(positions, vector.read(store.file_io), assume_unique=True)
     return positions

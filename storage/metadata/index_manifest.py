@@ -164,7 +164,7 @@ def index_files_of(store: TableStore, snapshot: Snapshot | None) -> list[IndexFi
 
 def vectors_of(store: TableStore, snapshot: Snapshot | None) -> dict[str, DeletionVector]:
     """The deletion vector of each data file of a snapshot that has one, by the file's name."""
-    return {name: vector for one in index_files_of(store, snapshot) for name, vector in one.vectors.items()}
+    return {name: vector for file in index_files_of(store, snapshot) for name, vector in file.vectors.items()}
 
 
 def marked_places(store: TableStore, snapshots: Sequence[Snapshot]) -> set[Place]:
@@ -174,7 +174,7 @@ def marked_places(store: TableStore, snapshots: Sequence[Snapshot]) -> set[Place
         before = store.snapshots.find(snapshot.id - 1)
         if snapshot.index_manifest == (None if before is None else before.index_manifest):
             continue
-        sides = [{one.path: one.place for one in index_files_of(store, side)} for side in (before, snapshot)]
+        sides = [{file.path: file.place for file in index_files_of(store, side)} for side in (before, snapshot)]
         changed = sides[0].keys() ^ sides[1].keys()
         places |= {side[path] for side in sides for path in changed & side.keys()}
     return places

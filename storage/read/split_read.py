@@ -339,15 +339,15 @@ class _SectionReader:
         needed = [name for name in mapping.sources(fields) if name is not None] or reader.column_names[:1]
         columns = columns or reader.column_names[:1]
         for group in reader.row_groups(ranges):
-            found: list[np.ndarray] = []
+            hits: list[np.ndarray] = []
             position = starts[group]
             for batch in reader.read_batches(needed, [group], use_threads=self._use_threads):
                 values = [self._value(batch, field, mapping) for field in fields]
                 rows = pa.RecordBatch.from_arrays(values, [field.name for field in fields])
                 matches = pc.fill_null(predicate.mask(rows), False).to_numpy(zero_copy_only=False)
-                found.append(np.flatnonzero(matches) + position)
+                hits.append(np.flatnonzero(matches) + position)
                 position += batch.num_rows
-            places = np.concatenate(found) if found else np.empty(0, np.int64)
+            places = np.concatenate(hits) if hits else np.empty(0, np.int64)
             places = places if marked is None else np.setdiff1d(places, marked, assume_unique=True)
             if len(places):
                 batches = reader.read_batches(columns, [group], use_threads=self._use_threads)
@@ -443,13 +443,13 @@ def _at_positions(batches: Iterator[pa.RecordBatch], positions: np.ndarray) -> I
 
 def _within_groups(positions: np.ndarray, starts: Sequence[int], groups: Sequence[int]) -> np.ndarray:
     """Positions in a file as positions among the rows of some of its row groups, which begin at `starts`."""
-    found, before = [], 0
+    inside, before = [], 0
     for group in groups:
         low, high = starts[group], starts[group + 1]
         first, last = np.searchsorted(positions, [low, high])
-        found.append(positions[first:last] - low + before)
+        inside.append(positions[first:last] - low + before)
         before += high - low
-    return np.concatenate(found)
+    return np.concatenate(inside)
 
 
 def _without_positions(batches: Iterator[pa.RecordBatch], positions: np.ndarray) -> Iterator[pa.RecordBatch]:

@@ -76,24 +76,24 @@ class VectorChange:
     ) -> None:
         self._store = store
         self._files = index_files_of(store, latest)
-        self._now = {name: vector for one in self._files for name, vector in one.vectors.items()}
+        self._now = {name: vector for index in self._files for name, vector in index.vectors.items()}
         self._places = {entry.file.name: entry.place for entry in live}
-        self._before = {name: one.place for one in self._files for name in one.vectors}
+        self._before = {name: index.place for index in self._files for name in index.vectors}
         there = self._places.keys() | {entry.file.name for entry in gone}
         # The new positions of files whose vector changes; none for a file that has no vector any more.
         self._changed: dict[str, np.ndarray | None] = {}
         for name in self._now.keys() - self._places.keys():
             self._changed[name] = None
-        for one in marked:
-            self._refuse_changed(one, there)
-            if len(one.positions) and one.name in self._places:
-                before = self._changed.get(one.name)
-                before = self._read(one.name) if before is None else before
-                self._changed[one.name] = np.union1d(before, one.positions)
-        for given_one in given:
-            if given_one.name in self._places and not self._is_same(given_one.name, given_one.vector):
-                vector = given_one.vector
-                self._changed[given_one.name] = None if vector is None else vector.read(store.file_io)
+        for mark in marked:
+            self._refuse_changed(mark, there)
+            if len(mark.positions) and mark.name in self._places:
+                before = self._changed.get(mark.name)
+                before = self._read(mark.name) if before is None else before
+                self._changed[mark.name] = np.union1d(before, mark.positions)
+        for restored in given:
+            if restored.name in self._places and not self._is_same(restored.name, restored.vector):
+                vector = restored.vector
+                self._changed[restored.name] = None if vector is None else vector.read(store.file_io)
 
     @property
     def changes(self) -> bool:
@@ -103,7 +103,7 @@ class VectorChange:
     def write(self, next_index: Callable[[], str]) -> list[IndexFile]:
         """Write files of vectors, under names that `next_index` gives; returns the index files of all kinds after the commit."""
         rewritten = {self._place(name) for name in self._changed}
-        kept = [one for one in self._files if not self._is_written_anew(one, rewritten)]
+        kept = [index for index in self._files if not self._is_written_anew(index, rewritten)]
         for place in sorted(rewritten):
             for vectors in self._rolled(self._vectors_of(place)):
                 name = next_index()
@@ -114,16 +114,16 @@ class VectorChange:
                 kept.append(index_file_of_vectors(path, len(content), placed, place))
         return kept
 
-    def _refuse_changed(self, one: MarkedFile, there: set[str]) -> None:
+    def _refuse_changed(self, mark: MarkedFile, there: set[str]) -> None:
         name = self._store.identifier
-        if one.name not in there:
+        if mark.name not in there:
             raise RowsChanged(
-                f"Data file {one.name} of {name}, of which rows were to be deleted, is not there any more. Read the table again "
+                f"Data file {mark.name} of {name}, of which rows were to be deleted, is not there any more. Read the table again "
                 "and repeat the operation."
             )
-        if not self._is_same(one.name, one.read):
+        if not self._is_same(mark.name, mark.read):
             raise RowsChanged(
-                f"Rows of data file {one.name} of {name} have been deleted by another commit since it was read. Read the table "
+                f"Rows of data file {mark.name} of {name} have been deleted by another commit since it was read. Read the table "
                 "again and repeat the operation."
             )
 
@@ -152,27 +152,27 @@ class VectorChange:
     def _place(self, name: str) -> Place:
         return self._places[name] if name in self._places else self._before[name]
 
-    def _is_written_anew(self, one: IndexFile, places: set[Place]) -> bool:
-        is_touched = any(name in self._changed for name in one.vectors)
+    def _is_written_anew(self, index: IndexFile, places: set[Place]) -> bool:
+        is_touched = any(name in self._changed for name in index.vectors)
         # Each bucket has one file.
-        is_bucket = one.place in places and self._has_buckets
-        return bool(one.vectors or is_bucket) and one.kind == DELETION_VECTORS and (is_touched or is_bucket)
+        is_bucket = index.place in places and self._has_buckets
+        return bool(index.vectors or is_bucket) and index.kind == DELETION_VECTORS and (is_touched or is_bucket)
 
     def _vectors_of(self, place: Place) -> dict[str, np.ndarray]:
         """The vectors of a place that have to be written, by data file."""
         held = {
             name
-            for one in self._files
-            if one.place == place and self._is_written_anew(one, {place})
-            for name in one.vectors
+            for index in self._files
+            if index.place == place and self._is_written_anew(index, {place})
+            for name in index.vectors
         }
         added = {name for name in self._changed if self._place(name) == place}
-        found: dict[str, np.ndarray] = {}
+        positions_of: dict[str, np.ndarray] = {}
         for name in sorted(held | added):
             positions = self._changed[name] if name in self._changed else self._read(name)
             if positions is not None and len(positions):
-                found[name] = positions
-        return found
+                positions_of[name] = positions
+        return positions_of
 
     def _rolled(self, vectors: Mapping[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
         """The vectors of each file to be written; a bucket's are in one."""

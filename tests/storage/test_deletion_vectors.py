@@ -214,8 +214,11 @@ def test_a_look_up_reads_the_row_groups_that_can_hold_it(catalog: Catalog) -> No
     table.write(rows([995, 996], n=2))
     assert held(table, where="id = 7") == [(7, 1, "x7")]
     assert held(table, where="id >= 993 AND id <= 996") == [
-        (993, 0, "x993"), (994, 1, "x994"), (995, 2, "x995"), (996, 2, "x996"),
-    ]  # fmt: skip
+        (993, 0, "x993"),
+        (994, 1, "x994"),
+        (995, 2, "x995"),
+        (996, 2, "x996"),
+    ]
     assert table.count() == 1000
     assert table.check(deep=True) == []
 
@@ -443,8 +446,11 @@ def test_branches_of_other_buckets_are_merged_and_those_of_the_same_rows_refused
     table.delete("day = 'b' AND id = 3")
     assert table.branches.merge("fix").kind == "disjoint"
     assert sorted((row["day"], row["id"]) for row in table.to_arrow().to_pylist()) == [
-        ("a", 1), ("a", 3), ("b", 1), ("b", 2)
-    ]  # fmt: skip
+        ("a", 1),
+        ("a", 3),
+        ("b", 1),
+        ("b", 2),
+    ]
     assert table.check(deep=True) == []
     table.on_branch("fix").delete("day = 'a' AND id = 1")
     table.delete("day = 'a' AND id = 3")
