@@ -157,6 +157,9 @@ def _kind(one: pa.DataType) -> tuple[object, ...]:
 class DataFileReader(ABC):
     """An open file. Close it, or use it as a context manager."""
 
+    # Whether blanks at the end of a CHAR are no part of it, as Java reads the format.
+    trims_char = False
+
     def __enter__(self) -> Self:
         return self
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
-from ..errors import InvalidRequest
+from ..errors import InvalidRequest, Unsupported
 from ..file_io import FileIO
 from ..options import COMPRESSIONS
 from .data_file import (
@@ -96,6 +96,8 @@ def _storable(kind: pa.DataType) -> pa.DataType:
 class OrcReader(DataFileReader):
     """An open ORC file."""
 
+    trims_char = True
+
     def __init__(self, file_io: FileIO, path: str, expected: ExpectedFile = _ANYTHING) -> None:
         self._path = path
         self._source = file_io.open_input(path)
@@ -131,13 +133,24 @@ class OrcReader(DataFileReader):
         # pyarrow does not show the statistics of stripes.
         return list(range(self._file.nstripes))
 
+    def _stripe(self, number: int, columns: Sequence[str]) -> pa.RecordBatch:
+        try:
+            return self._file.read_stripe(number, columns=list(columns))
+        except pa.ArrowInvalid as error:
+            if "ORC timestamp" not in str(error):
+                raise
+            raise Unsupported(
+                f"Data file {self._path} holds a time outside of the years 1678 to 2261, which is not read from ORC here: {error}. "
+                "The file is sound. Let Paimon compact the table with another 'file.format', or leave the column out."
+            ) from None
+
     def read_batches(
         self, columns: Sequence[str], row_groups: Sequence[int], *, use_threads: bool = True
     ) -> Iterator[pa.RecordBatch]:
         with damage_named(self._path):
             found = 0
             for stripe in row_groups:
-                batch = self._file.read_stripe(stripe, columns=list(columns))
+                batch = self._stripe(stripe, columns)
                 ordered = batch.select(list(columns))
                 found += ordered.num_rows
                 for start in range(0, ordered.num_rows, BATCH_ROWS):

@@ -1,48 +1,74 @@
-"""Bring a column of an older schema into the shape of the current one, matching nested fields by id."""
+"""Bring a column of a file into the shape that the table's schema gives it, matching nested fields by id."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..data_types import DataType
-from ..errors import CorruptData
+from ..errors import Unsupported
+from .casts import cast
 
 
-def evolve(column: pa.Array, old: DataType, new: DataType, name: str) -> pa.Array:
-    """The column under its new type. Raises CorruptData if a value cannot be cast, naming the column."""
-    target = new.to_arrow()
-    # A field that was dropped and added again looks alike and is another one.
-    if column.type == target and (old == new or not _holds_row(new)):
+def evolve(column: pa.Array, old: DataType, new: DataType, name: str, *, trims_char: bool = False) -> pa.Array:
+    """The column under its new type; `name` is for errors.
+
+    `trims_char`: blanks at the end of a CHAR, at any depth, are no part of it, as Java reads ORC.
+    Raises Unsupported if a value cannot be had under the new type, naming the column and both types.
+    """
+    is_same, target = old.not_null() == new.not_null(), new.to_arrow()
+    trims_char = trims_char and holds_char(old)
+    # A field that was dropped and added again looks alike and is another one: its id tells.
+    if is_same and column.type == target and not trims_char:
         return column
+    if new.root == "ROW" and old.root == "ROW":
+        return _evolve_row(column, old, new, name, trims_char)
+    if new.root == "ARRAY" and old.root == "ARRAY" and old.element and new.element:
+        offsets, (elements,) = _inside(column, [column.values])
+        elements = evolve(elements, old.element, new.element, name, trims_char=trims_char)
+        return pa.ListArray.from_arrays(offsets, elements, type=target, mask=_nulls(column))
+    if new.root == "MAP" and old.root == "MAP" and old.key and new.key and old.element and new.element:
+        offsets, (keys, items) = _inside(column, [column.keys, column.items])
+        keys = evolve(keys, old.key, new.key, name, trims_char=trims_char)
+        items = evolve(items, old.element, new.element, name, trims_char=trims_char)
+        return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=_nulls(column))
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if old.root == "TIME" and pa.types.is_integer(column.type):
+        # ORC has whole numbers.
+        column = column.cast(pa.int32()).cast(pa.time32("ms"))
+    if trims_char and old.root == "CHAR":
+        column = pc.utf8_rtrim(column, " ")
+    if is_same:
+        # ORC has nanoseconds, which are cut to what the type holds.
+        return column.cast(target, safe=not old.is_timestamp)
     try:
-        if new.root == "ROW" and old.root == "ROW":
-            return _evolve_row(column, old, new, name)
-        if new.root == "ARRAY" and old.root == "ARRAY" and old.element and new.element and _holds_row(new):
-            elements = evolve(column.values, old.element, new.element, name)
-            return pa.ListArray.from_arrays(column.offsets, elements, type=target, mask=_nulls(column))
-        if new.root == "MAP" and old.root == "MAP" and old.element and new.element and _holds_row(new):
-            items = evolve(column.items, old.element, new.element, name)
-            return pa.MapArray.from_arrays(column.offsets, column.keys, items, type=target, mask=_nulls(column))
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        if new.is_text and pa.types.is_boolean(column.type):
-            return pc.if_else(column, "true", "false")
-        # Narrowing a number, or cutting a fraction of a second, is what the change of type asked for.
-        return column.cast(target, safe=not (old.is_timestamp and new.is_timestamp))
-    except pa.ArrowException as error:
-        raise CorruptData(f"Column {name!r} of type {old} cannot be read as {new}: {error}") from None
+        return cast(column, old, new)
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        raise Unsupported(
+            f"Column {name!r} was of type {old} when some of its rows were written, and is of type {new} now, under which they "
+            f"cannot be read: {error}. The files are sound: change the type back."
+        ) from None
 
 
-def _holds_row(data_type: DataType) -> bool:
-    if data_type.root == "ROW":
-        return True
-    return any(_holds_row(inner) for inner in (data_type.key, data_type.element) if inner is not None)
+def holds_char(data_type: DataType) -> bool:
+    """Whether a type is CHAR, or has one inside of it."""
+    inner = (*(field.type for field in data_type.fields), data_type.key, data_type.element)
+    return data_type.root == "CHAR" or any(part is not None and holds_char(part) for part in inner)
 
 
 def _nulls(column: pa.Array) -> pa.Array | None:
     return column.is_null() if column.null_count else None
 
 
-def _evolve_row(column: pa.Array, old: DataType, new: DataType, name: str) -> pa.Array:
+def _inside(column: pa.Array, parts: list[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
+    """Offsets from zero, and of the values of lists those that this slice of them holds."""
+    offsets = column.offsets
+    if not len(column):
+        return offsets, [part.slice(0, 0) for part in parts]
+    first, last = offsets[0].as_py(), offsets[-1].as_py()
+    return pc.subtract(offsets, offsets[0]), [part.slice(first, last - first) for part in parts]
+
+
+def _evolve_row(column: pa.Array, old: DataType, new: DataType, name: str, trims_char: bool) -> pa.Array:
     old_fields = {field.id: (index, field) for index, field in enumerate(old.fields)}
     children = []
     for field in new.fields:
@@ -52,5 +78,6 @@ def _evolve_row(column: pa.Array, old: DataType, new: DataType, name: str) -> pa
         else:
             position = column.type.get_field_index(old_field.name)
             child = column.field(position if position >= 0 else index)
-            children.append(evolve(child, old_field.type, field.type, f"{name}.{field.name}"))
+            path = f"{name}.{field.name}"
+            children.append(evolve(child, old_field.type, field.type, path, trims_char=trims_char))
     return pa.StructArray.from_arrays(children, fields=list(new.to_arrow()), mask=_nulls(column))

@@ -256,7 +256,9 @@ class FileStatistics:
         for name in columns:
             field_id = self._ids[name]
             if field_id in same and field_id in known:
-                found[name] = known[field_id]
+                # Blanks at the end of a CHAR are in the bounds, and are not read from ORC.
+                if file.format != "orc" or self._store.schema.field(name).type.root != "CHAR":
+                    found[name] = known[field_id]
             elif field_id not in held:
                 found[name] = ColumnStats(null_count=file.row_count)
         return found
@@ -301,6 +303,7 @@ class _Pruning:
         self._key_filter = restricted_to(predicate, set(self._key_names)) if self._key_names else None
         self._bucket_hashes = _bucket_hashes(schema.fields_named(schema.bucket_keys), predicate)
         self._partitions: dict[bytes, bool] = {}
+        self._same_buckets: dict[int, bool] = {}
         self._predicate = predicate
 
     def keeps_manifest(self, manifest: ManifestFile) -> bool:
@@ -315,11 +318,20 @@ class _Pruning:
         if entry.bucket == -2:
             # Postponed rows are invisible until a compaction distributes them.
             return False
-        if self._bucket_hashes is not None and entry.total_buckets > 0:
+        if self._bucket_hashes is not None and entry.total_buckets > 0 and self._has_bucket_types(entry.file.schema_id):
             buckets = set(buckets_of(self._bucket_hashes, entry.total_buckets).tolist())
             if entry.bucket not in buckets:
                 return False
         return self._keeps_partition(entry.partition)
+
+    def _has_bucket_types(self, schema_id: int) -> bool:
+        """Whether files of a schema lie in the buckets that values have now: another type has other hashes."""
+        known = self._same_buckets.get(schema_id)
+        if known is None:
+            old = {field.id: field.type.not_null() for field in self._store.schemas.get(schema_id).fields}
+            now = self._store.schema.fields_named(self._store.schema.bucket_keys)
+            known = self._same_buckets[schema_id] = all(old.get(field.id) == field.type.not_null() for field in now)
+        return known
 
     def _keeps_partition(self, partition: bytes) -> bool:
         if self._partition_filter is None:

@@ -4,7 +4,7 @@ What always holds: a filter on a column outside the key is applied to rows only 
 of a row must not come up because a newer one was filtered away.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
@@ -250,7 +250,7 @@ class _SectionReader:
         with self._open(file) as reader:
             # Where the file itself says that all rows were added, their kind need not be read, if it only tells deletes.
             all_added = SEQUENCE_NUMBER not in system and reader.extremes(VALUE_KIND) == (INSERT, INSERT)
-            mapping = _FileColumns(self._store.schemas.get(file.schema_id).fields, reader.column_names)
+            mapping = self._mapping(file, reader)
             key_sources = [mapping.key_source(field) for field in self._key_fields]
             plain = [field for field in values if field.name not in self._partition]
             read = [name for name in stored if not (all_added and name == VALUE_KIND)]
@@ -291,7 +291,7 @@ class _SectionReader:
 
     def _read_raw(self, file: DataFile, predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
         with self._open(file) as reader:
-            mapping = _FileColumns(self._store.schemas.get(file.schema_id).fields, reader.column_names)
+            mapping = self._mapping(file, reader)
             plain = [field for field in self._fields if field.name not in self._partition]
             needed = [name for name in mapping.sources(plain) if name is not None]
             # Files just written may hold deletes that their manifest does not count.
@@ -316,6 +316,14 @@ class _SectionReader:
                 if checks_kind:
                     batch = without_deletes(batch)
                 yield pa.RecordBatch.from_arrays([self._value(batch, field, mapping) for field in self._fields], names)
+
+    def _mapping(self, file: DataFile, reader: DataFileReader) -> "_FileColumns":
+        schema = self._store.schemas.get(file.schema_id)
+        # Keys are left as they are: by them files are sorted.
+        trimmed = (
+            {field.id for field in schema.fields if field.name not in schema.primary_keys} if reader.trims_char else ()
+        )
+        return _FileColumns(schema.fields, reader.column_names, trimmed)
 
     def _open(self, file: DataFile) -> DataFileReader:
         return open_data_file(self._store, self._directory, file)
@@ -364,8 +372,9 @@ def _without_positions(batches: Iterator[pa.RecordBatch], positions: np.ndarray)
 class _FileColumns:
     """Where the columns of the reading schema are in a file that was written under another version of it."""
 
-    def __init__(self, file_fields: Sequence[DataField], names: Sequence[str]) -> None:
+    def __init__(self, file_fields: Sequence[DataField], names: Sequence[str], trimmed: Collection[int] = ()) -> None:
         self._by_id = {field.id: field for field in file_fields}
+        self._trimmed = trimmed
         self._names = set(names)
 
     def type_of(self, field: DataField) -> object:
@@ -389,8 +398,8 @@ class _FileColumns:
     def column(self, batch: pa.RecordBatch, field: DataField, source: str | None) -> pa.Array:
         if source is None:
             return pa.nulls(batch.num_rows, field.type.to_arrow())
-        old = self._by_id[field.id]
-        return evolve(batch.column(source), old.type, field.type, field.name)
+        old, trims_char = self._by_id[field.id], field.id in self._trimmed
+        return evolve(batch.column(source), old.type, field.type, field.name, trims_char=trims_char)
 
 
 def _oldest_first(runs: Sequence[SortedRun]) -> list[SortedRun]:

@@ -26,6 +26,7 @@ import org.apache.paimon.options.Options;
 import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.reader.RecordReaderIterator;
 import org.apache.paimon.schema.Schema;
+import org.apache.paimon.schema.SchemaChange;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ArrayNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
@@ -62,6 +63,9 @@ final class Requests {
             if (what.equals("create")) {
                 return create(catalog, name, asked);
             }
+            if (what.equals("change type")) {
+                return changeType(catalog, name, asked);
+            }
             Table table = catalog.getTable(name);
             if (asked.has("options")) {
                 table = table.copy(texts(asked.get("options")));
@@ -92,6 +96,14 @@ final class Requests {
         schema.options(texts(asked.get("options")));
         catalog.createDatabase(name.getDatabaseName(), true);
         catalog.createTable(name, schema.build(), false);
+        return PaimonProcess.JSON.createObjectNode();
+    }
+
+    /** {@code column} gets the type {@code type}. */
+    private static JsonNode changeType(Catalog catalog, Identifier name, JsonNode asked) throws Exception {
+        SchemaChange change =
+                SchemaChange.updateColumnType(asked.get("column").textValue(), Values.typeFromJson(asked.get("type")));
+        catalog.alterTable(name, List.of(change), false);
         return PaimonProcess.JSON.createObjectNode();
     }
 
