@@ -20,10 +20,13 @@ from .data_file import (
     codec,
     damage_named,
 )
+from .orc_timestamps import StripeTimestamps
 from .parquet_timestamps import leaf_arrays
 from .seal import check_orc, damaged
 
 _ANYTHING = ExpectedFile()
+# How pyarrow tells of a time that nanoseconds have no place for.
+_OUT_OF_RANGE = "out of range for nanosecond"
 # On object stores, files of this size are read at once.
 _MOST_AT_ONCE = 64 << 20
 
@@ -42,10 +45,10 @@ class OrcWriter(StreamWriter):
 
     def write(self, table: pa.Table) -> None:
         for field, column in zip(table.schema, table.columns, strict=True):
-            if not all(map(_fits, column.chunks)):
+            if pa.types.is_nested(field.type) and not all(map(_fits, column.chunks)):
                 raise InvalidRequest(
-                    f"Column {field.name!r} has timestamps outside of the years 1678 to 2261, which ORC files have no place for "
-                    "here. Use another 'file.format', or null for times without end."
+                    f"Column {field.name!r} has timestamps outside of the years 1678 to 2261 inside of an ARRAY, MAP or ROW, "
+                    "which cannot be read from ORC here. Use another 'file.format', or null for times without end."
                 )
             for chunk in column.chunks:
                 _refuse_negative_fractions(field.name, chunk)
@@ -99,7 +102,7 @@ class OrcReader(DataFileReader):
     trims_char = True
 
     def __init__(self, file_io: FileIO, path: str, expected: ExpectedFile = _ANYTHING) -> None:
-        self._path = path
+        self._path, self._types = path, expected.types
         self._source = file_io.open_input(path)
         try:
             with damage_named(path):
@@ -134,15 +137,39 @@ class OrcReader(DataFileReader):
         return list(range(self._file.nstripes))
 
     def _stripe(self, number: int, columns: Sequence[str]) -> pa.RecordBatch:
+        """Some columns of a stripe; timestamps are of the unit of the table's type, if that is known, else nanoseconds.
+
+        Raises Unsupported for times that nanoseconds have no place for, if they are nested, or the type is of nanoseconds.
+        """
+        coarse = {name: kind for name in columns if (kind := self._coarse_timestamp(name)) is not None}
         try:
-            return self._file.read_stripe(number, columns=list(columns))
+            stripe = self._file.read_stripe(number, columns=list(columns))
+            # Finer digits than the type has are cut.
+            read = {name: stripe.column(name).cast(kind, safe=False) for name, kind in coarse.items()}
         except pa.ArrowInvalid as error:
-            if "ORC timestamp" not in str(error):
+            if _OUT_OF_RANGE not in str(error):
                 raise
-            raise Unsupported(
-                f"Data file {self._path} holds a time outside of the years 1678 to 2261, which is not read from ORC here: {error}. "
-                "The file is sound. Let Paimon compact the table with another 'file.format', or leave the column out."
-            ) from None
+            try:
+                stripe = self._file.read_stripe(number, columns=[name for name in columns if name not in coarse])
+            except pa.ArrowInvalid:
+                raise Unsupported(
+                    f"Data file {self._path} is sound, and has a time outside of the years 1678 to 2261 in a column of "
+                    f"nanoseconds, or inside of an ARRAY, MAP or ROW: {error}. Such times cannot be read from ORC here: leave "
+                    "the column out."
+                ) from None
+            timestamps = StripeTimestamps(self._source, self._path)
+            read = {name: timestamps.read(number, name, kind) for name, kind in coarse.items()}
+        if not read:
+            return stripe.select(list(columns))
+        return pa.RecordBatch.from_arrays(
+            [read[name] if name in read else stripe.column(name) for name in columns], names=list(columns)
+        )
+
+    def _coarse_timestamp(self, column: str) -> pa.TimestampType | None:
+        """The type that a table gives a column of timestamps, if its unit is not nanoseconds; None for all other columns."""
+        kind = (self._types or {}).get(column)
+        is_coarse = kind is not None and pa.types.is_timestamp(kind) and kind.unit != "ns"
+        return kind if is_coarse and pa.types.is_timestamp(self._file.schema.field(column).type) else None
 
     def read_batches(
         self, columns: Sequence[str], row_groups: Sequence[int], *, use_threads: bool = True
@@ -150,8 +177,7 @@ class OrcReader(DataFileReader):
         with damage_named(self._path):
             found = 0
             for stripe in row_groups:
-                batch = self._stripe(stripe, columns)
-                ordered = batch.select(list(columns))
+                ordered = self._stripe(stripe, columns)
                 found += ordered.num_rows
                 for start in range(0, ordered.num_rows, BATCH_ROWS):
                     yield ordered.slice(start, BATCH_ROWS)

@@ -18,6 +18,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from ..format.data_file import ExpectedFile
 from ..format.open_data_file import open_reader, open_writer
 from ..lsm.system_columns import SEQUENCE_NUMBER, VALUE_KIND
 from ..metadata.history import Mark, snapshots_after
@@ -170,7 +171,10 @@ def _copy(store: TableStore, entry: ManifestEntry, directory: str, new_name: str
     """Write the rows of a file to another one, their numbers raised; returns its size in bytes."""
     schema = store.schemas.get(entry.file.schema_id)
     types = {field.name: field.type for field in schema.fields}
-    with open_reader(store.file_io, f"{directory}/{entry.file.name}", types) as reader:
+    arrow = {field.name: field.type.to_arrow() for field in schema.fields}
+    arrow |= {f"{KEY_PREFIX}{name}": kind for name, kind in arrow.items()}
+    expected = ExpectedFile(types=arrow)
+    with open_reader(store.file_io, f"{directory}/{entry.file.name}", types, expected) as reader:
         names = reader.column_names
         rows = pa.Table.from_batches(list(reader.read_batches(names, reader.row_groups([]))))
     index = names.index(SEQUENCE_NUMBER)

@@ -227,3 +227,47 @@ def test_fine_timestamps_of_java_that_nanoseconds_have_no_place_for_are_refused(
     with pytest.raises(Unsupported, match="outside of the years 1678 to 2261"):
         table.to_arrow()
     assert table.to_arrow(columns=["id"])["id"].to_pylist() == [1]
+
+
+@pytest.mark.pypaimon_differs("it turns all times of ORC into nanoseconds, which have no place for them")
+@pytest.mark.parametrize("compression", ["zstd", "zlib", "snappy", "lz4", "none"] if scale.FULL else ["zstd", "lz4"])
+@pytest.mark.parametrize("kind", ["TIMESTAMP(0)", "TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP(6) WITH LOCAL TIME ZONE"])
+def test_times_without_end_are_read_from_orc_by_both(
+    java: JavaPaimon, catalog: Catalog, warehouse: str, kind: str, compression: str
+) -> None:
+    options = {"file.format": "orc", "file.compression": compression}
+    java.create(warehouse, "types.t", {"id": "INT", "at": kind}, options=options)
+    table = catalog.table("types.t")
+    data_type = table.schema.field("at").type
+    per_second = {"ms": 10**3, "us": 10**6}[data_type.to_arrow().unit]
+    step = per_second // 10**data_type.precision
+    # Java's own files have times before the Gregorian calendar two days off (decision 0020): none here.
+    numbers = [-9_000_000_000, -1, 0, 1_700_000_000, 253_402_300_799]
+    ticks = [number * per_second + (per_second - 1) // step * step * (number > 0) for number in numbers]
+    listed = [*ticks, *[None, *ticks[2:]] * 700]
+    rows = pa.table({"id": pa.array(range(len(listed)), pa.int32()), "at": pa.array(listed, data_type.to_arrow())})
+    for write in (lambda: java.write(warehouse, "types.t", rows, table.schema.fields), lambda: table.write(rows)):
+        table.overwrite(rows.slice(0, 0))
+        write()
+        assert counted(table.to_arrow(), "us") == counted(rows, "us")
+        assert counted(java.read(warehouse, "types.t"), "us") == counted(rows, "us")
+    assert table.check(deep=True) == []
+
+
+@pytest.mark.java_differs("it has them")
+@pytest.mark.pypaimon_differs("it turns all times of ORC into nanoseconds, which have no place for them")
+@pytest.mark.parametrize("kind", ["TIMESTAMP(9)", {"type": "ARRAY", "element": "TIMESTAMP(3)"}])
+def test_fine_and_nested_times_without_end_are_refused_in_orc(
+    java: JavaPaimon, catalog: Catalog, warehouse: str, kind: Any
+) -> None:
+    element, is_nested = DataType("TIMESTAMP", precision=3), not isinstance(kind, str)
+    coarse = DataType("ARRAY", element=element) if is_nested else element
+    java.create(warehouse, "types.t", {"id": "INT", "at": parse_type(kind)}, options={"file.format": "orc"})
+    moment = dt.datetime(9999, 12, 31)
+    at = pa.array([[moment] if is_nested else moment], coarse.to_arrow())
+    fields = [DataField(0, "id", DataType("INT")), DataField(1, "at", coarse)]
+    java.write(warehouse, "types.t", pa.table({"id": pa.array([1], pa.int32()), "at": at}), fields)
+    table = catalog.table("types.t")
+    with pytest.raises(Unsupported, match="is sound, and has a time outside of the years 1678 to 2261"):
+        table.to_arrow()
+    assert table.to_arrow(columns=["id"])["id"].to_pylist() == [1]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from storage import AddColumn, Catalog, InvalidRequest, Table
+from storage import AddColumn, Catalog, ChangeType, InvalidRequest, Table, Unsupported
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 
@@ -117,13 +117,53 @@ def test_wide_decimals_have_no_dictionary_in_parquet(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("moment", [dt.datetime(9999, 12, 31), dt.datetime(1, 1, 1)])
-@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.list_(pa.struct([("at", pa.timestamp("ms"))]))])
-def test_orc_refuses_times_that_it_could_not_give_back(
-    catalog: Catalog, kind: pa.DataType, moment: dt.datetime
-) -> None:
+def test_orc_refuses_nested_times_that_it_could_not_give_back(catalog: Catalog, moment: dt.datetime) -> None:
+    kind = pa.list_(pa.struct([("at", pa.timestamp("ms"))]))
     table = catalog.create_table("a.t", pa.schema([("at", kind)]), options={"file.format": "orc"})
-    value = moment if pa.types.is_timestamp(kind) else [{"at": moment}]
     with pytest.raises(InvalidRequest, match="outside of the years 1678 to 2261"):
-        table.write(pa.table({"at": pa.array([value], kind)}))
+        table.write(pa.table({"at": pa.array([[{"at": moment}]], kind)}))
     assert table.snapshot() is None
     assert not list(Path(table.store.paths.root).rglob("*.orc"))
+
+
+@pytest.mark.pypaimon_differs("it turns all times of ORC into nanoseconds, which have no place for them")
+@pytest.mark.parametrize("compression", ["zstd", "zlib", "snappy", "lz4", "none"])
+@pytest.mark.parametrize("key", [[], ["at"]], ids=["plain", "keyed"])
+def test_orc_gives_back_times_without_end(catalog: Catalog, compression: str, key: list[str]) -> None:
+    kinds = {"at": pa.timestamp("us"), "ms": pa.timestamp("ms"), "zoned": pa.timestamp("us", "UTC"), "n": pa.int32()}
+    moments = [
+        dt.datetime(1, 1, 1),
+        dt.datetime(1969, 12, 31),
+        dt.datetime(2024, 5, 6, 7, 8, 9, 123456),
+        dt.datetime.max,
+    ]
+    # More than a run of its encodings has.
+    moments += [dt.datetime(2000, 1, 1) + number * dt.timedelta(microseconds=1001) for number in range(1500)]
+    coarse = [moment.replace(microsecond=moment.microsecond // 1000 * 1000) for moment in moments]
+    nulls = [None if number % 3 == 1 else moment for number, moment in enumerate(coarse)]
+    rows = pa.table(
+        {"at": moments, "ms": nulls, "zoned": moments, "n": range(len(moments))},
+        pa.schema([pa.field(name, kind, name not in key) for name, kind in kinds.items()]),
+    )
+    options = {"file.format": "orc", "file.compression": compression, **({"bucket": 1} if key else {})}
+    table = catalog.create_table("a.t", rows.schema, primary_key=key, options=options)
+    table.write(rows)
+    assert table.to_arrow().sort_by("n").equals(rows)
+    assert table.to_arrow(where="at >= '9999-12-31'", columns=["n"])["n"].to_pylist() == [3]
+    assert table.check(deep=True) == []
+    table.write(rows.slice(2, 2))
+    table.compact()
+    assert table.count() == len(moments) + (0 if key else 2)
+
+
+@pytest.mark.pypaimon_differs("it turns all times of ORC into nanoseconds, which have no place for them")
+@pytest.mark.java_differs("it has times of nanoseconds in every year")
+def test_orc_refuses_what_it_cannot_give_back_without_calling_it_damaged(catalog: Catalog) -> None:
+    table = catalog.create_table(
+        "a.t", pa.schema([("at", pa.timestamp("us")), ("n", pa.int32())]), options={"file.format": "orc"}
+    )
+    table.write(pa.table({"at": [dt.datetime.max], "n": pa.array([1], pa.int32())}))
+    fine = table.alter(ChangeType("at", pa.timestamp("ns")))
+    with pytest.raises(Unsupported, match=r"'at' was of type TIMESTAMP\(6\).*The files are sound"):
+        fine.to_arrow()
+    assert fine.to_arrow(columns=["n"])["n"].to_pylist() == [1]
