@@ -301,8 +301,14 @@ def delete_tag(session: Session, table: str, name: str) -> None:
 @table_argument
 @click.option("--partition", multiple=True, metavar="COLUMN=VALUE", help="Only this partition; once for each column.")
 @click.option("--triggers", is_flag=True, help="Merge what the table's options call for, instead of everything.")
+@click.option(
+    "--outdated",
+    is_flag=True,
+    help="Also write anew what there is nothing to merge with: files of earlier builds that Paimon's Java library does not read "
+    "rightly, as `check` names them.",
+)
 @click.pass_obj
-def compact(session: Session, table: str, partition: Sequence[str], triggers: bool) -> None:
+def compact(session: Session, table: str, partition: Sequence[str], triggers: bool, outdated: bool) -> None:
     """Merge the files of each bucket so that reading is cheap. Rows do not change, older snapshots stay readable."""
     one = session.table(table)
     before = one.system_table("files").num_rows
@@ -310,6 +316,7 @@ def compact(session: Session, table: str, partition: Sequence[str], triggers: bo
         task = bar.add_task("buckets")
         snapshot = one.compact(
             full=not triggers,
+            outdated=outdated,
             partition=partition_values(partition) or None,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )

@@ -601,14 +601,17 @@ class Table:
         self,
         *,
         full: bool = True,
+        outdated: bool = False,
         partition: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
         run: Run | None = None,
     ) -> Snapshot | None:
         """Merge the files of every bucket (or of a partition's) so that reading is cheap; rows do not change.
 
-        `full` merges everything into one sorted run, otherwise the triggers of the options decide. `run` carries the
-        work out elsewhere. Returns the snapshot; None if there was nothing to do. Raises CommitConflict if another
+        `full` merges everything into one sorted run, otherwise the triggers of the options decide. `outdated`: Parquet files
+        of earlier builds, with decimals or fine timestamps in a form that Paimon's Java library does not read rightly, are
+        written anew even if there is nothing to merge them with; the end of each file is looked at. `run` carries the work
+        out elsewhere. Returns the snapshot; None if there was nothing to do. Raises CommitConflict if another
         commit took away the files meanwhile.
         """
         self._check_writable()
@@ -620,7 +623,15 @@ class Table:
             def wanted(place: Place) -> bool:
                 return overwrite.covers(self._store, place[0])
 
-        snapshot = compact(self._store, full=full, wanted=wanted, listeners=self._listeners, progress=progress, run=run)
+        snapshot = compact(
+            self._store,
+            full=full,
+            outdated=outdated,
+            wanted=wanted,
+            listeners=self._listeners,
+            progress=progress,
+            run=run,
+        )
         self._store.troubles.clear(COMPACTION)
         if snapshot is not None:
             self._let_old_snapshots_go(snapshot)

@@ -170,6 +170,11 @@ class DataFileReader(ABC):
     def close(self) -> None: ...
 
     @property
+    def outdated_columns(self) -> list[str]:
+        """Columns in a form that Paimon's Java library does not read rightly, nested ones by their path."""
+        return []
+
+    @property
     @abstractmethod
     def column_names(self) -> list[str]:
         """The columns of the file."""

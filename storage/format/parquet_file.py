@@ -1,5 +1,6 @@
 """Data files in Parquet, the format that is written unless an option says otherwise."""
 
+import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -130,6 +131,23 @@ class ParquetReader(DataFileReader):
     @property
     def is_of_java(self) -> bool:
         return (self._file.metadata.created_by or "").startswith("parquet-mr")
+
+    @property
+    def outdated_columns(self) -> list[str]:
+        metadata = self._file.metadata
+        groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+        outdated = []
+        for index in range(len(metadata.schema.names)):
+            column = metadata.schema.column(index)
+            logical = json.loads(column.logical_type.to_json())
+            is_decimal = logical.get("Type") == "Decimal"
+            is_short = column.physical_type == "FIXED_LEN_BYTE_ARRAY" and column.precision <= _MOST_DIGITS_OF_A_NUMBER
+            is_wide = column.precision > _MOST_DIGITS_OF_A_NUMBER and "." not in column.path and not self.is_of_java
+            in_dictionary = is_wide and any(group.column(index).has_dictionary_page for group in groups)
+            of_nanoseconds = column.physical_type == "INT64" and logical.get("timeUnit") == "nanoseconds"
+            if (is_decimal and (is_short or in_dictionary)) or (logical.get("Type") == "Timestamp" and of_nanoseconds):
+                outdated.append(column.path)
+        return outdated
 
     @property
     def has_constant_beside_nulls(self) -> bool:

@@ -18,7 +18,6 @@ from ..errors import CorruptData, StorageError
 from ..format.binary_row import encode
 from ..identifier import MAIN_BRANCH, Identifier
 from ..lsm.key_order import ranks
-from ..lsm.merge_engines import merge_engine_of
 from ..lsm.system_columns import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
 from ..metadata.branch_origin import read_origin
 from ..metadata.change_tracking import untracked_partitions
@@ -35,13 +34,14 @@ from ..metadata.tag import Tag
 from ..metadata.time_order import rising_since
 from ..metadata.trouble import Trouble
 from ..paths import TablePaths
-from ..read.split_read import ReadRequest, is_whole, open_data_file, read_file, read_whole_file
+from ..read.split_read import ReadRequest, read_file, read_whole_file
 from ..read.version import branch_names
 from ..values import from_arrow
 from ..write.close import decided, decisions
 from ..write.taken_from import reaches
 from ..write.taken_over import ids_taken_over, marks_of
 from .lost_schema import refuse_lost_branches
+from .outdated import misread_by_java
 from .stand_in import kept_aside
 from .tagging import ahead_by_name, is_ahead
 from .unfinished import unfinished
@@ -284,31 +284,6 @@ class _BranchCheck:
                 continue
             self._report.attempt(where, lambda: self._snapshot(where, snapshot, last))  # noqa: B023
 
-    def _not_whole(self, entries: list[ManifestEntry]) -> None:
-        """Files that Java takes for more than they hold; here they are read as what they are."""
-        store = self._store
-        if not store.schema.primary_keys or not merge_engine_of(store.schema).looks_up:
-            return
-        for _, group in groupby(sorted(entries, key=lambda one: one.place), lambda one: one.place):
-            bucket = list(group)
-            for entry in bucket:
-                low, high = store.key_range(entry.file)
-                above = (store.key_range(one.file) for one in bucket if one.file.level > entry.file.level > 0)
-                if any(first <= high and low <= last for first, last in above) and not self._is_whole(entry):
-                    self._broken(
-                        f"data file {entry.file.name}",
-                        "an earlier build has compacted it, without the rows of the levels above: Paimon's Java library reads "
-                        f"the table wrongly. Compact it fully (snapline compact {store.identifier})",
-                    )
-
-    def _is_whole(self, entry: ManifestEntry) -> bool:
-        try:
-            with open_data_file(self._store, self._store.bucket_directory(entry.place), entry.file) as reader:
-                return is_whole(entry.file, reader)
-        except (StorageError, OSError):
-            # What cannot be read is reported as such.
-            return True
-
     def _broken(self, where: str, what: str) -> None:
         self._report.add(where, what)
 
@@ -354,7 +329,8 @@ class _BranchCheck:
             self._places(where, entries)
             self._indexes(where, snapshot, entries)
             if snapshot.id == store.snapshots.latest_id():
-                self._not_whole(entries)
+                for entry, what in misread_by_java(store, entries):
+                    self._broken(f"data file {entry.file.name}", what)
         self._each(entries, lambda entry: self._data_file(where, entry, is_changelog=False))
         if snapshot.statistics is not None:
             path = store.paths.statistics(snapshot.statistics)

@@ -37,6 +37,7 @@ from ..write.commit import CommitId, CommitListener, TableCommit
 from ..write.data_file_sink import Bucket, DataFileSink
 from ..write.lift import lift_to_top
 from ..write.table_write import CommitMessage, earliest
+from .outdated import outdated_columns
 
 _log = logging.getLogger(__name__)
 _TRIES_AFTER_COMMIT = 3
@@ -58,6 +59,8 @@ class BucketCompaction:
     looked_up: tuple[ManifestEntry, ...] = ()
     # Files of this level and above hold what the changelog has told already; None: there is no changelog to write.
     told_level: int | None = None
+    # Names of files that are written anew, however large they are.
+    outdated: frozenset[str] = frozenset()
 
     @property
     def place(self) -> Place:
@@ -79,6 +82,7 @@ def compact(
     store: TableStore,
     *,
     full: bool,
+    outdated: bool = False,
     wanted: Callable[[Place], bool] | None = None,
     listeners: Sequence[CommitListener] = (),
     progress: Progress | None = None,
@@ -86,15 +90,15 @@ def compact(
 ) -> Snapshot | None:
     """Compact buckets (all, or those `wanted`) and commit; None if there is nothing to do.
 
-    `full` merges every run; otherwise the triggers decide. `progress` is told buckets done and in all. `run` carries
-    the plans out elsewhere. Raises
-    CommitConflict if another commit took away files meanwhile.
+    `full` merges every run; otherwise the triggers decide. `outdated`: files with `outdated_columns` are written anew as well.
+    `progress` is told buckets done and in all. `run` carries the plans out elsewhere. Raises CommitConflict if another commit
+    took away files meanwhile.
     """
     refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
     refuse_buckets_of_others(store.schema)
     planned = store.snapshots.latest()
     try:
-        plans = plan_compaction(store, planned, full=full, wanted=wanted)
+        plans = plan_compaction(store, planned, full=full, outdated=outdated, wanted=wanted)
         results = _run_all(store, plans, progress) if run is None or not plans else run(plans)
     except NotFound as error:
         store.refuse_other_table()
@@ -181,9 +185,14 @@ def as_top_runs(store: TableStore, messages: Sequence[CommitMessage]) -> tuple[C
 
 
 def plan_compaction(
-    store: TableStore, snapshot: Snapshot | None, *, full: bool, wanted: Callable[[Place], bool] | None = None
+    store: TableStore,
+    snapshot: Snapshot | None,
+    *,
+    full: bool,
+    outdated: bool = False,
+    wanted: Callable[[Place], bool] | None = None,
 ) -> list[BucketCompaction]:
-    """What to compact in a snapshot, bucket by bucket."""
+    """What to compact in a snapshot, bucket by bucket; arguments as those of `compact`."""
     if snapshot is None:
         return []
 
@@ -195,14 +204,18 @@ def plan_compaction(
     live.sort(key=attrgetter("place"))
     plans: list[BucketCompaction] = []
     for _, group in groupby(live, attrgetter("place")):
+        entries = list(group)
+        old = frozenset(entry.file.name for entry in entries if outdated and outdated_columns(store, entry))
         if store.schema.primary_keys:
-            plans += _plan_keyed(list(group), store.options, full=full)
+            plans += _plan_keyed(entries, store.options, old, full=full)
         else:
-            plans += _plan_plain(list(group), store.options, full=full)
+            plans += _plan_plain(entries, store.options, old, full=full)
     return plans
 
 
-def _plan_keyed(entries: Sequence[ManifestEntry], options: TableOptions, *, full: bool) -> Iterator[BucketCompaction]:
+def _plan_keyed(
+    entries: Sequence[ManifestEntry], options: TableOptions, outdated: frozenset[str], *, full: bool
+) -> Iterator[BucketCompaction]:
     # Newest first: files of level 0 one by one, then a run for each level.
     ordered = sorted(entries, key=lambda one: (one.file.level, -one.file.max_sequence_number, one.file.name))
     runs = [[one] for one in ordered if one.file.level == 0]
@@ -212,13 +225,15 @@ def _plan_keyed(entries: Sequence[ManifestEntry], options: TableOptions, *, full
     sizes = [LevelRun(run[0].file.level, sum(one.file.size_bytes for one in run)) for run in runs]
     universal = universal_options(options)
     # Other readers take the files of a first-row table as they are, so that no key may be in two of them.
-    everything = full or options.merge_engine == "first-row"
+    everything = full or bool(outdated) or options.merge_engine == "first-row"
     commits = sum(size.level == 0 for size in sizes)
     if options.full_compaction_delta_commits is not None and commits >= options.full_compaction_delta_commits:
         everything = True
     pick_some = pick_all_of_level_0 if options.looks_up else pick_compaction
     pick = pick_everything(sizes, universal) if everything else pick_some(sizes, universal)
     if pick is None:
+        if outdated:
+            yield BucketCompaction(tuple(entries), options.top_level, drops_deletes=True, outdated=outdated)
         return
     picked = tuple(one for run in runs[: pick.run_count] for one in run)
     left = tuple(one for run in runs[pick.run_count :] for one in run)
@@ -227,7 +242,7 @@ def _plan_keyed(entries: Sequence[ManifestEntry], options: TableOptions, *, full
         told_level = None
     # Deletes hide older rows; where no older run is left, there is nothing to hide.
     looked_up = left if told_level or options.looks_up else ()
-    yield BucketCompaction(picked, pick.output_level, not left, looked_up, told_level)
+    yield BucketCompaction(picked, pick.output_level, not left, looked_up, told_level, outdated)
 
 
 def universal_options(options: TableOptions) -> UniversalOptions:
@@ -240,19 +255,23 @@ def universal_options(options: TableOptions) -> UniversalOptions:
     )
 
 
-def _plan_plain(entries: Sequence[ManifestEntry], options: TableOptions, *, full: bool) -> Iterator[BucketCompaction]:
-    """Neighbouring small files, up to the target size; order is kept."""
+def _plan_plain(
+    entries: Sequence[ManifestEntry], options: TableOptions, outdated: frozenset[str], *, full: bool
+) -> Iterator[BucketCompaction]:
+    """Neighbouring small files, up to the target size; order is kept. Outdated ones alone, if they have no such neighbours."""
     target = options.target_file_size(has_primary_key=False)
     least = 2 if full else options.compaction_min_file_count
     group: list[ManifestEntry] = []
     for one in [*sorted(entries, key=lambda one: (one.file.min_sequence_number, one.file.name)), None]:
         is_small = one is not None and one.file.size_bytes < _LARGE_SHARE * target
         if group and (not is_small or sum(member.file.size_bytes for member in group) >= target):
-            if len(group) >= least:
+            if len(group) >= least or any(member.file.name in outdated for member in group):
                 yield BucketCompaction(tuple(group), 0, False)
             group = []
         if is_small and one is not None:
             group.append(one)
+        elif one is not None and one.file.name in outdated:
+            yield BucketCompaction((one,), 0, False)
 
 
 def _run_all(store: TableStore, plans: Sequence[BucketCompaction], progress: Progress | None) -> list[BucketResult]:
@@ -406,7 +425,10 @@ def _may_stay(store: TableStore, plan: BucketCompaction, bucket: Bucket, section
     wanted = store.options.format_of_level(plan.output_level)
     large = _LARGE_SHARE * store.options.target_file_size(has_primary_key=True)
     return all(
-        file.size_bytes >= large and file.format == wanted == "parquet" and not _holds_deletes(store, bucket, file.name)
+        file.name not in plan.outdated
+        and file.size_bytes >= large
+        and file.format == wanted == "parquet"
+        and not _holds_deletes(store, bucket, file.name)
         for file in section.files
     )
 

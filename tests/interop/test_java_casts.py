@@ -126,7 +126,8 @@ def is_known_to_differ(old: DataType, new: DataType, value: Any, theirs: Any) ->
     if new.is_timestamp and old.is_timestamp and isinstance(theirs, str):
         # Finer than the type, or beyond 64 bits of nanoseconds.
         return "is finer than" in theirs or "too large to convert" in theirs
-    return bool(new.precision > 6 and old.is_timestamp and value == 1)
+    # Java keeps digits that the new type does not have.
+    return old.is_timestamp and new.is_timestamp and old.precision > new.precision
 
 
 class Pair:
