@@ -77,7 +77,7 @@ def describe_partition(store: TableStore, partition: Mapping[str, Any]) -> dict[
     modified = max((entry.file.creation_time_local_ms or 0 for entry in entries), default=0)
     return {
         "partition": path,
-        "file.path": store.file_io.url(f"{store.paths.root}/{path}"),
+        "file.path": store.file_io.url(f"{store.paths.data_root(store.options)}/{path}"),
         "change-tracking": is_tracked(store, entries[0].partition),
         "last-modified": _EPOCH + dt.timedelta(milliseconds=modified),
         "bucket": entries[0].total_buckets,

@@ -76,6 +76,25 @@ def parse_names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def parse_directory(text: str) -> str:
+    """A directory inside of a table's, as `data` or `data/files`; what lies there must be no other file of the format's."""
+    names = text.rstrip("/").split("/") if text else []
+    for name in names:
+        if not name.strip() or name.startswith(".") or "\\" in name or not name.isprintable():
+            raise InvalidRequest(
+                "name directories inside of the table's, separated by slashes, none of which begins with a dot."
+            )
+    if names and (names[0] in _TAKEN_DIRECTORIES or names[0].startswith("bucket-")):
+        raise InvalidRequest(f"{names[0]!r} has files of another kind.")
+    return "/".join(names)
+
+
+# Directories of a table that hold something else than data files.
+_OWN_DIRECTORIES = ("trouble", "committed", "cleaning")
+_TAKEN_DIRECTORIES = (
+    *("schema", "snapshot", "tag", "branch", "consumer", "changelog", "service", "manifest", "index", "statistics"),
+    *_OWN_DIRECTORIES,
+)
 _READERS: dict[str, Any] = {
     "text": str,
     "whole number": int,
@@ -84,6 +103,7 @@ _READERS: dict[str, Any] = {
     "duration": parse_duration_ms,
     "names, separated by commas": parse_names,
     "values by level": parse_by_level,
+    "directory": parse_directory,
 }
 
 
@@ -311,6 +331,12 @@ class TableOptions(Options):
     source_split_open_file_cost_bytes: int = option(
         "source.split.open-file-cost", "4 mb", "Weight of a small file when files are packed into splits.", "size"
     )
+    data_file_path_directory: str = option(
+        "data-file.path-directory",
+        "",
+        "Directory inside of the table's that holds partitions and buckets; fixed.",
+        "directory",
+    )
     partition_default_name: str = option(
         "partition.default-name", "__DEFAULT_PARTITION__", "Directory for null and blank partition values."
     )
@@ -454,9 +480,7 @@ _UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {
     "file.format": ("parquet", "orc", "avro"),
     "data-file.thin-mode": ("false",),
 }
-_REFUSED_FOR_READING = (
-    "scan.fallback-branch", "data-file.path-directory", "partial-update.remove-record-on-sequence-group",
-)  # fmt: skip
+_REFUSED_FOR_READING = ("scan.fallback-branch", "partial-update.remove-record-on-sequence-group")
 # Java leaves out expired rows when it compacts.
 _REFUSED_FOR_WRITING = (*_REFUSED_FOR_READING, "data-file.external-paths", "record-level.expire-time")
 # Those of single merge engines.

@@ -107,10 +107,16 @@ class TablePaths:
     def statistics(self, name: str) -> str:
         return f"{self.root}/statistics/{name}"
 
-    def bucket(self, partition_path: str, bucket: int) -> str:
+    def data_root(self, options: TableOptions) -> str:
+        """Directory of partitions and buckets."""
+        below = options.data_file_path_directory
+        return f"{self.root}/{below}" if below else self.root
+
+    def bucket(self, partition_path: str, bucket: int, options: TableOptions) -> str:
         """Directory of a bucket; `partition_path` is empty for tables without partitions."""
         name = "bucket-postpone" if bucket == -2 else f"bucket-{max(bucket, 0)}"
-        return f"{self.root}/{partition_path}/{name}" if partition_path else f"{self.root}/{name}"
+        root = self.data_root(options)
+        return f"{root}/{partition_path}/{name}" if partition_path else f"{root}/{name}"
 
 
 def escape(text: str) -> str:

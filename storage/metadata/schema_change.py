@@ -24,7 +24,7 @@ from .schema import TableSchema, check_avro, check_column_options, check_schema
 FIXED_OPTIONS = (
     "bucket-key", "merge-engine", "sequence.field", "rowkind.field", "primary-key", "partition", "type", "bucket-function.type",
     "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete", "row-tracking.enabled",
-    "data-evolution.enabled", "deletion-vectors.enabled",
+    "data-evolution.enabled", "deletion-vectors.enabled", "data-file.path-directory",
 )  # fmt: skip
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}

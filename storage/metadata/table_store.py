@@ -136,7 +136,7 @@ class TableStore:
     def bucket_directory(self, place: Place) -> str:
         """Where the files of a bucket of a partition lie."""
         partition, bucket = place
-        return self.paths.bucket(self.partition_path(partition), bucket)
+        return self.paths.bucket(self.partition_path(partition), bucket, self.options)
 
     def data_path(self, directory: str, file: DataFile) -> str:
         """The path of a data file of the bucket in `directory`, from which it is read."""

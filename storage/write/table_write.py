@@ -363,7 +363,7 @@ class TableWrite:
         if place is None:
             path = partition_path(self._partition_fields, values, self._options, for_writing=True)
             first = self._first_sequence_number(partition, bucket)
-            directory = self._store.paths.bucket(path, bucket)
+            directory = self._store.paths.bucket(path, bucket, self._options)
             place = self._places[partition, bucket] = _Place(
                 Bucket(partition, bucket, self._options.bucket, directory), first
             )
@@ -444,7 +444,7 @@ def _take(rows: pa.Table, order: np.ndarray) -> pa.Table:
 def files_of(write_name: str, store: TableStore) -> list[str]:
     """All files that the writers of a write have made, those of killed writers too."""
     found = []
-    directories = [store.paths.root]
+    directories = [store.paths.data_root(store.options)]
     for _ in store.schema.partition_keys:
         directories = [
             f"{one}/{name}" for one in directories for name in store.file_io.list_directories(one) if "=" in name

@@ -82,7 +82,6 @@ def test_a_golden_table_reads_as_in_java(name: str, view: dict[str, Any]) -> Non
         ("type", "object-table"),
         ("merge-engine", "future"),
         ("scan.fallback-branch", "other"),
-        ("data-file.path-directory", "data"),
         ("partial-update.remove-record-on-sequence-group", "v"),
     ],
 )
