@@ -49,7 +49,7 @@ def describe_table(store: TableStore) -> dict[str, Any]:
         **_files(entries),
         "num-partitions": len({entry.partition for entry in entries}) if schema.partition_keys else 0,
         "compacted": _compacted(store, entries),
-        "tags": ", ".join(store.tags.names()),
+        "tags": ", ".join(store.tags.names_for_users()),
         "branches": ", ".join(branch_names(store)) if branch == MAIN_BRANCH else "",
         "consumers": ", ".join(one.name for one in store.consumers.all()),
         "options": ", ".join(f"{key}={value}" for key, value in sorted(shown_options(schema.options).items())),

@@ -43,6 +43,7 @@ from ..write.close import (
     open_again,
     refuse_closed,
 )
+from .branch_tags import branch_tag, tags_of_branch
 from .hold import held, is_kept
 from .left_over import LeftOver, delete_left_over, files_of_branch
 from .lost_schema import has_lost_schema
@@ -75,10 +76,10 @@ def create_branch(
         )
     try:
         if snapshot is None:
-            made = _make(store, name, None, None, latest_schema=latest_schema)
+            made = _make(store, name, None, None, store.clock.unique_name(), latest_schema=latest_schema)
         else:
             with held(store, snapshot, lambda hold: is_kept(store, snapshot, hold)):
-                made = _make(store, name, snapshot, tag, latest_schema=latest_schema)
+                made = _make_tagged(store, name, snapshot, tag, latest_schema=latest_schema)
     except NotFound:
         # What it is made from has gone along with what the table was.
         store.refuse_other_table()
@@ -88,11 +89,31 @@ def create_branch(
     return made
 
 
+def _make_tagged(
+    store: TableStore, name: str, snapshot: Snapshot, tag: Tag | None, *, latest_schema: bool
+) -> TableStore | None:
+    """As `_make`, with a tag where the branch is made; it goes again if there comes no branch."""
+    identity = store.clock.unique_name()
+    kept = store.tags.create(branch_tag(identity), snapshot)
+    made = None
+    try:
+        made = _make(store, name, snapshot, tag, identity, latest_schema=latest_schema)
+    except OUTCOME_UNKNOWN:
+        raise
+    except BaseException:
+        with suppress(StorageError, OSError):
+            store.tags.delete_if(kept)
+        raise
+    if made is None:
+        store.tags.delete_if(kept)
+    return made
+
+
 def _make(
-    store: TableStore, name: str, snapshot: Snapshot | None, tag: Tag | None, *, latest_schema: bool
+    store: TableStore, name: str, snapshot: Snapshot | None, tag: Tag | None, identity: str, *, latest_schema: bool
 ) -> TableStore | None:
     """Write a branch where nobody looks, then give it its name; None if somebody else has taken that meanwhile."""
-    file_io, root, identity = store.file_io, store.paths.root, store.clock.unique_name()
+    file_io, root = store.file_io, store.paths.root
     final = TablePaths(root, name)
     # Where a directory cannot be renamed at once, the branch is made in its place: who made its ORIGIN owns it.
     paths = TablePaths(root, name, making=identity) if file_io.moves_at_once else final
@@ -115,8 +136,11 @@ def _make(
         file_io.create_exclusively(paths.snapshot(snapshot.id), begin.to_json().encode(), of=own)
         for hint in ("EARLIEST", "LATEST"):
             file_io.raise_number(f"{paths.snapshot_directory}/{hint}", snapshot.id, of=own)
-        if tag is not None:
-            file_io.create_exclusively(paths.tag(tag.name), tag.snapshot.to_json(f"tag-{tag.name}").encode(), of=own)
+        named = {branch_tag(identity): snapshot.without_others()} | (
+            {tag.name: tag.snapshot} if tag is not None else {}
+        )
+        for tag_name, tagged in named.items():
+            file_io.create_exclusively(paths.tag(tag_name), tagged.to_json(f"tag-{tag_name}").encode(), of=own)
     schema_ids = store.schemas.ids()
     if snapshot is not None and not latest_schema:
         schema_ids = [schema_id for schema_id in schema_ids if schema_id <= max(snapshot.schema_id, 0)]
@@ -441,7 +465,11 @@ def _remove(branch: TableStore) -> list[tuple[TableStore, LeftOver]]:
     try:
         # It has been decided that the branch goes, whatever can be read of it.
         left_over = files_of_branch(branch)
+        tags = tags_of_branch(branch)
         is_mine = _delete_metadata(branch)
+        for store, tag in tags if is_mine else ():
+            if store is not branch:
+                store.tags.delete_if(tag)
     except NotFound:
         is_mine = False
         if branch.is_same_table():

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
-from ..errors import InvalidRequest, NotFound, StorageError
+from ..errors import CorruptData, InvalidRequest, NotFound, StorageError
 from ..identifier import HOLD_PREFIX
 from ..metadata.cleaning import Cleaning
 from ..metadata.table_store import TableStore
@@ -17,6 +17,7 @@ from ..paths import TablePaths
 from ..read.version import all_branches
 from ..write.close import DECISION_FILE
 from ..write.commit_time import SAFE_MS
+from .branch_tags import left_tags
 from .hold import HOLD_MS, delete_hold
 from .references import needed_files
 
@@ -99,6 +100,10 @@ def _clean(
         for branch in all_branches(store):
             _end_holds(branch, long_ago_ms)
             branch.consumers.give_up_unsure(long_ago_ms, store.clock.unique_name())
+        with suppress(CorruptData):
+            # Which branches there are cannot be told: their tags stay.
+            for branch, tag in left_tags(store, long_ago_ms):
+                delete_hold(branch, tag)
     return [*orphans, *(orphan for _, files in unfinished for orphan in files)]
 
 

@@ -39,7 +39,9 @@ from ..write.commit import CommitListener, Guard
 from ..write.required_columns import became_required, refuse_nulls
 from ..write.taken_over import ids_of
 from .become import Moved, guard_of, live_entries
+from .branch_tags import tags_of_branch
 from .compaction import tell_after
+from .hold import delete_hold
 from .left_over import LeftOver, delete_left_over, files_of_branch
 from .merge_branch import copy_schemas, copy_tags, put_on_top, restore_earlier
 from .verdict import Verdict, judge, refuse_altered, refuse_diverged
@@ -308,6 +310,8 @@ def _end(branch: TableStore, put: Snapshot | None, listeners: Sequence[CommitLis
     try:
         main = on_branch(branch, MAIN_BRANCH)
         _drop_old(main)
+        for store, tag in tags_of_branch(main):
+            delete_hold(store, tag)
         tell_after(main, put, listeners)
     except (NotFound, CorruptData):
         # What was main has gone along with the table.

@@ -13,7 +13,7 @@ from .. import document
 from ..arguments import shown
 from ..errors import AlreadyExists, CorruptData, DirectoryInPlace, NotFound, StorageError
 from ..file_io import FileIO
-from ..identifier import PUBLICATION_PREFIX, RESERVED_TAGS, check_file_name, check_tag_name
+from ..identifier import BRANCH_PREFIX, PUBLICATION_PREFIX, RESERVED_TAGS, check_file_name, check_tag_name
 from ..paths import TablePaths
 from .snapshot import Snapshot, cannot_be_read
 from .unchanged import unchanged
@@ -106,15 +106,20 @@ class TagFiles:
         )
         return sorted(match[1] for match in matches if match)
 
-    def all(self) -> list[Tag]:
-        """Every tag, in the order of snapshot id and name."""
-        tags = [tag for name in self.names() if (tag := self.find(name)) is not None]
+    def names_for_users(self) -> list[str]:
+        """The names without those that keep the files of branches."""
+        return [name for name in self.names() if not name.startswith(BRANCH_PREFIX)]
+
+    def all(self, *, of_branches: bool = False) -> list[Tag]:
+        """Every tag, in the order of snapshot id and name; those that keep the files of branches only if wanted."""
+        names = self.names() if of_branches else self.names_for_users()
+        tags = [tag for name in names if (tag := self.find(name)) is not None]
         return sorted(tags, key=lambda tag: (tag.snapshot.id, tag.name))
 
     def readable(self) -> list[Tag]:
-        """Every tag that is not damaged, in the order of snapshot id and name; a warning names the others."""
+        """Every tag that is not damaged, as `all` gives them; a warning names the others."""
         tags = []
-        for name in self.names():
+        for name in self.names_for_users():
             try:
                 tag = self.find(name)
             except CorruptData as error:
