@@ -87,8 +87,6 @@ _NO_DONE = "partitions are not marked as done here."
 _NO_CHAIN = "tables that are made of several branches are not read here."
 _FORMAT_TABLE = "tables of plain files are not kept in this warehouse."
 _MATERIALIZED = "materialized tables are not kept in this warehouse; views are."
-_DYNAMIC = "it concerns buckets that grow with the table, which are not written here."
-_VECTORS = "deletion vectors are read, and not written, here."
 _POSTPONE = "buckets that are assigned later are not written here."
 _EXTERNAL = "files that lie elsewhere are read, and not written, here."
 
@@ -128,13 +126,12 @@ _REFUSED_BY_REASON: dict[str, tuple[str, str]] = {
     "files": ("format-table.*", _FORMAT_TABLE),
     "materialized": ("materialized-table.*", _MATERIALIZED),
     "dynamic": (
-        "dynamic-bucket.target-row-num=2000000 dynamic-bucket.initial-buckets dynamic-bucket.max-buckets=-1 "
-        "dynamic-bucket.assigner-parallelism cross-partition-upsert.index-ttl",
-        _DYNAMIC,
+        "cross-partition-upsert.index-ttl",
+        "no index of keys is kept that could forget some: each write reads where the keys are.",
     ),
     "vectors": (
-        "deletion-vectors.bitmap64=false deletion-vectors.modifiable=false deletion-vector.index-file.target-size",
-        _VECTORS,
+        "deletion-vectors.modifiable=false",
+        "whether a table has deletion vectors is fixed once it has rows.",
     ),
     "postpone": ("postpone.batch-write-fixed-bucket=true postpone.default-bucket-num", _POSTPONE),
     "external": (
