@@ -570,13 +570,18 @@ def test_the_stores_own_tags_are_refused_by_what_they_are_for(run: Run, left_ope
         [own] = [name for name in orders.store.tags.names() if name.startswith("snapline-hold-")]
         assert "`expire-tags` deletes a day after" in run("delete-tag", "shop.orders", "--name", own)[2]
         assert f"tag {own} (while something is made of it" in run("why-kept", "shop.orders", "1")[1]
-    [own] = orders.store.tags.names()
+    [own] = [name for name in orders.store.tags.names() if name.startswith("snapline-publication-")]
     assert (
         "publication 1 of branch 'fix'. `snapline branch recover`" in run("delete-tag", "shop.orders", "--name", own)[2]
     )
     assert "(until a publication is done: `snapline branch recover`)" in run("why-kept", "shop.orders", "2")[1]
     run("branch", "recover")
-    assert orders.store.tags.names() == []
+    # What a branch keeps for other programs stays until the branch goes.
+    [own] = orders.store.tags.names()
+    assert own.startswith("snapline-branch-")
+    code, _, told = run("delete-tag", "shop.orders", "--name", own)
+    assert code == 2
+    assert "goes with the branch" in told
     # Of no publication that is known: nobody needs it.
     orders.store.tags.create("snapline-publication-00000077", orders.store.snapshots.get(1))
     assert run("delete-tag", "shop.orders", "--name", "snapline-publication-00000077")[0] == 0
