@@ -509,7 +509,7 @@ def test_what_paimon_does_not_take_together_is_refused_by_name(catalog: Catalog)
     table.write(rows([1]))
     with pytest.raises(InvalidRequest, match=r"deletion-vectors\.enabled"):
         table.alter(SetOptions({"deletion-vectors.enabled": False}))
-    with pytest.raises(InvalidRequest, match=r"deletion-vectors\.modifiable"):
+    with pytest.raises(Unsupported, match=r"deletion-vectors\.modifiable"):
         table.alter(SetOptions({"deletion-vectors.modifiable": True}))
 
 
