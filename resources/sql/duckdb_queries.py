@@ -31,9 +31,18 @@ def compile_query(tree: exp.Expr, views: Mapping[str, pa.Schema]) -> Compiled:
 
 def compile_expression(node: exp.Expr, relations: Sequence[Relation], views: Mapping[str, pa.Schema]) -> Typed:
     """An expression over the columns of some tables; queries inside of it read views."""
+    return _over(relations, views).of(node)
+
+
+def compile_condition(node: exp.Expr, relations: Sequence[Relation], views: Mapping[str, pa.Schema]) -> str:
+    """Likewise what is true, false or null of them. Raises InvalidRequest for values of other types."""
+    return _over(relations, views).condition(node)
+
+
+def _over(relations: Sequence[Relation], views: Mapping[str, pa.Schema]) -> Expressions:
     scope = _Scope(_Queries(views, {}, None), None)
     scope.relations = list(relations)
-    return Expressions(scope, RULES).of(node)
+    return Expressions(scope, RULES)
 
 
 # Those that are written otherwise, and what the parser makes of others.

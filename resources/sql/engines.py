@@ -19,8 +19,8 @@ from storage.sql.predicate_text import is_condition
 from ..duckdb_failure import failure
 from .duckdb_casts import cast
 from .duckdb_expressions import implied
-from .duckdb_queries import compile_expression, compile_query, function_names
-from .duckdb_relations import as_results, quoted, relation_of
+from .duckdb_queries import compile_condition, compile_expression, compile_query, function_names
+from .duckdb_relations import Relation, as_results, quoted, relation_of
 from .engine_dialects import NATIVE, spark_text
 from .fill import Fill
 from .query import Input, Query
@@ -47,11 +47,17 @@ class Engine(ABC):
         node: exp.Expr,
         tables: Mapping[str, pa.Schema],
         inputs: Sequence[Input],
-        to: pa.DataType | None = None,
-        column: str = "",
+        to: pa.DataType,
+        column: str,
     ) -> str:
-        """An expression over columns of tables in the engine's own SQL; queries inside of it read inputs. `to`: the type of
-        the `column` that it is for. Raises InvalidRequest for what is not stored in it.
+        """The value of a `column` of a type, over columns of tables, in the engine's own SQL; queries inside of it read inputs.
+        Raises InvalidRequest for what is not stored in it.
+        """
+
+    @abstractmethod
+    def condition(self, node: exp.Expr, tables: Mapping[str, pa.Schema], inputs: Sequence[Input]) -> str:
+        """A condition in the engine's own SQL, likewise. Raises InvalidRequest for what is no boolean, if that is known before
+        the statement runs.
         """
 
     @abstractmethod
@@ -135,16 +141,16 @@ class DuckDbEngine(Engine):
         node: exp.Expr,
         tables: Mapping[str, pa.Schema],
         inputs: Sequence[Input],
-        to: pa.DataType | None = None,
-        column: str = "",
+        to: pa.DataType,
+        column: str,
     ) -> str:
-        relations = [relation_of(name, schema) for name, schema in tables.items()]
-        typed = compile_expression(node, relations, _schemas(inputs))
-        if to is None:
-            return typed.sql
+        typed = compile_expression(node, _relations(tables), _schemas(inputs))
         if typed.type.is_known:
             refuse_unstorable(typed.type.arrow, to, column)
         return implied(typed, of_arrow(to), node)
+
+    def condition(self, node: exp.Expr, tables: Mapping[str, pa.Schema], inputs: Sequence[Input]) -> str:
+        return compile_condition(node, _relations(tables), _schemas(inputs))
 
     def schema(self, query: Query) -> pa.Schema:
         compiled = compile_query(query.tree, _schemas(query.inputs))
@@ -264,9 +270,12 @@ class SparkEngine(Engine):
         node: exp.Expr,
         tables: Mapping[str, pa.Schema],
         inputs: Sequence[Input],
-        to: pa.DataType | None = None,
-        column: str = "",
+        to: pa.DataType,
+        column: str,
     ) -> str:
+        return spark_text(node)
+
+    def condition(self, node: exp.Expr, tables: Mapping[str, pa.Schema], inputs: Sequence[Input]) -> str:
         return spark_text(node)
 
     def schema(self, query: Query) -> pa.Schema:
@@ -417,6 +426,10 @@ class SparkEngine(Engine):
 
 def _scalar(value: Any) -> pa.Scalar:
     return value if isinstance(value, pa.Scalar) else pa.scalar(value)
+
+
+def _relations(tables: Mapping[str, pa.Schema]) -> list[Relation]:
+    return [relation_of(name, schema) for name, schema in tables.items()]
 
 
 def _schemas(inputs: Sequence[Input]) -> dict[str, pa.Schema]:

@@ -28,7 +28,7 @@ from storage import (
     secrets_in,
     shown_options,
 )
-from storage.engines.merge_clauses import MergeClause
+from storage.engines.merge_clauses import SOURCE, TARGET, MergeClause
 from storage.sql.commands import (
     AlterTable,
     AlterView,
@@ -48,7 +48,7 @@ from storage.sql.predicate_text import MOST_NESTED
 
 from ..properties import PLACE_PROPERTY, STATEMENT_PROPERTY
 from ..session import CATALOG_NAME, Session
-from . import changes
+from . import changed_rows, changes
 from .analyze import analyzed
 from .columns import column_sources
 from .definitions import Act, Definitions
@@ -300,7 +300,7 @@ class Statements:
 
         def read() -> tuple[Query, str]:
             sources = self._sources(table, names, "target", engine)
-            return self.prepare(changes.query_of(tree, target)), sources.text(changes.condition_of(tree))
+            return self.prepare(changes.query_of(tree, target)), sources.condition(changes.condition_of(tree))
 
         read()
 
@@ -372,15 +372,15 @@ class Statements:
         table = changes.changed_table(node, self._names)
         place = self._names.place(node)
         warehouse = self._names.warehouse(place)
-        names = {node.alias_or_name.lower(): "target", node.name.lower(): "target"}
+        names = {node.alias_or_name.lower(): TARGET}
         clause = tree.args.get("where")
         condition = None if clause is None else clause.this
         assigned = tree.expressions if isinstance(tree, exp.Update) else None
 
-        def read() -> tuple[changes.Sources, str, dict[str, str] | None]:
+        def read() -> tuple[changed_rows.Sources, str, dict[str, str] | None]:
             sources = self._sources(table, names, "target", engine)
-            where = "TRUE" if condition is None else sources.text(condition)
-            values = None if assigned is None else changes.assignments(assigned, names, sources)
+            where = "TRUE" if condition is None else sources.condition(condition)
+            values = None if assigned is None else changed_rows.assignments(assigned, names, sources)
             return sources, where, values
 
         # Once for what is wrong with it; then anew each time, for its queries may read the table itself.
@@ -406,9 +406,9 @@ class Statements:
         default: str | None,
         engine: Engine,
         others: Mapping[str, pa.Schema] | None = None,
-    ) -> changes.Sources:
+    ) -> changed_rows.Sources:
         tables = {"target": table.schema.to_arrow(), **(others or {})}
-        return changes.Sources(self._inner(table), names, default, engine, tables, table.schema.fields)
+        return changed_rows.Sources(self._inner(table), names, default, engine, tables, table.schema.fields)
 
     def _inner(self, table: Table) -> Callable[[exp.Expr], Query]:
         """Prepares a query inside of a statement that changes a table."""
@@ -420,18 +420,16 @@ class Statements:
         node, using = tree.this, tree.args["using"]
         table = changes.changed_table(node, self._names)
         place = self._names.place(node)
-        names = {
-            node.name.lower(): "target", node.alias_or_name.lower(): "target", using.alias_or_name.lower(): "source"
-        }  # fmt: skip
+        names = {node.alias_or_name.lower(): TARGET, using.alias_or_name.lower(): SOURCE}
 
         source_tree = exp.select("*").from_(using.copy())
 
-        def read() -> tuple[changes.Sources, list[MergeClause], str]:
+        def read() -> tuple[changed_rows.Sources, list[MergeClause], str]:
             source = {"source": engine.schema(self.prepare(source_tree))}
             sources = self._sources(table, names, None, engine, source)
             fixed = {*table.schema.primary_keys, *table.schema.partition_keys}
-            clauses = changes.merge_clauses(tree, names, table.schema.column_names, sources, fixed)
-            return sources, clauses, sources.text(tree.args["on"])
+            clauses = changed_rows.merge_clauses(tree, names, table.schema.column_names, sources, fixed)
+            return sources, clauses, sources.condition(tree.args["on"], (TARGET, SOURCE))
 
         if node.alias_or_name.lower() == using.alias_or_name.lower():
             raise at(using, InvalidRequest("MERGE: the table and the source need different names: give one an alias."))

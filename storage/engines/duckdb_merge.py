@@ -1,6 +1,7 @@
 """MERGE of rows in memory: DuckDB joins and computes, the store commits. For large inputs see `spark_rows`."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import duckdb
 import numpy as np
@@ -27,15 +28,19 @@ from .merge_clauses import (
     REPLACED,
     ROW,
     SINKS,
+    SOURCE,
+    TARGET,
     MergeClause,
     ambiguous,
     check_clauses,
     has_order,
     merge_query,
     outside_query,
+    refuse_no_condition,
     refuse_outside,
     refuse_repeated,
     replacing,
+    seeing_query,
 )
 
 THREADS = 2
@@ -153,12 +158,33 @@ def _plan(
     query = merge_query(
         table.schema, on, clauses, quoted, target="__target_rows", source="__source_rows", addressed=not keyed
     )
-    return _rows_of(query, add)
+    return _rows_of(query, add, partial(_check, on, clauses))
 
 
-def _rows_of(query: str, add: Callable[[duckdb.DuckDBPyConnection], list[str]]) -> pa.Table:
+def _check(
+    on: str | Sequence[str] | None, clauses: Sequence[MergeClause], connection: duckdb.DuckDBPyConnection
+) -> None:
+    """Raise an error for a condition that is none, and for what names a side of which there is no row."""
+    views = {TARGET: "__target_rows", SOURCE: "__source_rows"}
+    conditions = [(one.condition, one.when) for one in clauses if one.condition is not None]
+    if isinstance(on, str):
+        conditions.append((on, "matched"))
+    for text, when in conditions:
+        refuse_no_condition(text, str(connection.sql(seeing_query(text, when, views)).types[0]))
+    for one in clauses:
+        for text in (one.values or {}).values():
+            connection.sql(seeing_query(text, one.when, views))
+
+
+def _rows_of(
+    query: str,
+    add: Callable[[duckdb.DuckDBPyConnection], list[str]],
+    check: Callable[[duckdb.DuckDBPyConnection], None] | None = None,
+) -> pa.Table:
     try:
         with sealed_duckdb(add, threads=THREADS, settings=("SET TimeZone = 'UTC'",)) as connection:
+            if check is not None:
+                check(connection)
             return connection.sql(query).to_arrow_table()
     except duckdb.Error as error:
         raise InvalidRequest(f"DuckDB cannot compute the change: {str(error).splitlines()[0]}") from None

@@ -25,6 +25,11 @@ _ALLOWED: dict[str, tuple[str, ...]] = {
     "not matched": (INSERT,),
     "not matched by source": (UPDATE, DELETE),
 }
+Kind = Literal["matched", "not matched", "not matched by source"]
+TARGET, SOURCE = "target", "source"
+_SEEN: dict[str, tuple[str, ...]] = {
+    "matched": (TARGET, SOURCE), "not matched": (SOURCE,), "not matched by source": (TARGET,),
+}  # fmt: skip
 KIND_OF: dict[str, str] = {UPDATE: "+U", DELETE: "-D", INSERT: "+I"}
 
 
@@ -36,16 +41,47 @@ class MergeClause:
     `values` an update sets, and an insert fills, every column from the source's column of that name.
     """
 
-    when: Literal["matched", "not matched", "not matched by source"]
+    when: Kind
     then: Literal["update", "delete", "insert"]
     condition: str | None = None
     values: Mapping[str, str] | None = None
+
+
+def seen_by(when: str) -> tuple[str, ...]:
+    """Of which sides a clause sees a row: `TARGET`, `SOURCE`, or both."""
+    return _SEEN[when]
+
+
+def seeing_query(text: str, when: str, views: Mapping[str, str]) -> str:
+    """The SELECT of a clause's condition or value from the sides alone of which it sees a row, given by their views."""
+    places = [f"{views[side]} AS {side}" for side in seen_by(when) if side in views]
+    return f"SELECT ({text}) AS seen FROM {' CROSS JOIN '.join(places)}"
+
+
+def refuse_unreachable(clauses: Sequence[MergeClause]) -> None:
+    """Raise InvalidRequest for a clause behind one of its kind that takes all rows."""
+    full: set[str] = set()
+    for clause in clauses:
+        if clause.when in full:
+            raise InvalidRequest(
+                f"No row comes to this clause: a WHEN {clause.when.upper()} before it has no condition. Give that one a "
+                "condition, or leave this one out."
+            )
+        if clause.condition is None:
+            full.add(clause.when)
+
+
+def refuse_no_condition(text: str, kind: str) -> None:
+    """Raise InvalidRequest for a condition of another type than BOOLEAN."""
+    if kind.lower() != "boolean":
+        raise InvalidRequest(f"{text} is {kind.lower()}, where a condition is needed.")
 
 
 def check_clauses(schema: TableSchema, source_columns: Sequence[str], clauses: Sequence[MergeClause]) -> None:
     """Raise InvalidRequest or Unsupported for clauses that the table cannot carry out."""
     if not clauses:
         raise InvalidRequest("A merge needs at least one clause.")
+    refuse_unreachable(clauses)
     engine = schema.table_options.merge_engine
     if schema.primary_keys and engine != "deduplicate":
         raise Unsupported(

@@ -44,9 +44,12 @@ from .merge_clauses import (
     has_order,
     merge_query,
     outside_query,
+    refuse_no_condition,
     refuse_outside,
     refuse_repeated,
     replacing,
+    seeing_query,
+    seen_by,
 )
 from .spark_errors import own_error
 from .spark_jobs import rows_of_tasks
@@ -248,9 +251,11 @@ def _planned(
     views = {f"{name}_target": target} | ({} if source is None else {f"{name}_source": source}) | dict(inner)
     for view, frame in views.items():
         frame.createOrReplaceTempView(view)
-    places = [f"{view} AS {view.rpartition('_')[2]}" for view in list(views)[: 1 if source is None else 2]]
+    sides = {view.rpartition("_")[2]: view for view in list(views)[: 1 if source is None else 2]}
     try:
-        clauses = [_cast_values(spark, table, clause, places) for clause in clauses]
+        for clause in clauses:
+            _check_condition(spark, clause, sides)
+        clauses = [_cast_values(spark, table, clause, sides) for clause in clauses]
         query = merge_query(
             table.schema, on, clauses, _quoted, target=f"{name}_target",
             source=None if source is None else f"{name}_source", addressed=not keyed,
@@ -263,7 +268,14 @@ def _planned(
             spark.catalog.dropTempView(view)
 
 
-def _cast_values(spark: SparkSession, table: Table, clause: MergeClause, places: Sequence[str]) -> MergeClause:
+def _check_condition(spark: SparkSession, clause: MergeClause, sides: Mapping[str, str]) -> None:
+    """Raise InvalidRequest for what Spark itself takes as no condition, and that joined to others would be cast to one."""
+    if clause.condition is not None:
+        found = spark.sql(seeing_query(clause.condition, clause.when, sides)).schema
+        refuse_no_condition(clause.condition, found[0].dataType.simpleString())
+
+
+def _cast_values(spark: SparkSession, table: Table, clause: MergeClause, sides: Mapping[str, str]) -> MergeClause:
     """A clause whose values have the types of their columns. Raises InvalidRequest for those that a column does not take."""
     if clause.then == DELETE:
         return clause
@@ -274,6 +286,7 @@ def _cast_values(spark: SparkSession, table: Table, clause: MergeClause, places:
     if not values:
         return clause
     chosen = ", ".join(f"({value}) AS {_quoted(name)}" for name, value in values.items())
+    places = [f"{sides[side]} AS {side}" for side in seen_by(clause.when) if side in sides]
     given = arrow_schema_of(spark.sql(f"SELECT {chosen} FROM {' CROSS JOIN '.join(places)}").schema)
     held = spark_schema(table.schema.to_arrow())
     for one in given:
