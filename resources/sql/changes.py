@@ -15,6 +15,7 @@ from storage.sql.pure_expression import is_of_row_alone
 from .default_words import default_tree, is_default
 from .engines import APPEND, DYNAMIC, OVERWRITE
 from .fill import Fill
+from .held_names import held_name, held_names
 from .names import Names
 from .place import at
 from .query import Query, as_select
@@ -73,12 +74,16 @@ def target_of(insert: exp.Insert, names: Names) -> Target:
         )
     table = names.table(node)
     try:
-        partition = partition_values(insert.args.get("partition") or node.args.get("partition"), table)
-        listed = [one.name for one in schema.expressions] if schema else table.schema.column_names
+        partition = partition_values(insert.args.get("partition") or node.args.get("partition"), table, partly=True)
+        listed = table.schema.column_names
+        if schema:
+            listed = held_names([one.name for one in schema.expressions], listed)
         for name in listed:
             table.schema.field(name)
-        if len(set(listed)) < len(listed):
-            raise InvalidRequest(f"A column is named twice: {', '.join(listed)}.")
+            if schema and name in partition:
+                raise InvalidRequest(
+                    f"Column {name!r} has its value in PARTITION (…), and is listed as well. Leave it out."
+                )
     except StorageError as error:
         raise at(node, error) from None
     columns = tuple(name for name in listed if name not in partition)
@@ -142,28 +147,35 @@ def changed_table(node: exp.Expr | None, names: Names) -> Table:
     return names.table(node)
 
 
-def partition_values(node: exp.Expr | None, table: Table) -> dict[str, str]:
-    """`PARTITION (day = '2024-05-01', hour)`: the columns that have a value. Raises InvalidRequest for others than those
-    the table is partitioned by.
+def partition_values(node: exp.Expr | None, table: Table, *, partly: bool = False) -> dict[str, str]:
+    """`PARTITION (day = '2024-05-01', hour)`: the columns that have a value; `partly`: some may have none, for they stand in
+    the rows. Raises InvalidRequest for others than those the table is partitioned by, and for one that is named twice.
     """
     found: dict[str, str] = {}
+    named: list[str] = []
     for one in node.expressions if node else []:
         column = one.this if isinstance(one, exp.EQ) else one
-        if column.name not in table.schema.partition_keys:
+        name = held_name(column.name, table.schema.partition_keys)
+        if name is None:
             raise InvalidRequest(
                 f"{column.name!r} is not a partition column of {table.identifier}. Partition columns: "
                 f"{', '.join(table.schema.partition_keys) or 'none'}."
             )
+        if name in named:
+            raise InvalidRequest(f"PARTITION names {name!r} twice: one partition has one value of each column.")
+        named.append(name)
         if isinstance(one, exp.EQ):
             if isinstance(one.expression, exp.Null):
                 raise InvalidRequest(
-                    f"PARTITION ({column.name} = NULL) is not supported: leave the column out there, and give NULL in the rows."
+                    f"PARTITION ({name} = NULL) is not supported: leave the column out there, and give NULL in the rows."
                 )
             if not isinstance(one.expression, exp.Literal | exp.Cast | exp.Neg):
                 raise InvalidRequest(
-                    f"PARTITION ({column.name} = …) takes a constant: '2024-05-01', 5. Other values stand in the rows."
+                    f"PARTITION ({name} = …) takes a constant: '2024-05-01', 5. Other values stand in the rows."
                 )
-            found[column.name] = literal_of(one.expression)
+            found[name] = literal_of(one.expression)
+        elif not partly:
+            raise InvalidRequest(f"PARTITION ({name}) says no value: write {name} = …, or leave the column out.")
     return found
 
 

@@ -40,6 +40,7 @@ from storage.sql.table_definition import constant_of, define_table, like_of, opt
 from ..session import Session
 from .changes import partition_values
 from .computed import check_computed, with_renamed, without
+from .held_names import held_names, in_place, in_words_of
 from .names import Names
 from .place import at
 from .result import Result
@@ -212,7 +213,10 @@ class Definitions:
                 "watermark": definition.watermark,
             }  # fmt: skip
             columns = definition.fields or schema or []
-            _refuse_twins([one.name for one in columns])
+            names = [one.name for one in columns]
+            _refuse_twins(names)
+            for what in ("primary_key", "partition_by"):
+                said[what] = held_names(said[what], names)
             try:
                 if replaces:
                     return catalog.redefined_table(str(place.identifier), columns, **said)
@@ -345,8 +349,9 @@ class Definitions:
     def _changes(self, node: AlterTable, table: Table, action: str, values: Any) -> list[SchemaChange]:
         """The changes of an ALTER TABLE; none if IF EXISTS or IF NOT EXISTS leave nothing to do."""
         names = {one.lower() for one in table.schema.column_names}
+        values = in_words_of(table, action, values)
         if action == "add":
-            added = [_added(one) for one in values]
+            added = [in_place(_added(one), table) for one in values]
             _refuse_twins(
                 [*table.schema.column_names, *(one.name for one in added)] if not node.args.get("action_exists") else []
             )

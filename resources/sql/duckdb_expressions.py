@@ -386,9 +386,14 @@ class Expressions:
 
 def field_of(value: Typed, name: exp.Expr) -> Typed:
     """A field of a struct."""
-    for field, kind in zip(value.type.names, value.type.inner, strict=False):
-        if field.lower() == name.name.lower():
-            return Typed(f"struct_extract({value.sql}, {literal(field)})", kind)
+    pairs = zip(value.type.names, value.type.inner, strict=False)
+    found = [(field, kind) for field, kind in pairs if field.lower() == name.name.lower()]
+    if len(found) > 1:
+        raise at(
+            name, InvalidRequest(f"{value.type} has {len(found)} fields {name.name!r}. Give them different names.")
+        )
+    for field, kind in found:
+        return Typed(f"struct_extract({value.sql}, {literal(field)})", kind)
     raise at(
         name,
         InvalidRequest(

@@ -74,6 +74,8 @@ class _Scope:
     # What the SELECT calls its columns, and whether that comes before the columns of tables.
     aliases: dict[str, Typed] = field(default_factory=dict)
     aliases_first: bool = False
+    # Names that the SELECT gives to several of its columns.
+    twice: set[str] = field(default_factory=set)
     windows: dict[str, exp.Expr] = field(default_factory=dict)
     # Which of the SELECT's columns are aggregates.
     aggregated: set[str] = field(default_factory=set)
@@ -105,21 +107,28 @@ class _Scope:
     def _qualified(self, node: exp.Column) -> Typed | None:
         for one in self.relations:
             if one.alias.lower() == node.table.lower():
-                return one.column(node.name)
+                return _column_of(one, node, node.name)
         held = self._plain(node, node.table)
         return None if held is None or held.type.word != "struct" else field_of(held, node.this)
 
     def _plain(self, node: exp.Column, name: str) -> Typed | None:
         alias = self.aliases.get(name.lower())
         if self.aliases_first and alias is not None:
+            self._refuse_twice(node, name)
             return alias
         if name.lower() in self.merged:
             return self.merged[name.lower()]
-        found = [one for relation in self.relations if (one := relation.column(name)) is not None]
+        found = [one for relation in self.relations if (one := _column_of(relation, node, name)) is not None]
+        if not found and alias is not None:
+            self._refuse_twice(node, name)
         if len(found) > 1:
             tables = ", ".join(one.alias for one in self.relations if one.column(name) is not None)
             raise at(node, InvalidRequest(f"Column {name!r} is in several tables: {tables}. Write table.column."))
         return found[0] if found else alias
+
+    def _refuse_twice(self, node: exp.Column, name: str) -> None:
+        if name.lower() in self.twice:
+            raise at(node, InvalidRequest(f"The SELECT calls several columns {name!r}. Give them different names."))
 
     def query(self, node: exp.Expr) -> tuple[str, list[SparkType]]:
         found = _Queries(self.queries.views, self.queries.expressions, self).of(node)
@@ -132,14 +141,21 @@ class _Scope:
             found += [(name, one) for name, one in self.merged_in_order()]
         for relation in self.relations:
             if table is None or relation.alias.lower() == table.lower():
-                for name, kind in relation.columns:
+                for number, (name, _) in enumerate(relation.columns):
                     if table is not None or (name.lower() not in self.merged and name.lower() not in relation.hidden):
-                        found.append((name, Typed(f"{quoted(relation.alias)}.{quoted(name)}", kind)))
+                        found.append((name, relation.at(number)))
         return found
 
     def merged_in_order(self) -> list[tuple[str, Typed]]:
         names = {name.lower(): name for one in reversed(self.relations) for name, _ in one.columns}
         return [(names[name], one) for name, one in self.merged.items()]
+
+
+def _column_of(relation: Relation, node: exp.Column, name: str) -> Typed | None:
+    try:
+        return relation.column(name)
+    except InvalidRequest as error:
+        raise at(node, error) from None
 
 
 class _Compiler(Expressions):
@@ -201,7 +217,7 @@ class _Queries:
             else:
                 inner = renamed(one, _Queries(self.views, self.expressions, self._around).of(one.this), names)
             self.expressions[name.lower()] = inner
-            columns = ", ".join(map(quoted, inner.names))
+            columns = ", ".join(map(quoted, inner.held))
             texts.append(f"{quoted(name)} ({columns}) AS ({inner.sql})")
         return f"WITH {'RECURSIVE ' if found.args.get('recursive') else ''}{', '.join(texts)} "
 
@@ -251,7 +267,7 @@ class _Queries:
         if not any(node.args.get(key) for key in ("order", "limit", "offset")):
             return inner
         scope = _Scope(self, self._around, [inner.relation("__all")])
-        columns = ", ".join(map(quoted, inner.names))
+        columns = ", ".join(map(quoted, inner.held))
         text = f"SELECT * FROM ({inner.sql}) AS __all ({columns})"
         return Compiled(text + self._tail(node, _Compiler(scope), inner.names, {}), inner.names, inner.types)
 
@@ -280,11 +296,15 @@ class _Queries:
         compiler = _Compiler(scope)
         where = node.args.get("where")
         text = f" WHERE {compiler.condition(where.this)}" if where is not None else ""
-        scope.windows = {one.name.lower(): one for one in node.args.get("windows") or []}
+        for one in node.args.get("windows") or []:
+            if one.name.lower() in scope.windows:
+                raise at(one, InvalidRequest(f"WINDOW defines {one.name!r} twice. Define it once."))
+            scope.windows[one.name.lower()] = one
         chosen = self._chosen(node, scope, compiler)
         chosen, grouped = self._group(node, compiler, chosen)
         text += grouped
         output = {name.lower(): one for name, one in chosen}
+        scope.twice = {name for name in output if sum(other.lower() == name for other, _ in chosen) > 1}
         scope.aliases, scope.aliases_first = output, False
         for key in ("having", "qualify"):
             if node.args.get(key) is not None:
@@ -314,6 +334,8 @@ class _Queries:
                 scope.aggregated.add(typed.sql)
             found.append((name, typed))
             if isinstance(one, exp.Alias):
+                if name.lower() in scope.aliases:
+                    scope.twice.add(name.lower())
                 scope.aliases.setdefault(name.lower(), typed)
         return found
 
@@ -325,8 +347,10 @@ class _Queries:
         if not found:
             raise at(node, InvalidRequest(f"There is nothing that {node.sql(SnaplineSql)} could stand for."))
         for one in star.args.get("except_") or []:
-            if one.name.lower() not in {name.lower() for name, _ in found}:
-                raise at(one, InvalidRequest(f"EXCEPT names {one.name!r}, which is no column of *."))
+            count = sum(name.lower() == one.name.lower() for name, _ in found)
+            if count != 1:
+                said = "is no column" if not count else f"are {count} columns"
+                raise at(one, InvalidRequest(f"EXCEPT names {one.name!r}, which {said} of *."))
             found = [(name, typed) for name, typed in found if name.lower() != one.name.lower()]
         if not found:
             raise at(node, InvalidRequest("EXCEPT leaves no column."))
@@ -456,7 +480,7 @@ class _Queries:
         if isinstance(node, exp.Table) and node.name in self.views:
             # The view may hold fewer columns: those that the query needs.
             return f"{text} AS {quoted(name)}"
-        return f"{text} AS {quoted(name)} ({', '.join(map(quoted, inner.names))})"
+        return f"{text} AS {quoted(name)} ({', '.join(map(quoted, inner.held))})"
 
     def _named(self, node: exp.Table) -> Compiled:
         if node.name in self.views:

@@ -22,12 +22,21 @@ class Relation:
     alias: str
     columns: tuple[tuple[str, SparkType], ...]
     hidden: frozenset[str] = frozenset()
+    # What they are called on DuckDB, where several have one name.
+    held: tuple[str, ...] = ()
 
     def column(self, name: str) -> Typed | None:
-        for column, kind in self.columns:
-            if column.lower() == name.lower():
-                return Typed(f"{quoted(self.alias)}.{quoted(column)}", kind)
-        return None
+        """Raises InvalidRequest for a name that several columns have."""
+        found = [number for number, (column, _) in enumerate(self.columns) if column.lower() == name.lower()]
+        if len(found) > 1:
+            where = "The query" if self.alias.startswith("__") else repr(self.alias)
+            raise InvalidRequest(f"{where} has {len(found)} columns {name!r}. Give them different names.")
+        return self.at(found[0]) if found else None
+
+    def at(self, number: int) -> Typed:
+        """The column of a number."""
+        column, kind = self.columns[number]
+        return Typed(f"{quoted(self.alias)}.{quoted(self.held[number] if self.held else column)}", kind)
 
 
 @dataclass(frozen=True)
@@ -38,8 +47,24 @@ class Compiled:
     names: tuple[str, ...]
     types: tuple[SparkType, ...]
 
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Names of the columns of which none is there twice."""
+        lower = [name.lower() for name in self.names]
+        if len(set(lower)) == len(lower):
+            return self.names
+        taken: set[str] = set()
+        found = []
+        for number, name in enumerate(self.names):
+            one = name
+            while one.lower() in taken or (one != name and one.lower() in lower):
+                one = f"{one}_{number}"
+            taken.add(one.lower())
+            found.append(one)
+        return tuple(found)
+
     def relation(self, alias: str) -> Relation:
-        return Relation(alias, tuple(zip(self.names, self.types, strict=True)))
+        return Relation(alias, tuple(zip(self.names, self.types, strict=True)), held=self.held)
 
 
 def relation_of(alias: str, schema: pa.Schema) -> Relation:
@@ -48,15 +73,8 @@ def relation_of(alias: str, schema: pa.Schema) -> Relation:
 
 
 def renamed(node: exp.Expr, inner: Compiled, names: Sequence[str]) -> Compiled:
-    """A query under other names for its columns; without any, with none twice. Raises InvalidRequest."""
+    """A query under other names for its columns. Raises InvalidRequest."""
     if not names:
-        if len({name.lower() for name in inner.names}) < len(inner.names):
-            lower = [name.lower() for name in inner.names]
-            unique = tuple(
-                f"{name}_{number}" if name.lower() in lower[:number] else name
-                for number, name in enumerate(inner.names)
-            )
-            return Compiled(inner.sql, unique, inner.types)
         return inner
     if len(names) != len(inner.names):
         raise at(node, InvalidRequest(f"{len(names)} columns are named, and {len(inner.names)} are there."))

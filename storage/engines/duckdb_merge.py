@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from ..basis import MERGE, REPLACE_WHERE, Basis
 from ..errors import InvalidRequest
+from ..metadata.case_twins import refuse_read_twins
 from ..metadata.manifest import ManifestEntry
 from ..metadata.snapshot import Snapshot
 from ..read.scan import Scan
@@ -149,6 +150,9 @@ def _plan(
     keyed: bool,
     views: Mapping[str, Scan | pa.Table],
 ) -> pa.Table:
+    refuse_read_twins(str(table.identifier), target.schema)
+    refuse_read_twins("The source", source.schema)
+
     def add(connection: duckdb.DuckDBPyConnection) -> list[str]:
         paths = add_views("main", views, connection)
         connection.register("__target_rows", target)

@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from ..lsm.system_columns import INSERT, UPDATE_AFTER, VALUE_KIND
+from ..metadata.case_twins import refuse_read_twins
 from ..read.scan import Scan
 
 _THREADS = max(2, os.cpu_count() or 2)
@@ -27,6 +28,7 @@ def add_views(database: str, views: Mapping[str, Scan | pa.Table], connection: d
 
 def add_arrow(connection: duckdb.DuckDBPyConnection, database: str, name: str, rows: pa.Table) -> None:
     """Make rows known as `database.name`."""
+    refuse_read_twins(f"{database}.{name}", rows.schema)
     held = f"__{database}__{name}"
     connection.register(held, rows)
     _create_view(connection, database, name, f"SELECT * FROM {quoted(held)}")
@@ -34,6 +36,7 @@ def add_arrow(connection: duckdb.DuckDBPyConnection, database: str, name: str, r
 
 def add_scan(connection: duckdb.DuckDBPyConnection, database: str, name: str, scan: Scan) -> list[str]:
     """Make the rows of a scan known as `database.name`; returns the paths of the files that DuckDB reads for it itself."""
+    refuse_read_twins(str(scan.store.identifier), scan.schema)
     local = scan.store.file_io.is_local
     native = [split for split in scan.splits if local and split.can_be_read_natively]
     if native:

@@ -71,8 +71,10 @@ def derived_options(
     names = list(columns)
     options: dict[str, str] = {}
     for number, one in enumerate(computed, len(names)):
-        if one.name in names:
-            raise InvalidRequest(f"Computed column {one.name!r} has the name of another column. Rename one of them.")
+        if one.name.lower() in [name.lower() for name in names]:
+            raise InvalidRequest(
+                f"Computed column {one.name!r} has the name of another column, in whatever case. Rename one of them."
+            )
         if not one.expression.strip():
             raise InvalidRequest(f"Computed column {one.name!r} has no expression.")
         names.append(one.name)

@@ -21,6 +21,7 @@ from ..format.file_index.wanted import check_file_indexes
 from ..options import TableOptions, check_table_options
 from ..paths import TablePaths
 from ..values import from_literal
+from .case_twins import refuse_new_twins
 from .unchanged import unchanged
 from .witness import WitnessOf, no_witness
 
@@ -177,6 +178,7 @@ def new_schema(
     highest = max((inner.id for field in fields for inner in (field, *nested_fields(field.type))), default=-1)
     schema = TableSchema(0, fields, highest, partition_keys, primary_keys, texts, comment, time_ms)
     check_schema(schema)
+    refuse_new_twins(schema.to_arrow())
     check_column_options(schema, texts)
     check_file_indexes(schema.options, {field.name: field.type for field in schema.fields})
     check_avro(schema)

@@ -18,6 +18,7 @@ from ..data_types import STRING, DataField, DataType, nested_fields, parse_type,
 from ..errors import AlreadyExists, InvalidRequest
 from ..format.file_index.wanted import PREFIX, check_file_indexes, is_indexed, renamed_index_option, wanted_indexes
 from ..options import check_table_options
+from .case_twins import refuse_new_twins
 from .default_values import check_defaults, default_text
 from .schema import TableSchema, check_avro, check_column_options, check_schema
 
@@ -263,6 +264,7 @@ def next_schema(
         _refuse_other_merging(schema, changed, written)
     changed = replace(changed, id=schema.id + 1, time_ms=time_ms)
     check_schema(changed)
+    refuse_new_twins(changed.to_arrow(), schema.to_arrow())
     check_column_options(changed, {key for key, value in changed.options.items() if schema.options.get(key) != value})
     if {one.id: one.default_value for one in changed.fields} != {one.id: one.default_value for one in schema.fields}:
         check_defaults(changed)

@@ -278,10 +278,16 @@ class _Parser(DatabricksParser):
             if not self._match(TokenType.EQ):
                 self.raise_error("Expected =")
             found.append((key, self._text()))
+            self._refuse_twice([one for one, _ in found])
             if not self._match(TokenType.COMMA):
                 break
         self._match_r_paren()
         return found
+
+    def _refuse_twice(self, keys: Sequence[str]) -> None:
+        """Raise an error if the last of some keys is there before."""
+        if keys[-1] in keys[:-1]:
+            self.raise_error(f"Option {keys[-1]!r} is given twice. Give it once", self._prev)
 
     def _keys(self) -> list[str]:
         """('key', …)"""
@@ -626,6 +632,8 @@ class _Parser(DatabricksParser):
         shape = [TokenType.STRING, TokenType.EQ, TokenType.STRING, TokenType.COMMA] * (len(texts) // 2)
         if tokens[0].text.upper() != "OPTIONS" or kinds[1:] != [TokenType.L_PAREN, *shape[:-1], TokenType.R_PAREN]:
             self.raise_error("A hint of a table is OPTIONS('key' = 'value', …)")
+        for number in range(len(texts) // 2):
+            self._refuse_twice(texts[: 2 * number + 1 : 2])
         self._advance()
         return list(zip(texts[::2], texts[1::2], strict=True))
 

@@ -1,0 +1,69 @@
+"""The names that a table has for its columns, by names in whatever case: as in Spark, case tells no two apart."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from storage import AddColumn, DataField, InvalidRequest, Table
+
+
+def held_name(name: str, names: Sequence[str]) -> str | None:
+    """The one of some names that is meant by another; None if there is none. Raises InvalidRequest if there are several."""
+    if name in names:
+        return name
+    found = [one for one in names if one.lower() == name.lower()]
+    if len(found) > 1:
+        raise InvalidRequest(f"{name!r} is one of {', '.join(map(repr, found))}: write it in the same case.")
+    return found[0] if found else None
+
+
+def held_names(given: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Those that are meant by some; those that are none stay as they are. Raises InvalidRequest for one that is given twice."""
+    found: list[str] = []
+    for name in given:
+        one = held_name(name, names) or name
+        if one.lower() in [other.lower() for other in found]:
+            raise InvalidRequest(f"Column {name!r} is named twice. Name it once.")
+        found.append(one)
+    return found
+
+
+def held_path(path: str, fields: Sequence[DataField]) -> str:
+    """A path to a column, or to a field of a ROW, in the words of the table."""
+    first, dot, rest = path.partition(".")
+    name = held_name(first, [one.name for one in fields])
+    if name is None or not dot:
+        return f"{name or first}{dot}{rest}"
+    inner = next(one.type.fields for one in fields if one.name == name)
+    return f"{name}.{held_path(rest, inner)}"
+
+
+def _held_beside(other: str | None, path: str, fields: Sequence[DataField]) -> str | None:
+    """A column, or field, that another one comes after, in the words of the table; `path` is that of the other one."""
+    if other is None:
+        return None
+    parent, dot, _ = path.rpartition(".")
+    return held_path(f"{parent}{dot}{other}", fields).removeprefix(f"{parent}{dot}")
+
+
+def in_words_of(table: Table, action: str, values: Any) -> Any:
+    """What an action of ALTER TABLE takes, with the table's own names for the columns that it changes."""
+    fields = table.schema.fields
+    if action == "drop":
+        return [held_path(one, fields) for one in values]
+    if action in ("drop not null", "set not null"):
+        return held_path(values, fields)
+    if action in ("rename", "set default", "type", "comment") and values[0] is not None:
+        return (held_path(values[0], fields), *values[1:])
+    if action == "move":
+        path = held_path(values[0], fields)
+        return path, _held_beside(values[1], path, fields), values[2]
+    return values
+
+
+def in_place(added: AddColumn, table: Table) -> AddColumn:
+    """A column that is added, with the table's own names for what is around it."""
+    fields = table.schema.fields
+    parent, dot, name = added.name.rpartition(".")
+    path = f"{held_path(parent, fields) if dot else ''}{dot}{name}"
+    return replace(added, name=path, after=_held_beside(added.after, path, fields))
