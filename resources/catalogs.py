@@ -97,8 +97,11 @@ class CatalogRegistry:
             raise InvalidRequest(f"'type' = {options['type']!r}: a catalog is of type {', '.join(_TYPES)}.")
         if not options.get("warehouse"):
             raise InvalidRequest(f"Catalog {name!r} needs a 'warehouse': the path or URL of its tables.")
-        open_catalog(name, options)
+        # Whatever may refuse the catalog comes before what writes to its warehouse.
+        fixed = {key: value for key, value in options.items() if key in _FIXED}
+        open_catalog(name, {key: value for key, value in options.items() if _opens(key)}).refuse_other_options(fixed)
         self._check_lineage(name, options)
+        open_catalog(name, options)
         self._write({**known, name: dict(options)})
 
     def _check_lineage(self, name: str, options: Mapping[str, Any]) -> None:
@@ -168,6 +171,11 @@ def _guarded(options: Mapping[str, Any]) -> dict[str, Any]:
         {key.removeprefix(_STORAGE): value for key, value in options.items() if key.startswith(_STORAGE)}
     )
     return {**guarded_options(options), **{f"{_STORAGE}{key}": value for key, value in storage.items()}}
+
+
+def _opens(key: str) -> bool:
+    """Whether an option says where a catalog lies, rather than what is kept of it."""
+    return key == "warehouse" or key.startswith(_STORAGE)
 
 
 def open_catalog(name: str, options: Mapping[str, Any]) -> Catalog:

@@ -43,7 +43,7 @@ from .metadata.schema_change import (
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from .notes import Notes
 from .options import TableOptions, check_table_options, parse_duration_ms
-from .options_without_effect import refuse_without_effect
+from .options_without_effect import refuse_without_effect, with_an_effect
 from .publications.open_publication import OpenPublication
 from .read.predicate import Predicate
 from .read.scan import Scan
@@ -145,5 +145,6 @@ __all__ = [
     "shown_options",
     "version_of_options",
     "whole_number",
+    "with_an_effect",
     "written_options",
 ]

@@ -51,6 +51,7 @@ from .metadata.schema import SchemaFiles, TableSchema, new_schema
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .notes import Notes
+from .options_without_effect import with_an_effect
 from .paths import TablePaths
 from .publications.clean_up import clean_up
 from .publications.consistent_view import consistent_view
@@ -131,13 +132,7 @@ class Catalog:
             return given
         # Earlier versions have kept some there.
         whole, stored = stored, _without_secrets(stored)
-        for key in IMMUTABLE_OPTIONS:
-            before = stored.get(key, "false")
-            if key in given and given[key] != before:
-                raise InvalidRequest(
-                    f"Catalog option {key!r} is {before!r} since the catalog was created and cannot become "
-                    f"{given[key]!r}. Create another warehouse, or leave the option out."
-                )
+        _refuse_other(stored, given)
         merged = {**stored, **given}
         if merged != stored:
             if not self._file_io.replace_if(path, content, _json(merged)):
@@ -148,6 +143,14 @@ class Catalog:
                 # Who only reads cannot take them out.
                 self._file_io.replace_if(path, content, _json(merged))
         return merged
+
+    def refuse_other_options(self, given: Mapping[str, Any]) -> None:
+        """Raise InvalidRequest for options that contradict what the catalog was created with. Nothing is written."""
+        path = posixpath.join(self._root, _OPTIONS_FILE)
+        content = self._file_io.read_bytes_or_none(path)
+        if content is not None:
+            held = texts(read_document(content, path), path, "an option")
+            _refuse_other(held, {key: _text(value) for key, value in given.items()})
 
     def with_listeners(self, *listeners: CommitListener) -> "Catalog":
         """The same catalog; commits to its tables are told to these listeners."""
@@ -367,6 +370,9 @@ class Catalog:
         defaults = {
             k.removeprefix(_TABLE_DEFAULTS): v for k, v in self.options.items() if k.startswith(_TABLE_DEFAULTS)
         }
+        keyed = bool(primary_key) or bool((options or {}).get("primary-key"))
+        partitioned = bool(partition_by) or bool((options or {}).get("partition"))
+        defaults = with_an_effect(defaults, keyed=keyed, partitioned=partitioned)
         first = new_schema(
             schema,
             primary_keys=primary_key,
@@ -714,6 +720,16 @@ class Catalog:
 
     def _table(self, store: TableStore) -> Table:
         return Table(store, self.name, self._listeners)
+
+
+def _refuse_other(stored: Mapping[str, str], given: Mapping[str, str]) -> None:
+    for key in IMMUTABLE_OPTIONS:
+        before = stored.get(key, "false")
+        if key in given and given[key] != before:
+            raise InvalidRequest(
+                f"Catalog option {key!r} is {before!r} since the catalog was created and cannot become "
+                f"{given[key]!r}. Create another warehouse, or leave the option out."
+            )
 
 
 def _without_secrets(options: Mapping[str, str]) -> dict[str, str]:

@@ -67,6 +67,17 @@ _NEEDS: dict[str, tuple[_Holds, str]] = {
 }
 
 
+def with_an_effect(given: Mapping[str, str], *, keyed: bool, partitioned: bool) -> dict[str, str]:
+    """Those of some options that mean something for a table with or without a primary key and partitions."""
+    found = {}
+    for key, value in given.items():
+        of_keys, of_partitions = key in _OF_KEYS or key.startswith("fields."), key in _OF_PARTITIONS
+        void = (of_keys and not keyed) or (of_partitions and not partitioned)
+        if not void and not (keyed and key == "compaction.min.file-num"):
+            found[key] = value
+    return found
+
+
 def refuse_without_effect(
     given: Mapping[str, str], others: Mapping[str, str], *, keyed: bool, partitioned: bool
 ) -> None:

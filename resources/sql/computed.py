@@ -3,11 +3,18 @@
 import re
 from collections.abc import Collection, Sequence
 
+import pyarrow as pa
 from sqlglot import exp, parse_one
 
-from storage import InvalidRequest, SchemaChange, SetOptions, Table
+from storage import ComputedColumn, InvalidRequest, SchemaChange, SetOptions, StorageError, Table
+from storage.engines.storable import refuse_unstorable
+from storage.sql.declared_types import declared_type, refuse_length
 from storage.sql.dialect import SnaplineSql
+from storage.sql.pure_expression import parse_expression
 from storage.sql.table_definition import TableDefinition
+
+from .duckdb_queries import compile_expression
+from .duckdb_relations import relation_of
 
 _EXPRESSION = re.compile(r"schema\.\d+\.expr|schema\.watermark\.0\.strategy\.expr")
 _NAME = re.compile(r"schema\.(\d+)\.name")
@@ -21,6 +28,7 @@ def check_computed(definition: TableDefinition, columns: Collection[str]) -> Non
     known = {name.lower() for name in columns}
     for one in definition.computed_columns:
         _check(f"Computed column {one.name!r}", one.expression, known, columns)
+        _check_type(one, definition)
     mark = definition.watermark
     if mark is not None:
         known |= {one.name.lower() for one in definition.computed_columns}
@@ -30,6 +38,23 @@ def check_computed(definition: TableDefinition, columns: Collection[str]) -> Non
                 raise InvalidRequest(
                     f"The watermark is for {mark.column!r} of type {field.type}: it needs a TIMESTAMP."
                 )
+
+
+def _check_type(one: ComputedColumn, definition: TableDefinition) -> None:
+    """Raise InvalidRequest for a computed column whose values are not stored in its type, as Spark sees it."""
+    refuse_length(one)
+    declared = declared_type(one)
+    if declared is None:
+        return
+    tree = parse_expression(one.expression, None, f"Computed column {one.name!r}")
+    schema = pa.schema([field.to_arrow() for field in definition.fields])
+    try:
+        found = compile_expression(tree, [relation_of("t", schema)], {}).type
+    except StorageError:
+        # Its type is known to Spark alone, which casts it when it is read.
+        return
+    if found.is_known:
+        refuse_unstorable(found.arrow, declared.to_arrow(), one.name)
 
 
 def _check(what: str, expression: str, known: Collection[str], columns: Collection[str]) -> None:

@@ -32,10 +32,11 @@ from storage import (
     Table,
     refuse_without_effect,
     shown_options,
+    with_an_effect,
 )
 from storage.sql.commands import AddedColumn, AlterTable, CreateCatalog, DropCatalog
 from storage.sql.dialect import shown
-from storage.sql.table_definition import constant_of, define_table, like_of, options_of, type_of
+from storage.sql.table_definition import constant_of, define_table, like_of, nullable_of, options_of, type_of
 
 from ..session import Session
 from .changes import partition_values
@@ -197,14 +198,12 @@ class Definitions:
         if node.expression is not None and definition.fields:
             raise at(name, InvalidRequest("CREATE TABLE … AS SELECT takes its columns from the query: list none."))
         # Defaults (`SET 'table-storage.*'`) are for those tables that they have an effect on.
-        refuse_without_effect(
-            definition.options, self._settings.table_defaults,
-            keyed=bool(definition.primary_key) or bool(definition.options.get("primary-key")),
-            partitioned=bool(definition.partition_by) or bool(definition.options.get("partition")),
-        )  # fmt: skip
+        keyed = bool(definition.primary_key) or bool(definition.options.get("primary-key"))
+        partitioned = bool(definition.partition_by) or bool(definition.options.get("partition"))
+        defaults = with_an_effect(self._settings.table_defaults, keyed=keyed, partitioned=partitioned)
+        refuse_without_effect(definition.options, defaults, keyed=keyed, partitioned=partitioned)
         # A table with a key has one bucket, unless somebody says more.
-        keyed = {"bucket": "1"} if definition.primary_key else {}
-        options = {**keyed, **self._settings.table_defaults, **definition.options}
+        options = {**({"bucket": "1"} if keyed else {}), **defaults, **definition.options}
 
         def create(schema: pa.Schema | None) -> Table:
             said: dict[str, Any] = {
@@ -482,13 +481,15 @@ def _added(node: AddedColumn) -> AddColumn:
     # Its name is the path that the node has beside it.
     take(column.this)
     column.args.get("this")
-    comment, nullable = None, True
-    for one in column.args.get("constraints") or []:
+    comment = None
+    constraints = column.args.get("constraints") or []
+    nullable = nullable_of([one.args.get("kind") or one for one in constraints], column.name)
+    for one in constraints:
         kind = one.args.get("kind")
         if isinstance(kind, exp.CommentColumnConstraint):
             comment = kind.this.name
         elif isinstance(kind, exp.NotNullColumnConstraint):
-            nullable = bool(kind.args.get("allow_null"))
+            continue
         elif isinstance(kind, exp.DefaultColumnConstraint):
             raise InvalidRequest(
                 f"Column {column.name!r}: ADD COLUMN … DEFAULT is not supported here, for Spark shows the default in the rows "

@@ -21,6 +21,7 @@ from sqlglot.optimizer.simplify import simplify
 from sqlglot.schema import MappingSchema
 
 from storage import InvalidRequest, NotFound, Predicate, Scan
+from storage.sql.declared_types import cast_to_declared
 from storage.sql.dialect import HINT_OPTIONS, SnaplineSql
 from storage.sql.predicate_text import predicate_of
 from storage.sql.pure_expression import columns_of, parse_expression
@@ -203,7 +204,8 @@ def _computed(source: Source) -> list[tuple[str, exp.Expr]]:
     """The computed columns of a source, of which everything that they need is there at its version."""
     names = {name.lower() for name in source.schema.names}
     found = [
-        (one.name, parse_expression(one.expression, None, f"Computed column {one.name!r}")) for one in source.computed
+        (one.name, cast_to_declared(parse_expression(one.expression, None, f"Computed column {one.name!r}"), one))
+        for one in source.computed
     ]
     return [(name, made) for name, made in found if {one.lower() for one in columns_of(made)} <= names]
 

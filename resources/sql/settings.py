@@ -68,7 +68,10 @@ def check_key(key: str) -> None:
         return
     if key.startswith(TABLE_DEFAULTS):
         own = key.removeprefix(TABLE_DEFAULTS)
-        if own != FILE_PATH:
+        # One that has no default is known as well.
+        if own != FILE_PATH and (
+            TableOptions.default_of(own) or own not in {one["key"] for one in TableOptions.declared()}
+        ):
             check_table_options({own: TableOptions.default_of(own)}, "to be created")
         return
     near = difflib.get_close_matches(key, _KEYS, n=1)

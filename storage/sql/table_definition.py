@@ -144,6 +144,12 @@ def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]"
             text = str(type_of(type_)) if type_ else ""
             comments = [one.this.name for one in kinds if isinstance(one, exp.CommentColumnConstraint)]
             made = ComputedColumn(column.name, kind.this.sql(SnaplineSql), text, comments[0] if comments else None)
+            others = [one for one in kinds if not isinstance(one, type(kind) | exp.CommentColumnConstraint)]
+            if others or len(kinds) > 1 + len(comments):
+                raise InvalidRequest(
+                    f"Computed column {column.name!r}: {shown((others or kinds)[0])} has no effect on it. Leave it out."
+                )
+            _refuse_second(comments[1:], "COMMENT")
             found.computed_columns.append(made)
             return
         if isinstance(kind, MetadataConstraint):
@@ -153,11 +159,11 @@ def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]"
         raise InvalidRequest(f"Column {column.name!r} has no type.")
     comment: str | None = None
     default: exp.Expr | None = None
-    nullable = True
+    nullable = nullable_of(kinds, column.name)
     for kind in kinds:
         if isinstance(kind, exp.NotNullColumnConstraint):
-            nullable = bool(kind.args.get("allow_null"))
-        elif isinstance(kind, exp.PrimaryKeyColumnConstraint):
+            continue
+        if isinstance(kind, exp.PrimaryKeyColumnConstraint):
             _key(found, [column])
             nullable = False
         elif isinstance(kind, exp.CommentColumnConstraint):
@@ -171,6 +177,17 @@ def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]"
     kept = type_of(column.args["kind"], nullable=nullable)
     given = None if default is None else default_text(constant_of(default, kept, column.name), kept, column.name)
     found.fields.append(DataField(next(numbers), column.name, kept, comment, given))
+
+
+def nullable_of(kinds: Sequence[exp.Expr], name: str) -> bool:
+    """What NOT NULL or NULL among the constraints of a column say. Raises InvalidRequest if both, or one twice, are there."""
+    said = [bool(one.args.get("allow_null")) for one in kinds if isinstance(one, exp.NotNullColumnConstraint)]
+    is_key = any(isinstance(one, exp.PrimaryKeyColumnConstraint) for one in kinds)
+    if len(said) > 1 or (is_key and True in said):
+        raise InvalidRequest(
+            f"Column {name!r}: NOT NULL, NULL and PRIMARY KEY say twice whether it takes nulls. Say it once."
+        )
+    return said[0] if said else True
 
 
 def constant_of(node: exp.Expr, data_type: DataType, name: str) -> Any:
@@ -225,8 +242,8 @@ def type_of(node: exp.Expr, *, nullable: bool = True) -> DataType:
 def _inner(node: exp.Expr) -> DataType:
     kind = node.args["kind"] if isinstance(node, exp.ColumnDef) else node
     constraints = node.args.get("constraints") or []
-    required = any(isinstance(one.args.get("kind"), exp.NotNullColumnConstraint) for one in constraints)
-    return type_of(kind, nullable=not required)
+    name = node.name if isinstance(node, exp.ColumnDef) else ""
+    return type_of(kind, nullable=nullable_of([one.args.get("kind") or one for one in constraints], name))
 
 
 def _comment(node: exp.Expr) -> str | None:
