@@ -57,6 +57,15 @@ def check_arguments(given: Mapping[str, Any]) -> None:
             raise InvalidRequest(f"there is no argument {name!r}. {hint}")
 
 
+def mapping(name: str, given: Any, what: str) -> dict[Any, Any]:
+    """An argument that maps names; none is empty. Raises InvalidRequest for anything else, with what it maps."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        raise InvalidRequest(f"{name}={given!r} is no mapping: give {what}.")
+    return dict(given)
+
+
 def table_description(name: str, transform: Callable[..., Any]) -> dict[str, Any]:
     """Metadata of an asset by which Dagster shows where its table lies and where its code is."""
     database, _, table = name.partition(".")
@@ -67,9 +76,11 @@ def table_description(name: str, transform: Callable[..., Any]) -> dict[str, Any
         warehouse = warehouse if "://" in warehouse else f"file://{warehouse}"
         found["dagster/uri"] = f"{warehouse}/{database}.db/{table}"
     plain = inspect.unwrap(transform)
-    path = inspect.getsourcefile(plain)
-    if path is not None:
-        line = inspect.getsourcelines(plain)[1]
+    with suppress(OSError, TypeError):
+        # What has no text has no place either.
+        path, line = inspect.getsourcefile(plain), inspect.getsourcelines(plain)[1]
+        if path is None:
+            return found
         reference = dg.LocalFileCodeReference(file_path=path, line_number=line, label=plain.__name__)
         found["dagster/code_references"] = dg.CodeReferencesMetadataValue(code_references=[reference])
     return found

@@ -1,12 +1,12 @@
 """What a table asset says about its table, next to the function that makes the rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from storage import Catalog, Identifier, InvalidRequest, Table, check_table_options, refuse_without_effect
+from storage import Catalog, InvalidRequest, Table, check_table_options, new_table_name, refuse_without_effect
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class TableDefinition:
     column_descriptions: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        Identifier.parse(self.name)
+        new_table_name(self.name)
         for what in ("primary_key", "partition_by"):
             object.__setattr__(self, what, _columns(what, getattr(self, what)))
         missing = [name for name in self.partition_by if self.primary_key and name not in self.primary_key]
@@ -39,7 +39,15 @@ class TableDefinition:
 
         Raises InvalidRequest if it exists with another key or other partition columns.
         """
-        if not catalog.exists(self.name):
+        exists = catalog.exists(self.name)
+        held = catalog.table(self.name).schema.column_names if exists else []
+        strange = [name for name in self.column_descriptions if name not in columns.names and name not in held]
+        if strange:
+            raise InvalidRequest(
+                f"column_descriptions names {strange[0]!r}, which is no column of {self.name}. "
+                f"Columns: {', '.join(columns.names)}."
+            )
+        if not exists:
             described = pa.schema([self._described(column) for column in columns])
             # A table with a primary key needs buckets; one is right for all but large tables.
             options = {"bucket": 1, **self.options} if self.primary_key else dict(self.options)
@@ -71,7 +79,7 @@ class TableDefinition:
 
 def _columns(what: str, given: Any) -> tuple[str, ...]:
     """Names of columns. Raises InvalidRequest for anything else."""
-    names = (given,) if isinstance(given, str) else tuple(given)
+    names = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
     wrong = [one for one in names if not isinstance(one, str) or not one]
     if wrong or len(set(names)) < len(names):
         raise InvalidRequest(f"{what}={given!r}: give names of columns, each once, as {what}=['id'].")

@@ -23,7 +23,7 @@ import dagster as dg
 from storage import InvalidRequest, StorageError
 from storage.engines.spark_writer import APPEND, OVERWRITE_TABLE, WRITE_MODES
 
-from .asset_arguments import check_arguments, table_description
+from .asset_arguments import check_arguments, mapping, table_description
 from .definition import TableDefinition
 from .frames import as_rows, as_wanted, check_given, check_taken, wants_arrow
 from .schema_policy import REFUSE, check_policy
@@ -308,27 +308,31 @@ def table_asset(
 
     Raises DagsterInvalidDefinitionError, naming the asset, for a declaration that cannot work.
     """
-    inputs = dict(inputs or {})
 
     def decorate(transform: Transform) -> dg.AssetsDefinition:
         try:
+            read = mapping("inputs", inputs, "{parameter: 'database.table'}")
+            wrong = next((one for one in read.values() if not isinstance(one, str)), None)
+            if wrong is not None:
+                raise InvalidRequest(f"inputs: {wrong!r} is no name of a table: give {{parameter: 'database.table'}}.")
+            mappings = mapping("partition_mappings", partition_mappings, "{'database.table': dagster.PartitionMapping}")
             definition = TableDefinition(
                 name,
                 primary_key,
                 partition_by,
-                dict(options or {}),
+                mapping("options", options, "{'bucket': 4}"),
                 description or inspect.getdoc(transform),
-                dict(column_descriptions or {}),
+                mapping("column_descriptions", column_descriptions, "{column: 'text'}"),
             )
             check_arguments(asset_arguments)
             check_policy(on_schema_change)
-            _check(definition, transform, inputs, mode, partitions_def, partition_column)
-            _check_annotations(transform, inputs)
-            strange = sorted(set(partition_mappings or {}) - set(inputs.values()))
+            _check(definition, transform, read, mode, partitions_def, partition_column)
+            _check_annotations(transform, read)
+            strange = sorted(set(mappings) - set(read.values()))
             if strange:
                 raise InvalidRequest(
                     f"partition_mappings names {', '.join(strange)}, which the asset does not read: its inputs are "
-                    f"{', '.join(inputs.values()) or 'none'}."
+                    f"{', '.join(read.values()) or 'none'}."
                 )
             for argument, flag in (("skip_unchanged", skip_unchanged), ("tag_partitions", tag_partitions)):
                 if not isinstance(flag, bool):
@@ -343,17 +347,17 @@ def table_asset(
                 raise InvalidRequest(
                     "each partition is a snapshot of the whole table, made by a run of its own: leave backfill_policy out."
                 )
-            if incremental is not None and (incremental not in inputs or partitions_def is not None):
+            if incremental is not None and (incremental not in read or partitions_def is not None):
                 raise InvalidRequest(
-                    f"incremental={incremental!r} names one of the inputs ({', '.join(inputs) or 'none'}) of an asset without "
+                    f"incremental={incremental!r} names one of the inputs ({', '.join(read) or 'none'}) of an asset without "
                     "partitions."
                 )
+            version = code_version or _source_version(transform)
         except StorageError as error:
             raise dg.DagsterInvalidDefinitionError(f"@table_asset({name!r}): {error}") from None
         return TableAsset(
-            definition, transform, inputs, mode, code_version or _source_version(transform), incremental, partitions_def,
-            partition_column, tag_partitions, dict(partition_mappings or {}), skip_unchanged, on_schema_change,
-            asset_arguments,
+            definition, transform, read, mode, version, incremental, partitions_def, partition_column, tag_partitions,
+            mappings, skip_unchanged, on_schema_change, asset_arguments,
         ).asset()  # fmt: skip
 
     return decorate
@@ -416,5 +420,10 @@ def _check_annotations(transform: Transform, inputs: Mapping[str, str]) -> None:
 
 def _source_version(transform: Transform) -> str:
     """A code version that changes with what the function says, not with its layout or comments."""
-    code = ast.dump(ast.parse(textwrap.dedent(inspect.getsource(transform))))
+    try:
+        code = ast.dump(ast.parse(textwrap.dedent(inspect.getsource(transform))))
+    except (OSError, TypeError, SyntaxError):
+        raise InvalidRequest(
+            "the text of the function cannot be read, so that nothing tells when it changes: give code_version='…'."
+        ) from None
     return hashlib.sha1(code.encode()).hexdigest()[:12]

@@ -6,7 +6,7 @@ DuckDB. Importing it loads neither.
 
 from .basis import Basis
 from .branch_history import BranchHistory
-from .catalog import Catalog
+from .catalog import Catalog, new_table_name
 from .clock import Clock, FixedClock
 from .data_types import DataField, DataType, parse_type
 from .errors import (
@@ -133,6 +133,7 @@ __all__ = [
     "hidden",
     "is_secret_name",
     "moment_of",
+    "new_table_name",
     "operation_of",
     "parse_duration_ms",
     "parse_type",

@@ -171,8 +171,7 @@ class Catalog:
 
     def create_database(self, name: str, *, if_not_exists: bool = True) -> None:
         check_name(name, "database")
-        if name in _RESERVED_DATABASES:
-            raise InvalidRequest(f"Database name {name!r} is reserved.")
+        _refuse_reserved(name)
         if name in self.databases() and not if_not_exists:
             raise AlreadyExists(f"Database {name!r} exists.")
         self._file_io.make_directory(f"{self._root}/{name}.db")
@@ -757,6 +756,18 @@ def _text(value: Any) -> str:
 
 def _json(options: Mapping[str, str]) -> bytes:
     return json.dumps(dict(options), indent=2, sort_keys=True).encode()
+
+
+def new_table_name(name: str) -> Identifier:
+    """The name of a table that may be created. Raises InvalidRequest for others."""
+    found = _plain_name(name)
+    _refuse_reserved(found.database)
+    return found
+
+
+def _refuse_reserved(database: str) -> None:
+    if database in _RESERVED_DATABASES:
+        raise InvalidRequest(f"Database name {database!r} is reserved.")
 
 
 def _plain_name(name: str) -> Identifier:
