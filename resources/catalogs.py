@@ -24,6 +24,7 @@ from typing import Any
 
 from lineage import UnreachableStore, open_lineage_store
 from storage import (
+    DEFAULT_CATALOG,
     AlreadyExists,
     Catalog,
     InvalidRequest,
@@ -73,7 +74,7 @@ class CatalogRegistry:
         known = self.all()
         if name not in known:
             raise NotFound(
-                f"Catalog {name!r} does not exist. Catalogs: {', '.join(sorted(known)) or 'none but the default'}."
+                f"Catalog {name!r} does not exist. Catalogs: {', '.join([DEFAULT_CATALOG, *sorted(known)])}."
             )
         return known[name]
 

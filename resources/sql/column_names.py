@@ -51,6 +51,8 @@ def _name(node: exp.Expr) -> str:
             return "true" if node.this else "false"
         case exp.Null():
             return "NULL"
+        case exp.Anonymous() if node.name.lower() == "positive" and len(node.expressions) == 1:
+            return f"(+ {_name(node.expressions[0])})"
         case exp.Neg() if not isinstance(node.this, exp.Literal):
             return f"(- {_name(node.this)})"
         case exp.Neg() if node.this.is_int:

@@ -62,7 +62,7 @@ def _check(what: str, expression: str, known: Collection[str], columns: Collecti
     for node in tree.walk():
         if isinstance(node, exp.Column) and node.name.lower() not in known:
             raise InvalidRequest(f"{what} names {node.name!r}, which is no column. Columns: {', '.join(columns)}.")
-        if isinstance(node, _OTHERS):
+        if isinstance(node, _OTHERS) and not (isinstance(node, exp.Anonymous) and node.name.lower() == "positive"):
             shown = node.sql(SnaplineSql)
             raise InvalidRequest(f"{what}: {shown!r} is no function of a row's columns that is known here.")
 

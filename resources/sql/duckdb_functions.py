@@ -104,6 +104,16 @@ def _connected(word: str) -> Callable[[Expressions, Any], Typed]:
     return rule
 
 
+def _positive(compiler: Expressions, node: Any) -> Typed:
+    """+ before a value."""
+    if node.name.lower() != "positive" or len(node.expressions) != 1:
+        raise unknown(node)
+    value = compiler.of(node.expressions[0])
+    if not value.type.is_number:
+        raise unknown(node)
+    return value
+
+
 def _cut(word: str) -> Callable[[Expressions, Any], Typed]:
     def rule(compiler: Expressions, node: Any) -> Typed:
         if not re.fullmatch(r"\d+", node.expression.sql()):
@@ -161,6 +171,7 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.IntDiv: (_BOTH, Expressions.whole_quotient),
     exp.Mod: (_BOTH, Expressions.remainder),
     exp.Neg: ({"this"}, Expressions.negated),
+    exp.Anonymous: ({"this", "expressions"}, _positive),
     exp.Round: ({"this", "decimals"}, Expressions.rounded),
     exp.Floor: ({"this"}, Expressions.whole),
     exp.Ceil: ({"this"}, Expressions.whole),

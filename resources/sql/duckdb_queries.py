@@ -46,7 +46,7 @@ def _over(relations: Sequence[Relation], views: Mapping[str, pa.Schema]) -> Expr
 
 
 # Those that are written otherwise, and what the parser makes of others.
-_NO_CALLS = (exp.And, exp.Or, exp.Exists, exp.TsOrDsAdd)
+_NO_CALLS = (exp.Anonymous, exp.And, exp.Or, exp.Exists, exp.TsOrDsAdd)
 
 
 def function_names() -> list[str]:
@@ -395,6 +395,8 @@ class _Queries:
                 if not 1 <= position <= len(chosen):
                     raise at(one, InvalidRequest(f"GROUP BY {position}: the SELECT has {len(chosen)} columns."))
                 return keyed(chosen[position - 1][1])
+            if isinstance(one, exp.Tuple) and not one.expressions and one in group.expressions:
+                raise at(node, InvalidRequest("GROUP BY () is not known: leave it out for one group of all rows."))
             if isinstance(one, exp.Tuple):
                 return f"({', '.join(key(inner) for inner in one.expressions)})"
             if isinstance(one, exp.Paren):

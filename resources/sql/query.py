@@ -5,6 +5,7 @@ reader. The statement itself runs as it was written, over views that hold at lea
 """
 
 import difflib
+import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -36,6 +37,8 @@ _SQL_TYPES: list[tuple[Callable[[pa.DataType], bool], str]] = [
     (pa.types.is_binary, "BINARY"),
 ]  # fmt: skip
 
+# Others, such as '2024', are days in Spark too: it reads them itself.
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 # With more of them the time to simplify them, which grows with their square, is more than what it saves.
 _MOST_CONDITIONS = 150
 
@@ -387,7 +390,7 @@ def _predicate(condition: exp.Expr, types: Mapping[str, tuple[str, str]]) -> tup
         numeric = not literal.is_string and cast_to is None
         fits = {
             "BIGINT": numeric and literal.is_int, "DECIMAL": numeric, "TEXT": literal.is_string and cast_to is None,
-            "DATE": literal.is_string and cast_to in (None, exp.DataType.Type.DATE),
+            "DATE": literal.is_string and cast_to in (None, exp.DataType.Type.DATE) and bool(_DAY.fullmatch(literal.this)),
         }.get(kind, False)  # fmt: skip
         if not fits:
             return None

@@ -113,6 +113,19 @@ class _Parser(DatabricksParser):
         name: parse for name, parse in DatabricksParser.FUNCTION_PARSERS.items() if name not in PLAIN
     }
 
+    UNARY_PARSERS: ClassVar[dict[TokenType, Any]] = {
+        **DatabricksParser.UNARY_PARSERS,
+        TokenType.PLUS: lambda self: self._parse_positive(),
+    }
+
+    def _parse_positive(self) -> exp.Expr | None:
+        """+ before a value, which makes a text a number; before a number it says nothing."""
+        this = self._parse_unary()
+        inner = this.this if isinstance(this, exp.Neg) else this
+        if this is None or (isinstance(inner, exp.Literal) and not inner.is_string):
+            return this
+        return self.expression(exp.Anonymous(this="positive", expressions=[this]))
+
     # --- functions
 
     def _parse_function_call(self, *arguments: Any, **how: Any) -> exp.Expr | None:
@@ -169,6 +182,8 @@ class _Parser(DatabricksParser):
         start = self._index
         found = super()._parse_alias(this, explicit)
         self._refuse_bare_as(start)
+        if isinstance(found, exp.Alias) and self._index > start and self._prev.token_type == TokenType.STRING:
+            self.raise_error("A name stands in back quotes; in quotes it is a text", self._prev)
         return found
 
     def _parse_table_alias(self, *arguments: Any, **how: Any) -> Any:

@@ -58,7 +58,7 @@ _NAMED = frozenset(_words("""
     float format_number from_unixtime from_utc_timestamp hash hypot int isnotnull isnull ln1p log1p log2 make_date
     make_timestamp map_values mask negative nullifzero octet_length pmod positive proctime signum smallint startswith substr
     timestamp_micros timestamp_millis timestamp_seconds tinyint to_date to_timestamp to_timestamp_ltz to_timestamp_ntz
-    date_format date_trunc date_sub levenshtein mod regexp_like to_char trunc unix_date width_bucket
+    date_format date_trunc date_sub levenshtein mod regexp_like to_char trunc unix_date width_bucket positive
     to_unix_timestamp to_utc_timestamp try_add try_divide try_multiply try_subtract unix_timestamp weekday xxhash64 zeroifnull
 """))  # fmt: skip
 _FUNCTIONS = tuple(getattr(exp, name) for name in [*_PURE, *_OF_NOW])

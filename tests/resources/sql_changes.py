@@ -157,7 +157,7 @@ class Changes(Grammar):
     def change(self) -> Change:
         change: Change = self._chance.choice(
             [self._insert_rows, self._insert_values, self._insert_into_partition, self._update, self._update,
-             self._delete, self._merge, self._merge]
+             self._delete, self._merge, self._merge, self._wrong]
         )()  # fmt: skip
         return change
 
@@ -252,6 +252,29 @@ class Changes(Grammar):
 
     def _delete(self) -> Delete:
         return Delete(self._condition())
+
+    def _wrong(self) -> Change:
+        """A change that Spark refuses: its condition is no boolean, or names a side of a MERGE of which there is no row."""
+        condition = self._one("i", "s", "d", "NULL", "(SELECT max(i) FROM u)", "size(arr)", "b AND i", "NOT x")
+        match self._chance.randint(0, 4):
+            case 0:
+                return Delete(condition)
+            case 1:
+                return Update({"i": "1"}, condition)
+            case 2:
+                kind = self._one("matched", "old")
+                return Merge("u", "t.id = v.id", (When(kind, "delete", self._one("t.i", "t.s", "t.x")),))
+            case 3:
+                return Merge("u", self._one("t.id", "v.s", "t.d"), (When("matched", "delete"),))
+        when = self._one("old", "new")
+        other = "v." if when == "old" else "t."
+        if self._chance.random() < 0.5:
+            condition, values = f"{other}i > 0", {"i": "1"}
+        else:
+            condition, values = "TRUE", {"i": f"{other}i"}
+        if when == "new":
+            values |= {"id": "v.id", "part": "'a'"}
+        return Merge("u", "t.id = v.id", (When(when, "update" if when == "old" else "insert", condition, values),))
 
     def _settable(self) -> list[str]:
         names = [name for name in COLUMNS if name not in ("id", "part")]
@@ -383,6 +406,9 @@ class Oracle:
         for kind, place in places.items():
             before: list[str] = []
             for when in (one for one in change.whens if one.kind == kind):
+                if when.condition:
+                    # By itself, where Spark casts it to nothing.
+                    self._spark.sql(f"SELECT 1 FROM {place} WHERE {when.condition}")
                 condition = f"coalesce({when.condition}, FALSE)" if when.condition else "TRUE"
                 # The first that holds is taken; what comes after it is not looked at.
                 cases = "".join(f" WHEN {one} THEN FALSE" for one in before)

@@ -1,0 +1,50 @@
+"""Signs, names and texts that Spark reads in its own way."""
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from resources import Session
+from storage import StorageError
+
+Sql = Callable[[str], Any]
+
+
+@pytest.mark.spark
+def test_a_plus_before_a_text_makes_a_number(sql: Sql, engine: str) -> None:
+    sql("CREATE TABLE t (a INT, s STRING, d DATE, b INT AS (+a))")
+    sql("INSERT INTO t (a, s, d) VALUES (+1, '2', DATE '2024-05-01'), (-2, '3', DATE '2023-05-01')")
+    assert sql("SELECT +a, 1 + +a, - +a, +3 FROM t WHERE b = +1") == [(1, 2, -1, 3)]
+    for text in ("SELECT +s FROM t WHERE a = 1", "SELECT +'2'", "SELECT - - +'2'"):
+        if engine == "spark":
+            [(found,)] = sql(text)
+            assert found == 2.0 and isinstance(found, float)
+        else:
+            with pytest.raises(StorageError, match="POSITIVE"):
+                sql(text)
+    for text in ("SELECT +true", "SELECT +d FROM t", "SELECT +array(1)"):
+        with pytest.raises(StorageError):
+            sql(text)
+
+
+@pytest.mark.spark
+def test_a_text_that_is_no_whole_day_is_compared_as_spark_reads_it(session: Session) -> None:
+    session.sql("CREATE TABLE t (d DATE); INSERT INTO t VALUES (DATE '2024-05-01'), (DATE '2023-05-01')", "duckdb")
+    for text in ("2024", "2023-7", "2024-01-01"):
+        rows = session.sql(f"SELECT d FROM t WHERE d > '{text}'", "spark").to_arrow().to_pylist()
+        assert rows == [{"d": dt.date(2024, 5, 1)}]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('SELECT 1 AS "x"', "back quotes"),
+        ('SELECT a AS "x" FROM VALUES (1) AS v(a)', "back quotes"),
+        ("SELECT count(*) FROM VALUES (1) AS v(a) GROUP BY ()", r"GROUP BY \(\)"),
+    ],
+)
+def test_what_spark_does_not_parse_is_refused(session: Session, text: str, said: str) -> None:
+    with pytest.raises(StorageError, match=said):
+        session.sql(text, "duckdb")
