@@ -71,7 +71,8 @@ def with_an_effect(given: Mapping[str, str], *, keyed: bool, partitioned: bool) 
     """Those of some options that mean something for a table with or without a primary key and partitions."""
     found = {}
     for key, value in given.items():
-        of_keys, of_partitions = key in _OF_KEYS or key.startswith("fields."), key in _OF_PARTITIONS
+        of_keys = key in _OF_KEYS or (key.startswith("fields.") and not key.endswith(".stats-mode"))
+        of_partitions = key in _OF_PARTITIONS
         void = (of_keys and not keyed) or (of_partitions and not partitioned)
         if not void and not (keyed and key == "compaction.min.file-num"):
             found[key] = value

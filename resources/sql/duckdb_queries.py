@@ -4,7 +4,7 @@ What has no rule is refused by name, a clause as well as a function: see `duckdb
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -17,9 +17,10 @@ from . import spark_types as st
 from .column_names import column_name
 from .duckdb_aggregates import QUERY_RULES, WINDOW_FUNCTIONS, ordered
 from .duckdb_decimals import Typed
-from .duckdb_expressions import Expressions, field_of, implied, unknown
+from .duckdb_expressions import Expressions, implied, unknown
 from .duckdb_functions import RULES
 from .duckdb_relations import Compiled, Relation, one_zero, quoted, relation_of, renamed, with_one_zero
+from .duckdb_scope import Compiler, Scope, refuse_both, refuse_order_by_others
 from .place import at
 from .spark_types import SparkType
 
@@ -40,7 +41,7 @@ def compile_condition(node: exp.Expr, relations: Sequence[Relation], views: Mapp
 
 
 def _over(relations: Sequence[Relation], views: Mapping[str, pa.Schema]) -> Expressions:
-    scope = _Scope(_Queries(views, {}, None), None)
+    scope = Scope(_Queries(views, {}, None), None)
     scope.relations = list(relations)
     return Expressions(scope, RULES)
 
@@ -62,111 +63,6 @@ def _has_rule(name: str, count: int) -> bool:
     return (kind in QUERY_RULES or kind in WINDOW_FUNCTIONS) and kind not in _NO_CALLS
 
 
-@dataclass
-class _Scope:
-    """What the names in a SELECT mean."""
-
-    queries: "_Queries"
-    parent: "_Scope | None"
-    relations: list[Relation] = field(default_factory=list)
-    # Columns that a join USING has made one of two.
-    merged: dict[str, Typed] = field(default_factory=dict)
-    # What the SELECT calls its columns, and whether that comes before the columns of tables.
-    aliases: dict[str, Typed] = field(default_factory=dict)
-    aliases_first: bool = False
-    # Names that the SELECT gives to several of its columns.
-    twice: set[str] = field(default_factory=set)
-    windows: dict[str, exp.Expr] = field(default_factory=dict)
-    # Which of the SELECT's columns are aggregates.
-    aggregated: set[str] = field(default_factory=set)
-
-    def column(self, node: exp.Column) -> Typed:
-        found = self._find(node)
-        if found is None:
-            names = [name for one in self.relations for name, _ in one.columns]
-            raise at(
-                node,
-                InvalidRequest(f"There is no column {node.sql(SnaplineSql)}. Columns: {', '.join(names) or 'none'}."),
-            )
-        return found
-
-    def _find(self, node: exp.Column) -> Typed | None:
-        if node.args.get("catalog"):
-            raise unknown(node, "catalog")
-        if node.args.get("db"):
-            # table.column.field
-            outer = self._find(exp.column(node.args["table"].copy(), node.args["db"].copy()))
-            return None if outer is None else field_of(outer, node.this)
-        if isinstance(node.this, exp.Star):
-            raise unknown(node)
-        found = self._qualified(node) if node.table else self._plain(node, node.name)
-        if found is None and self.parent is not None:
-            return self.parent._find(node)
-        return found
-
-    def _qualified(self, node: exp.Column) -> Typed | None:
-        for one in self.relations:
-            if one.alias.lower() == node.table.lower():
-                return _column_of(one, node, node.name)
-        held = self._plain(node, node.table)
-        return None if held is None or held.type.word != "struct" else field_of(held, node.this)
-
-    def _plain(self, node: exp.Column, name: str) -> Typed | None:
-        alias = self.aliases.get(name.lower())
-        if self.aliases_first and alias is not None:
-            self._refuse_twice(node, name)
-            return alias
-        if name.lower() in self.merged:
-            return self.merged[name.lower()]
-        found = [one for relation in self.relations if (one := _column_of(relation, node, name)) is not None]
-        if not found and alias is not None:
-            self._refuse_twice(node, name)
-        if len(found) > 1:
-            tables = ", ".join(one.alias for one in self.relations if one.column(name) is not None)
-            raise at(node, InvalidRequest(f"Column {name!r} is in several tables: {tables}. Write table.column."))
-        return found[0] if found else alias
-
-    def _refuse_twice(self, node: exp.Column, name: str) -> None:
-        if name.lower() in self.twice:
-            raise at(node, InvalidRequest(f"The SELECT calls several columns {name!r}. Give them different names."))
-
-    def query(self, node: exp.Expr) -> tuple[str, list[SparkType]]:
-        found = _Queries(self.queries.views, self.queries.expressions, self).of(node)
-        return found.sql, list(found.types)
-
-    def star(self, table: str | None) -> list[tuple[str, Typed]]:
-        """The columns of `*`, or of `table.*`."""
-        found = []
-        if table is None:
-            found += [(name, one) for name, one in self.merged_in_order()]
-        for relation in self.relations:
-            if table is None or relation.alias.lower() == table.lower():
-                for number, (name, _) in enumerate(relation.columns):
-                    if table is not None or (name.lower() not in self.merged and name.lower() not in relation.hidden):
-                        found.append((name, relation.at(number)))
-        return found
-
-    def merged_in_order(self) -> list[tuple[str, Typed]]:
-        names = {name.lower(): name for one in reversed(self.relations) for name, _ in one.columns}
-        return [(names[name], one) for name, one in self.merged.items()]
-
-
-def _column_of(relation: Relation, node: exp.Column, name: str) -> Typed | None:
-    try:
-        return relation.column(name)
-    except InvalidRequest as error:
-        raise at(node, error) from None
-
-
-class _Compiler(Expressions):
-    def __init__(self, scope: _Scope) -> None:
-        super().__init__(scope, QUERY_RULES)
-        self.scope = scope
-
-    def window(self, name: str) -> exp.Expr | None:
-        return self.scope.windows.get(name.lower())
-
-
 _SELECT_PARTS = {
     "with_", "expressions", "from_", "joins", "where", "group", "having", "qualify", "windows", "order", "limit", "offset",
     "distinct",
@@ -175,12 +71,16 @@ _SELECT_PARTS = {
 
 class _Queries:
     def __init__(
-        self, views: Mapping[str, pa.Schema], expressions: Mapping[str, Compiled], around: _Scope | None
+        self, views: Mapping[str, pa.Schema], expressions: Mapping[str, Compiled], around: Scope | None
     ) -> None:
         self.views = views
         # Common table expressions, of which the text stands before.
         self.expressions = dict(expressions)
         self._around = around
+
+    def within(self, around: Scope) -> "_Queries":
+        """The same inside of a SELECT, whose names are known too."""
+        return _Queries(self.views, self.expressions, around)
 
     def of(self, node: exp.Expr) -> Compiled:
         match node:
@@ -266,14 +166,14 @@ class _Queries:
         """A query with ORDER BY, LIMIT and OFFSET of its own around it."""
         if not any(node.args.get(key) for key in ("order", "limit", "offset")):
             return inner
-        scope = _Scope(self, self._around, [inner.relation("__all")])
+        scope = Scope(self, self._around, [inner.relation("__all")])
         columns = ", ".join(map(quoted, inner.held))
         text = f"SELECT * FROM ({inner.sql}) AS __all ({columns})"
-        return Compiled(text + self._tail(node, _Compiler(scope), inner.names, {}), inner.names, inner.types)
+        return Compiled(text + self._tail(node, Compiler(scope), inner.names, {}), inner.names, inner.types)
 
     def _values(self, node: exp.Values) -> Compiled:
         _refuse_others(node, {"expressions", "alias"})
-        compiler = _Compiler(_Scope(self, self._around))
+        compiler = Compiler(Scope(self, self._around))
         rows = [one.expressions if isinstance(one, exp.Tuple) else [one] for one in node.expressions]
         columns = [compiler.same(list(column)) for column in zip(*rows, strict=True)]
         names = tuple(one.name for one in node.args["alias"].columns)
@@ -291,9 +191,9 @@ class _Queries:
     # --- SELECT
 
     def _select(self, node: exp.Select) -> Compiled:
-        scope = _Scope(self, self._around)
+        scope = Scope(self, self._around)
         source = self._from(node, scope)
-        compiler = _Compiler(scope)
+        compiler = Compiler(scope)
         where = node.args.get("where")
         text = f" WHERE {compiler.condition(where.this)}" if where is not None else ""
         for one in node.args.get("windows") or []:
@@ -308,13 +208,13 @@ class _Queries:
         scope.aliases, scope.aliases_first = output, False
         for key in ("having", "qualify"):
             if node.args.get(key) is not None:
-                _refuse_both(node.args[key], scope)
+                refuse_both(node.args[key], scope)
                 text += f" {key.upper()} {compiler.condition(node.args[key].this)}"
         scope.aliases_first = True
         distinct = node.args.get("distinct")
         if distinct is not None:
             _refuse_others(distinct, set())
-            _refuse_order_by_others(node, compiler, chosen)
+            refuse_order_by_others(node, compiler, chosen)
         names = tuple(name for name, _ in chosen)
         text += self._tail(node, compiler, names, output)
         columns = ", ".join(f"{one.sql} AS {quoted(name)}" for name, one in chosen)
@@ -322,7 +222,7 @@ class _Queries:
         found = Compiled(sql, names, tuple(one.type for _, one in chosen))
         return found if distinct is None else one_zero(found)
 
-    def _chosen(self, node: exp.Select, scope: _Scope, compiler: _Compiler) -> list[tuple[str, Typed]]:
+    def _chosen(self, node: exp.Select, scope: Scope, compiler: Compiler) -> list[tuple[str, Typed]]:
         found: list[tuple[str, Typed]] = []
         for one in node.expressions:
             if isinstance(one, exp.Star) or (isinstance(one, exp.Column) and isinstance(one.this, exp.Star)):
@@ -339,7 +239,7 @@ class _Queries:
                 scope.aliases.setdefault(name.lower(), typed)
         return found
 
-    def _star(self, node: exp.Expr, scope: _Scope) -> list[tuple[str, Typed]]:
+    def _star(self, node: exp.Expr, scope: Scope) -> list[tuple[str, Typed]]:
         star = node if isinstance(node, exp.Star) else node.this
         _refuse_others(star, {"except_"})
         table = node.table if isinstance(node, exp.Column) else None
@@ -357,7 +257,7 @@ class _Queries:
         return found
 
     def _group(
-        self, node: exp.Select, compiler: _Compiler, chosen: list[tuple[str, Typed]]
+        self, node: exp.Select, compiler: Compiler, chosen: list[tuple[str, Typed]]
     ) -> tuple[list[tuple[str, Typed]], str]:
         """The columns, in which a group of 0.0 and -0.0 is called 0.0, and the clause."""
         group = node.args.get("group")
@@ -373,7 +273,7 @@ class _Queries:
         self,
         group: exp.Expr,
         node: exp.Select,
-        compiler: _Compiler,
+        compiler: Compiler,
         chosen: list[tuple[str, Typed]],
         floats: dict[str, Typed],
     ) -> str:
@@ -419,7 +319,7 @@ class _Queries:
                     texts.append(f"{word} ({', '.join(key(inner) for inner in one.expressions)})")
         return f" GROUP BY {', '.join(texts)}"
 
-    def _tail(self, node: exp.Expr, compiler: _Compiler, names: Sequence[str], output: Mapping[str, Typed]) -> str:
+    def _tail(self, node: exp.Expr, compiler: Compiler, names: Sequence[str], output: Mapping[str, Typed]) -> str:
         text = ""
         order = node.args.get("order")
         if order is not None:
@@ -445,7 +345,7 @@ class _Queries:
 
     # --- FROM
 
-    def _from(self, node: exp.Select, scope: _Scope) -> str:
+    def _from(self, node: exp.Select, scope: Scope) -> str:
         start = node.args.get("from_")
         if start is None:
             return ""
@@ -454,7 +354,7 @@ class _Queries:
             text += self._join(join, scope)
         return text
 
-    def _source(self, node: exp.Expr, scope: _Scope) -> str:
+    def _source(self, node: exp.Expr, scope: Scope) -> str:
         alias = node.args.get("alias")
         names = [one.name for one in alias.args.get("columns") or []] if isinstance(alias, exp.TableAlias) else []
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
@@ -493,7 +393,7 @@ class _Queries:
             raise unknown(node)
         return found
 
-    def _join(self, node: exp.Expr, scope: _Scope) -> str:
+    def _join(self, node: exp.Expr, scope: Scope) -> str:
         _refuse_others(node, {"this", "on", "side", "kind", "using"})
         side, kind = (node.args.get("side") or "").upper(), (node.args.get("kind") or "").upper()
         on, using = node.args.get("on"), node.args.get("using")
@@ -510,7 +410,7 @@ class _Queries:
         if using:
             condition = self._merge(using, before, scope, word, node)
         elif on is not None:
-            condition = _Compiler(scope).condition(on)
+            condition = Compiler(scope).condition(on)
         elif word not in ("", "CROSS", "INNER"):
             raise at(node, InvalidRequest(f"{word} JOIN needs ON or USING."))
         if kind in ("SEMI", "ANTI"):
@@ -519,7 +419,7 @@ class _Queries:
             return f" CROSS JOIN {text}"
         return f" {word or 'INNER'} JOIN {text} ON {condition}"
 
-    def _merge(self, using: list[exp.Expr], before: list[Relation], scope: _Scope, word: str, node: exp.Expr) -> str:
+    def _merge(self, using: list[exp.Expr], before: list[Relation], scope: Scope, word: str, node: exp.Expr) -> str:
         parts = []
         joined = scope.relations[-1]
         for one in using:
@@ -563,27 +463,6 @@ def _cast(one: Compiled, kinds: Sequence[SparkType], node: exp.Expr) -> str:
         for name, given, kind in zip(names, one.types, kinds, strict=True)
     )
     return f"SELECT {chosen} FROM ({one.sql}) AS __side ({', '.join(names)})"
-
-
-def _refuse_order_by_others(node: exp.Select, compiler: _Compiler, chosen: Sequence[tuple[str, Typed]]) -> None:
-    """Raise InvalidRequest if rows of which each is there once are to be in the order of what is no part of them."""
-    parts = {one.sql for _, one in chosen}
-    for one in node.args["order"].expressions if node.args.get("order") is not None else []:
-        if not (isinstance(one.this, exp.Literal) and one.this.is_int) and compiler.of(one.this).sql not in parts:
-            raise at(one, InvalidRequest("ORDER BY of SELECT DISTINCT takes columns of the SELECT alone."))
-
-
-def _refuse_both(node: exp.Expr, scope: _Scope) -> None:
-    """Raise InvalidRequest for a name after the grouping that is a column of a table and of the SELECT, and not the same."""
-    for column in node.find_all(exp.Column):
-        alias = scope.aliases.get(column.name.lower())
-        if column.table or alias is None or column.find_ancestor(exp.Query) is not node.parent:
-            continue
-        held = [one for relation in scope.relations if (one := relation.column(column.name)) is not None]
-        if held and held[0].sql != alias.sql:
-            raise at(
-                column, InvalidRequest(f"{column.name!r} is a column of a table and of the SELECT. Write table.column.")
-            )
 
 
 def _refuse_others(node: exp.Expr, parts: set[str]) -> None:
