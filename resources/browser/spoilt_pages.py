@@ -19,6 +19,7 @@ from .address import command, plan_address, snapshot_address
 from .history import history_of
 from .lanes import lay_out
 from .path import path_through
+from .rows_of import change_of
 from .spoilt import SHOWN, damage_of, refuse_unknown
 from .svg import lane_names, picture
 from .tokens import TOKEN
@@ -43,13 +44,14 @@ def routes() -> list[BaseRoute]:
 
 def _spoilt(request: Request) -> Response:
     browser: Browser = request.app.state.browser
-    bad = _asked(request)
+    asked = _asked(request)
+    bad = change_of(browser.session, asked)
     damage = damage_of(browser.session, bad)
     base = request.scope.get("root_path", "").rstrip("/")
     names_of_lanes, drawn = _drawn(browser, bad, base)
     return browser.render(
         request, "spoilt.html", title=f"What {bad} has spoilt", bad=bad, damage=damage, fate=browser.session.fate(bad),
-        shown=SHOWN, links=browser.links, address=snapshot_address, plan=plan_address, can_recover=can_recover(bad),
+        shown=SHOWN, links=browser.links, address=snapshot_address, plan=plan_address, can_recover=can_recover(bad), asked=asked,
         command=command("impact", str(bad)), names=names_of_lanes, picture=drawn,
     )  # fmt: skip
 
@@ -82,7 +84,8 @@ def can_recover(bad: SnapshotRef) -> bool:
 
 def _plan(request: Request) -> Response:
     browser: Browser = request.app.state.browser
-    bad = _asked(request)
+    asked = _asked(request)
+    bad = change_of(browser.session, asked)
     refuse_unknown(browser.session, bad)
     mode = mode_of(parameters_of(request).get("mode", _DEFAULT_MODE))
     plan = plan_recovery(browser.session, bad, mode)
@@ -93,7 +96,7 @@ def _plan(request: Request) -> Response:
     return browser.render(
         request, "plan.html", title=f"Plan a recovery from {bad}", bad=bad, plan=plan, mode=mode, modes=_MODES,
         name=name, hidden=hidden, token_name=TOKEN, token=browser.tokens.issue(START, hidden), links=browser.links,
-        address=snapshot_address, plan_address=plan_address,
+        address=snapshot_address, plan_address=plan_address, asked=asked,
         command=command("recovery", "start", name, "--bad", target, "--mode", mode),
     )  # fmt: skip
 

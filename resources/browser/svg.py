@@ -92,7 +92,7 @@ def _lines(history: History, layout: Layout, view: View, link: Link, path: Path 
     for index, dot in enumerate(history.dots):
         # A page's script counts them; a file of its own holds what it shows.
         if layout.dots[index] or link(dot.ref):
-            yield _dot(dot, index, layout, link, path)
+            yield _dot(dot, index, history.changes.get(index), layout, link, path)
     yield "</g>"
     if view.at is not None:
         at_ms = round(view.at.replace(tzinfo=UTC).timestamp() * 1000)
@@ -148,7 +148,7 @@ def _arc(layout: Layout, history: History, source: int, sink: int, classes: str)
     return f'<path class="{classes}" d="M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"/>'
 
 
-def _dot(dot: Dot, index: int, layout: Layout, link: Link, path: Path | None) -> str:
+def _dot(dot: Dot, index: int, change: int | None, layout: Layout, link: Link, path: Path | None) -> str:
     classes = ["dot", _kind_class(dot)]
     classes += ["ghost"] if dot.fate else []
     classes += [] if layout.dots[index] else ["off"]
@@ -163,7 +163,8 @@ def _dot(dot: Dot, index: int, layout: Layout, link: Link, path: Path | None) ->
     href = link(dot.ref)
     if not href:
         return f'<g class="{name}">{inner}</g>'
-    return f'<a class="{name}" href="{escape(href)}" data-index="{index}" data-time="{dot.time_ms}">{inner}</a>'
+    made = "" if change is None else f' data-change="{change}"'
+    return f'<a class="{name}" href="{escape(href)}" data-index="{index}" data-time="{dot.time_ms}"{made}>{inner}</a>'
 
 
 def _kind_class(dot: Dot) -> str:

@@ -97,8 +97,9 @@ function browse(arcs) {
   function select(index, remember) {
     const direction = setting("direction", "both"), asked = setting("hops", "all");
     const hops = asked === "all" ? Infinity : Number(asked);
-    const [up, upPairs] = direction === "down" ? [new Set(), []] : walk(index, sources, hops);
-    const [down, downPairs] = direction === "up" ? [new Set(), []] : walk(index, sinks, hops);
+    const start = changeOf(index);
+    const [up, upPairs] = direction === "down" ? [new Set(), []] : walk(start, sources, hops);
+    const [down, downPairs] = direction === "up" ? [new Set(), []] : walk(start, sinks, hops);
     selected = index;
     picture.classList.add("has-selection");
     dots.forEach((dot, each) => {
@@ -127,6 +128,11 @@ function browse(arcs) {
     for (const dot of dots) dot.classList.remove("selected", "up", "down");
     document.getElementById("selected").replaceChildren();
     if (setting("arcs", "selected") === "selected") drawn.replaceChildren();
+  }
+
+  // What a compaction holds was made by the change before it.
+  function changeOf(index) {
+    return Number(dots[index].dataset.change ?? index);
   }
 
   function nameOf(dot) {
@@ -178,8 +184,9 @@ function browse(arcs) {
     const index = indexOf(event.target);
     hover.replaceChildren();
     if (index < 0 || index === selected || setting("arcs", "selected") === "none") return;
-    for (const source of sources.get(index) || []) draw(source, index, "arc on", hover);
-    for (const sink of sinks.get(index) || []) draw(index, sink, "arc on", hover);
+    const start = changeOf(index);
+    for (const source of sources.get(start) || []) draw(source, start, "arc on", hover);
+    for (const sink of sinks.get(start) || []) draw(start, sink, "arc on", hover);
   });
 
   // --- the platform as it was at a moment: what came later is shaded, nothing moves
