@@ -59,20 +59,23 @@ def trace(
     far: Side = "source" if direction == "up" else "sink"
     edges: set[Edge] = set()
     seen = {ref}
+    # The names of the snapshot that is asked about: also main's, and those on branches that began with it.
+    own = {*same_snapshot(stores, ref), ref} if direction == "down" else {ref}
     # The names of one snapshot on branches that began with it, by the name that is told.
-    told: dict[SnapshotRef, SnapshotRef] = {}
+    told: dict[SnapshotRef, SnapshotRef] = dict.fromkeys(own, ref)
     frontier = [ref]
     while frontier and (hops is None or hops > 0):
         hops = None if hops is None else hops - 1
         found: set[SnapshotRef] = set()
         barriers: dict[tuple[str, int], list[SnapshotRef]] = {}
         if direction == "down":
-            told.update(named_by_main(stores, frontier))
+            told.update(named_by_main(stores, frontier) | dict.fromkeys(own, ref))
         asked = {*frontier, *(one for one, name in told.items() if name in frontier)}
         for row, one in rows_of(stores, near, sorted(asked)):
             barriers.setdefault((row.job, row.barrier_id), []).append(told.get(one, one))
         met = [(row, row.ref(catalog)) for catalog, store in stores.items() for row in rows_at(store, far, barriers)]
-        told.update(named_by_main(stores, {one for _, one in met if "~" not in one.branch and one.branch != "main"}))
+        on_branches = {one for _, one in met if "~" not in one.branch and one.branch != "main"}
+        told.update(named_by_main(stores, on_branches) | dict.fromkeys(own, ref))
         for row, one in met:
             other = told.get(one, one) if one != ref else one
             for near_one in barriers[row.job, row.barrier_id]:
@@ -83,6 +86,15 @@ def trace(
         frontier = sorted(found - seen)
         seen |= found
     return LineageGraph(ref, direction, tuple(sorted(edges)))
+
+
+def same_snapshot(stores: Mapping[str, LineageStore], ref: SnapshotRef) -> set[SnapshotRef]:
+    """The other names of a snapshot that a branch has with main, and so have the branches that began with it."""
+    if "~" in ref.branch:
+        return set()
+    told = named_by_main(stores, [ref])
+    main = told.get(ref, ref)
+    return {main, *(one for one, name in told.items() if name == main)} - {ref}
 
 
 def named_by_main(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRef]) -> dict[SnapshotRef, SnapshotRef]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from storage import SnapshotRef
 
-from .graph import trace
+from .graph import same_snapshot, trace
 from .store import LineageStore
 
 Stores = Mapping[str, LineageStore]
@@ -22,10 +22,12 @@ def place_of(ref: SnapshotRef) -> Place:
 def impact(stores: Stores, ref: SnapshotRef) -> list[SnapshotRef]:
     """For each table downstream the first snapshot that a bad one, or anything after it, went into; the bad one first.
 
-    A snapshot holds what the ones before it held, so that everything after those is to be looked at too.
+    A snapshot holds what the ones before it held, so that everything after those is to be looked at too. One that a branch
+    has with main is bad on both.
     """
-    first: dict[Place, int] = {place_of(ref): ref.snapshot_id}
-    waiting = [ref]
+    named = same_snapshot(stores, ref) if ref.branch != "main" else set()
+    waiting = [ref, *(one for one in named if one.branch == "main")]
+    first: dict[Place, int] = {place_of(one): one.snapshot_id for one in waiting}
     while waiting:
         one = waiting.pop()
         for sink in _made_from(stores, one):

@@ -64,6 +64,7 @@ from .table import CommitSummary, Table
 from .views import View, ViewColumn
 from .write.commit import CommitId, CommitListener, Overwrite
 from .write.operation import operation_of
+from .write.taken_over import TakenNewest, is_marked, taken_newest
 
 __all__ = [
     "BATCH_COMMIT_IDENTIFIER",
@@ -134,6 +135,9 @@ __all__ = [
     "is_secret_name",
     "moment_of",
     "operation_of",
+    "taken_newest",
+    "is_marked",
+    "TakenNewest",
     "parse_duration_ms",
     "parse_type",
     "refers_to_environment",
