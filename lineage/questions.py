@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from storage import SnapshotRef
 
-from .graph import same_snapshot, trace
+from .graph import rows_at, same_snapshot, trace
 from .store import LineageStore
 
 Stores = Mapping[str, LineageStore]
@@ -44,19 +44,15 @@ def _made_from(stores: Stores, ref: SnapshotRef) -> Iterable[SnapshotRef]:
     if ref.catalog not in stores:
         return []
     where = {"database": ref.database, "table": ref.table, "branch": ref.branch}
-    barriers: dict[str, list[int]] = {}
-    for row in stores[ref.catalog].snapshots("source", **where):
-        if row.snapshot_id >= ref.snapshot_id:
-            barriers.setdefault(row.job, []).append(row.barrier_id)
+    rows = stores[ref.catalog].snapshots("source", **where)
+    barriers = {(row.job, row.barrier_id): True for row in rows if row.snapshot_id >= ref.snapshot_id}
     first: dict[Place, SnapshotRef] = {}
     for catalog, store in stores.items():
-        for job, ids in barriers.items():
-            wanted = set(ids)
-            for row in store.snapshots("sink", job=job):
-                one = row.ref(catalog)
-                known = first.get(place_of(one))
-                if row.barrier_id in wanted and (known is None or one.snapshot_id < known.snapshot_id):
-                    first[place_of(one)] = one
+        for row in rows_at(store, "sink", barriers):
+            one = row.ref(catalog)
+            known = first.get(place_of(one))
+            if known is None or one.snapshot_id < known.snapshot_id:
+                first[place_of(one)] = one
     return first.values()
 
 

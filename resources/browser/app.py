@@ -26,6 +26,7 @@ from .guard import Guard
 from .history import Histories
 from .known_assets import KnownAssets
 from .partitions import PartitionsWritten
+from .spoilt import Damages
 from .svg import shown_time
 from .table_graph import TableGraphs
 from .tokens import TokenRefused, Tokens
@@ -52,6 +53,7 @@ class Browser:
         self.histories = Histories()
         self.partitions = PartitionsWritten(session)
         self.table_graphs = TableGraphs()
+        self.damages = Damages()
         # What a picture in a file of its own needs.
         self.style = (STATIC / "picture.css").read_text(encoding="utf-8")
         self._templates = templates()

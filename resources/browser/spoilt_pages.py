@@ -16,11 +16,12 @@ from ..recovery.record import names
 from ..recovery.words import free_name
 from ..session import CATALOG_NAME
 from .address import command, plan_address, snapshot_address
+from .facts import Platform
 from .history import history_of
 from .lanes import lay_out
 from .path import path_through
 from .rows_of import change_of
-from .spoilt import SHOWN, damage_of, refuse_unknown
+from .spoilt import SHOWN, refuse_unknown
 from .svg import lane_names, picture
 from .tokens import TOKEN
 from .view import WHOLE, parameters_of, ref_of, text_of
@@ -46,9 +47,10 @@ def _spoilt(request: Request) -> Response:
     browser: Browser = request.app.state.browser
     asked = _asked(request)
     bad = change_of(browser.session, asked)
-    damage = damage_of(browser.session, bad)
+    platform = browser.facts.platform()
+    damage = browser.damages.read(browser.session, bad, platform)
     base = request.scope.get("root_path", "").rstrip("/")
-    names_of_lanes, drawn = _drawn(browser, bad, base)
+    names_of_lanes, drawn = _drawn(platform, bad, base)
     return browser.render(
         request, "spoilt.html", title=f"What {bad} has spoilt", bad=bad, damage=damage, fate=browser.session.fate(bad),
         shown=SHOWN, links=browser.links, address=snapshot_address, plan=plan_address, can_recover=can_recover(bad), asked=asked,
@@ -56,9 +58,8 @@ def _spoilt(request: Request) -> Response:
     )  # fmt: skip
 
 
-def _drawn(browser: "Browser", bad: SnapshotRef, base: str) -> tuple[list[tuple[str, str, bool, bool]], str]:
+def _drawn(platform: Platform, bad: SnapshotRef, base: str) -> tuple[list[tuple[str, str, bool, bool]], str]:
     """Names of lanes, and the picture of all that a snapshot itself went into; nothing if that is nothing, or too much."""
-    platform = browser.facts.platform()
     edges = trace(platform.stores, bad, "down").edges
     if not 0 < len(edges) <= _MOST_DRAWN:
         return [], ""
@@ -86,9 +87,10 @@ def _plan(request: Request) -> Response:
     browser: Browser = request.app.state.browser
     asked = _asked(request)
     bad = change_of(browser.session, asked)
-    refuse_unknown(browser.session, bad)
+    platform = browser.facts.platform()
+    refuse_unknown(browser.session, bad, platform)
     mode = mode_of(parameters_of(request).get("mode", _DEFAULT_MODE))
-    plan = plan_recovery(browser.session, bad, mode)
+    plan = plan_recovery(browser.session, bad, mode, platform.stores)
     target = f"{bad.table_name}@{bad.snapshot_id}"
     # What the form carries is what its token is made for.
     hidden = {"bad": text_of(bad), "mode": mode, "plan": fingerprint(plan)}
