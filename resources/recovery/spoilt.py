@@ -25,6 +25,10 @@ def repairs_property(recovery: str, bad: str, until: int) -> dict[str, str]:
     return {REPAIRS_PROPERTY: json.dumps({"recovery": recovery, "bad": bad, "until": until})}
 
 
+def _place(ref: SnapshotRef) -> _Place:
+    return ref.catalog, ref.database, ref.table, ref.branch
+
+
 class Spoilt:
     """Answers about one bad snapshot of main."""
 
@@ -107,7 +111,10 @@ class Spoilt:
         return self._was_made_from_bad(ref)
 
     def _was_made_from_bad(self, ref: SnapshotRef) -> bool:
-        self.read([(ref.catalog, ref.database, ref.table, ref.branch)])
+        place = _place(ref)
+        if place not in self._read:
+            # What its neighbours were made from will be asked for next.
+            self.read([place, *(_place(source) for sources in self._sources.values() for source in sources)])
         return any(self.is_spoilt(source) for source in self._sources.get(ref, ()))
 
     def repair(self, snapshot: Snapshot) -> str:
