@@ -265,10 +265,14 @@ class _Drawing:
     def _lane(self, place: Place, by_ref: Mapping[SnapshotRef, int]) -> Lane:
         history = self._platform.branches.get(place)
         if history is None:
-            last = SnapshotRef(*place, 1)
-            return Lane(place, self._platform.fate(last))
+            # A branch that has been dropped goes on with the numbers of what it began with.
+            numbers = [ref.snapshot_id for ref in by_ref if place_of(ref) == place and "~" not in ref.branch]
+            begun = SnapshotRef(*place[:3], "main", min(numbers, default=1) - 1)
+            forks_at = by_ref.get(begun) if place[3] != "main" else None
+            return Lane(place, self._platform.fate(SnapshotRef(*place, 1)), forks_at)
         forks_at = None
-        if history.begun_at is not None:
+        # A branch that has become main has no lane to fork from.
+        if history.begun_at is not None and place[3] != "main":
             branch, number = history.begun_at
             forks_at = by_ref.get(SnapshotRef(*place[:3], branch, number))
         return Lane(place, "", forks_at)

@@ -32,7 +32,9 @@ function showNewest() {
   if (!newest) return;
   const highest = shown.reduce((least, each) => Math.min(least, Number(each.getAttribute("cy"))), Infinity);
   scroller.scrollLeft = Number(newest.getAttribute("cx")) - room() / (circle ? 2 : 1) + 48;
-  scroller.scrollTop = circle ? Number(circle.getAttribute("cy")) - scroller.clientHeight / 2 : highest - 60;
+  // The first lanes, unless the newest snapshot lies too far below.
+  const top = Number(newest.getAttribute("cy")), isFar = top - highest + 90 > scroller.clientHeight;
+  scroller.scrollTop = circle || isFar ? top - scroller.clientHeight / 2 : highest - 60;
 }
 
 function browse(arcs) {
@@ -162,7 +164,7 @@ function browse(arcs) {
     title.append(link);
     line.textContent = facts.join(" · ");
     const count = document.createElement("p");
-    count.textContent = `Snapshots that led to it: ${up}. Made from it: ${down}.`;
+    count.textContent = alone ? `In this file: ${up} snapshots that led to it, ${down} made from it.` : `Snapshots that led to it: ${up}. Made from it: ${down}.`;
     place.replaceChildren(title, line, count);
   }
 
@@ -191,6 +193,7 @@ function browse(arcs) {
 
   // --- the platform as it was at a moment: what came later is shaded, nothing moves
 
+  for (const button of document.querySelectorAll(".tools button")) button.hidden = false;
   const slider = document.getElementById("slider"), moment = document.getElementById("moment");
   const at = document.querySelector("input[name=at]");
   slider.disabled = false;
