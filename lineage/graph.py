@@ -155,7 +155,9 @@ def rows_at(store: LineageStore, side: Side, barriers: Mapping[tuple[str, int], 
 _Place = tuple[str, str, str, str]
 
 
-def sinks_at(stores: Mapping[str, LineageStore], places: Iterable[_Place]) -> Iterator[tuple[SnapshotLineage, SnapshotRef]]:
+def sinks_at(
+    stores: Mapping[str, LineageStore], places: Iterable[_Place]
+) -> Iterator[tuple[SnapshotLineage, SnapshotRef]]:
     """What lineage knows of the snapshots of some branches, with each snapshot; many tables are asked about at once."""
     asked = set(places)
     named = sorted({place[:3] for place in asked if place[0] in stores})

@@ -21,7 +21,15 @@ from .errors import (
     StoreUnavailable,
     Unsupported,
 )
-from .identifier import DEFAULT_CATALOG, MAIN_BRANCH, Identifier, SnapshotRef, check_branch_name, whole_number
+from .identifier import (
+    DEFAULT_CATALOG,
+    MAIN_BRANCH,
+    Identifier,
+    SnapshotRef,
+    check_branch_name,
+    check_new_branch_name,
+    whole_number,
+)
 from .lock import CatalogLock, FileLock
 from .maintain.check import FailedWork, KeptAside, Unfinished
 from .maintain.verdict import Verdict
@@ -128,6 +136,7 @@ __all__ = [
     "ViewColumn",
     "Watermark",
     "check_branch_name",
+    "check_new_branch_name",
     "check_table_options",
     "default_of",
     "guarded_options",

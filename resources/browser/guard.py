@@ -95,9 +95,7 @@ class Guard:
         if origin is None:
             return site is not None
         parts = urlsplit(origin)
-        return origin.lower() == self._origin or (
-            parts.scheme == scheme and parts.netloc.lower() == host.lower()
-        )
+        return origin.lower() == self._origin or (parts.scheme == scheme and parts.netloc.lower() == host.lower())
 
 
 def _host_name(host: str) -> str | None:

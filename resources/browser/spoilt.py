@@ -63,7 +63,10 @@ class Damage:
 
 
 def damage_of(session: Session, bad: SnapshotRef, platform: Platform | None = None) -> Damage:
-    """What a snapshot has spoilt. `platform`: what there is now. Raises NotFound for one that nobody knows; LineageUnavailable."""
+    """What a snapshot has spoilt. `platform`: what there is now.
+
+    Raises NotFound for a snapshot that nobody knows; LineageUnavailable.
+    """
     there = platform or Facts(session).platform()
     refuse_unknown(session, bad, there)
     stores = there.stores

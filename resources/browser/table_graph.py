@@ -186,8 +186,9 @@ def _node(platform: Platform, name: Name, branches: tuple[str, ...], at_ms: int 
         return TableNode(name, branches=branches)
     ref = SnapshotRef(*name, "main", snapshot.id, snapshot.time_ms)
     tags = [tag for tag in main.tags if tag.is_of_its_branch and (at_ms is None or tag.was_there(at_ms))]
+    rows = _latest(main, snapshot, at_ms).total_record_count
     return TableNode(
-        name, ref, snapshot.time_ms, _latest(main, snapshot, at_ms).total_record_count, _behind(platform, ref, sources.get(ref, ()), at_ms), branches,
+        name, ref, snapshot.time_ms, rows, _behind(platform, ref, sources.get(ref, ()), at_ms), branches,
         len(tags), platform.recoveries.get(name, ()),
     )  # fmt: skip
 
