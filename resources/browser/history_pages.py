@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute, Route
 from lineage import LineageGraph, dot, mermaid
 from storage import NotFound, SnapshotRef
 
+from .facts import SO_FAR
 from .filtered import read_filtered
 from .history import Dot, History, as_it_was
 from .lanes import Layout, lay_out
@@ -39,7 +40,7 @@ def routes() -> list[BaseRoute]:
 def _read(request: Request, view: View, limit: int | None = None) -> tuple[History, Layout, Path | None]:
     """The newest snapshots that the filters leave, at most `limit`, by default as many as the address says."""
     browser: Browser = request.app.state.browser
-    platform = browser.facts.platform()
+    platform = browser.facts.so_far()
     history = read_filtered(browser.histories, browser.partitions, platform, view, limit or view.limit)
     if view.at is not None:
         history = as_it_was(history, platform, view.at)
@@ -65,7 +66,7 @@ def _page(request: Request) -> Response:
     return browser.render(
         request, "history.html", title="History", view=view, history=history, path_=path,
         names=lane_names(history, view), picture=picture(history, layout, view, link, path), earlier=earlier, more=more,
-        newest=view.query(until=None) if view.until else "",
+        newest=view.query(until=None) if view.until else "", is_partial=any(text.startswith(SO_FAR) for text in history.troubles),
         selected=None if path is None else history.dots[path.selected], query=view.query(),
         shown=list(_shown(history, layout)), is_missing=bool(view.select) and path is None,
         arcs=json.dumps(history.arcs, separators=(",", ":")), there=sum(each.time_ms <= _until_ms(view) for each in history.dots),

@@ -4,6 +4,7 @@ import csv
 import io
 import re
 import subprocess
+import threading
 from datetime import timedelta
 from pathlib import Path
 
@@ -153,6 +154,30 @@ def test_a_page_of_the_other_scheme_is_another_page(session: Session) -> None:
     for scheme, said in (("https", "another page"), ("http", "not sent as")):
         answer = client.post("/recoveries", headers={"Origin": f"{scheme}://127.0.0.1:3000"})
         assert said in answer.text.lower(), answer.text
+
+
+@pytest.mark.parametrize("path", ["/", "/history"])
+def test_a_first_page_shows_what_is_known_while_lineage_catches_up(
+    session: Session, client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    session.catalog.create_table("raw.a", SCHEMA).write(ROWS)
+    may_go_on = threading.Event()
+    ask = Session.stores_to_ask
+
+    def slow(*arguments: object, **named: object) -> object:
+        may_go_on.wait(60)
+        return ask(*arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Session, "stores_to_ask", slow)
+    facts = client.app.state.browser.facts  # type: ignore[attr-defined]
+    facts.read_beside()
+    page = client.get(path).text
+    assert "This is what is known so far: 1 tables have been read" in page and 'http-equiv="refresh"' in page
+    assert "raw.a" in page and "dropped" not in re.sub("<p class=.legend.*", "", page, flags=re.S)
+    may_go_on.set()
+    facts._reading.join()
+    page = client.get(path).text
+    assert "so far" not in page and "refresh" not in page and "raw.a" in page
 
 
 def test_the_page_of_a_recovery_that_is_published(tmp_path: Path) -> None:
