@@ -16,8 +16,9 @@ def change_of(session: Session, ref: SnapshotRef, stores: Mapping[str, LineageSt
     if "~" in ref.branch or ref.catalog not in session.catalog_names():
         return ref
     found = ref
-    with suppress(StorageError):
+    with suppress(StorageError, LineageUnavailable):
         found = session.catalog_of(ref.catalog).table(ref.table_name).last_change(ref.snapshot_id) or ref
+        found = session.expired_change(found) or found
     if found.branch == "main":
         return found
     with suppress(LineageUnavailable):

@@ -5,6 +5,7 @@ import json
 import random
 import re
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,7 @@ def test_every_snapshot_is_answered_as_the_command_line_does(
             )
             for way in ("up", "down")
         }
-        own = Session().ref(target)
+        own = Session().known_ref(target)
         index = history.dot_of(dot.ref)
         assert index is not None
         for way, side in (("up", "source"), ("down", "sink")):
@@ -97,3 +98,12 @@ def test_every_snapshot_is_answered_as_the_command_line_does(
             shown = text_at(client, "/plan", ref=text_of(dot.ref), mode="full")
             for row in plan_recovery(Session(), own).rows():
                 assert " ".join(str(each) for each in row if each != "") in shown
+
+
+def test_a_compaction_whose_change_has_expired_is_told_of_that(compacted: Session, client: TestClient) -> None:
+    compacted.catalog.table("k.src").expire(retain_last=1, older_than=timedelta(0))
+    assert str(Session().known_ref("k.src@3")) == "k.src@2"
+    printed = CliRunner().invoke(cli, ["impact", "k.src@3"], obj=Session()).stdout
+    assert "k.fin" in printed
+    assert "Fed k.fin@1" in text_at(client, "/snapshot", ref="k.src@3")
+    assert "k.fin@1" in text_at(client, "/spoilt", ref="k.src@3")
