@@ -78,7 +78,8 @@ def _shown(history: History, layout: Layout) -> Iterable[Dot]:
 
 
 def _moment(first: Dot) -> datetime:
-    return datetime.fromisoformat(shown_time(first.time_ms))
+    # To the millisecond: others may have been committed in the same second.
+    return datetime.fromtimestamp(first.time_ms / 1000, UTC).replace(tzinfo=None)
 
 
 def _until_ms(view: View) -> float:
