@@ -17,7 +17,7 @@ from .entities import (
     was_replaced,
 )
 from .forget import forget
-from .graph import Direction, Edge, LineageGraph, neighbour_tables, trace
+from .graph import Direction, Edge, LineageGraph, direct_sources, neighbour_tables, same_snapshot, sinks_at, trace
 from .guarded_store import GuardedStore, LineageUnavailable, stopping_nobody
 from .questions import AncestryDifference, Lag, aligned, ancestry_difference, freshness, impact
 from .recorder import RUN_PROPERTY, LineageRecorder, rebuild, reconcile
@@ -52,6 +52,7 @@ __all__ = [
     "compare_ancestries",
     "current_columns",
     "current_sources",
+    "direct_sources",
     "dot",
     "forget",
     "freshness",
@@ -63,6 +64,8 @@ __all__ = [
     "rebuild",
     "reconcile",
     "rows",
+    "same_snapshot",
+    "sinks_at",
     "sources_of",
     "sources_property",
     "stopping_nobody",

@@ -67,12 +67,18 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
+def _table(ref: SnapshotRef) -> str:
+    return str(ref).rpartition("@")[0]
+
+
 def rows(graph: LineageGraph) -> list[dict[str, Any]]:
-    """One row an edge: source and sink by table and snapshot id, job and barrier."""
+    """One row an edge: source and sink by table, with its catalog unless that is the default one, and snapshot id; job and
+    barrier.
+    """
     return [
         {
-            "source": edge.source.table_name, "source_snapshot_id": edge.source.snapshot_id,
-            "sink": edge.sink.table_name, "sink_snapshot_id": edge.sink.snapshot_id,
+            "source": _table(edge.source), "source_snapshot_id": edge.source.snapshot_id,
+            "sink": _table(edge.sink), "sink_snapshot_id": edge.sink.snapshot_id,
             "job": edge.job, "barrier_id": edge.barrier_id,
         }
         for edge in graph.edges

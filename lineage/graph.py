@@ -6,7 +6,7 @@ consumed, and so on; each hop asks every catalog's store once for all snapshots 
 A branch begins with a snapshot of main: what was made from it there, or read it, is told of main's snapshot, by its own name.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -59,20 +59,23 @@ def trace(
     far: Side = "source" if direction == "up" else "sink"
     edges: set[Edge] = set()
     seen = {ref}
+    # The names of the snapshot that is asked about: also main's, and those on branches that began with it.
+    own = {*same_snapshot(stores, ref), ref} if direction == "down" else {ref}
     # The names of one snapshot on branches that began with it, by the name that is told.
-    told: dict[SnapshotRef, SnapshotRef] = {}
+    told: dict[SnapshotRef, SnapshotRef] = dict.fromkeys(own, ref)
     frontier = [ref]
     while frontier and (hops is None or hops > 0):
         hops = None if hops is None else hops - 1
         found: set[SnapshotRef] = set()
         barriers: dict[tuple[str, int], list[SnapshotRef]] = {}
         if direction == "down":
-            told.update(named_by_main(stores, frontier))
+            told.update(named_by_main(stores, frontier) | dict.fromkeys(own, ref))
         asked = {*frontier, *(one for one, name in told.items() if name in frontier)}
         for row, one in rows_of(stores, near, sorted(asked)):
             barriers.setdefault((row.job, row.barrier_id), []).append(told.get(one, one))
         met = [(row, row.ref(catalog)) for catalog, store in stores.items() for row in rows_at(store, far, barriers)]
-        told.update(named_by_main(stores, {one for _, one in met if "~" not in one.branch and one.branch != "main"}))
+        on_branches = {one for _, one in met if "~" not in one.branch and one.branch != "main"}
+        told.update(named_by_main(stores, on_branches) | dict.fromkeys(own, ref))
         for row, one in met:
             other = told.get(one, one) if one != ref else one
             for near_one in barriers[row.job, row.barrier_id]:
@@ -83,6 +86,15 @@ def trace(
         frontier = sorted(found - seen)
         seen |= found
     return LineageGraph(ref, direction, tuple(sorted(edges)))
+
+
+def same_snapshot(stores: Mapping[str, LineageStore], ref: SnapshotRef) -> set[SnapshotRef]:
+    """The other names of a snapshot that a branch has with main, and so have the branches that began with it."""
+    if "~" in ref.branch:
+        return set()
+    told = named_by_main(stores, [ref])
+    main = told.get(ref, ref)
+    return {main, *(one for one, name in told.items() if name == main)} - {ref}
 
 
 def named_by_main(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRef]) -> dict[SnapshotRef, SnapshotRef]:
@@ -123,13 +135,58 @@ def rows_of(
 
 
 def rows_at(store: LineageStore, side: Side, barriers: Mapping[tuple[str, int], object]) -> Iterable[SnapshotLineage]:
-    """Rows of the given barriers."""
+    """Rows of the given barriers: asked by job, or by barrier where many jobs have the same one, as statements do."""
     by_job: dict[str, list[int]] = {}
+    by_barrier: dict[int, list[str]] = {}
     for job, barrier in barriers:
         by_job.setdefault(job, []).append(barrier)
+        by_barrier.setdefault(barrier, []).append(job)
+    if len(by_barrier) < len(by_job):
+        for barrier, jobs in by_barrier.items():
+            for start in range(0, len(jobs), MOST_KEYS):
+                yield from store.snapshots(side, job=jobs[start : start + MOST_KEYS], barrier_id=barrier)
+        return
     for job, ids in by_job.items():
         for start in range(0, len(ids), MOST_KEYS):
             yield from store.snapshots(side, job=job, barrier_id=ids[start : start + MOST_KEYS])
+
+
+# Catalog, database, table, branch.
+_Place = tuple[str, str, str, str]
+
+
+def sinks_at(
+    stores: Mapping[str, LineageStore], places: Iterable[_Place]
+) -> Iterator[tuple[SnapshotLineage, SnapshotRef]]:
+    """What lineage knows of the snapshots of some branches, with each snapshot; many tables are asked about at once."""
+    asked = set(places)
+    named = sorted({place[:3] for place in asked if place[0] in stores})
+    for start in range(0, len(named), MOST_KEYS // 2):
+        chunk = named[start : start + MOST_KEYS // 2]
+        for catalog in sorted({name[0] for name in chunk}):
+            databases = sorted({name[1] for name in chunk if name[0] == catalog})
+            tables = sorted({name[2] for name in chunk if name[0] == catalog})
+            for row in stores[catalog].snapshots("sink", database=databases, table=tables):
+                if (catalog, row.database, row.table, row.branch) in asked:
+                    yield row, row.ref(catalog)
+
+
+def direct_sources(
+    stores: Mapping[str, LineageStore], places: Iterable[_Place]
+) -> dict[SnapshotRef, tuple[SnapshotRef, ...]]:
+    """What each snapshot of some branches was made from directly: as `trace` with one hop tells it of one."""
+    barriers: dict[tuple[str, int], list[SnapshotRef]] = {}
+    for row, ref in sinks_at(stores, places):
+        barriers.setdefault((row.job, row.barrier_id), []).append(ref)
+    met = [(row, row.ref(name)) for name, store in stores.items() for row in rows_at(store, "source", barriers)]
+    told = named_by_main(stores, {one for _, one in met if "~" not in one.branch and one.branch != "main"})
+    found: dict[SnapshotRef, set[SnapshotRef]] = {}
+    for row, one in met:
+        for sink in barriers[row.job, row.barrier_id]:
+            source = one if one == sink else told.get(one, one)
+            if source != sink:
+                found.setdefault(sink, set()).add(source)
+    return {sink: tuple(sorted(sources)) for sink, sources in found.items()}
 
 
 def neighbour_tables(store: LineageStore, database: str, table: str, direction: Direction) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from storage import SnapshotRef
 
-from .graph import trace
+from .graph import rows_at, same_snapshot, trace
 from .store import LineageStore
 
 Stores = Mapping[str, LineageStore]
@@ -22,10 +22,12 @@ def place_of(ref: SnapshotRef) -> Place:
 def impact(stores: Stores, ref: SnapshotRef) -> list[SnapshotRef]:
     """For each table downstream the first snapshot that a bad one, or anything after it, went into; the bad one first.
 
-    A snapshot holds what the ones before it held, so that everything after those is to be looked at too.
+    A snapshot holds what the ones before it held, so that everything after those is to be looked at too. One that a branch
+    has with main is bad on both.
     """
-    first: dict[Place, int] = {place_of(ref): ref.snapshot_id}
-    waiting = [ref]
+    named = same_snapshot(stores, ref) if ref.branch != "main" else set()
+    waiting = [ref, *(one for one in named if one.branch == "main")]
+    first: dict[Place, int] = {place_of(one): one.snapshot_id for one in waiting}
     while waiting:
         one = waiting.pop()
         for sink in _made_from(stores, one):
@@ -42,19 +44,15 @@ def _made_from(stores: Stores, ref: SnapshotRef) -> Iterable[SnapshotRef]:
     if ref.catalog not in stores:
         return []
     where = {"database": ref.database, "table": ref.table, "branch": ref.branch}
-    barriers: dict[str, list[int]] = {}
-    for row in stores[ref.catalog].snapshots("source", **where):
-        if row.snapshot_id >= ref.snapshot_id:
-            barriers.setdefault(row.job, []).append(row.barrier_id)
+    rows = stores[ref.catalog].snapshots("source", **where)
+    barriers = {(row.job, row.barrier_id): True for row in rows if row.snapshot_id >= ref.snapshot_id}
     first: dict[Place, SnapshotRef] = {}
     for catalog, store in stores.items():
-        for job, ids in barriers.items():
-            wanted = set(ids)
-            for row in store.snapshots("sink", job=job):
-                one = row.ref(catalog)
-                known = first.get(place_of(one))
-                if row.barrier_id in wanted and (known is None or one.snapshot_id < known.snapshot_id):
-                    first[place_of(one)] = one
+        for row in rows_at(store, "sink", barriers):
+            one = row.ref(catalog)
+            known = first.get(place_of(one))
+            if known is None or one.snapshot_id < known.snapshot_id:
+                first[place_of(one)] = one
     return first.values()
 
 

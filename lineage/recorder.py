@@ -6,7 +6,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from storage import Catalog, Clock, CorruptData, Identifier, Snapshot, SnapshotRef, StorageError, Table
+from storage import (
+    Catalog,
+    Clock,
+    CorruptData,
+    Identifier,
+    Snapshot,
+    SnapshotRef,
+    StorageError,
+    Table,
+    TakenNewest,
+    is_marked,
+    taken_newest,
+)
 
 from .current_names import CurrentNames
 from .entities import (
@@ -27,6 +39,7 @@ from .graph import MOST_KEYS
 from .guarded_store import LineageUnavailable, stopping_nobody
 from .store import LineageStore
 
+MAIN_BRANCH = "main"
 _log = logging.getLogger(__name__)
 # The property that names the Dagster run of a commit; what a run read first is what it began with.
 RUN_PROPERTY = "snapline.run"
@@ -98,7 +111,11 @@ class LineageRecorder:
         """What a snapshot says of itself."""
         one = identifier
         sink = SnapshotRef(self._catalog, one.database, one.table, one.branch, snapshot.id, snapshot.time_ms)
-        return Commit(sink, tuple(sources_of(snapshot)), snapshot)
+        taken = taken_newest(snapshot)
+        sources = sources_of(snapshot)
+        if taken is not None and taken.time_ms is not None:
+            sources.append(_of_branch(sink, taken))
+        return Commit(sink, tuple(dict.fromkeys(sources)), snapshot)
 
     def record(self, commits: Sequence[Commit]) -> None:
         """Record commits, all sources before the first sink: a sink without its sources would be an answer that leaves
@@ -305,7 +322,8 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
             table = catalog.table(name)
             branches = [table, *(table.on_branch(branch) for branch in table.branches.names())]
             found = [(one, list(one.store.snapshots.all())) for one in branches]
-            commits += [made for one, snapshots in found for made in _commits(one, snapshots, recorder, names)]
+            made = [each for one, snapshots in found for each in _commits(one, snapshots, recorder, names)]
+            commits += [*made, *_as_branch(table, made)]
         except CorruptData as error:
             # It concerns no other table.
             _log.warning("The lineage of %s is left out: %s", name, error)
@@ -373,8 +391,38 @@ def _commits(
     for snapshot in snapshots:
         if snapshot.changes_rows:
             commit = recorder.commit_of(table.identifier, snapshot)
-            found.append(Commit(commit.sink, tuple(names.of(one, snapshot) for one in commit.sources), snapshot))
+            sources = [names.of(one, snapshot) for one in commit.sources]
+            if (marked := _marked(table, snapshot)) is not None:
+                sources.append(_of_branch(commit.sink, marked))
+            found.append(Commit(commit.sink, tuple(dict.fromkeys(sources)), snapshot))
     return found
+
+
+def _as_branch(table: Table, commits: Iterable[Commit]) -> list[Commit]:
+    """The commits of a main that was a branch, by that branch's name as well: who read it there has named it so."""
+    was = table.store.paths.branch
+    if was == MAIN_BRANCH:
+        return []
+    return [replace(one, sink=replace(one.sink, branch=was)) for one in commits if one.sink.branch == MAIN_BRANCH]
+
+
+def _of_branch(sink: SnapshotRef, taken: TakenNewest) -> SnapshotRef:
+    """The snapshot of another branch of the same table that a snapshot took over."""
+    return SnapshotRef(sink.catalog, sink.database, sink.table, taken.branch, taken.snapshot_id, taken.time_ms)
+
+
+def _marked(table: Table, snapshot: Snapshot) -> TakenNewest | None:
+    """What earlier versions of the store took over of a branch: they said which snapshot, and not when it was committed.
+    Nothing if the branch of that name is another one by now.
+    """
+    taken = taken_newest(snapshot)
+    if taken is None or taken.time_ms is not None:
+        return None
+    try:
+        is_same = is_marked(table.on_branch(taken.branch).store, taken)
+    except StorageError:
+        is_same = None
+    return None if is_same is False else taken
 
 
 def _remember(table: Table, snapshots: Sequence[Snapshot], recorder: LineageRecorder) -> None:

@@ -267,7 +267,8 @@ class Session:
     def known_ref(self, text: str) -> SnapshotRef:
         """As `ref`; also a snapshot that cannot be read any more, by its number, if lineage knows it."""
         try:
-            return self.ref(text)
+            found = self.ref(text)
+            return self.expired_change(found) or found
         except NotFound:
             catalog, name, version = _named(text)
             number = whole_number(version)
@@ -280,6 +281,16 @@ class Session:
                 for row in store.snapshots(side, **where):
                     return row.ref(catalog)
             raise
+
+    def expired_change(self, ref: SnapshotRef) -> SnapshotRef | None:
+        """Of a compaction the change before it that has expired, as far as lineage knows it."""
+        snapshot = self.catalog_of(ref.catalog).table(ref.table_name).snapshot(ref.snapshot_id)
+        if snapshot is None or snapshot.changes_rows:
+            return None
+        where = {"database": ref.database, "table": ref.table, "branch": ref.branch}
+        rows = self.stores_to_ask(ref.catalog)[ref.catalog].snapshots("sink", **where)
+        earlier = [row for row in rows if row.snapshot_id < ref.snapshot_id]
+        return max(earlier, key=lambda row: row.snapshot_id).ref(ref.catalog) if earlier else None
 
     def lineage(self, ref: SnapshotRef, direction: Direction, hops: int | None = None) -> LineageGraph:
         """What a snapshot was made from (up), or what it fed (down)."""

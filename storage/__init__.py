@@ -21,7 +21,15 @@ from .errors import (
     StoreUnavailable,
     Unsupported,
 )
-from .identifier import DEFAULT_CATALOG, MAIN_BRANCH, Identifier, SnapshotRef, check_branch_name, whole_number
+from .identifier import (
+    DEFAULT_CATALOG,
+    MAIN_BRANCH,
+    Identifier,
+    SnapshotRef,
+    check_branch_name,
+    check_new_branch_name,
+    whole_number,
+)
 from .lock import CatalogLock, FileLock
 from .maintain.check import FailedWork, KeptAside, Unfinished
 from .maintain.verdict import Verdict
@@ -64,6 +72,7 @@ from .table import CommitSummary, Table
 from .views import View, ViewColumn
 from .write.commit import CommitId, CommitListener, Overwrite
 from .write.operation import operation_of
+from .write.taken_over import TakenNewest, is_marked, taken_newest
 
 __all__ = [
     "BATCH_COMMIT_IDENTIFIER",
@@ -118,6 +127,7 @@ __all__ = [
     "StoreUnavailable",
     "Table",
     "TableOptions",
+    "TakenNewest",
     "Unfinished",
     "Unsupported",
     "Verdict",
@@ -126,11 +136,13 @@ __all__ = [
     "ViewColumn",
     "Watermark",
     "check_branch_name",
+    "check_new_branch_name",
     "check_table_options",
     "default_of",
     "guarded_options",
     "guarded_storage",
     "hidden",
+    "is_marked",
     "is_secret_name",
     "moment_of",
     "new_table_name",
@@ -144,6 +156,7 @@ __all__ = [
     "revealed",
     "secrets_in",
     "shown_options",
+    "taken_newest",
     "version_of_options",
     "whole_number",
     "with_an_effect",

@@ -45,6 +45,12 @@ class BranchHistory:
         return {snapshot.id: snapshot for snapshot in self.snapshots}
 
     @property
+    def known(self) -> Sequence[Snapshot]:
+        """All that can be read, ascending: also those whose files have gone, and that a tag keeps."""
+        tagged = (tags[0].snapshot for number, tags in self._tags.items() if number not in self._by_id)
+        return sorted((*self.snapshots, *tagged), key=lambda snapshot: snapshot.id)
+
+    @property
     def tagged_ids(self) -> Set[int]:
         """The numbers of snapshots that a tag keeps readable."""
         return self._tags.keys()

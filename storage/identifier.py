@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from unicodedata import category
 
 from .errors import InvalidRequest
 
@@ -123,6 +124,19 @@ def check_branch_name(name: str, *, may_be_main: bool = False) -> str:
     check_name(name, "branch")
     if name.isdigit() or (name == MAIN_BRANCH and not may_be_main):
         raise InvalidRequest(f"{name!r} cannot name a branch: it must not be `main` or consist of digits only.")
+    return name
+
+
+def check_new_branch_name(name: str) -> str:
+    """Return `name` if a new branch may have it: as `check_branch_name`, and without blanks and characters that cannot be seen,
+    which those of earlier versions may have.
+    """
+    check_branch_name(name)
+    if any(each.isspace() or category(each) in ("Cc", "Cf", "Co", "Cn") for each in name):
+        raise InvalidRequest(
+            f"{name!r} cannot name a branch: use letters, digits, underscores and hyphens; no blanks, and no characters that "
+            "cannot be seen."
+        )
     return name
 
 

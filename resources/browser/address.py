@@ -1,10 +1,10 @@
 """Addresses of pages of the browser, for those who link to it from elsewhere."""
 
-import shlex
 from urllib.parse import quote, urlencode
 
 from storage import SnapshotRef
 
+from .shown_text import in_shell
 from .view import text_of
 
 
@@ -30,7 +30,7 @@ def recovery_address(base: str, branch: str) -> str:
 
 def command(*parts: str) -> str:
     """A command to copy into a shell, whatever its parts hold."""
-    return shlex.join(("snapline", *parts))
+    return " ".join(in_shell(part) for part in ("snapline", *parts))
 
 
 def _query(ref: SnapshotRef) -> str:

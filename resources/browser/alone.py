@@ -11,6 +11,7 @@ from .facts import Facts
 from .history import history_of
 from .lanes import lay_out
 from .path import path_through
+from .rows_of import change_of
 from .snapshot_pages import graph_of
 from .svg import lane_names, picture
 from .view import View, text_of
@@ -20,6 +21,7 @@ def alone_page(session: Session, ref: SnapshotRef, direction: str = "both", hops
     """The page as text: the picture with what leads to the snapshot and from it, and the same as a table."""
     platform = Facts(session).platform()
     view = View(direction=direction, hops=hops, arcs="all", compactions=True)
+    ref = change_of(session, ref)
     graph = graph_of(platform, ref, view)
     history = history_of(platform, graph.edges, [ref])
     layout = lay_out(history, view)

@@ -1,7 +1,6 @@
 """The browser as an ASGI application: below a path of another one, or on its own (`snapline browse`)."""
 
 import logging
-import shlex
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,16 @@ from .guard import Guard
 from .history import Histories
 from .known_assets import KnownAssets
 from .partitions import PartitionsWritten
-from .svg import shown_time
+from .shown_text import finalized, in_shell, kept
+from .spoilt import Damages
+from .svg import facts_of, shown_time
 from .table_graph import TableGraphs
 from .tokens import TokenRefused, Tokens
 from .view import text_of
 
 STATIC = Path(__file__).parent / "static"
+# More of an error is not shown.
+_LONGEST = 1_200
 _log = logging.getLogger(__name__)
 
 
@@ -52,6 +55,7 @@ class Browser:
         self.histories = Histories()
         self.partitions = PartitionsWritten(session)
         self.table_graphs = TableGraphs()
+        self.damages = Damages()
         # What a picture in a file of its own needs.
         self.style = (STATIC / "picture.css").read_text(encoding="utf-8")
         self._templates = templates()
@@ -69,13 +73,15 @@ def templates() -> Environment:
     """The templates, with what they use to show values."""
     environment = Environment(
         loader=PackageLoader("resources.browser"), autoescape=select_autoescape(default=True), undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
+        trim_blocks=True, lstrip_blocks=True, finalize=finalized,
     )  # fmt: skip
     environment.filters |= {
         "time": shown_time,
         "target": str,
         "ref": text_of,
-        "quoted": shlex.quote,
+        "quoted": in_shell,
+        "kept": kept,
+        "facts": facts_of,
         "number": _number,
     }
     return environment
@@ -121,7 +127,7 @@ def _failed(request: Request, error: Exception) -> Response:
         _log.warning("%s: %s", request.url.path, error)
         status = 500
     title = "Not shown" if request.method in ("GET", "HEAD") else "Not done"
-    return browser.render(request, "error.html", status, title=title, message=str(error))
+    return browser.render(request, "error.html", status, title=title, message=_short(str(error)))
 
 
 def _missing(request: Request, error: Exception) -> Response:
@@ -129,6 +135,11 @@ def _missing(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
     said = "There is no such page." if status == 404 else str(getattr(error, "detail", error))
     return browser.render(request, "error.html", status, title="Not shown", message=said)
+
+
+def _short(text: str) -> str:
+    """What was asked for may be of any length, and is not said again as a whole."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
 
 
 def _number(value: int | None, sign: bool = False) -> str:

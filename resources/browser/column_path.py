@@ -7,6 +7,7 @@ from lineage import LineageStore, current_columns, trace
 from storage import NotFound, SnapshotRef, StorageError
 
 from ..session import Session
+from .rows_of import change_of
 
 # No picture of a column has more.
 _MOST_STEPS = 500
@@ -28,8 +29,10 @@ def column_path(
 ) -> list[ColumnStep]:
     """The steps from a column upwards, nearest first. Raises NotFound if the snapshot has no such column."""
     steps: list[ColumnStep] = []
-    seen = {(ref, column)}
-    frontier = [(ref, column)]
+    # Columns of what a compaction left were computed by the change before it.
+    start = (change_of(session, ref), column)
+    seen = {start}
+    frontier = [start]
     hops = 0
     while frontier and len(steps) < _MOST_STEPS:
         following: list[tuple[SnapshotRef, str]] = []

@@ -11,6 +11,7 @@ from storage import InvalidRequest, NotFound, SnapshotRef
 from ..row_comparison import compare_rows
 from ..session import Session
 from .address import command, snapshot_address
+from .rows_of import change_of
 from .spoilt import refuse_unknown
 from .view import parameters_of, ref_of
 
@@ -66,4 +67,4 @@ def _named(session: Session, text: str) -> SnapshotRef:
             raise
         ref = ref_of(text)
         refuse_unknown(session, ref)
-        return ref
+        return change_of(session, ref)

@@ -18,6 +18,9 @@ Place = tuple[str, str, str, str]
 # What is shown may be as old as this. What lineage lacks of tables that look as they did is looked for beside, so often.
 _FRESH_S = 2.0
 _LINEAGE_FRESH_S = 30.0
+# Who asks for a first page waits so long for all of it.
+_PATIENCE_S = 2.0
+SO_FAR = "This is what is known so far"
 _log = logging.getLogger(__name__)
 
 
@@ -31,6 +34,7 @@ class Platform:
     """The branches of all tables by place. `troubles`: in a sentence each, what could not be read, by place or catalog.
 
     `recoveries`: by catalog, database and table the recoveries that are open, by name. `read_ms`: when it was read.
+    `is_partial`: it is still being read, for the first time.
     """
 
     branches: Mapping[Place, BranchHistory]
@@ -38,6 +42,7 @@ class Platform:
     troubles: Mapping[Place | str, str] = field(default_factory=dict)
     recoveries: Mapping[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
     read_ms: int = 0
+    is_partial: bool = False
 
     def came_later(self, ref: SnapshotRef, time_ms: int) -> bool:
         """Whether a snapshot that lineage knows, committed then, is missing here for having come after this was read."""
@@ -51,6 +56,8 @@ class Platform:
         history = self.branches.get(place)
         if history is not None:
             return history.fate(ref.snapshot_id)
+        if self.is_partial:
+            return ""
         return "damaged" if place in self.troubles or (*place[:3], "main") in self.troubles else "dropped"
 
 
@@ -65,6 +72,8 @@ class Facts:
         self._platform: Platform | None = None
         self._troubles: Mapping[Place | str, str] = {}
         self._read_at = self._lineage_read_at = 0.0
+        self._reading: threading.Thread | None = None
+        self._found: dict[Place, BranchHistory] = {}
 
     def platform(self, refs: Iterable[SnapshotRef] = ()) -> Platform:
         """What there is now, or was a moment ago: the same object while nothing changes. If it knows of none of `refs` that
@@ -87,7 +96,21 @@ class Facts:
             with suppress(Exception):
                 self.platform()
 
-        threading.Thread(target=read, daemon=True).start()
+        self._reading = threading.Thread(target=read, daemon=True)
+        self._reading.start()
+
+    def so_far(self) -> Platform:
+        """As `platform`; while that is being read beside for the first time, what is known by now."""
+        reading = self._reading
+        if reading is not None and self._platform is None:
+            reading.join(_PATIENCE_S)
+        if reading is None or self._platform is not None or not reading.is_alive():
+            return self.platform()
+        stores = {name: store for name, store in self._session.lineage_stores.items() if _answer({name: store})}
+        found = dict(self._found)
+        said = f"{SO_FAR}: {len({place[:3] for place in found})} tables have been read"
+        note = f"{said}, and lineage is being brought up to date. The page is loaded again in a moment."
+        return Platform(found, stores, {"": note}, read_ms=Clock().now_ms(), is_partial=True)
 
     def _refresh(self, now: float) -> None:
         read_ms = Clock().now_ms()
@@ -129,6 +152,7 @@ class Facts:
         session = self._session
         troubles: dict[Place | str, str] = {}
         found: dict[Place, BranchHistory] = {}
+        self._found = found
         for catalog in session.catalog_names():
             try:
                 names = session.catalog_of(catalog).tables()

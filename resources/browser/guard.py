@@ -59,14 +59,14 @@ class Guard:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        refusal = self.refusal(scope["method"], Headers(scope=scope))
+        refusal = self.refusal(scope["method"], Headers(scope=scope), scope.get("scheme", "http"))
         if refusal is None:
             await self._app(scope, receive, send_guarded)
         else:
             status, why = refusal
             await PlainTextResponse(f"{why}\n", status)(scope, receive, send_guarded)
 
-    def refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
+    def refusal(self, method: str, headers: Headers, scheme: str = "http") -> tuple[int, str] | None:
         """Status and reason for which a request is refused; None if it is let through."""
         hosts = headers.getlist("host")
         host = _host_name(hosts[0]) if len(hosts) == 1 else None
@@ -79,7 +79,7 @@ class Guard:
             return None
         if self._read_only:
             return 403, READ_ONLY
-        if not self._is_from_here(headers, hosts[0]):
+        if not self._is_from_here(headers, hosts[0], scheme):
             return 403, "This came from another page than one of the lineage browser: nothing has been done."
         return None
 
@@ -87,7 +87,7 @@ class Guard:
         # A page of somebody else's comes by a name, never by a number.
         return _is_number(host) or host == "localhost" or host.endswith(".localhost") or host in self._hosts
 
-    def _is_from_here(self, headers: Headers, host: str) -> bool:
+    def _is_from_here(self, headers: Headers, host: str, scheme: str) -> bool:
         """Whether a browser says that a request comes from a page of ours. One that says nothing is none."""
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if site is not None and site != "same-origin":
@@ -95,9 +95,7 @@ class Guard:
         if origin is None:
             return site is not None
         parts = urlsplit(origin)
-        return origin.lower() == self._origin or (
-            parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
-        )
+        return origin.lower() == self._origin or (parts.scheme == scheme and parts.netloc.lower() == host.lower())
 
 
 def _host_name(host: str) -> str | None:

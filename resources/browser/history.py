@@ -67,7 +67,9 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Dots in order of commit, arcs and joins as pairs of dots. `has_earlier`: there are commits before the first dot."""
+    """Dots in order of commit, arcs and joins as pairs of dots. `has_earlier`: there are commits before the first dot.
+    `changes`: of compactions and the like, the dot of the change that made the rows.
+    """
 
     lanes: tuple[Lane, ...]
     dots: tuple[Dot, ...]
@@ -76,6 +78,7 @@ class History:
     has_earlier: bool = False
     troubles: tuple[str, ...] = ()
     edges: tuple[Edge, ...] = ()
+    changes: Mapping[int, int] = field(default_factory=dict, repr=False)
     _by_ref: Mapping[SnapshotRef, int] = field(default_factory=dict, repr=False)
 
     def dot_of(self, ref: SnapshotRef) -> int | None:
@@ -227,7 +230,7 @@ class _Drawing:
         lanes = tuple(self._lane(place, by_ref) for place in ordered)
         return History(
             lanes, dots, tuple(sorted(arcs)), _joins(dots, arcs), has_earlier,
-            tuple(self._platform.troubles.values()), tuple(edges), by_ref,
+            tuple(self._platform.troubles.values()), tuple(edges), _changes(dots, lanes), by_ref,
         )  # fmt: skip
 
     def _file(self, ref: SnapshotRef) -> Snapshot | None:
@@ -262,13 +265,31 @@ class _Drawing:
     def _lane(self, place: Place, by_ref: Mapping[SnapshotRef, int]) -> Lane:
         history = self._platform.branches.get(place)
         if history is None:
-            last = SnapshotRef(*place, 1)
-            return Lane(place, self._platform.fate(last))
+            # A branch that has been dropped goes on with the numbers of what it began with.
+            numbers = [ref.snapshot_id for ref in by_ref if place_of(ref) == place and "~" not in ref.branch]
+            begun = SnapshotRef(*place[:3], "main", min(numbers, default=1) - 1)
+            forks_at = by_ref.get(begun) if place[3] != "main" else None
+            return Lane(place, self._platform.fate(SnapshotRef(*place, 1)), forks_at)
         forks_at = None
-        if history.begun_at is not None:
+        # A branch that has become main has no lane to fork from.
+        if history.begun_at is not None and place[3] != "main":
             branch, number = history.begun_at
             forks_at = by_ref.get(SnapshotRef(*place[:3], branch, number))
         return Lane(place, "", forks_at)
+
+
+def _changes(dots: Sequence[Dot], lanes: Sequence[Lane]) -> dict[int, int]:
+    """For each snapshot that changed no rows the one before it that did, as far as it is there."""
+    found: dict[int, int] = {}
+    newest: dict[int, int] = {index: lane.forks_at for index, lane in enumerate(lanes) if lane.forks_at is not None}
+    for index, dot in enumerate(dots):
+        if "~" in dot.ref.branch:
+            continue
+        if dot.changes_rows:
+            newest[dot.lane] = index
+        elif dot.lane in newest:
+            found[index] = found.get(newest[dot.lane], newest[dot.lane])
+    return found
 
 
 def _joins(dots: Sequence[Dot], arcs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -16,31 +16,34 @@ from starlette.routing import BaseRoute, Route
 from lineage import LineageGraph, dot, mermaid
 from storage import NotFound, SnapshotRef
 
+from .facts import SO_FAR
+from .filtered import read_filtered
 from .history import Dot, History, as_it_was
 from .lanes import Layout, lay_out
 from .path import Path, path_through
 from .svg import lane_names, picture, shown_time, standalone
-from .view import View, parameters_of, text_of
+from .view import MOST_COMMITS, View, parameters_of, text_of
 
 if TYPE_CHECKING:
     from .app import Browser
 
 # More would be no diagram that anybody can read.
 _MOST_DRAWN = 2_000
+# More than there are.
+_ALL = 10**9
 
 
 def routes() -> list[BaseRoute]:
     return [Route("/history", _page, name="history"), Route("/history.{form}", _file, name="history_file")]
 
 
-def _read(request: Request, view: View) -> tuple[History, Layout, Path | None]:
+def _read(request: Request, view: View, limit: int | None = None) -> tuple[History, Layout, Path | None]:
+    """The newest snapshots that the filters leave, at most `limit`, by default as many as the address says."""
     browser: Browser = request.app.state.browser
-    platform = browser.facts.platform()
-    history = browser.histories.read(platform, view.limit, view.until)
+    platform = browser.facts.so_far()
+    history = read_filtered(browser.histories, browser.partitions, platform, view, limit or view.limit)
     if view.at is not None:
         history = as_it_was(history, platform, view.at)
-    if view.partition:
-        history = browser.partitions.added_to(history, platform)
     selected = None if view.selected is None else history.dot_of(view.selected)
     path = None if selected is None else path_through(history, selected, view.direction, view.hops)
     return history, lay_out(history, view), path
@@ -59,9 +62,11 @@ def _page(request: Request) -> Response:
         return f"{start}{quote(text_of(ref), safe='')}#selected"
 
     earlier = view.query(until=_moment(history.dots[0])) if history.has_earlier and history.dots else ""
+    more = view.query(limit=MOST_COMMITS) if history.has_earlier and view.limit < MOST_COMMITS else ""
     return browser.render(
         request, "history.html", title="History", view=view, history=history, path_=path,
-        names=lane_names(history, view), picture=picture(history, layout, view, link, path), earlier=earlier,
+        names=lane_names(history, view), picture=picture(history, layout, view, link, path), earlier=earlier, more=more,
+        newest=view.query(until=None) if view.until else "", is_partial=any(text.startswith(SO_FAR) for text in history.troubles),
         selected=None if path is None else history.dots[path.selected], query=view.query(),
         shown=list(_shown(history, layout)), is_missing=bool(view.select) and path is None,
         arcs=json.dumps(history.arcs, separators=(",", ":")), there=sum(each.time_ms <= _until_ms(view) for each in history.dots),
@@ -73,7 +78,8 @@ def _shown(history: History, layout: Layout) -> Iterable[Dot]:
 
 
 def _moment(first: Dot) -> datetime:
-    return datetime.fromisoformat(shown_time(first.time_ms))
+    # To the millisecond: others may have been committed in the same second.
+    return datetime.fromtimestamp(first.time_ms / 1000, UTC).replace(tzinfo=None)
 
 
 def _until_ms(view: View) -> float:
@@ -82,11 +88,12 @@ def _until_ms(view: View) -> float:
 
 def _file(request: Request) -> Response:
     view = View.of(parameters_of(request))
-    history, layout, path = _read(request, view)
+    form = request.path_params["form"]
+    # A table has all that the filters leave, however many a page has.
+    history, layout, path = _read(request, view, _ALL if form == "csv" else None)
     browser: Browser = request.app.state.browser
     # A file holds what is not shaded on the page.
     shown = [each for each in _shown(history, layout) if each.time_ms <= _until_ms(view)]
-    form = request.path_params["form"]
     if form == "svg":
         return Response(standalone(history, layout, view, browser.style, path), media_type="image/svg+xml")
     if form == "csv":

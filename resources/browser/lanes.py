@@ -18,6 +18,7 @@ MARGIN = 24
 # Room for the days above the lanes.
 HEAD = 30
 RADIUS = 5
+_TIME_WIDTH = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,10 @@ def lay_out(history: History, view: View) -> Layout:
     column = max(COLUMN_WIDTH, min(MOST_COLUMN_WIDTH, ROOM // max(1, len(history.dots))))
     x = tuple(MARGIN + index * column for index in range(len(history.dots)))
     width = MARGIN * 2 + max(0, len(history.dots) - 1) * column
-    return Layout(x, tuple(y), lanes, dots, max(width, 320), bottom + MARGIN // 2, tuple(_moments(history, x)))
+    days = tuple(_moments(history, x))
+    # The last time has room beside it.
+    width = max(width, 320, days[-1][0] + _TIME_WIDTH if days else 0)
+    return Layout(x, tuple(y), lanes, dots, width, bottom + MARGIN // 2, days)
 
 
 def _moments(history: History, x: Sequence[int]) -> list[tuple[int, str]]:

@@ -27,9 +27,10 @@ class Path:
 
 
 def path_through(history: History, selected: int, direction: str, hops: int | None) -> Path:
-    """What leads to and from a dot: `direction` up, down or both; `hops` None: as far as there is."""
-    up, up_arcs = _walk(selected, _next(history.arcs, 1), hops) if direction != "down" else (set(), set())
-    down, down_arcs = _walk(selected, _next(history.arcs, 0), hops) if direction != "up" else (set(), set())
+    """What leads to and from the rows of a dot: `direction` up, down or both; `hops` None: as far as there is."""
+    start = history.changes.get(selected, selected)
+    up, up_arcs = _walk(start, _next(history.arcs, 1), hops) if direction != "down" else (set(), set())
+    down, down_arcs = _walk(start, _next(history.arcs, 0), hops) if direction != "up" else (set(), set())
     arcs = {(other, near) for near, other in up_arcs} | down_arcs
     return Path(selected, frozenset(up), frozenset(down), frozenset(arcs))
 

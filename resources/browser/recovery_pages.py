@@ -112,12 +112,14 @@ def _recovery(request: Request) -> Response:
         )
     examples = next((row.comparison.examples for row in rows if row.name == shown and row.comparison), None)
     hidden = hidden_of(branch, shown_state)
+    shown_stages = stages(progress, browser.links)
     return browser.render(
         request, "recovery.html", title=f"Recovery {branch}", progress=progress, record=record, rows=rows, shown=shown,
         sides=("", "") if record is None else Recovery.open(session, branch).sides,
-        stages=stages(progress, browser.links), links=browser.links, trouble=trouble, hidden=hidden, token_name=TOKEN,
+        stages=shown_stages, links=browser.links, trouble=trouble, hidden=hidden, token_name=TOKEN,
         publish_token=browser.tokens.issue(PUBLISH, hidden), drop_token=browser.tokens.issue(DROP, hidden),
-        commands=[command("recovery", name, branch) for name in (PUBLISH, DROP)],
+        commands=[command("recovery", name, branch) for name in ((DROP,) if progress.is_published else (PUBLISH, DROP))],
+        is_ready=any(stage.name == "published" and stage.state == NOW for stage in shown_stages),
         columns=[] if examples is None else examples.column_names,
         examples=[] if examples is None else [list(row.values()) for row in examples.to_pylist()],
     )  # fmt: skip
@@ -165,7 +167,8 @@ def _row(recovery: Recovery, name: str, table: TableRecord, progress: "Progress"
     else:
         parts = [", ".join(map(str, one.values())) for one in table.partitions]
         listed = f"{parts[0]} … {parts[-1]}" if len(parts) > 3 else ", ".join(parts) or "none"
-        what = f"{len(parts)} partitions {are[1] if is_left else 'are'} computed anew: {listed}"
+        verb = (are[0] if len(parts) == 1 else are[1]) if is_left else "is" if len(parts) == 1 else "are"
+        what = f"{len(parts)} partition{'s' * (len(parts) != 1)} {verb} computed anew: {listed}"
     try:
         snapshot = recovery.table(name).snapshot()
         if snapshot is not None and snapshot.total_record_count > _MOST_COMPARED and not is_asked:

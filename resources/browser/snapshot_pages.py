@@ -22,6 +22,7 @@ from .history_pages import as_csv
 from .lanes import lay_out
 from .partitions import shown_partition
 from .path import path_through
+from .rows_of import change_of
 from .svg import lane_names, picture, standalone
 from .view import WHOLE, View, parameters_of, ref_of, text_of
 
@@ -64,9 +65,11 @@ def graph_of(platform: Platform, ref: SnapshotRef, view: View) -> LineageGraph:
 
 
 def _asked_graph(browser: "Browser", ref: SnapshotRef, view: View) -> tuple[Platform, LineageGraph]:
-    """The lineage of a snapshot, and a platform that is no older than that. Raises NotFound for one that nobody knows."""
-    graph = graph_of(browser.facts.platform(), ref, view)
-    platform = browser.facts.platform([ref, *graph.snapshots])
+    """The lineage of the rows of a snapshot, from the snapshot on that made them, and a platform that is no older than that.
+    Raises NotFound for one that nobody knows.
+    """
+    graph = graph_of(browser.facts.platform(), change_of(browser.session, ref), view)
+    platform = browser.facts.platform([ref, graph.root, *graph.snapshots])
     _known(platform, ref, graph)
     return platform, graph
 
@@ -87,19 +90,20 @@ def _page(request: Request) -> Response:
     browser: Browser = request.app.state.browser
     ref, view = _asked(request)
     platform, graph = _asked_graph(browser, ref, view)
-    history = history_of(platform, graph.edges, [ref])
+    history = history_of(platform, graph.edges, [ref, graph.root])
     layout = lay_out(history, WHOLE)
-    selected = history.dot_of(ref)
-    assert selected is not None
+    selected, own = history.dot_of(graph.root), history.dot_of(ref)
+    assert selected is not None and own is not None
     path = path_through(history, selected, view.direction, view.hops)
     base = request.scope.get("root_path", "").rstrip("/")
-    one = history.dots[selected]
+    one = history.dots[own]
     details = _details(browser, one)
     ups = [history.dots[source] for source, sink in history.arcs if sink == selected]
     downs = [history.dots[sink] for source, sink in history.arcs if source == selected]
     return browser.render(
         request, "snapshot.html", title=str(ref), view=view, dot=one, history=history, ups=ups, downs=downs,
         names=lane_names(history, WHOLE), layout=layout, query=view.query(), fate=_FATES.get(one.fate, one.fate),
+        change=graph.root,
         picture=picture(
             history, layout, WHOLE, lambda other: f"{base}/snapshot?ref={_quoted(other)}", path,
         ), **details,
@@ -234,8 +238,8 @@ def _ancestry(request: Request) -> Response:
 
 def _listed(browser: "Browser", ref: SnapshotRef, view: View) -> list[tuple[str, Dot]]:
     platform, graph = _asked_graph(browser, ref, view)
-    history = history_of(platform, graph.edges, [ref])
-    selected = history.dot_of(ref)
+    history = history_of(platform, graph.edges, [graph.root])
+    selected = history.dot_of(graph.root)
     assert selected is not None
     path = path_through(history, selected, view.direction, None)
     found = [
@@ -259,8 +263,8 @@ def _ancestry_file(request: Request) -> Response:
         return Response((dot if form == "dot" else mermaid)(graph), media_type="text/plain; charset=utf-8")
     if form != "svg":
         raise NotFound(f"Ancestry is not written as {form[:20]!r}: there are csv, svg, dot and mmd (Mermaid).")
-    history = history_of(platform, graph.edges, [ref])
-    selected = history.dot_of(ref)
+    history = history_of(platform, graph.edges, [graph.root])
+    selected = history.dot_of(graph.root)
     assert selected is not None
     path = path_through(history, selected, view.direction, None)
     text = standalone(history, lay_out(history, WHOLE), WHOLE, browser.style, path)

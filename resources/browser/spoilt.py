@@ -3,20 +3,23 @@
 The tables are those of `snapline impact`; whether one is spoilt now is what `snapline recovery plan` says of it.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from lineage import LineageUnavailable
+from lineage import LineageUnavailable, impact, sinks_at
 from storage import InvalidRequest, NotFound, Snapshot, SnapshotRef, StorageError, Table
 
 from ..partition_condition import condition
 from ..recovery.spoilt import ROLLED_BACK, Spoilt
 from ..session import CATALOG_NAME, Session
+from .facts import Facts, Place, Platform, place_of
 
 # More are counted, not named.
 SHOWN = 20
 # Rows of more partitions are those of the whole table.
 _NAMED_PARTITIONS = 100
+# Answers that are kept.
+_KEPT = 8
 
 
 @dataclass(frozen=True)
@@ -24,14 +27,15 @@ class Affected:
     """A table, or a branch of it, that a bad snapshot went into.
 
     `first`: its first snapshot that did, or that came after; `newest`: its newest change, None if the table is gone.
-    `snapshots`: those since, the first ones by name. `partitions`: those that were written since; None for a table without any,
+    `snapshots`: those since that hold something of it, the first ones with what has become of them; also what lineage alone
+    knows. `partitions`: those that were written since; None for a table without any,
     or if that cannot be told. `rows`: the rows that these have now. `is_spoilt`: whether rows of the newest come from the bad
     snapshot; `why`: how it became good, or what is not known.
     """
 
     first: SnapshotRef
     newest: SnapshotRef | None
-    snapshots: tuple[SnapshotRef, ...]
+    snapshots: tuple[tuple[SnapshotRef, str], ...]
     snapshot_count: int
     partitions: tuple[str, ...] | None
     rows: int | None
@@ -58,11 +62,23 @@ class Damage:
         return frozenset((ref.catalog, ref.database, ref.table, ref.branch) for ref in refs)
 
 
-def damage_of(session: Session, bad: SnapshotRef) -> Damage:
-    """What a snapshot has spoilt. Raises NotFound for one that nobody knows; LineageUnavailable."""
-    refuse_unknown(session, bad)
-    judge = Spoilt(session, bad) if bad.catalog == CATALOG_NAME and "~" not in bad.branch else None
-    found = [_affected(session, ref, judge) for ref in session.impact(bad)]
+def damage_of(session: Session, bad: SnapshotRef, platform: Platform | None = None) -> Damage:
+    """What a snapshot has spoilt. `platform`: what there is now.
+
+    Raises NotFound for a snapshot that nobody knows; LineageUnavailable.
+    """
+    there = platform or Facts(session).platform()
+    refuse_unknown(session, bad, there)
+    stores = there.stores
+    judge = Spoilt(session, bad, stores) if bad.catalog == CATALOG_NAME and "~" not in bad.branch else None
+    firsts = [ref for ref in impact(stores, bad) if not _is_main_now(session, ref)]
+    places = {place_of(ref) for ref in firsts}
+    if judge is not None:
+        judge.read(places)
+    known: dict[Place, list[SnapshotRef]] = {}
+    for _, ref in sinks_at(stores, places):
+        known.setdefault(place_of(ref), []).append(ref)
+    found = [_affected(session, ref, judge, there, known.get(place_of(ref), ())) for ref in firsts]
     reached = {_name(affected.first) for affected in found}
     silent = tuple(name for name in session.catalog_names() if not session.records_lineage(name))
     return Damage(
@@ -74,7 +90,34 @@ def damage_of(session: Session, bad: SnapshotRef) -> Damage:
     )
 
 
-def refuse_unknown(session: Session, ref: SnapshotRef) -> None:
+class Damages:
+    """What snapshots have spoilt, for as long as the platform is the same."""
+
+    def __init__(self) -> None:
+        self._platform: Platform | None = None
+        self._read: dict[SnapshotRef, Damage] = {}
+
+    def read(self, session: Session, bad: SnapshotRef, platform: Platform) -> Damage:
+        """As `damage_of`."""
+        # Two threads that meet here read the same twice.
+        kept = dict(self._read) if platform is self._platform else {}
+        if bad not in kept:
+            kept[bad] = damage_of(session, bad, platform)
+            self._platform, self._read = platform, dict(list(kept.items())[-_KEPT:])
+        return kept[bad]
+
+
+def _is_main_now(session: Session, ref: SnapshotRef) -> bool:
+    """Whether a branch has become main: what it has done is told of main."""
+    if ref.branch == "main" or "~" in ref.branch:
+        return False
+    try:
+        return session.catalog_of(ref.catalog).table(ref.table_name).identifier.branch == "main"
+    except StorageError:
+        return False
+
+
+def refuse_unknown(session: Session, ref: SnapshotRef, platform: Platform | None = None) -> None:
     """Raise NotFound for a snapshot that is in no table, and that lineage does not know either."""
     if ref.catalog in session.catalog_names():
         try:
@@ -83,35 +126,66 @@ def refuse_unknown(session: Session, ref: SnapshotRef) -> None:
         except (NotFound, InvalidRequest):
             pass
         where = {"database": ref.database, "table": ref.table, "branch": ref.branch, "snapshot_id": ref.snapshot_id}
-        store = session.stores_to_ask(ref.catalog)[ref.catalog]
+        stores = session.stores_to_ask(ref.catalog) if platform is None else platform.stores
+        if ref.catalog not in stores:
+            raise NotFound(f"The lineage of catalog {ref.catalog!r} is out of reach.")
+        store = stores[ref.catalog]
         if store.has_snapshots("sink", **where) or store.has_snapshots("source", **where):
             return
     raise NotFound(f"There is no snapshot {ref} in catalog {ref.catalog!r}, and lineage knows of none.")
 
 
-def _affected(session: Session, first: SnapshotRef, judge: Spoilt | None) -> Affected:
+def _affected(
+    session: Session, first: SnapshotRef, judge: Spoilt | None, platform: Platform, known: Iterable[SnapshotRef]
+) -> Affected:
+    listed = _known_since(first, judge, platform, known)
+    shown = tuple((ref, platform.fate(ref)) for ref in listed[:SHOWN])
+
+    def told(newest: SnapshotRef | None, is_spoilt: bool, why: str) -> Affected:
+        return Affected(first, newest, shown, len(listed), None, None, is_spoilt, why)
+
     try:
         table = session.catalog_of(first.catalog).table(first.table_name)
         newest = table.last_change()
         if newest is None or "~" in first.branch:
-            return Affected(
-                first, newest, (first,), 1, None, None, False, "Its number belongs to another snapshot now."
-            )
-        since = [
-            one.id for one in table.store.snapshots.all()
-            if one.id >= first.snapshot_id and one.changes_rows and not _goes_back_before(one, first.snapshot_id)
-        ]  # fmt: skip
-        refs = [table.ref(number) for number in since[:SHOWN]]
+            return told(newest, False, "Its number belongs to another snapshot now.")
         partitions, rows = _partitions_and_rows(table, first)
-        is_spoilt, why = _judged(judge, newest)
-        return Affected(
-            first, newest, tuple(ref for ref in refs if ref is not None), len(since), partitions, rows, is_spoilt, why
-        )
+        is_spoilt, why = _judged(judge, first, newest, platform)
+        return replace(told(newest, is_spoilt, why), partitions=partitions, rows=rows)
     except NotFound:
-        return Affected(first, None, (first,), 1, None, None, False, "The table, or the branch, is gone.")
+        return told(None, False, "The table, or the branch, is gone.")
     except (StorageError, LineageUnavailable) as error:
         # Nobody can say that it is sound.
-        return Affected(first, None, (first,), 1, None, None, True, f"It cannot be read: {error}")
+        return told(None, True, f"It cannot be read: {error}")
+
+
+def _known_since(
+    first: SnapshotRef, judge: Spoilt | None, platform: Platform, known: Iterable[SnapshotRef]
+) -> list[SnapshotRef]:
+    """The snapshots from the first bad one on that hold something of it, also those that have expired and lineage, of which they
+    are `known`, or a tag still knows.
+    """
+    place = place_of(first)
+    if "~" in first.branch:
+        return [first]
+    found = {ref.snapshot_id: ref for ref in known if ref.snapshot_id >= first.snapshot_id}
+    found[first.snapshot_id] = first
+    history = platform.branches.get(place)
+    is_repaired = False
+    for snapshot in () if history is None else history.known:
+        if snapshot.id < first.snapshot_id:
+            continue
+        ref = SnapshotRef(*place, snapshot.id, snapshot.time_ms)
+        is_good = not snapshot.changes_rows or _goes_back_before(snapshot, first.snapshot_id)
+        if judge is not None and not is_good:
+            is_repaired = is_repaired or bool(judge.repair(snapshot))
+            # What came after a repair may be bad again.
+            is_good = is_repaired and not judge.is_spoilt(ref)
+        if is_good:
+            found.pop(snapshot.id, None)
+        else:
+            found[snapshot.id] = ref
+    return [found[number] for number in sorted(found)]
 
 
 def _goes_back_before(snapshot: Snapshot, first: int) -> bool:
@@ -120,14 +194,20 @@ def _goes_back_before(snapshot: Snapshot, first: int) -> bool:
     return target is not None and target < first
 
 
-def _judged(judge: Spoilt | None, newest: SnapshotRef) -> tuple[bool, str]:
+def _judged(judge: Spoilt | None, first: SnapshotRef, newest: SnapshotRef, platform: Platform) -> tuple[bool, str]:
     """Whether a table is spoilt now, and why not."""
     if judge is None:
         return True, "Whether it has been made good since is told of this warehouse's own tables alone."
     if judge.is_spoilt(newest):
         return True, ""
     name = judge.repaired_by(newest) if newest.branch == "main" else ""
-    return False, f"Repaired by recovery {name}." if name else "Production has made it good since."
+    if name:
+        return False, f"Repaired by recovery {name}."
+    history = platform.branches.get(place_of(first))
+    for snapshot in () if history is None else reversed(history.snapshots):
+        if snapshot.id > first.snapshot_id and _goes_back_before(snapshot, first.snapshot_id):
+            return False, f"Taken back by @{snapshot.id}."
+    return False, "Production has made it good since."
 
 
 def _partitions_and_rows(table: Table, first: SnapshotRef) -> tuple[tuple[str, ...] | None, int | None]:

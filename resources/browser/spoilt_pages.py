@@ -16,10 +16,12 @@ from ..recovery.record import names
 from ..recovery.words import free_name
 from ..session import CATALOG_NAME
 from .address import command, plan_address, snapshot_address
+from .facts import Platform
 from .history import history_of
 from .lanes import lay_out
 from .path import path_through
-from .spoilt import SHOWN, damage_of, refuse_unknown
+from .rows_of import change_of
+from .spoilt import SHOWN, refuse_unknown
 from .svg import lane_names, picture
 from .tokens import TOKEN
 from .view import WHOLE, parameters_of, ref_of, text_of
@@ -43,20 +45,21 @@ def routes() -> list[BaseRoute]:
 
 def _spoilt(request: Request) -> Response:
     browser: Browser = request.app.state.browser
-    bad = _asked(request)
-    damage = damage_of(browser.session, bad)
+    asked = _asked(request)
+    bad = change_of(browser.session, asked)
+    platform = browser.facts.platform()
+    damage = browser.damages.read(browser.session, bad, platform)
     base = request.scope.get("root_path", "").rstrip("/")
-    names_of_lanes, drawn = _drawn(browser, bad, base)
+    names_of_lanes, drawn = _drawn(platform, bad, base)
     return browser.render(
         request, "spoilt.html", title=f"What {bad} has spoilt", bad=bad, damage=damage, fate=browser.session.fate(bad),
-        shown=SHOWN, links=browser.links, address=snapshot_address, plan=plan_address, can_recover=can_recover(bad),
+        shown=SHOWN, links=browser.links, address=snapshot_address, plan=plan_address, can_recover=can_recover(bad), asked=asked,
         command=command("impact", str(bad)), names=names_of_lanes, picture=drawn,
     )  # fmt: skip
 
 
-def _drawn(browser: "Browser", bad: SnapshotRef, base: str) -> tuple[list[tuple[str, str, bool, bool]], str]:
+def _drawn(platform: Platform, bad: SnapshotRef, base: str) -> tuple[list[tuple[str, str, bool, bool]], str]:
     """Names of lanes, and the picture of all that a snapshot itself went into; nothing if that is nothing, or too much."""
-    platform = browser.facts.platform()
     edges = trace(platform.stores, bad, "down").edges
     if not 0 < len(edges) <= _MOST_DRAWN:
         return [], ""
@@ -82,10 +85,12 @@ def can_recover(bad: SnapshotRef) -> bool:
 
 def _plan(request: Request) -> Response:
     browser: Browser = request.app.state.browser
-    bad = _asked(request)
-    refuse_unknown(browser.session, bad)
+    asked = _asked(request)
+    bad = change_of(browser.session, asked)
+    platform = browser.facts.platform()
+    refuse_unknown(browser.session, bad, platform)
     mode = mode_of(parameters_of(request).get("mode", _DEFAULT_MODE))
-    plan = plan_recovery(browser.session, bad, mode)
+    plan = plan_recovery(browser.session, bad, mode, platform.stores)
     target = f"{bad.table_name}@{bad.snapshot_id}"
     # What the form carries is what its token is made for.
     hidden = {"bad": text_of(bad), "mode": mode, "plan": fingerprint(plan)}
@@ -93,7 +98,7 @@ def _plan(request: Request) -> Response:
     return browser.render(
         request, "plan.html", title=f"Plan a recovery from {bad}", bad=bad, plan=plan, mode=mode, modes=_MODES,
         name=name, hidden=hidden, token_name=TOKEN, token=browser.tokens.issue(START, hidden), links=browser.links,
-        address=snapshot_address, plan_address=plan_address,
+        address=snapshot_address, plan_address=plan_address, asked=asked,
         command=command("recovery", "start", name, "--bad", target, "--mode", mode),
     )  # fmt: skip
 

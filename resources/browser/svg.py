@@ -9,6 +9,7 @@ from storage import SnapshotRef
 from .history import Dot, History
 from .lanes import HEAD, MARGIN, RADIUS, Layout
 from .path import Path
+from .shown_text import shown
 from .view import View
 
 Link = Callable[[SnapshotRef], str]
@@ -36,7 +37,7 @@ def lane_names(history: History, view: View) -> list[tuple[str, str, bool, bool]
 def standalone(history: History, layout: Layout, view: View, style: str, path: Path | None = None) -> str:
     """The same with the names of the lanes and its style, for a file of its own."""
     labels = "".join(
-        f'<text class="lane-name" x="8" y="{y + 4}">{escape(_lane_name(history, index))}</text>'
+        f'<text class="lane-name" x="8" y="{y + 4}">{shown(_lane_name(history, index))}</text>'
         for index, y in enumerate(layout.y) if layout.lanes[index]
     )  # fmt: skip
     body = "".join(_lines(history, layout, view, lambda _: "", path))
@@ -49,7 +50,12 @@ def standalone(history: History, layout: Layout, view: View, style: str, path: P
 
 def described(dot: Dot) -> str:
     """A snapshot in a line: its name, what it was, by whom, how many rows, what became of it."""
-    parts = [str(dot.ref), dot.kind, f"job {dot.job}" if dot.job else "", f"{shown_time(dot.time_ms)} UTC"]
+    return " · ".join(part for part in (str(dot.ref), facts_of(dot)) if part)
+
+
+def facts_of(dot: Dot) -> str:
+    """The same without its name."""
+    parts = [dot.kind, f"job {dot.job}" if dot.job else "", f"{shown_time(dot.time_ms)} UTC"]
     if dot.rows is not None:
         parts.append(f"{dot.rows:,} records ({dot.change or 0:+,})")
     parts += [dot.fate, *(f"tag {name}" for name in dot.tags[:3])]
@@ -92,7 +98,7 @@ def _lines(history: History, layout: Layout, view: View, link: Link, path: Path 
     for index, dot in enumerate(history.dots):
         # A page's script counts them; a file of its own holds what it shows.
         if layout.dots[index] or link(dot.ref):
-            yield _dot(dot, index, layout, link, path)
+            yield _dot(dot, index, history.changes.get(index), layout, link, path)
     yield "</g>"
     if view.at is not None:
         at_ms = round(view.at.replace(tzinfo=UTC).timestamp() * 1000)
@@ -148,7 +154,7 @@ def _arc(layout: Layout, history: History, source: int, sink: int, classes: str)
     return f'<path class="{classes}" d="M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"/>'
 
 
-def _dot(dot: Dot, index: int, layout: Layout, link: Link, path: Path | None) -> str:
+def _dot(dot: Dot, index: int, change: int | None, layout: Layout, link: Link, path: Path | None) -> str:
     classes = ["dot", _kind_class(dot)]
     classes += ["ghost"] if dot.fate else []
     classes += [] if layout.dots[index] else ["off"]
@@ -157,13 +163,14 @@ def _dot(dot: Dot, index: int, layout: Layout, link: Link, path: Path | None) ->
     x, y = layout.x[index], layout.y[dot.lane]
     flag = f'<path class="tag" d="M{x} {y - RADIUS}v-9l6 3l-6 3"/>' if dot.tags else ""
     mark = _MARKS.get(classes[1], "")
-    inner = f'<title>{escape(described(dot))}</title>{flag}<circle cx="{x}" cy="{y}" r="{RADIUS}"/>'
+    inner = f'<title>{shown(described(dot))}</title>{flag}<circle cx="{x}" cy="{y}" r="{RADIUS}"/>'
     inner += f'<path class="mark" d="M{x} {y}{mark}"/>' if mark else ""
     name = " ".join(each for each in classes if each)
     href = link(dot.ref)
     if not href:
         return f'<g class="{name}">{inner}</g>'
-    return f'<a class="{name}" href="{escape(href)}" data-index="{index}" data-time="{dot.time_ms}">{inner}</a>'
+    made = "" if change is None else f' data-change="{change}"'
+    return f'<a class="{name}" href="{escape(href)}" data-index="{index}" data-time="{dot.time_ms}"{made}>{inner}</a>'
 
 
 def _kind_class(dot: Dot) -> str:

@@ -20,7 +20,8 @@ _Sources = Mapping[SnapshotRef, Iterable[SnapshotRef]]
 
 @dataclass(frozen=True, slots=True)
 class TableNode:
-    """A table, or with `members` a whole database as one. `latest`: the newest snapshot that changed rows.
+    """A table, or with `members` a whole database as one. `latest`: the newest snapshot that changed rows; `rows`: the records
+    that the table has now.
 
     `behind`: how many changes of the tables that it was made from directly came after what it was made from; None if it
     says of none. `recoveries`: those that are open. `state`: `dropped`, `damaged`, or empty.
@@ -185,10 +186,17 @@ def _node(platform: Platform, name: Name, branches: tuple[str, ...], at_ms: int 
         return TableNode(name, branches=branches)
     ref = SnapshotRef(*name, "main", snapshot.id, snapshot.time_ms)
     tags = [tag for tag in main.tags if tag.is_of_its_branch and (at_ms is None or tag.was_there(at_ms))]
+    rows = _latest(main, snapshot, at_ms).total_record_count
     return TableNode(
-        name, ref, snapshot.time_ms, snapshot.total_record_count, _behind(platform, ref, sources.get(ref, ()), at_ms), branches,
+        name, ref, snapshot.time_ms, rows, _behind(platform, ref, sources.get(ref, ()), at_ms), branches,
         len(tags), platform.recoveries.get(name, ()),
     )  # fmt: skip
+
+
+def _latest(history: BranchHistory, change: Snapshot, at_ms: int | None) -> Snapshot:
+    """The snapshot that a table has after its newest change: a compaction leaves other records of the same rows."""
+    later = (one for one in reversed(history.snapshots) if at_ms is None or one.time_ms <= at_ms)
+    return next(later, change)
 
 
 def _newest(history: BranchHistory, at_ms: int | None) -> Snapshot | None:

@@ -25,14 +25,15 @@ def _page(request: Request) -> Response:
     browser: Browser = request.app.state.browser
     view = View.of(parameters_of(request))
     at_ms = None if view.at is None else round(view.at.replace(tzinfo=UTC).timestamp() * 1000)
-    graph = browser.table_graphs.read(browser.facts.platform(), at_ms)
+    platform = browser.facts.so_far()
+    graph = browser.table_graphs.read(platform, at_ms)
     shown = graph.around(view.focus, view.hops, view.direction) if view.focus else graph
     folded = frozenset(name.strip() for name in view.fold.split(",") if name.strip())
     base = request.scope.get("root_path", "").rstrip("/")
     return browser.render(
         request, "tables.html", title="Tables", view=view, graph=shown, found=_found(shown, view.find), folded=folded,
         databases=graph.databases, picture=table_picture(shown.folded(folded), base, view), query=view.query(),
-        now=Clock().now(), focused=view.focus,
+        now=Clock().now(), focused=view.focus, is_partial=platform.is_partial, troubles=list(platform.troubles.values()),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from urllib.parse import urlencode
 
+from .shown_text import shown
 from .svg import shown_time
 from .table_graph import TableGraph, TableNode
 from .table_layout import Spot, lay_out_tables
@@ -12,6 +13,8 @@ from .view import View, text_of
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 230, 46, 70, 14, 16
 # The room that a line takes where it passes a column.
 _LANE = 6
+# Characters that a box has room for.
+_MOST_SAID = 36
 
 
 def table_picture(graph: TableGraph, base: str, view: View) -> str:
@@ -71,14 +74,16 @@ def _box(node: TableNode, x: int, y: int, base: str, view: View) -> str:
     classes += ["focus"] if view.focus == ".".join(node.name) else []
     text = _short(node.shown, 30)
     return (
-        f'<a class="{" ".join(classes)}" href="{escape(href)}"><title>{escape(f"{node.shown}: {_said(node)}")}</title>'
+        f'<a class="{" ".join(classes)}" href="{escape(href)}"><title>{shown(f"{node.shown}: {_said(node)}")}</title>'
         f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="6"/>'
-        f'<text class="name" x="{x + 10}" y="{y + 19}">{escape(text)}</text>'
-        f'<text class="facts" x="{x + 10}" y="{y + 36}">{escape(_short(_said(node), 40))}</text></a>'
+        f'<svg x="{x + 10}" y="{y}" width="{_WIDTH - 16}" height="{_HEIGHT}" overflow="hidden">'
+        f'<text class="name" x="0" y="19">{shown(text)}</text>'
+        f'<text class="facts" x="0" y="36">{escape(_said(node, _MOST_SAID))}</text></svg></a>'
     )
 
 
-def _said(node: TableNode) -> str:
+def _said(node: TableNode, most: int = 1_000) -> str:
+    """What there is to say of a table in so many characters: what is less important is left out."""
     if node.members:
         return "unfold"
     if node.state:
@@ -92,7 +97,11 @@ def _said(node: TableNode) -> str:
         parts.append("in recovery")
     elif node.branches:
         parts.append(f"{len(node.branches)} branch{'es' * (len(node.branches) > 1)}")
-    return " · ".join(parts) + (f" · {shown_time(node.time_ms)[:10]}" if node.time_ms and not node.behind else "")
+    if node.time_ms and not node.behind:
+        parts.append(shown_time(node.time_ms)[:10])
+    while len(parts) > 2 and len(" · ".join(parts)) > most:
+        parts.pop()
+    return _short(" · ".join(parts), most)
 
 
 def _short(text: str, most: int) -> str:

@@ -82,6 +82,12 @@ class View:
         """The snapshot that is selected."""
         return ref_of(self.select) if self.select else None
 
+    @property
+    def has_filters(self) -> bool:
+        """Whether some snapshots may be left out, besides compactions."""
+        texts = (self.tables, self.job, self.run, self.partition, self.kind)
+        return any(texts) or not (self.branches and self.unchanged)
+
     def shows_lane(self, lane: Lane) -> bool:
         """Whether the filters leave a branch of a table."""
         name = ".".join(lane.place[:3]).casefold()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from lineage import LineageStore, impact
 from storage import InvalidRequest, NotFound, SnapshotRef, Table
 
 from ..session import CATALOG_NAME, Session
@@ -109,8 +110,11 @@ def bad_snapshot(
     raise NotFound(f"{name} has not changed since {since}.")
 
 
-def plan_recovery(session: Session, bad: SnapshotRef, mode: Mode = "full") -> RecoveryPlan:
-    """What a bad snapshot has spoilt, as lineage says, and which of that is spoilt now. Nothing is changed.
+def plan_recovery(
+    session: Session, bad: SnapshotRef, mode: Mode = "full", stores: Mapping[str, LineageStore] | None = None
+) -> RecoveryPlan:
+    """What a bad snapshot has spoilt, as lineage says, and which of that is spoilt now. Nothing is changed. `stores`: those of
+    lineage, if they are up to date.
 
     Raises InvalidRequest for a snapshot off the main branch, or of another catalog.
     """
@@ -118,10 +122,11 @@ def plan_recovery(session: Session, bad: SnapshotRef, mode: Mode = "full") -> Re
         raise InvalidRequest(f"A recovery begins with a snapshot of a main branch of this warehouse, not with {bad}.")
     reached = {
         ref.table_name: ref
-        for ref in session.impact(bad)
+        for ref in (session.impact(bad) if stores is None else impact(stores, bad))
         if ref.catalog == CATALOG_NAME and ref.branch == "main" and session.catalog.exists(ref.table_name)
     }
-    spoilt = Spoilt(session, bad)
+    spoilt = Spoilt(session, bad, stores)
+    spoilt.read((ref.catalog, ref.database, ref.table, ref.branch) for ref in reached.values())
     tables, good = [], []
     for name, ref in reached.items():
         table = session.table(name)

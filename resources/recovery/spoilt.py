@@ -6,15 +6,17 @@ made from others is spoilt if a snapshot that some of its rows come from read on
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from lineage import LineageStore, trace
+from lineage import LineageStore, direct_sources
 from storage import InvalidRequest, NotFound, Snapshot, SnapshotRef, whole_number
 
 from ..session import Session
 
 # JSON: the recovery, the bad snapshot (`db.t@2`), and until which snapshot of that table main's rows are corrected.
 REPAIRS_PROPERTY = "snapline.repairs"
+# Catalog, database, table, branch.
+_Place = tuple[str, str, str, str]
 ROLLED_BACK = "snapline.rolled-back-to"
 
 
@@ -23,13 +25,29 @@ def repairs_property(recovery: str, bad: str, until: int) -> dict[str, str]:
     return {REPAIRS_PROPERTY: json.dumps({"recovery": recovery, "bad": bad, "until": until})}
 
 
+def _place(ref: SnapshotRef) -> _Place:
+    return ref.catalog, ref.database, ref.table, ref.branch
+
+
 class Spoilt:
     """Answers about one bad snapshot of main."""
 
-    def __init__(self, session: Session, bad: SnapshotRef) -> None:
+    def __init__(
+        self, session: Session, bad: SnapshotRef, stores: Mapping[str, LineageStore] | None = None
+    ) -> None:  # fmt: skip
         self._session, self._bad = session, bad
-        self._stores: Mapping[str, LineageStore] = session.stores_to_ask(bad.catalog)
+        self._stores = session.stores_to_ask(bad.catalog) if stores is None else stores
         self._known: dict[tuple[str, str, int], bool] = {}
+        # What the snapshots of branches were made from, and of which branches it has been read.
+        self._sources: dict[SnapshotRef, Sequence[SnapshotRef]] = {}
+        self._read: set[_Place] = set()
+
+    def read(self, places: Iterable[_Place]) -> None:
+        """Read at once what the snapshots of some branches were made from, since it will be asked for."""
+        new = set(places) - self._read
+        if new:
+            self._sources |= direct_sources(self._stores, new)
+            self._read |= new
 
     def is_spoilt(self, ref: SnapshotRef) -> bool:
         """Whether rows of a table at a snapshot come from the bad one, over any number of hops."""
@@ -44,7 +62,7 @@ class Spoilt:
         """The recovery that put right the rows that a table of main has at a snapshot; empty if none did."""
         main = self._session.catalog.table(ref.table_name)
         for snapshot in main.store.snapshots.backwards():
-            if snapshot.id <= ref.snapshot_id and (name := self._repair(snapshot)):
+            if snapshot.id <= ref.snapshot_id and (name := self.repair(snapshot)):
                 return name
         return ""
 
@@ -67,7 +85,7 @@ class Spoilt:
                 continue
             if snapshot.id <= self._bad.snapshot_id:
                 return number >= self._bad.snapshot_id
-            if self._repair(snapshot):
+            if self.repair(snapshot):
                 return False
             target = whole_number((snapshot.properties or {}).get(ROLLED_BACK, ""))
             if target is not None:
@@ -83,7 +101,7 @@ class Spoilt:
                 table = self._session.catalog.table(ref.table_name)
                 makers = [
                     one for one in table.contributors({}, ref.snapshot_id)
-                    if not self._repair(table.store.snapshots.get(one.snapshot_id))
+                    if not self.repair(table.store.snapshots.get(one.snapshot_id))
                 ]  # fmt: skip
             except (NotFound, InvalidRequest):
                 # It was dropped, or has expired: what lineage knows is all there is.
@@ -93,9 +111,13 @@ class Spoilt:
         return self._was_made_from_bad(ref)
 
     def _was_made_from_bad(self, ref: SnapshotRef) -> bool:
-        return any(self.is_spoilt(source) for source in trace(self._stores, ref, "up", 1).snapshots)
+        place = _place(ref)
+        if place not in self._read:
+            # What its neighbours were made from will be asked for next.
+            self.read([place, *(_place(source) for sources in self._sources.values() for source in sources)])
+        return any(self.is_spoilt(source) for source in self._sources.get(ref, ()))
 
-    def _repair(self, snapshot: Snapshot) -> str:
+    def repair(self, snapshot: Snapshot) -> str:
         """The recovery that a commit published, if it corrected the bad snapshot."""
         text = (snapshot.properties or {}).get(REPAIRS_PROPERTY)
         if text is None:

@@ -15,6 +15,7 @@ from storage import (
     Snapshot,
     Table,
     check_branch_name,
+    check_new_branch_name,
 )
 from storage.engines.duckdb_compare import Comparison, compare
 
@@ -50,7 +51,7 @@ class Recovery:
         Raises AlreadyExists if there is another recovery, or another branch, of that name; InvalidRequest for a plan of which
         nothing is spoilt now.
         """
-        recovery = cls(session, check_branch_name(branch))
+        recovery = cls(session, check_new_branch_name(branch))
         if not plan.tables:
             said = "; ".join(f"{one.name} {one.describe()} (snapshot {one.head})" for one in plan.good)
             raise InvalidRequest(

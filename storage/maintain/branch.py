@@ -21,7 +21,7 @@ from ..errors import (
     StorageError,
 )
 from ..file_io import Witness
-from ..identifier import MAIN_BRANCH, Identifier, check_branch_name
+from ..identifier import MAIN_BRANCH, Identifier, check_new_branch_name
 from ..metadata.branch_origin import BranchOrigin, origin_content, read_origin
 from ..metadata.discard import delete_moved, discard
 from ..metadata.history import identity_at
@@ -63,7 +63,7 @@ def create_branch(
     The branch has the snapshot's schema and those before, or all, the latest among them, if it is empty or `latest_schema`
     is set. Raises AlreadyExists if there is one of that name, NotFound if the snapshot expires meanwhile.
     """
-    check_branch_name(name)
+    check_new_branch_name(name)
     store.refuse_other_table()
     exists = AlreadyExists(
         f"Branch {name!r} of {store.identifier.full_name} exists. Delete it first, or choose another name."

@@ -39,7 +39,7 @@ from ..read.version import branch_names
 from ..values import from_arrow
 from ..write.close import decided, decisions
 from ..write.taken_from import reaches
-from ..write.taken_over import ids_taken_over, marks_of
+from ..write.taken_over import ids_taken_over, marks_of, taken_newest
 from .check_buckets import broken_index
 from .lost_schema import refuse_lost_branches
 from .outdated import misread_by_java
@@ -310,7 +310,7 @@ class _BranchCheck:
     def _snapshot(self, where: str, snapshot: Snapshot, previous: Snapshot | None) -> None:
         store = self._store
         self._report.attempt(where, lambda: store.schemas.get(snapshot.schema_id))
-        for read_property in (ids_taken_over, marks_of, reaches, untracked_partitions):
+        for read_property in (ids_taken_over, marks_of, reaches, taken_newest, untracked_partitions):
             self._report.attempt(where, lambda: read_property(snapshot))  # noqa: B023
         for key in (ROLLED_BACK_PROPERTY, REVERTED_PROPERTY):
             self._report.attempt(where, lambda: snapshot.number(key))  # noqa: B023

@@ -20,7 +20,7 @@ from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
 from ..write.close import refuse_closed
 from ..write.commit import CommitId, CommitListener, Guard, TableCommit
-from ..write.taken_over import SOURCES_PROPERTY, marks_of, marks_of_tag
+from ..write.taken_over import SOURCES_PROPERTY, TAKEN_NEWEST_PROPERTY, marks_of, marks_of_tag
 from .become import Moved, become, live_entries
 from .compaction import tell_after
 from .hold import held, is_kept
@@ -53,7 +53,8 @@ def rollback_to(
     judged = judged or latest
     if latest is None or judged is None:
         raise NotFound(f"{store.identifier} has no snapshot to roll back to.")
-    inherited = {SOURCES_PROPERTY: text} if (text := (target.properties or {}).get(SOURCES_PROPERTY)) else {}
+    said = target.properties or {}
+    inherited = {key: said[key] for key in (SOURCES_PROPERTY, TAKEN_NEWEST_PROPERTY) if said.get(key)}
     inherited |= marks_of_tag(store, target)
 
     def is_there(hold: str) -> bool:

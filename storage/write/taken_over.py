@@ -5,9 +5,12 @@ So nothing is taken over twice, and who repeats one of those commits finds it.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 
 from ..errors import CorruptData
+from ..identifier import MAIN_BRANCH
+from ..metadata.branch_origin import read_origin
 from ..metadata.change_tracking import UNTRACKED_PROPERTY, untracked_partitions
 from ..metadata.committed import Committed, united
 from ..metadata.history import REVERTED_PROPERTY, ROLLED_BACK_IDENTITY_PROPERTY, ROLLED_BACK_PROPERTY
@@ -21,6 +24,8 @@ TAKEN_OVER_PROPERTY = "snapline.taken-over"
 # A JSON list of commit ids of the other branch that have no mark: of those whose snapshots have expired there, and of all if
 # the rows were taken over whole.
 TAKEN_OVER_EXPIRED_PROPERTY = "snapline.taken-over-expired"
+# A JSON list of branch, number and commit time of the snapshot that made the rows which are in this commit of another branch.
+TAKEN_NEWEST_PROPERTY = "snapline.taken-newest"
 # A JSON list of the snapshots that rows were made from: see the lineage package.
 SOURCES_PROPERTY = "snapline.sources"
 
@@ -47,6 +52,7 @@ def taken_over_properties(
         ROLLED_BACK_IDENTITY_PROPERTY,
         REVERTED_PROPERTY,
         TAKEN_FROM_PROPERTY,
+        TAKEN_NEWEST_PROPERTY,
     ):
         properties.pop(key, None)
     sources = _united(snapshots, SOURCES_PROPERTY)
@@ -65,8 +71,75 @@ def taken_over_properties(
     properties.pop(TAKEN_OVER_EXPIRED_PROPERTY, None)
     return {
         **properties, **ids_property(_as_taken_over(remembered)),
-        **taken_from_property(store, snapshots, until, whole=whole), TAKEN_OVER_PROPERTY: json.dumps(taken, ensure_ascii=False)
+        **taken_from_property(store, snapshots, until, whole=whole), TAKEN_OVER_PROPERTY: json.dumps(taken, ensure_ascii=False),
+        **_newest_property(store, snapshots, until if whole else None),
     }  # fmt: skip
+
+
+def _newest_property(store: TableStore, snapshots: Sequence[Snapshot], until: Snapshot | None) -> dict[str, str]:
+    """Which snapshot of a branch made the rows that are taken over: the newest of `snapshots` that changed some, or else the
+    newest up to `until`.
+    """
+    newest = next((one for one in reversed(snapshots) if one.changes_rows), None)
+    while newest is None and until is not None:
+        newest, until = (until, None) if until.changes_rows else (None, store.snapshots.before(until))
+    if newest is None:
+        return {}
+    told = [_begun_on(store, newest), newest.id, newest.time_ms]
+    return {TAKEN_NEWEST_PROPERTY: json.dumps(told, ensure_ascii=False)}
+
+
+def _begun_on(store: TableStore, snapshot: Snapshot) -> str:
+    """The branch that made a snapshot: another one if this began with it, or later."""
+    with suppress(CorruptData):
+        origin = None if store.identifier.branch == MAIN_BRANCH else read_origin(store.file_io, store.paths)
+        if origin is not None and origin.snapshot_id is not None and snapshot.id <= origin.snapshot_id:
+            return origin.branch
+    return store.identifier.branch
+
+
+@dataclass(frozen=True, slots=True)
+class TakenNewest:
+    """The snapshot of another branch that made rows of a commit. `time_ms`: when it was committed; `mark`: what tells it from
+    others of its number, where the time is not known.
+    """
+
+    branch: str
+    snapshot_id: int
+    time_ms: int | None = None
+    mark: str = ""
+
+
+def taken_newest(snapshot: Snapshot) -> TakenNewest | None:
+    """The snapshot of another branch whose rows a commit has taken over, as far as it says so; of versions before this
+    property, the newest of those that it marks.
+    """
+    text = (snapshot.properties or {}).get(TAKEN_NEWEST_PROPERTY)
+    if text is None:
+        return _newest_marked(snapshot)
+    try:
+        branch, number, time_ms = json.loads(text)
+        return TakenNewest(str(branch), int(number), int(time_ms))
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise snapshot.unreadable(TAKEN_NEWEST_PROPERTY, error) from None
+
+
+def _newest_marked(snapshot: Snapshot) -> TakenNewest | None:
+    """Of the marks those of the branch itself stand first, in order; what that had taken over follows."""
+    own, found = branch_taken_over(snapshot), None
+    for entry in _taken(snapshot):
+        text = str(entry[0])
+        name, _, number = text.rpartition(" ")[0].rpartition("@")
+        if name != own or not number.isdecimal() or (found is not None and int(number) <= found.snapshot_id):
+            break
+        found = TakenNewest(name, int(number), None, text)
+    return found
+
+
+def is_marked(store: TableStore, taken: TakenNewest) -> bool | None:
+    """Whether a branch's snapshot is the one that was taken over; None if it has none of that number."""
+    there = store.snapshots.find(taken.snapshot_id)
+    return None if there is None else taken.mark == mark(store, there)
 
 
 def marks_of_tag(store: TableStore, target: Snapshot) -> dict[str, str]:
@@ -83,7 +156,11 @@ def marks_of_tag(store: TableStore, target: Snapshot) -> dict[str, str]:
             name, _, number = str(entry[0]).rpartition(" ")[0].rpartition("@")
             if name == branch and number.isdigit() and int(number) <= target.id:
                 taken.setdefault(str(entry[0]), entry)
-    return {TAKEN_OVER_PROPERTY: json.dumps(list(taken.values()), ensure_ascii=False)}
+    newest = [branch, target.id, target.time_ms]
+    return {
+        TAKEN_OVER_PROPERTY: json.dumps(list(taken.values()), ensure_ascii=False),
+        **({TAKEN_NEWEST_PROPERTY: json.dumps(newest, ensure_ascii=False)} if target.changes_rows else {}),
+    }
 
 
 def ids_of_branch(store: TableStore, snapshots: Sequence[Snapshot]) -> list[Committed]:

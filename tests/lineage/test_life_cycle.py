@@ -189,7 +189,7 @@ def test_a_merged_and_a_replacing_branch_keep_true_numbers(opened: Open) -> None
     assert upstream(session, "core.b$branch_fix@1") == ["raw.a@1"]
     session.table("core.b").branches.merge("fix")
     latest = session.ref("core.b")
-    assert upstream(session, "core.b") == ["raw.a@2"]
+    assert upstream(session, "core.b") == ["core.b$branch_fix@2", "raw.a@2"]
     down = session.lineage(second, "down").snapshots
     assert {str(one) for one in down} == {"core.b$branch_fix@2", str(latest)}
 
@@ -198,7 +198,9 @@ def test_a_merged_and_a_replacing_branch_keep_true_numbers(opened: Open) -> None
     session.table("core.b").branches.replace_main("other", discard_main=True)
     session = opened()
     # What main had done elsewhere was put on top of the branch.
-    assert (upstream(session, "core.b@2"), upstream(session, "core.b@3")) == (["raw.a@3"], ["raw.a@2"])
+    assert upstream(session, "core.b@2") == ["raw.a@3"]
+    branch, main, source = upstream(session, "core.b@3")
+    assert (branch, source) == ("core.b$branch_fix@2", "raw.a@2") and main.startswith("core.b$branch_main~")
     replaced = [ref for ref in session.lineage(second, "down").snapshots if ref.branch.startswith("main~")]
     assert [ref.snapshot_id for ref in replaced] == [2]
 

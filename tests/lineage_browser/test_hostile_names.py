@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import subprocess
 from html import unescape
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from starlette.testclient import TestClient
 
 from resources import Session, code_location
 from resources.browser.address import command
+from resources.browser.shown_text import visible
 from resources.browser.view import text_of
 from resources.recovery import Recovery, plan_recovery
 from storage import CommitId, InvalidRequest, SnapshotRef
@@ -43,7 +45,7 @@ def check_page(client: TestClient, path: str, name: str, **parameters: str) -> s
     assert all(script.get("src") for script in found.scripts)
     assert not [each for each in found.attributes if each[0].startswith("on") or each[0] == "style"]
     assert not [each for each in found.attributes if each[0] == "href" and not re.match(r"[/?#]", each[1])]
-    assert name in found.text, name
+    assert visible(name) in found.text, name
     return answer.text
 
 
@@ -58,7 +60,7 @@ def test_tables_of_any_name_are_shown_compared_and_recovered(session: Session, c
     spoilt = check_page(client, "/spoilt", name, ref=text_of(bad))
     (leads_to,) = re.findall(r'class="button" href="([^"]*)"', spoilt)
     plan = client.get(unescape(leads_to))
-    assert plan.status_code == 200 and name in Elements(plan.text).text
+    assert plan.status_code == 200 and visible(name) in Elements(plan.text).text
     check_page(client, "/compare", name, left=text_of(good), right=text_of(bad))
     answer = Form(plan.text, "/recoveries").send(
         client, {"Origin": "http://127.0.0.1", "Sec-Fetch-Site": "same-origin"}, branch="fix"
@@ -82,6 +84,7 @@ def test_recoveries_of_any_name_have_a_page_whose_forms_lead_to_them(
     except InvalidRequest as error:
         assert "name" in str(error)
         return
+    name = visible(name)
     listed = check_page(client, "/recoveries", name)
     (address,) = {unescape(found) for found in re.findall(r'href="(/recoveries/[^"]+)"', listed)}
     page = check_page(client, address, name)
@@ -93,6 +96,12 @@ def test_recoveries_of_any_name_have_a_page_whose_forms_lead_to_them(
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
 def test_a_command_to_copy_has_one_word_for_each_name(name: str) -> None:
-    assert shlex.split(command("recovery", "start", name, "--bad", f"raw.{name}@1")) == [
-        "snapline", "recovery", "start", name, "--bad", f"raw.{name}@1",
-    ]  # fmt: skip
+    words = ["recovery", "start", name, "--bad", f"raw.{name}@1"]
+    said = command(*words)
+    if "$'" in said:
+        # As bash and zsh read what cannot be seen.
+        assert said.isprintable()
+        printed = subprocess.run(["bash", "-c", said.replace("snapline", "printf '%s\\n'", 1)], capture_output=True)
+        assert printed.stdout.decode().splitlines() == words
+    else:
+        assert shlex.split(said) == ["snapline", *words]

@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 from lineage import sources_property
 from resources import Session
 from resources.browser.alone import alone_page
+from resources.browser.shown_text import visible
 from resources.browser.spoilt import damage_of
 from resources.browser.view import text_of
 from resources.cli import cli
@@ -87,7 +88,7 @@ def test_names_jobs_branches_tags_and_rows_are_shown_as_text(session: Session, c
         assert all(script.get("src") or script.get("type") == "application/json" for script in found.scripts)
         assert not [each for each in found.attributes if each[0].startswith("on") or each[0] == "style"]
         assert not [each for each in found.attributes if each[0] == "href" and each[1].lower().startswith("javascript")]
-    assert name in Elements(client.get(f"/snapshot?ref={text_of(source)}").text).text
+    assert visible(name) in Elements(client.get(f"/snapshot?ref={text_of(source)}").text).text
     alone = Elements(alone_page(Session(), source))
     assert alone.names <= KNOWN | {"style"}
     row = next(csv.DictReader(io.StringIO(client.get("/history.csv").text)))
@@ -307,7 +308,7 @@ def test_a_rollback_to_what_was_good_is_not_spoilt(session: Session, client: Tes
     ):  # fmt: skip
         session.sql(statement, "duckdb")
     (affected,) = (one for one in damage_of(Session(), session.ref("raw.a@2")).spoilt if one.first.table == "b")
-    assert [ref.snapshot_id for ref in affected.snapshots] == [2, 4]
+    assert [ref.snapshot_id for ref, _ in affected.snapshots] == [2, 4]
 
 
 def test_a_catalog_that_records_no_lineage_is_not_said_to_be_sound(

@@ -32,7 +32,9 @@ function showNewest() {
   if (!newest) return;
   const highest = shown.reduce((least, each) => Math.min(least, Number(each.getAttribute("cy"))), Infinity);
   scroller.scrollLeft = Number(newest.getAttribute("cx")) - room() / (circle ? 2 : 1) + 48;
-  scroller.scrollTop = circle ? Number(circle.getAttribute("cy")) - scroller.clientHeight / 2 : highest - 60;
+  // The first lanes, unless the newest snapshot lies too far below.
+  const top = Number(newest.getAttribute("cy")), isFar = top - highest + 90 > scroller.clientHeight;
+  scroller.scrollTop = circle || isFar ? top - scroller.clientHeight / 2 : highest - 60;
 }
 
 function browse(arcs) {
@@ -97,8 +99,9 @@ function browse(arcs) {
   function select(index, remember) {
     const direction = setting("direction", "both"), asked = setting("hops", "all");
     const hops = asked === "all" ? Infinity : Number(asked);
-    const [up, upPairs] = direction === "down" ? [new Set(), []] : walk(index, sources, hops);
-    const [down, downPairs] = direction === "up" ? [new Set(), []] : walk(index, sinks, hops);
+    const start = changeOf(index);
+    const [up, upPairs] = direction === "down" ? [new Set(), []] : walk(start, sources, hops);
+    const [down, downPairs] = direction === "up" ? [new Set(), []] : walk(start, sinks, hops);
     selected = index;
     picture.classList.add("has-selection");
     dots.forEach((dot, each) => {
@@ -129,6 +132,11 @@ function browse(arcs) {
     if (setting("arcs", "selected") === "selected") drawn.replaceChildren();
   }
 
+  // What a compaction holds was made by the change before it.
+  function changeOf(index) {
+    return Number(dots[index].dataset.change ?? index);
+  }
+
   function nameOf(dot) {
     return new URL(dot.href.baseVal, location.href).searchParams.get("select");
   }
@@ -156,7 +164,7 @@ function browse(arcs) {
     title.append(link);
     line.textContent = facts.join(" · ");
     const count = document.createElement("p");
-    count.textContent = `Snapshots that led to it: ${up}. Made from it: ${down}.`;
+    count.textContent = alone ? `In this file: ${up} snapshots that led to it, ${down} made from it.` : `Snapshots that led to it: ${up}. Made from it: ${down}.`;
     place.replaceChildren(title, line, count);
   }
 
@@ -178,12 +186,14 @@ function browse(arcs) {
     const index = indexOf(event.target);
     hover.replaceChildren();
     if (index < 0 || index === selected || setting("arcs", "selected") === "none") return;
-    for (const source of sources.get(index) || []) draw(source, index, "arc on", hover);
-    for (const sink of sinks.get(index) || []) draw(index, sink, "arc on", hover);
+    const start = changeOf(index);
+    for (const source of sources.get(start) || []) draw(source, start, "arc on", hover);
+    for (const sink of sinks.get(start) || []) draw(start, sink, "arc on", hover);
   });
 
   // --- the platform as it was at a moment: what came later is shaded, nothing moves
 
+  for (const button of document.querySelectorAll(".tools button")) button.hidden = false;
   const slider = document.getElementById("slider"), moment = document.getElementById("moment");
   const at = document.querySelector("input[name=at]");
   slider.disabled = false;
