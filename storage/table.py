@@ -500,9 +500,11 @@ class Table:
         engine = self.schema.table_options.merge_engine
         removes = self.schema.options.get(f"{engine}.remove-record-on-delete") == "true"
         if engine != "deduplicate" and not removes:
+            has_option = engine in ("aggregation", "partial-update")
+            made = f"Make the table with '{engine}.remove-record-on-delete', or o" if has_option else "O"
             raise Unsupported(
                 f"Table {self.identifier} has the merge engine {engine}, for which a row of kind -D does not remove the "
-                f"row. Set '{engine}.remove-record-on-delete', or overwrite the partition with the rows to keep."
+                f"row. {made}verwrite the partition with the rows to keep."
             )
 
     @outcome(_NOT_COMMITTED, landed=False)
