@@ -42,6 +42,7 @@ from .maintain.check import BrokenInvariant
 from .maintain.drop_damaged import drop_damaged, refuse_damaged
 from .maintain.lost_schema import is_lost_table, refuse_lost_table
 from .maintain.move_table import move_table, refuse_claimed, refuse_renaming
+from .maintain.rescale import refuse_rescaling
 from .metadata.default_values import check_defaults
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.discard import delete_moved, discard
@@ -548,6 +549,17 @@ class Catalog:
                     # Nor would whoever deletes a branch of several tables find this one's.
                     for branch in all_branches(store):
                         refuse_closed(branch, branch.snapshots.latest())
+            refuse_rescaled()
+
+        def refuse_rescaled() -> None:
+            # Nor would whoever rescales a branch.
+            with suppress(CorruptData, NotFound):
+                for branch in all_branches(store):
+                    refuse_rescaling(branch)
+
+        def refuse_moving() -> None:
+            refuse_open(self._journal, [store])
+            refuse_rescaled()
 
         refuse()
         # Before the move: a name that is still its own does no harm, one that is lost cannot be told any more.
@@ -560,7 +572,7 @@ class Catalog:
                 self._clear(self._path(target))
                 self._file_io.move_directory_if(source, self._path(target), store.read_witness(), refuse)
             else:
-                move_table(store, target, self._path(target), partial(refuse_open, self._journal, [store]))
+                move_table(store, target, self._path(target), refuse_moving)
         except NotFound:
             raise self._gone(identifier, store) from None
         except AlreadyExists:

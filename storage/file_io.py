@@ -725,8 +725,8 @@ def _read_in(directory: int, path: str) -> bytes | None:
 
 def _is_another(of: Witness) -> NotFound:
     return NotFound(
-        f"{of.directory} is not the table any more that was opened: it was dropped, renamed or made anew since, or the branch "
-        "was deleted. Nothing is done; open the table again."
+        f"{of.directory} is not the table any more that was opened: it was dropped, renamed or made anew since, its main was "
+        "replaced, or the branch was deleted. Nothing is done; open the table again."
     )
 
 
