@@ -62,6 +62,7 @@ from .secret import (
 )
 from .table import CommitSummary, Table
 from .views import View, ViewColumn
+from .warehouse_check import Unpublished
 from .write.commit import CommitId, CommitListener, Overwrite
 from .write.operation import operation_of
 
@@ -119,6 +120,7 @@ __all__ = [
     "Table",
     "TableOptions",
     "Unfinished",
+    "Unpublished",
     "Unsupported",
     "Verdict",
     "Version",

@@ -67,7 +67,7 @@ from .store_errors import outcome
 from .system_tables import SYSTEM_TABLES
 from .table import Table
 from .views import Views
-from .warehouse_check import check_warehouse
+from .warehouse_check import check_warehouse, is_name
 from .write.close import RENAMING, closed_for, refuse_closed
 from .write.commit import CommitListener, tell_listeners
 
@@ -165,7 +165,8 @@ class Catalog:
 
     def databases(self) -> list[str]:
         names = self._file_io.list_directories(self._root)
-        return sorted(name.removesuffix(".db") for name in names if name.endswith(".db"))
+        plain = (name.removesuffix(".db") for name in names if name.endswith(".db"))
+        return sorted(name for name in plain if is_name(name, "database"))
 
     def create_database(self, name: str, *, if_not_exists: bool = True) -> None:
         check_name(name, "database")
@@ -235,8 +236,12 @@ class Catalog:
             found += [
                 f"{one}.{table}"
                 for table in self._file_io.list_directories(directory)
-                if self._has_schema(TablePaths(f"{directory}/{table}"))
-                or is_lost_table(self._file_io, f"{directory}/{table}")
+                # What has no name that a table can have is left out, and told by `check`.
+                if is_name(table, "table")
+                and (
+                    self._has_schema(TablePaths(f"{directory}/{table}"))
+                    or is_lost_table(self._file_io, f"{directory}/{table}")
+                )
             ]
         return sorted(found)
 
@@ -422,10 +427,15 @@ class Catalog:
     # --- several tables
 
     def check(self) -> list[BrokenInvariant]:
-        """The files of the warehouse that belong to no table and cannot be read: journals of publications, and notes. Then
-        those that were set aside (KeptAside).
+        """The files of the warehouse that belong to no table and cannot be read: journals of publications, and notes; and
+        directories among the tables with names that no table can have. Then the publications that are open (Unpublished), and the
+        files that were set aside (KeptAside).
         """
-        return check_warehouse(self._file_io, self._root)
+        publications: list[OpenPublication] = []
+        # Journals that cannot be read are among what is broken.
+        with suppress(CorruptData):
+            publications = self.publications()
+        return check_warehouse(self._file_io, self._root, publications)
 
     @property
     def _journal(self) -> Journal:

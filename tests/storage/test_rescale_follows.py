@@ -142,7 +142,12 @@ def test_a_rescale_beside_a_replacement_of_main_goes_on_where_its_schema_went(
 
     if moment == "before it is read":
         looking = rescale._rescale_once
-        monkeypatch.setattr(rescale, "_rescale_once", lambda *given: replace() or looking(*given))
+
+        def overtaken(*given: Any) -> Any:
+            replace()
+            return looking(*given)
+
+        monkeypatch.setattr(rescale, "_rescale_once", overtaken)
     elif moment == "while main is closed":
         looking = rescale._rescale_once
 
