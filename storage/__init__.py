@@ -70,6 +70,7 @@ from .secret import (
 )
 from .table import CommitSummary, Table
 from .views import View, ViewColumn
+from .warehouse_check import Unpublished
 from .write.commit import CommitId, CommitListener, Overwrite
 from .write.operation import operation_of
 from .write.taken_over import TakenNewest, is_marked, taken_newest
@@ -129,6 +130,7 @@ __all__ = [
     "TableOptions",
     "TakenNewest",
     "Unfinished",
+    "Unpublished",
     "Unsupported",
     "Verdict",
     "Version",

@@ -12,6 +12,7 @@ from functools import partial
 from numbers import Integral
 
 from .arguments import checked
+from .branches import make_branch, show_branch
 from .errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, StorageError
 from .identifier import check_branch_name
 from .journal import Journal, Publication
@@ -72,13 +73,19 @@ class BranchSet:
                 if version is None:
                     latest = view[name].snapshot()
                     number = latest.id if latest else None
-                branch = self._table(name).branches.create(
-                    self.branch, tag=tag, snapshot_id=number, empty=tag is None and number is None
+                branch = make_branch(
+                    self._table(name).branches,
+                    self.branch,
+                    tag=tag,
+                    snapshot_id=number,
+                    empty=tag is None and number is None,
                 )
                 made.append(branch)
         except BaseException as error:
             self._take_back(made, error)
             raise
+        for name, branch in zip(pinned, made, strict=True):
+            show_branch(self._table(name).branches, branch)
 
     def _refuse_others(self, what: str, named: Mapping[str, object]) -> None:
         unknown = sorted(named.keys() - set(self.tables))

@@ -10,14 +10,17 @@ from .maintain.adopt import adopt
 from .maintain.beside_publication import beside, journal_of, refuse_open
 from .maintain.branch import create_branch, delete_branches
 from .maintain.drop_damaged import delete_damaged_branch
+from .maintain.follow import tell_after
 from .maintain.lost_schema import has_lost_schema
 from .maintain.merge_branch import copy_tags, fast_forward, merge_branch, restore_earlier
 from .maintain.prepare_replacement import close_main, settle
 from .maintain.replace_main import replace_closed, replace_main
+from .maintain.rescale import has_begun, rescale_behind
 from .maintain.verdict import Verdict, judge
 from .metadata.history import despite_expiry, told_of_expiry
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
+from .metadata.trouble import RESCALING, afterwards
 from .read.version import Version, branch_names, named_version, on_branch
 from .same_table import of_same_table
 from .store_errors import outcome
@@ -53,21 +56,9 @@ class Branches:
 
         Raises AlreadyExists if there is one of that name.
         """
-        version = self._version
-        if sum((tag is not None, snapshot_id is not None, empty, version is not None)) > 1:
-            raise InvalidRequest(
-                "A branch begins at a tag, at a snapshot, empty, or at the version at which the table was opened: give one of "
-                "these."
-            )
-        snapshot, named = None, None
-        if tag is not None:
-            with told_of_expiry(self._store):
-                named = self._store.tags.get(tag)
-            snapshot = named.snapshot
-        elif not empty:
-            snapshot, named = named_version(self._store, snapshot_id if version is None else version)
-        is_latest = tag is None and snapshot_id is None and version is None
-        return create_branch(self._store, name, snapshot, named, latest_schema=is_latest)
+        made = make_branch(self, name, tag=tag, snapshot_id=snapshot_id, empty=empty)
+        show_branch(self, made)
+        return made
 
     @outcome(_REPEAT)
     def delete(self, name: str) -> None:
@@ -252,3 +243,35 @@ class Branches:
 def _refuse_main(name: str) -> None:
     if name == MAIN_BRANCH:
         raise InvalidRequest("Main is what takes a branch over: name another branch.")
+
+
+@outcome(_REPEAT)
+def make_branch(
+    branches: Branches, name: str, *, tag: str | None = None, snapshot_id: int | None = None, empty: bool = False
+) -> TableStore:
+    """As `Branches.create`, without what lets readers see all rows of a branch, and writers write to it (`show_branch`)."""
+    version = branches._version
+    if sum((tag is not None, snapshot_id is not None, empty, version is not None)) > 1:
+        raise InvalidRequest(
+            "A branch begins at a tag, at a snapshot, empty, or at the version at which the table was opened: give one of "
+            "these."
+        )
+    snapshot, named = None, None
+    if tag is not None:
+        with told_of_expiry(branches._store):
+            named = branches._store.tags.get(tag)
+        snapshot = named.snapshot
+    elif not empty:
+        snapshot, named = named_version(branches._store, snapshot_id if version is None else version)
+    is_latest = tag is None and snapshot_id is None and version is None
+    return create_branch(branches._store, name, snapshot, named, latest_schema=is_latest)
+
+
+def show_branch(branches: Branches, made: TableStore) -> None:
+    """Compact what readers of a new branch would not see: where they skip files of level 0. And hash its rows anew if it has got
+    the schema of a rescale that is not done.
+    """
+    if made.options.hides_level_0:
+        tell_after(made, None, branches._listeners)
+    if has_begun(made):
+        afterwards(made, RESCALING, lambda: rescale_behind(made, (), branches._listeners), None)

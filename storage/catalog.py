@@ -42,6 +42,7 @@ from .maintain.check import BrokenInvariant
 from .maintain.drop_damaged import drop_damaged, refuse_damaged
 from .maintain.lost_schema import is_lost_table, refuse_lost_table
 from .maintain.move_table import move_table, refuse_claimed, refuse_renaming
+from .maintain.rescale import refuse_rescaling
 from .metadata.default_values import check_defaults
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.discard import delete_moved, discard
@@ -67,7 +68,7 @@ from .store_errors import outcome
 from .system_tables import SYSTEM_TABLES
 from .table import Table
 from .views import Views
-from .warehouse_check import check_warehouse
+from .warehouse_check import check_warehouse, is_name
 from .write.close import RENAMING, closed_for, refuse_closed
 from .write.commit import CommitListener, tell_listeners
 
@@ -167,7 +168,8 @@ class Catalog:
 
     def databases(self) -> list[str]:
         names = self._file_io.list_directories(self._root)
-        return sorted(name.removesuffix(".db") for name in names if name.endswith(".db"))
+        plain = (name.removesuffix(".db") for name in names if name.endswith(".db"))
+        return sorted(name for name in plain if is_name(name, "database"))
 
     def create_database(self, name: str, *, if_not_exists: bool = True) -> None:
         check_name(name, "database")
@@ -236,8 +238,12 @@ class Catalog:
             found += [
                 f"{one}.{table}"
                 for table in self._file_io.list_directories(directory)
-                if self._has_schema(TablePaths(f"{directory}/{table}"))
-                or is_lost_table(self._file_io, f"{directory}/{table}")
+                # What has no name that a table can have is left out, and told by `check`.
+                if is_name(table, "table")
+                and (
+                    self._has_schema(TablePaths(f"{directory}/{table}"))
+                    or is_lost_table(self._file_io, f"{directory}/{table}")
+                )
             ]
         return sorted(found)
 
@@ -426,10 +432,15 @@ class Catalog:
     # --- several tables
 
     def check(self) -> list[BrokenInvariant]:
-        """The files of the warehouse that belong to no table and cannot be read: journals of publications, and notes. Then
-        those that were set aside (KeptAside).
+        """The files of the warehouse that belong to no table and cannot be read: journals of publications, and notes; and
+        directories among the tables with names that no table can have. Then the publications that are open (Unpublished), and the
+        files that were set aside (KeptAside).
         """
-        return check_warehouse(self._file_io, self._root)
+        publications: list[OpenPublication] = []
+        # Journals that cannot be read are among what is broken.
+        with suppress(CorruptData):
+            publications = self.publications()
+        return check_warehouse(self._file_io, self._root, publications)
 
     @property
     def _journal(self) -> Journal:
@@ -553,6 +564,17 @@ class Catalog:
                     # Nor would whoever deletes a branch of several tables find this one's.
                     for branch in all_branches(store):
                         refuse_closed(branch, branch.snapshots.latest())
+            refuse_rescaled()
+
+        def refuse_rescaled() -> None:
+            # Nor would whoever rescales a branch.
+            with suppress(CorruptData, NotFound):
+                for branch in all_branches(store):
+                    refuse_rescaling(branch)
+
+        def refuse_moving() -> None:
+            refuse_open(self._journal, [store])
+            refuse_rescaled()
 
         refuse()
         # Before the move: a name that is still its own does no harm, one that is lost cannot be told any more.
@@ -565,7 +587,7 @@ class Catalog:
                 self._clear(self._path(target))
                 self._file_io.move_directory_if(source, self._path(target), store.read_witness(), refuse)
             else:
-                move_table(store, target, self._path(target), partial(refuse_open, self._journal, [store]))
+                move_table(store, target, self._path(target), refuse_moving)
         except NotFound:
             raise self._gone(identifier, store) from None
         except AlreadyExists:

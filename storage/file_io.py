@@ -33,6 +33,7 @@ from .errors import (
     StoreUnavailable,
     Unsupported,
 )
+from .local_file import kind_of, open_regular, refuse_other, stat_of, stat_of_entry
 from .lock import CatalogLock, take_lock
 from .object_store import delete_if, is_there, listing, read, replace_if, says_that_it_changed
 from .secret import guarded_storage, revealed, settled
@@ -160,7 +161,7 @@ class FileIO:
         """The whole file. Raises NotFound if there is none."""
         try:
             if self._local:
-                with open(path, "rb", buffering=0) as file:
+                with open(open_regular(path), "rb", buffering=0) as file:
                     return file.read()
             return read(self._fs, path)
         except FileNotFoundError as error:
@@ -297,7 +298,7 @@ class FileIO:
                 text = self.read_bytes(path)
             else:
                 # Who cannot be kept out cannot write either.
-                with open(path, "rb", buffering=0) as file, self._locked(file.fileno(), path, None):
+                with open(open_regular(path), "rb", buffering=0) as file, self._locked(file.fileno(), path, None):
                     text = file.read()
         except (NotFound, FileNotFoundError, IsADirectoryError):
             return None
@@ -320,7 +321,7 @@ class FileIO:
                 self.write_bytes(path, str(number).encode())
             return max(held, number)
         try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            file = open_regular(path, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:
             raise NotFound(f"Directory {posixpath.dirname(path)} does not exist (any more).") from None
         try:
@@ -408,7 +409,7 @@ class FileIO:
             yield
             return
         try:
-            directory = os.open(of.directory, os.O_RDONLY)
+            directory = os.open(of.directory, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
             raise _is_another(of) from None
         try:
@@ -430,7 +431,7 @@ class FileIO:
             return
         name = posixpath.dirname(path)
         try:
-            directory = os.open(name, os.O_RDONLY)
+            directory = os.open(name, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
             yield None
             return
@@ -507,7 +508,7 @@ class FileIO:
         try:
             if not self._local:
                 return is_there(self._fs, path)
-            os.stat(path)
+            stat_of(path)
         except (FileNotFoundError, NotADirectoryError) as error:
             if is_missing_bucket(error):
                 raise
@@ -519,10 +520,10 @@ class FileIO:
 
     @store_call("list")
     def list_files(self, path: str, *, or_in_place: bool = False) -> list[FileInfo]:
-        """Files directly in a directory, unordered; none if it does not exist. `or_in_place`: on local disks with what else is
-        there, for a directory may lie in the place of a file, which reading it says.
+        """Files directly in a directory, unordered, and what is no file and no directory; none if it does not exist.
+        `or_in_place`: on local disks with directories, for one may lie in the place of a file. Reading says what it is.
         """
-        kinds = ("file", "directory") if or_in_place and self.moves_at_once else ("file",)
+        kinds = ("file", "other", "directory") if or_in_place and self.moves_at_once else ("file", "other")
         return [FileInfo(name, size, time_ms) for name, size, kind, time_ms in self._list(path) if kind in kinds]
 
     @store_call("list")
@@ -536,9 +537,8 @@ class FileIO:
                 with os.scandir(path) as entries:
                     for entry in entries:
                         with contextlib.suppress(FileNotFoundError):
-                            found = entry.stat()
-                            kind = "directory" if entry.is_dir() else "file"
-                            yield entry.name, found.st_size, kind, found.st_mtime_ns // 1_000_000
+                            found = stat_of_entry(entry)
+                            yield entry.name, found.st_size, kind_of(found), found.st_mtime_ns // 1_000_000
                 return
             for info in listing(self._fs, path):
                 name = posixpath.basename(str(info["name"]).rstrip("/"))
@@ -669,6 +669,7 @@ class FileIO:
         """A random-access file for pyarrow. Raises NotFound if there is none."""
         try:
             if self._local:
+                refuse_other(path)
                 return pa.memory_map(path)
             return pa.PythonFile(self._fs.open(path, "rb"), mode="r")
         except FileNotFoundError as error:
@@ -708,7 +709,7 @@ def _is_still(directory: int, of: Witness) -> bool:
             return False
         if of.path is None:
             return True
-        with open(of.path, "rb", buffering=0) as file:
+        with open(open_regular(of.path), "rb", buffering=0) as file:
             return file.read() == of.content
     except FileNotFoundError:
         return False
@@ -717,7 +718,7 @@ def _is_still(directory: int, of: Witness) -> bool:
 def _read_in(directory: int, path: str) -> bytes | None:
     """What a file of an open directory holds; None if there is none."""
     try:
-        with open(os.open(posixpath.basename(path), os.O_RDONLY, dir_fd=directory), "rb", buffering=0) as file:
+        with open(open_regular(posixpath.basename(path), directory=directory), "rb", buffering=0) as file:
             return file.read()
     except FileNotFoundError:
         return None
@@ -725,15 +726,15 @@ def _read_in(directory: int, path: str) -> bytes | None:
 
 def _is_another(of: Witness) -> NotFound:
     return NotFound(
-        f"{of.directory} is not the table any more that was opened: it was dropped, renamed or made anew since, or the branch "
-        "was deleted. Nothing is done; open the table again."
+        f"{of.directory} is not the table any more that was opened: it was dropped, renamed or made anew since, its main was "
+        "replaced, or the branch was deleted. Nothing is done; open the table again."
     )
 
 
 def _is_same_file(path: str, other: str) -> bool:
     """Whether two names are of one file."""
     with contextlib.suppress(FileNotFoundError):
-        return os.path.samefile(path, other)
+        return os.path.samestat(os.lstat(path), os.lstat(other))
     return False
 
 

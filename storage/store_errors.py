@@ -10,6 +10,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from .errors import DirectoryInPlace, StorageError, StoreUnavailable
+from .local_file import what_is_in_place
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -75,8 +76,8 @@ def store_call(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
                 raise
             except IsADirectoryError as error:
                 raise DirectoryInPlace(
-                    f"File {error.filename or arguments[1]} is damaged: there is a directory in its place. Move that away by "
-                    "hand, or put the file back."
+                    f"File {error.filename or arguments[1]} is damaged: {what_is_in_place(error)}. Move that away by hand, or "
+                    "put the file back."
                 ) from None
             except Exception as error:
                 absent = isinstance(error, FileNotFoundError) and not is_missing_bucket(error)

@@ -17,7 +17,16 @@ from .branches import Branches
 from .consumers import Consumers
 from .derived import check_given, checked_columns
 from .description import describe_partition, describe_table
-from .errors import CommitConflict, CorruptData, InvalidRequest, NotFound, RowsChanged, StorageError, Unsupported
+from .errors import (
+    CommitConflict,
+    CommitOutcomeUnknown,
+    CorruptData,
+    InvalidRequest,
+    NotFound,
+    RowsChanged,
+    StorageError,
+    Unsupported,
+)
 from .identifier import Identifier, SnapshotRef, whole_number
 from .lsm.merge_engines import check_merge_engine
 from .maintain.beside_publication import beside
@@ -25,8 +34,10 @@ from .maintain.check import BrokenInvariant, check_table
 from .maintain.compaction import Progress, Run, as_top_runs, compact, compact_after
 from .maintain.expire import Removal, Retention, expire_snapshots, retention_of
 from .maintain.expire_partitions import expired_partitions
+from .maintain.follow import tell_after
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
 from .maintain.references import files_of, holders_of, needed_files
+from .maintain.rescale import main_after_replacement, rescale, tell_before
 from .maintain.rollback import rollback_to, taken_back_in
 from .maintain.same_rows import brings_the_same
 from .maintain.stand_in import Mended, mend_newest, mend_snapshots
@@ -40,7 +51,7 @@ from .metadata.schema import TableSchema
 from .metadata.schema_change import DropNotNull, SchemaChange, SetOptions, next_schema
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, FOLLOWS_PROPERTY, STAND_IN, Snapshot
 from .metadata.table_store import TableStore
-from .metadata.trouble import COMPACTION, EXPIRY, FILE_DELETION, TAG_CREATION, Trouble, afterwards
+from .metadata.trouble import COMPACTION, EXPIRY, FILE_DELETION, RESCALING, TAG_CREATION, Trouble, afterwards
 from .not_null import refuse_nulls_held
 from .read.changes import changes_schema, latest_schema, plan_changes
 from .read.contributors import contributors
@@ -500,9 +511,11 @@ class Table:
         engine = self.schema.table_options.merge_engine
         removes = self.schema.options.get(f"{engine}.remove-record-on-delete") == "true"
         if engine != "deduplicate" and not removes:
+            has_option = engine in ("aggregation", "partial-update")
+            made = f"Make the table with '{engine}.remove-record-on-delete', or o" if has_option else "O"
             raise Unsupported(
                 f"Table {self.identifier} has the merge engine {engine}, for which a row of kind -D does not remove the "
-                f"row. Set '{engine}.remove-record-on-delete', or overwrite the partition with the rows to keep."
+                f"row. {made}verwrite the partition with the rows to keep."
             )
 
     @outcome(_NOT_COMMITTED, landed=False)
@@ -539,8 +552,9 @@ class Table:
     def _altered(self, changes: Sequence[SchemaChange]) -> TableStore:
         """The table under a new version of the schema."""
         while True:
-            self._store.refuse_other_table()
             store = TableStore(self._store.file_io, self._store.paths.root, self.identifier, clock=self._store.clock)
+            # Afterwards: what was read before that is of the same table.
+            self._store.refuse_other_table()
             written = _written_schema(store)
             changed = next_schema(store.schema, changes, written=written, time_ms=store.clock.now_ms())
             changed = replace(changed, uuid=store.clock.unique_name())
@@ -660,65 +674,32 @@ class Table:
         covered = Overwrite(matching=matching)
         if partition is not None:
             self._refuse_absent(covered, partition)
-        if self._store.options.told_level is not None:
-            # What no changelog has told yet, for readers that leave out what replaces files.
-            compact(
-                self._store, full=True, wanted=lambda place: covered.covers(self._store, place[0]),
-                listeners=self._listeners,
-            )  # fmt: skip
-        table = self
-        if self._store.options.bucket != bucket_count:
-            table = self.alter(SetOptions({"bucket": bucket_count}))
+        tell_before(self._store, lambda one: covered.covers(self._store, one), self._listeners)
+        table, has_begun = self, self._store.options.bucket == bucket_count
         for tries_left in reversed(range(_RESCALE_TRIES)):
-            # Whoever hashes rows by the old number is refused from now on; compactions, merges and rollbacks still come.
             try:
-                return table._rescale_once(bucket_count, covered)
-            except CommitConflict as error:
-                self._store.refuse_other_table()
-                if not tries_left:
-                    raise CommitConflict(
-                        f"{self.identifier} has {bucket_count} buckets by its schema, and its files still have another number, "
-                        f"since others came first each time ({error}). Nothing is lost; rescale it again, which writers wait for."
-                    ) from None
+                if table.store.options.bucket != bucket_count:
+                    table = table.alter(SetOptions({"bucket": bucket_count}))
+                    has_begun = True
+                return table._rescale(bucket_count, covered)
+            except (CommitConflict, CommitOutcomeUnknown, NotFound) as error:
+                # The new number may have come to the branch that main is replaced with: whoever gave it goes on there.
+                begun = has_begun or isinstance(error, CommitOutcomeUnknown)
+                main = main_after_replacement(table.store) if begun and tries_left else None
+                if main is None:
+                    if isinstance(error, NotFound):
+                        table.store.refuse_other_table()
+                    raise
+                table, has_begun = Table(main, self._catalog_name, self._listeners), True
         raise AssertionError("the last try raises")
 
-    def _rescale_once(self, bucket_count: int, covered: Overwrite) -> Snapshot | None:
-        """Hash the rows of the newest snapshot anew. Raises CommitConflict if others come first."""
-        snapshot = self._store.snapshots.latest()
-        entries: list[ManifestEntry] = []
-        message = CommitMessage(())
+    def _rescale(self, bucket_count: int, covered: Overwrite) -> Snapshot | None:
+        store = self._store
+        snapshot, written = rescale(store, bucket_count, lambda one: covered.covers(store, one), self._listeners)
+        store.troubles.clear(RESCALING)
         if snapshot is not None:
-            try:
-                entries, message = _hashed_anew(self, snapshot, bucket_count, covered)
-            except NotFound as error:
-                if not has_expired(self._store, snapshot):
-                    raise
-                raise CommitConflict(
-                    f"snapshot {snapshot.id}, which was to be rescaled, has expired: {error}"
-                ) from None
-
-        def refuse_others(latest: Snapshot | None) -> None:
-            if latest is None or (snapshot is not None and latest.identity == snapshot.identity):
-                return
-            hashed = {entry.identity for entry in entries}
-            if any(
-                entry.identity not in hashed for entry in _of_other_count(self._store, latest, bucket_count, covered)
-            ):
-                raise CommitConflict("files with another number of buckets have come meanwhile")
-
-        if not entries:
-            if self.schema.id > (0 if snapshot is None else snapshot.schema_id):
-                # Who has asked for the number of buckets before it was changed may be about to commit: he must come first.
-                self.new_commit().commit([], operation="RESCALE", guard=refuse_others, even_empty=True)
-            return None
-        unused: list[str] = []
-        if self.schema.primary_keys:
-            message, unused = as_top_runs(self._store, [message])
-        try:
-            # Not an overwrite of whatever is there by then: files that came meanwhile have the old number of buckets.
-            return self.commit_messages([message], deleted=entries, operation="RESCALE", guard=refuse_others)
-        finally:
-            self._store.file_io.delete_quietly(unused)
+            self._follow_up(snapshot, written)
+        return snapshot
 
     @outcome(_NOTHING_CHANGED)
     @of_same_table
@@ -747,6 +728,7 @@ class Table:
         is_stand_in = mended is not None and mended.snapshot.operation == STAND_IN
         if mended is not None and is_stand_in and mended.snapshot.properties == {FOLLOWS_PROPERTY: target.identity}:
             # It shows that very state.
+            tell_after(self._store, mended.snapshot, self._listeners)
             return mended.snapshot
         made = rollback_to(self._store, target, guard=beside(self._store), listeners=self._listeners)
         if made is not None:
@@ -1053,33 +1035,6 @@ class Table:
                     f"Partition columns: {', '.join(keys) or 'none'}."
                 )
         return {name: from_literal(value, self.schema.field(name).type) for name, value in partition.items()}
-
-
-def _hashed_anew(
-    table: Table, snapshot: Snapshot, bucket_count: int, covered: Overwrite
-) -> tuple[list[ManifestEntry], CommitMessage]:
-    """The files of partitions with another number of buckets, and their rows written anew."""
-    entries = _of_other_count(table.store, snapshot, bucket_count, covered)
-    # What no compaction has lifted yet is hashed as well.
-    scan = Scan(table.store, snapshot, sees_level_0=True)
-    partitions = {entry.partition for entry in entries}
-    with table.new_write(replaces=True) as writer:
-        for split in scan.splits:
-            if split.partition in partitions:
-                for rows in split.read():
-                    writer.write(rows)
-        return entries, writer.prepare_commit()
-
-
-def _of_other_count(
-    store: TableStore, snapshot: Snapshot, bucket_count: int, covered: Overwrite
-) -> list[ManifestEntry]:
-    """The files of a snapshot that were written for another number of buckets."""
-    return [
-        entry
-        for entry in Scan(store, snapshot).entries
-        if entry.total_buckets != bucket_count and covered.covers(store, entry.partition)
-    ]
 
 
 def _summary(entries: Sequence[ManifestEntry], duplicate_keys: int = 0) -> CommitSummary:

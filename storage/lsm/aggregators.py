@@ -66,6 +66,8 @@ class AggregateOptions:
     ignore_retract: bool = False
     delimiter: str = ","
     distinct: bool = False
+    # Whether Paimon lets a table have `ignore-retract` besides: not where a delete removes the row.
+    may_ignore: bool = True
 
 
 Aggregator = Callable[[pa.Array, Groups, AggregateOptions], pa.Array]
@@ -86,10 +88,7 @@ def aggregate(name: str, column: pa.Array, groups: Groups, options: AggregateOpt
         column = pc.if_else(pa.array(groups.retracts), pa.scalar(None, column.type), column)
         groups = Groups(groups.starts, np.zeros(groups.row_count, bool), groups.late)
     elif groups.retracts.any() and not retractable:
-        raise InvalidRequest(
-            f"Column {column_name!r} is aggregated by {name!r}, which cannot take a value back, but there are rows of kind "
-            f"-U or -D. Set 'fields.{column_name}.ignore-retract' or 'ignore-delete', or do not write such rows."
-        )
+        raise InvalidRequest(not_taken_back(name, column_name, options))
     try:
         return function(column, groups, options).cast(column.type)
     except pa.ArrowInvalid as error:
@@ -97,6 +96,22 @@ def aggregate(name: str, column: pa.Array, groups: Groups, options: AggregateOpt
             f"Column {column_name!r} is aggregated by {name!r}, and of some key the result does not fit its type, "
             f"{column.type}: {error}. Widen the column (ALTER COLUMN {column_name} TYPE …), or take rows back."
         ) from None
+
+
+def takes_back(name: str) -> bool:
+    """Whether a function can take values back; those that are not known are said to elsewhere."""
+    return name not in _FUNCTIONS or _FUNCTIONS[name][1]
+
+
+def not_taken_back(name: str, column_name: str, options: AggregateOptions) -> str:
+    """What to say of rows that take values back from a function that cannot."""
+    ways = f"Set 'fields.{column_name}.ignore-retract' or 'ignore-delete', or do not write such rows."
+    if not options.may_ignore:
+        ways = "Write the new row alone ('ignore-update-before' drops rows of kind -U); where they are there already, roll back."
+    return (
+        f"Column {column_name!r} is aggregated by {name!r}, which cannot take a value back, but there are rows of kind "
+        f"-U or -D. {ways}"
+    )
 
 
 def check_function(name: str, column_name: str) -> str:

@@ -16,9 +16,24 @@ import pyarrow.compute as pc
 
 from ..errors import InvalidRequest, Unsupported
 from ..metadata.schema import KEY_PREFIX, TableSchema
-from .aggregators import AggregateOptions, Groups, aggregate, check_function, check_type, pick
+from .aggregators import (
+    AggregateOptions,
+    Groups,
+    aggregate,
+    check_function,
+    check_type,
+    not_taken_back,
+    pick,
+    takes_back,
+)
 from .key_order import ranks, reversed_ranks
 from .system_columns import DELETE, INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND, WHOLE
+
+_FIRST_ROW_RETRACTS = "The merge engine first-row takes no rows of kind -U or -D. Set 'ignore-delete' to drop them."
+_PARTIAL_UPDATE_RETRACTS = (
+    "The merge engine partial-update takes no rows of kind -U or -D. Set 'ignore-delete' to drop them, or make a new table "
+    "with 'partial-update.remove-record-on-delete' to remove the row, or with sequence groups."
+)
 
 
 class MergeEngine(ABC):
@@ -54,6 +69,10 @@ class MergeEngine(ABC):
     def reduce(self, rows: pa.RecordBatch, groups: Groups) -> pa.RecordBatch:
         """One row for each group, with the same columns."""
 
+    def refusal(self, retractions: pa.Table, kinds: np.ndarray) -> str | None:
+        """Why rows of kind -U and -D cannot be merged with others of their keys, and what to do; None if they can."""
+        return None
+
 
 class Deduplicate(MergeEngine):
     """The last row of a key stands."""
@@ -74,10 +93,11 @@ class FirstRow(MergeEngine):
 
     def reduce(self, rows: pa.RecordBatch, groups: Groups) -> pa.RecordBatch:
         if groups.retracts.any():
-            raise InvalidRequest(
-                "The merge engine first-row takes no rows of kind -U or -D. Set 'ignore-delete' to drop them."
-            )
+            raise InvalidRequest(_FIRST_ROW_RETRACTS)
         return rows.take(pa.array(groups.starts))
+
+    def refusal(self, retractions: pa.Table, kinds: np.ndarray) -> str | None:
+        return _FIRST_ROW_RETRACTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +134,11 @@ class Aggregation(MergeEngine):
                 merged[name] = pick(ordered.column(name), np.where(groups.retracts[groups.ends], -1, groups.ends))
         return _finish(rows, merged)
 
+    def refusal(self, retractions: pa.Table, kinds: np.ndarray) -> str | None:
+        # A -D that removes the row takes no value back.
+        takes_values_back = not self._remove_on_delete or (kinds == UPDATE_BEFORE).any()
+        return _first_refusal(self.aggregates) if takes_values_back else None
+
 
 @dataclass(frozen=True, slots=True)
 class SequenceGroup:
@@ -149,10 +174,7 @@ class PartialUpdate(MergeEngine):
 
     def reduce(self, rows: pa.RecordBatch, groups: Groups) -> pa.RecordBatch:
         if groups.retracts.any() and not self._remove_on_delete and not self._groups:
-            raise InvalidRequest(
-                "The merge engine partial-update takes no rows of kind -U or -D. Set 'ignore-delete' to drop them, "
-                "'partial-update.remove-record-on-delete' to remove the row, or define a sequence group."
-            )
+            raise InvalidRequest(_PARTIAL_UPDATE_RETRACTS)
         merged = _start(rows, groups, self.keys)
         if self._remove_on_delete:
             ordered = rows
@@ -170,6 +192,20 @@ class PartialUpdate(MergeEngine):
             if set(rows.schema.names).issuperset(group.order_by):
                 self._reduce_group(group, rows, groups, merged)
         return _finish(rows, merged)
+
+    def refusal(self, retractions: pa.Table, kinds: np.ndarray) -> str | None:
+        if self._remove_on_delete:
+            return None
+        if not self._groups:
+            return _PARTIAL_UPDATE_RETRACTS
+        for group in self._groups:
+            # A row without an order takes no part in a group.
+            if all(retractions.column(name).null_count == retractions.num_rows for name in group.order_by):
+                continue
+            refused = _first_refusal({name: one for name, one in self.aggregates.items() if name in group.columns})
+            if refused is not None:
+                return refused
+        return None
 
     def _reduce_group(
         self, group: SequenceGroup, rows: pa.RecordBatch, groups: Groups, merged: dict[str, pa.Array]
@@ -206,6 +242,14 @@ class PartialUpdate(MergeEngine):
             else:
                 values = aggregate(one.function, column.filter(pa.array(counts)), inner, one.options, name)
                 merged[name] = pick(values, found)
+
+
+def _first_refusal(aggregates: Mapping[str, ColumnAggregate]) -> str | None:
+    """What there is to say of the first column that cannot take values back, nor ignores those that are."""
+    for name, one in aggregates.items():
+        if not one.options.ignore_retract and not takes_back(one.function):
+            return not_taken_back(one.function, name, one.options)
+    return None
 
 
 def _start(rows: pa.RecordBatch, groups: Groups, keys: frozenset[str]) -> dict[str, pa.Array]:
@@ -343,6 +387,7 @@ def _aggregate_of(schema: TableSchema, name: str) -> ColumnAggregate:
             ignore_retract=options.get(f"fields.{name}.ignore-retract", "false") == "true",
             delimiter=options.get(f"fields.{name}.list-agg-delimiter", ","),
             distinct=options.get(f"fields.{name}.distinct", "false") == "true",
+            may_ignore=options.get("aggregation.remove-record-on-delete", "false") != "true",
         ),
     )
 

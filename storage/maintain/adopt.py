@@ -16,7 +16,7 @@ from ..write.close import refuse_closed
 from ..write.commit import CommitId, CommitListener, Guard, TableCommit
 from ..write.taken_over import ids_of_branch, ids_property
 from .become import Moved, become, live_entries
-from .compaction import tell_after
+from .follow import tell_after
 from .merge_branch import copy_schemas, hold_taken
 from .verdict import judge, refuse_altered
 

@@ -46,6 +46,7 @@ from .outdated import misread_by_java
 from .stand_in import kept_aside
 from .tagging import ahead_by_name, is_ahead
 from .unfinished import unfinished
+from .unmergeable import unmergeable_rows
 
 _POSTPONED_BUCKET = -2
 # Of those that share what is broken.
@@ -479,6 +480,10 @@ class _BranchCheck:
         # Beside a file that lies elsewhere lies what belongs to it, and nobody here reads that.
         for extra in () if file.external_path else file.extra_files:
             self._file(where, f"{directory}/{extra}", None)
+        if is_there and not is_changelog and self._first(f"rows of {path}"):
+            unmergeable = self._report.attempt(where, lambda: unmergeable_rows(self._store, entry, deep=self._deep))
+            if unmergeable is not None:
+                self._broken(where, unmergeable)
         if not self._deep or not is_there or not self._first(path):
             return
         try:

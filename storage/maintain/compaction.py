@@ -31,7 +31,6 @@ from ..metadata.manifest import ADD, COMPACTED, LOOKUP_MARK, ManifestEntry, Plac
 from ..metadata.schema import KEY_PREFIX, refuse_buckets_of_others
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
-from ..metadata.trouble import COMPACTION, afterwards
 from ..metadata.way_back import told_of_way_back
 from ..options import TableOptions, refuse_unsupported
 from ..read.split_read import ReadRequest, read_run, read_sections
@@ -141,24 +140,6 @@ def compact_after(
             # The rows are committed; if no try succeeds, the next writer's will.
             _log.info("%s", error)
     return None
-
-
-def tell_after(store: TableStore, snapshot: Snapshot | None, listeners: Sequence[CommitListener]) -> None:
-    """Compact the buckets to which a commit has brought files, of earlier snapshots or of a branch, that readers of changes
-    are told of by a compaction, as after a write.
-    """
-    options = store.options
-    told_level = options.told_level
-    # Of a first-row table nobody is shown what was not told yet.
-    if snapshot is None or told_level is None or options.write_only or options.merge_engine == "first-row":
-        return
-
-    def tell() -> None:
-        added = [entry for entry in store.delta_of(snapshot) if entry.kind == ADD and entry.file.level < told_level]
-        if added:
-            compact_after(store, {entry.place for entry in added}, listeners)
-
-    afterwards(store, COMPACTION, tell, None, snapshot.id)
 
 
 def as_top_runs(store: TableStore, messages: Sequence[CommitMessage]) -> tuple[CommitMessage, list[str]]:

@@ -26,7 +26,7 @@ from ..write.table_write import CommitMessage
 from ..write.taken_over import taken_over_properties
 from ..write.vectors import GivenVector, given_vectors
 from .become import Moved, become, live_entries
-from .compaction import tell_after
+from .follow import tell_after
 from .hold import held, is_kept
 from .verdict import Verdict, judge, refuse_altered, refuse_diverged
 

@@ -14,7 +14,7 @@ from ..read.version import on_branch
 from ..write.close import REPLACEMENT, close, close_again, closed_by, decide, decision, open_again, refuse_closed
 from ..write.commit import CommitListener, Guard
 from .become import Moved
-from .compaction import tell_after
+from .follow import tell_after
 from .replace_main import give_rows, refuse, takes_schemas
 from .verdict import judge
 

@@ -22,6 +22,7 @@ from ..metadata.main_branch import find_main, name_main, unname_main
 from ..metadata.schema import TableSchema
 from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
+from ..metadata.trouble import RESCALING, afterwards
 from ..paths import TablePaths
 from ..read.version import on_branch
 from ..write.close import (
@@ -40,10 +41,11 @@ from ..write.required_columns import became_required, refuse_nulls
 from ..write.taken_over import ids_of
 from .become import Moved, guard_of, live_entries
 from .branch_tags import tags_of_branch
-from .compaction import tell_after
+from .follow import tell_after
 from .hold import delete_hold
 from .left_over import LeftOver, delete_left_over, files_of_branch
 from .merge_branch import copy_schemas, copy_tags, put_on_top, restore_earlier
+from .rescale import behind, rescale_behind
 from .verdict import Verdict, judge, refuse_altered, refuse_diverged
 
 _TRIES = 100
@@ -106,9 +108,10 @@ def replace_main(
             # Somebody else has decided otherwise, and given the branch everything before.
             if verdict is None:
                 raise
+        left_out = _left_out(main, latest)
         if decide(main, closing, "done"):
             _name(main, branch, verdict)
-            _end(branch, put, listeners)
+            _end(branch, put, listeners, left_out)
             return verdict
         open_again(main, closing)
     raise CommitConflict(f"Writers of {main.identifier.full_name} come first each time. Stop them, then replace main.")
@@ -145,9 +148,10 @@ def replace_closed(
             if not tries_left or not branch.is_same_table():
                 raise
             continue
+        left_out = _left_out(main, latest)
         if decide(main, latest, "done"):
             _name(main, branch, verdict)
-            _end(branch, put, listeners)
+            _end(branch, put, listeners, left_out)
             return verdict
         # Closed late, by somebody who has died before he could close it once more: nobody writes in between.
         close_again(main, latest)
@@ -305,14 +309,26 @@ def _name(main: TableStore, branch: TableStore, verdict: Verdict) -> None:
         )
 
 
-def _end(branch: TableStore, put: Snapshot | None, listeners: Sequence[CommitListener]) -> None:
-    """Drop what was main, and tell of the commit that put its rows on the branch."""
+def _left_out(main: TableStore, latest: Snapshot | None) -> frozenset[bytes]:
+    """The partitions of a main that a rescale has left out, as far as they can be read."""
+    with suppress(NotFound, CorruptData):
+        return behind(main, latest)
+    return frozenset()
+
+
+def _end(
+    branch: TableStore, put: Snapshot | None, listeners: Sequence[CommitListener], left_out: frozenset[bytes]
+) -> None:
+    """Drop what was main, and do what follows once its rows and schemas have come to the branch. `left_out`: the partitions
+    whose files had another number of buckets than main had by its schema.
+    """
     try:
         main = on_branch(branch, MAIN_BRANCH)
         _drop_old(main)
         for store, tag in tags_of_branch(main):
             delete_hold(store, tag)
         tell_after(main, put, listeners)
+        afterwards(main, RESCALING, lambda: rescale_behind(main, left_out, listeners), None)
     except (NotFound, CorruptData):
         # What was main has gone along with the table.
         if branch.is_same_table():

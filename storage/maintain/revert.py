@@ -17,7 +17,7 @@ from ..write.commit import CommitId, TableCommit
 from ..write.renumber import raised_copies
 from ..write.table_write import CommitMessage
 from .become import Moved, guard_of, live_entries
-from .compaction import tell_after
+from .follow import tell_after
 
 
 def revert(store: TableStore, snapshot: Snapshot, commit_id: CommitId) -> Snapshot | None:

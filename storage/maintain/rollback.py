@@ -22,7 +22,7 @@ from ..write.close import refuse_closed
 from ..write.commit import CommitId, CommitListener, Guard, TableCommit
 from ..write.taken_over import SOURCES_PROPERTY, TAKEN_NEWEST_PROPERTY, marks_of, marks_of_tag
 from .become import Moved, become, live_entries
-from .compaction import tell_after
+from .follow import tell_after
 from .hold import held, is_kept
 from .lost_files import take_back_lost
 

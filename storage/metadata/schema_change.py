@@ -17,6 +17,7 @@ from ..arguments import checked
 from ..data_types import STRING, DataField, DataType, nested_fields, parse_type, type_from_arrow
 from ..errors import AlreadyExists, InvalidRequest
 from ..format.file_index.wanted import PREFIX, check_file_indexes, is_indexed, renamed_index_option, wanted_indexes
+from ..lsm.aggregators import takes_back
 from ..options import check_table_options
 from .case_twins import refuse_new_twins
 from .default_values import check_defaults, default_text
@@ -346,11 +347,24 @@ def _refuse_other_merging(old: TableSchema, new: TableSchema, written: TableSche
         named = {key.removeprefix("fields.").rpartition(".")[0]}
         if key == "fields.default-aggregate-function" or key.endswith(".sequence-group"):
             named = of_columns
-        if named & of_columns:
+        if named & of_columns and not _ignores_what_is_refused(key, new):
             raise InvalidRequest(
                 f"Option {key!r} decides how rows are merged, also those that are there, and cannot change any more. Make a new "
                 "table, or a new column."
             )
+
+
+def _ignores_what_is_refused(key: str, new: TableSchema) -> bool:
+    """Whether an option lets rows be read that could not be before, and changes no others: a function that cannot take values
+    back ignores the rows that do from then on.
+    """
+    if not key.endswith(".ignore-retract") or new.options.get(key, "").strip().lower() != "true":
+        return False
+    column = key.removeprefix("fields.").removesuffix(".ignore-retract")
+    function = new.options.get(
+        f"fields.{column}.aggregate-function", new.options.get("fields.default-aggregate-function")
+    )
+    return function is not None and not takes_back(function)
 
 
 def _renamed_key(key: str, names: Mapping[str, str]) -> str:

@@ -163,6 +163,10 @@ class TableStore:
         same_branch = self._origin is None or self.file_io.read_bytes_or_none(self.paths.origin) == self._origin
         return same_branch and self.schemas.is_still(self._opened)
 
+    def has_schema_of(self, other: "TableStore") -> bool:
+        """Whether this branch has the very version of the schema that another one was opened with, or by."""
+        return self.schemas.is_still(other._opened)
+
     def refuse_moved(self, what: str) -> None:
         """Raise CommitOutcomeUnknown if the table has gone while something of it was created: that has gone along."""
         if not self.is_same_table():

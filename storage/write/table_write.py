@@ -233,7 +233,9 @@ class TableWrite:
             self.abort()
 
     def write(self, rows: Rows, row_kind_column: str | None = None) -> None:
-        """Take rows. Raises InvalidRequest if they do not fit the table; nothing of them is kept then."""
+        """Take rows. Raises InvalidRequest if they do not fit the table, or its merge engine cannot take rows of kind -U or -D
+        that are among them; nothing of them is kept then.
+        """
         table = shaped(rows, self._schema, row_kind_column)
         self._refuse_long_partitions(table)
         kinds = row_kinds(rows, table, self._schema, row_kind_column)
@@ -274,6 +276,10 @@ class TableWrite:
             # Without a key rows are counted: whoever commits takes one occurrence away for each.
             self._retracted.append(table.filter(pa.array(retractions)))
             return table.filter(pa.array(~retractions)), None
+        # Once they are there, no key that has others can be read any more.
+        refused = self._engine.refusal(table.filter(pa.array(retractions)), kinds[retractions])
+        if refused is not None:
+            raise InvalidRequest(f"{self._store.identifier}: {refused}")
         return table, kinds
 
     def flush(self) -> None:

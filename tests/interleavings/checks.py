@@ -10,6 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+
 from storage import Catalog, StorageError, Table, Unfinished
 from storage.maintain.references import Holder, holders_of, needed_files
 from tests.interleavings.memory_files import Files
@@ -148,12 +150,14 @@ def _is_taken_back(table: Table, holder: Holder) -> bool:
 
 def _next_write(table: Table) -> Iterator[str]:
     before = held(table)
+    # To a partition that is new, and to each that has rows: writers may be refused there alone.
+    days = sorted({NEXT_DAY, *(row[0] for row in before)})
     try:
-        table.write(rows(99, day=NEXT_DAY))
+        table.write(pa.concat_tables([rows(99 + at, day=day) for at, day in enumerate(days)]))
     except StorageError as error:
         yield f"{table.identifier}: the next write fails: {error}"
         return
-    if held(table) != sorted([*before, (NEXT_DAY, 99, 1, 1)], key=str):
+    if held(table) != sorted([*before, *((day, 99 + at, 1, 1) for at, day in enumerate(days))], key=str):
         yield f"{table.identifier}: the next write is not seen: {before} became {held(table)}"
 
 

@@ -374,7 +374,7 @@ def test_who_cannot_delete_all_of_a_set_says_what_has_gone(
 def test_a_set_that_cannot_be_made_takes_away_what_it_made_and_nothing_of_others(
     catalog: Catalog, tables: list[Table], monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
-    original = Branches.create
+    original = branch_set.make_branch
 
     def create(self: Branches, name: str, **how: Any) -> Any:
         if self._store.identifier.full_name == "b.three":
@@ -391,7 +391,7 @@ def test_a_set_that_cannot_be_made_takes_away_what_it_made_and_nothing_of_others
             original(self, name, **how)
         return original(self, name, **how)
 
-    monkeypatch.setattr(Branches, "create", create)
+    monkeypatch.setattr(branch_set, "make_branch", create)
     with pytest.raises(AlreadyExists, match=r"of b\.three exists.*of a\.one was not taken away again"):
         catalog.branch_set("fix", NAMES).create()
     monkeypatch.undo()

@@ -1,0 +1,79 @@
+"""Open local files that are files: neither directories, nor pipes, devices or sockets, nor links that lead to themselves.
+
+To open a pipe would wait for somebody at its other end, for good.
+"""
+
+import errno
+import os
+import stat
+
+_NO_FILE = (errno.ELOOP, errno.ENXIO, errno.ENODEV)
+
+
+class NoRegularFile(IsADirectoryError):
+    """Something else is in the place of a file, as a directory may be."""
+
+
+def open_regular(path: str, flags: int = os.O_RDONLY, *, directory: int | None = None) -> int:
+    """The descriptor of a file, below an open directory if one is given. Raises FileNotFoundError, or NoRegularFile."""
+    try:
+        file = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666, dir_fd=directory)
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            raise NoRegularFile(error.errno, error.strerror, path) from None
+        raise
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(file)
+        raise _other(path, found)
+    return file
+
+
+def refuse_other(path: str) -> None:
+    """Raise FileNotFoundError, or NoRegularFile, unless there is a file."""
+    found = stat_of(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise _other(path, found)
+
+
+def stat_of(path: str) -> os.stat_result:
+    """What there is, a link that leads to itself as such. Raises FileNotFoundError where there is nothing."""
+    try:
+        return os.stat(path)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return os.lstat(path)
+
+
+def stat_of_entry(entry: os.DirEntry[str]) -> os.stat_result:
+    """The same of what a listing has found."""
+    try:
+        return entry.stat()
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return entry.stat(follow_symlinks=False)
+
+
+def kind_of(found: os.stat_result) -> str:
+    """What a listing calls it: file, directory or other."""
+    if stat.S_ISDIR(found.st_mode):
+        return "directory"
+    return "file" if stat.S_ISREG(found.st_mode) else "other"
+
+
+def what_is_in_place(error: IsADirectoryError) -> str:
+    """What is in the place of a file, as a part of a sentence."""
+    if error.errno == errno.ELOOP:
+        return "there is a link in its place that leads to itself"
+    if isinstance(error, NoRegularFile) and error.errno != errno.EISDIR:
+        return "there is a pipe, a device or a socket in its place"
+    return "there is a directory in its place"
+
+
+def _other(path: str, found: os.stat_result) -> NoRegularFile:
+    if stat.S_ISDIR(found.st_mode):
+        return NoRegularFile(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    number = errno.ELOOP if stat.S_ISLNK(found.st_mode) else errno.ENXIO
+    return NoRegularFile(number, os.strerror(number), path)

@@ -1,0 +1,211 @@
+"""Hash the rows of partitions anew, to the number of buckets that the table has by its schema.
+
+Whoever hashes rows by another number is refused from the moment in which the schema has the new one; compactions, merges and
+rollbacks still come in between, and then it is done again. Follows `docs/protocols.md`, "Rescaling".
+"""
+
+import shlex
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+
+from ..errors import CommitConflict, NotFound
+from ..identifier import MAIN_BRANCH
+from ..metadata.history import has_expired
+from ..metadata.main_branch import find_main
+from ..metadata.manifest import ADD, ManifestEntry, Place
+from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from ..metadata.table_store import TableStore
+from ..read.held_keys import no_keys
+from ..read.scan import Scan
+from ..write.close import RENAMING, REPLACEMENT, is_closed_for
+from ..write.commit import CommitId, CommitListener, TableCommit
+from ..write.table_write import CommitMessage, TableWrite
+from .compaction import as_top_runs, compact
+
+_TRIES = 10
+# How long a replacement of main is waited for, which ends by itself unless whoever does it has died.
+_LONGEST_WAIT_MS = 30_000
+_LONGEST_PAUSE_MS = 500
+Covers = Callable[[bytes], bool]
+Rescaled = tuple[Snapshot | None, set[Place]]
+
+
+def rescale_brought(store: TableStore, snapshot: Snapshot, listeners: Sequence[CommitListener]) -> Snapshot | None:
+    """Hash anew what a commit has brought, of an earlier snapshot or of a branch, that was hashed to another number of buckets
+    than the table has by now: else writers to those partitions would be refused.
+    """
+    added = [entry for entry in store.delta_of(snapshot) if entry.kind == ADD]
+    return _rescale_partitions(store, _of_other_count(store, added), listeners)
+
+
+def rescale_behind(
+    store: TableStore, left_out: Collection[bytes], listeners: Sequence[CommitListener]
+) -> Snapshot | None:
+    """The same of all that a branch has, but for partitions that a rescale has left out."""
+    return _rescale_partitions(store, behind(store, store.snapshots.latest()) - frozenset(left_out), listeners)
+
+
+def behind(store: TableStore, snapshot: Snapshot | None) -> frozenset[bytes]:
+    """The partitions of a snapshot whose files have another number of buckets than the newest version of the schema says."""
+    return frozenset() if snapshot is None else _of_other_count(store, Scan(store, snapshot).entries)
+
+
+def _of_other_count(store: TableStore, entries: Sequence[ManifestEntry]) -> frozenset[bytes]:
+    newest = store.schemas.latest()
+    count = 0 if newest is None else newest.table_options.bucket
+    return frozenset(one.partition for one in entries if count > 0 and one.bucket >= 0 and one.total_buckets != count)
+
+
+def _rescale_partitions(
+    store: TableStore, partitions: frozenset[bytes], listeners: Sequence[CommitListener]
+) -> Snapshot | None:
+    newest = store.schemas.latest()
+    if newest is None or not partitions:
+        return None
+    store = store.at_schema(newest)
+    tell_before(store, partitions.__contains__, listeners)
+    return rescale(store, newest.table_options.bucket, partitions.__contains__, listeners)[0]
+
+
+def has_begun(store: TableStore) -> bool:
+    """Whether a rescale of a branch has begun and is not done: its schema has a new number of buckets, and nobody has committed
+    under it.
+    """
+    newest, latest = store.schemas.latest(), store.snapshots.latest()
+    if newest is None or latest is None or latest.schema_id >= newest.id:
+        return False
+    return newest.table_options.bucket != store.schemas.get(latest.schema_id).table_options.bucket
+
+
+def refuse_rescaling(store: TableStore) -> None:
+    """Raise CommitConflict if a rescale has begun: whoever does it would not find the table under another name, and it would take
+    no writes.
+    """
+    newest = store.schemas.latest()
+    if newest is not None and has_begun(store):
+        raise CommitConflict(
+            f"A rescale of {store.identifier} has begun and is not done. Wait for it; if whoever did it has died, do it again: "
+            f"snapline rescale {shlex.quote(str(store.identifier))} --buckets {newest.table_options.bucket}"
+        )
+
+
+def tell_before(store: TableStore, covers: Covers, listeners: Sequence[CommitListener]) -> None:
+    """Compact what no changelog has told yet, for readers of changes that leave out what replaces files."""
+    if store.options.told_level is not None:
+        compact(store, full=True, wanted=lambda place: covers(place[0]), listeners=listeners)
+
+
+def rescale(
+    store: TableStore, bucket_count: int, covers: Covers, listeners: Sequence[CommitListener], *, tries: int = _TRIES
+) -> Rescaled:
+    """Hash the rows of the partitions that are covered to the number of buckets that the schema has, where their files have
+    another one; returns the snapshot, None if there is nothing to do, and the buckets that were written. Raises CommitConflict if
+    others come first each time.
+    """
+    for tries_left in reversed(range(tries)):
+        try:
+            return _rescale_once(store, bucket_count, covers, listeners)
+        except CommitConflict as error:
+            store.refuse_other_table()
+            if not tries_left:
+                raise CommitConflict(
+                    f"{store.identifier} has {bucket_count} buckets by its schema, and its files still have another number, "
+                    f"since others came first each time ({error}). Nothing is lost; rescale it again, which writers wait for."
+                ) from None
+    raise AssertionError("the last try raises")
+
+
+def _rescale_once(
+    store: TableStore, bucket_count: int, covers: Covers, listeners: Sequence[CommitListener]
+) -> Rescaled:
+    snapshot = store.snapshots.latest()
+    entries: list[ManifestEntry] = []
+    message = CommitMessage(())
+    if snapshot is not None:
+        try:
+            entries = of_other_count(store, snapshot, bucket_count, covers)
+            entries, message = hashed_anew(store, snapshot, entries)
+        except NotFound as error:
+            if not has_expired(store, snapshot):
+                raise
+            raise CommitConflict(f"snapshot {snapshot.id}, which was to be rescaled, has expired: {error}") from None
+
+    def refuse_others(latest: Snapshot | None) -> None:
+        if latest is None or (snapshot is not None and latest.identity == snapshot.identity):
+            return
+        hashed = {entry.identity for entry in entries}
+        if any(entry.identity not in hashed for entry in of_other_count(store, latest, bucket_count, covers)):
+            raise CommitConflict("files with another number of buckets have come meanwhile")
+
+    commit = TableCommit(store, CommitId(store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER), listeners)
+    if not entries:
+        if store.schema.id > (0 if snapshot is None else snapshot.schema_id):
+            # Who has asked for the number of buckets before it was changed may be about to commit: he must come first.
+            commit.commit([], operation="RESCALE", guard=refuse_others, even_empty=True)
+        return None, set()
+    unused: list[str] = []
+    if store.schema.primary_keys:
+        message, unused = as_top_runs(store, [message])
+    try:
+        # Not an overwrite of whatever is there by then: files that came meanwhile have the old number of buckets.
+        made = commit.commit([message], deleted=entries, operation="RESCALE", guard=refuse_others)
+        return made, {entry.place for entry in message.added}
+    finally:
+        store.file_io.delete_quietly(unused)
+
+
+def hashed_anew(
+    store: TableStore, snapshot: Snapshot, entries: list[ManifestEntry]
+) -> tuple[list[ManifestEntry], CommitMessage]:
+    """Some files of a snapshot, and the rows of their partitions written anew."""
+    partitions = {entry.partition for entry in entries}
+    # What no compaction has lifted yet is hashed as well.
+    scan = Scan(store, snapshot, sees_level_0=True)
+    with TableWrite(store, ignore_existing=True, find_keys=partial(no_keys, store)) as writer:
+        for split in scan.splits:
+            if split.partition in partitions:
+                for rows in split.read():
+                    writer.write(rows)
+        return entries, writer.prepare_commit()
+
+
+def of_other_count(store: TableStore, snapshot: Snapshot, bucket_count: int, covers: Covers) -> list[ManifestEntry]:
+    """The files of a snapshot that were written for another number of buckets."""
+    return [
+        entry
+        for entry in Scan(store, snapshot).entries
+        if entry.total_buckets != bucket_count and covers(entry.partition)
+    ]
+
+
+def main_after_replacement(store: TableStore) -> TableStore | None:
+    """Where the main of a table is, once a replacement or renaming that was under way is done: another branch, or, if it was
+    given up, the one that was closed for it. None if there was none, if it is not done after a while, or if this is not the same
+    table.
+    """
+    if store.identifier.branch != MAIN_BRANCH:
+        return None
+    waited = False
+    for pause_ms in _pauses():
+        if find_main(store.file_io, store.paths.root) != store.paths:
+            try:
+                main = TableStore(store.file_io, store.paths.root, store.identifier, clock=store.clock)
+            except NotFound:
+                return None
+            # A branch has the versions that main had: of a table that came later they are other ones.
+            return main if main.has_schema_of(store) else None
+        if not store.is_same_table():
+            return None
+        if not is_closed_for(store.snapshots.latest(), REPLACEMENT, RENAMING):
+            return store if waited else None
+        waited = True
+        store.clock.sleep_ms(pause_ms)
+    return None
+
+
+def _pauses() -> Iterator[float]:
+    waited, pause = 0.0, 10.0
+    while waited < _LONGEST_WAIT_MS:
+        yield pause
+        waited += pause
+        pause = min(2 * pause, _LONGEST_PAUSE_MS)
