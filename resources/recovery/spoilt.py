@@ -32,9 +32,7 @@ def _place(ref: SnapshotRef) -> _Place:
 class Spoilt:
     """Answers about one bad snapshot of main."""
 
-    def __init__(
-        self, session: Session, bad: SnapshotRef, stores: Mapping[str, LineageStore] | None = None
-    ) -> None:  # fmt: skip
+    def __init__(self, session: Session, bad: SnapshotRef, stores: Mapping[str, LineageStore] | None = None) -> None:
         self._session, self._bad = session, bad
         self._stores = session.stores_to_ask(bad.catalog) if stores is None else stores
         self._known: dict[tuple[str, str, int], bool] = {}

@@ -79,8 +79,16 @@ def roll_back_to_a_merge(session: Session, table: Table) -> None:
 
 
 WAYS = [
-    merge, merge_beside, merge_several, fast_forward, discard, replace, publish, publish_replacing, roll_back_to_a_merge,
-]  # fmt: skip
+    merge,
+    merge_beside,
+    merge_several,
+    fast_forward,
+    discard,
+    replace,
+    publish,
+    publish_replacing,
+    roll_back_to_a_merge,
+]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
@@ -113,9 +121,11 @@ def test_a_bad_snapshot_of_a_branch_has_reached_what_reads_main(
 
 def answers(session: Session, bad: SnapshotRef, made: SnapshotRef) -> tuple[list[SnapshotRef], ...]:
     return (
-        session.impact(bad), session.lineage(made, "up").snapshots, session.lineage(bad, "down").snapshots,
+        session.impact(bad),
+        session.lineage(made, "up").snapshots,
+        session.lineage(bad, "down").snapshots,
         session.lineage(session.ref("k.m"), "up").snapshots,
-    )  # fmt: skip
+    )
 
 
 def everything(session: Session) -> set[tuple[str, SnapshotLineage]]:

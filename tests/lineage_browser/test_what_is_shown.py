@@ -109,7 +109,7 @@ def test_a_name_that_turns_the_line_around_is_shown_apart(session: Session, clie
 def test_what_a_box_says_fits_into_it() -> None:
     node = TableNode(
         ("snapline", "a", "b"), SnapshotRef("snapline", "a", "b", "main", 100), 1, 12_345_678, None, ("x", "y")
-    )  # fmt: skip
+    )
     assert len(_said(node, 36)) <= 36 and "1970" not in _said(node, 36) and "1970" in _said(node)
 
 
