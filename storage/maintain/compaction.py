@@ -352,7 +352,7 @@ def _rewrite_keyed(store: TableStore, plan: BucketCompaction, bucket: Bucket, si
     deleted: list[ManifestEntry] = []
     added: list[ManifestEntry] = []
     # Of a pick of the highest level alone, for the deleted rows in it, nothing may stay.
-    is_for_marks = all(entry.file.level == plan.output_level for entry in plan.entries)
+    is_for_marks = not plan.outdated and all(entry.file.level == plan.output_level for entry in plan.entries)
 
     def may_stay_as_it_is(section: Section) -> bool:
         return not is_for_marks and _may_stay(store, plan, bucket, section)
