@@ -144,7 +144,8 @@ def test_the_shell_goes_on_after_an_error(session: Session, monkeypatch: pytest.
     assert "Table default.t is there." in said.getvalue()
     assert "There is no column 'nope'" in said.getvalue()
     assert "Snapshot 1" in said.getvalue()
-    assert completions(session.statements, "sys.create_t") == ["sys.create_tag("]
+    tags = ["sys.create_tag(", "sys.create_tag_from_timestamp(", "sys.create_tag_from_watermark("]
+    assert completions(session.statements, "sys.create_t") == tags
     assert {"default.t", "id", "t"} <= set(completions(session.statements, ""))
 
 
