@@ -154,7 +154,7 @@ def test_each_unnamed_insert_is_a_job_of_its_own(two: Sql, session: Session) -> 
 
 
 def test_a_text_longer_than_its_column_is_refused(two: Sql) -> None:
-    two("CREATE TABLE v (a VARCHAR(3), b CHAR(2))")
+    two("CREATE TABLE v (a VARCHAR(3), b VARCHAR(2))")
     two("INSERT INTO v VALUES ('abc', 'é😀')")
     with pytest.raises(StorageError, match=r"VARCHAR\(3\)"):
         two("INSERT INTO v VALUES ('abcd', 'x')")
