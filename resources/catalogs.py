@@ -101,20 +101,27 @@ class CatalogRegistry:
         # Whatever may refuse the catalog comes before what writes to its warehouse.
         fixed = {key: value for key, value in options.items() if key in _FIXED}
         open_catalog(name, {key: value for key, value in options.items() if _opens(key)}).refuse_other_options(fixed)
-        self._check_lineage(name, options)
+        trouble = self._lineage_trouble(name, options)
         open_catalog(name, options)
+        # Its database may lie beside the warehouse, whose directory is there now.
+        trouble = trouble and self._lineage_trouble(name, options)
+        if trouble is not None:
+            _log.warning("%s", trouble)
         self._write({**known, name: dict(options)})
 
-    def _check_lineage(self, name: str, options: Mapping[str, Any]) -> None:
-        """Open the lineage store once. That it does not answer is said, and no reason to refuse the catalog."""
+    def _lineage_trouble(self, name: str, options: Mapping[str, Any]) -> str | None:
+        """Open the lineage store once: why it does not answer, which is no reason to refuse the catalog, or None. Raises
+        InvalidRequest for options that no store can be opened with.
+        """
         try:
             open_lineage_store(revealed(self._lineage_options(name, options))).close()
         except UnreachableStore as error:
-            _log.warning("Catalog %r: %s", name, error)
+            return f"Catalog {name!r}: {error}"
         except StorageError as error:
             raise InvalidRequest(f"Catalog {name!r}: {error}") from None
         except Exception as error:
-            _log.warning("The lineage store of catalog %r cannot be opened: %s", name, hidden(str(error)))
+            return f"The lineage store of catalog {name!r} cannot be opened: {hidden(str(error))}"
+        return None
 
     def drop(self, name: str, *, if_exists: bool = False) -> None:
         """Forget a catalog; its warehouse stays. Raises NotFound."""
