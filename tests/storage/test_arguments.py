@@ -100,7 +100,7 @@ class Ground:
             "change": lambda basis: None, "where": "id = 1", "values": {"item": "y"}, "bucket_count": 2, "what": 1,
             "messages": [], "changes": SetOptions({"write-only": True}), "name": "t", "until": 1, "commit_id": CommitId("u", 1),
             "next_snapshot_id": 1, "earliest_id": 1, "schema": SCHEMA, "like": "shop.orders", "kind": "plans",
-            "after": 1, "discard_main": False, "gives": False, "guard": lambda latest: None,
+            "after": 1, "discard_main": False, "gives": False, "given": {"table-lineage": "false"}, "guard": lambda latest: None,
             "tables": ["shop.orders"], "document": {"a": 1}, "listeners": Listener(), "moment": 1,
             "warehouse": self.catalog.warehouse, "publication": Publication("1", "b", {"shop.orders": 1}, False),
         }  # fmt: skip
