@@ -26,6 +26,8 @@ COMPACTED, LATE, DYNAMIC = "compacted", "late", "dynamic buckets"
 # With deletion vectors, with a key and without.
 MARKED, MARKED_PLAIN = "marked", "marked plain"
 KEYLESS = (PLAIN, MARKED_PLAIN)
+# Their tables have index files beside the data.
+INDEXED = (DYNAMIC, MARKED, MARKED_PLAIN)
 # A commit that has landed, and expired.
 _LONG_AGO = CommitId("long ago", 1, exact=True)
 # Where a writer has left what it is to commit.
