@@ -36,6 +36,17 @@ _MOST_DIGITS = 19
 _QUANTITY = re.compile(r"\s*(\d+)\s*([a-zA-Z]*)\s*")
 
 
+# Aggregate functions that cannot take a value back, as rows of kind -U and -D ask for.
+_TAKES_NOTHING_BACK = frozenset(
+    ("max", "min", "first_value", "first_non_null_value", "first_not_null_value", "bool_and", "bool_or", "listagg")
+)
+
+
+def takes_back(function: str) -> bool:
+    """Whether an aggregate function can take values back; those that are not known are said to."""
+    return function not in _TAKES_NOTHING_BACK
+
+
 def parse_size_bytes(text: str) -> int:
     """Bytes of `128 mb`, `1024`, `2 GiB` … (powers of 1024)."""
     match = _QUANTITY.fullmatch(text)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from ..data_types import DataType
 from ..errors import InvalidRequest, Unsupported
+from ..options import takes_back
 from .key_order import ranks
 
 
@@ -82,12 +83,12 @@ def aggregate(name: str, column: pa.Array, groups: Groups, options: AggregateOpt
     """One value for each group. Raises InvalidRequest if the function cannot take values back and must, or if a value does not
     fit the column.
     """
-    function, retractable = _FUNCTIONS[name]
+    function = _FUNCTIONS[name]
     if options.ignore_retract and groups.retracts.any():
         # Rows that are not counted must not leave a group empty: they become nulls that every function skips.
         column = pc.if_else(pa.array(groups.retracts), pa.scalar(None, column.type), column)
         groups = Groups(groups.starts, np.zeros(groups.row_count, bool), groups.late)
-    elif groups.retracts.any() and not retractable:
+    elif groups.retracts.any() and not takes_back(name):
         raise InvalidRequest(not_taken_back(name, column_name, options))
     try:
         return function(column, groups, options).cast(column.type)
@@ -96,11 +97,6 @@ def aggregate(name: str, column: pa.Array, groups: Groups, options: AggregateOpt
             f"Column {column_name!r} is aggregated by {name!r}, and of some key the result does not fit its type, "
             f"{column.type}: {error}. Widen the column (ALTER COLUMN {column_name} TYPE …), or take rows back."
         ) from None
-
-
-def takes_back(name: str) -> bool:
-    """Whether a function can take values back; those that are not known are said to elsewhere."""
-    return name not in _FUNCTIONS or _FUNCTIONS[name][1]
 
 
 def not_taken_back(name: str, column_name: str, options: AggregateOptions) -> str:
@@ -299,21 +295,20 @@ def _collect(column: pa.Array, groups: Groups, options: AggregateOptions) -> pa.
     return pa.array(found, column.type)
 
 
-# Each function, and whether it can take a value back.
-_FUNCTIONS: dict[str, tuple[Aggregator, bool]] = {
-    "sum": (_sum, True),
-    "product": (_product, True),
-    "max": (_max, False),
-    "min": (_min, False),
-    "last_value": (_last_value, True),
-    "last_non_null_value": (_last_non_null_value, True),
-    "first_value": (_first_value, False),
-    "first_non_null_value": (_first_non_null_value, False),
-    "first_not_null_value": (_first_non_null_value, False),
-    "bool_and": (_bool_and, False),
-    "bool_or": (_bool_or, False),
-    "listagg": (_listagg, False),
-    "collect": (_collect, True),
+_FUNCTIONS: dict[str, Aggregator] = {
+    "sum": _sum,
+    "product": _product,
+    "max": _max,
+    "min": _min,
+    "last_value": _last_value,
+    "last_non_null_value": _last_non_null_value,
+    "first_value": _first_value,
+    "first_non_null_value": _first_non_null_value,
+    "first_not_null_value": _first_non_null_value,
+    "bool_and": _bool_and,
+    "bool_or": _bool_or,
+    "listagg": _listagg,
+    "collect": _collect,
 }
 
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from ..errors import InvalidRequest, Unsupported
 from ..metadata.schema import KEY_PREFIX, TableSchema
+from ..options import takes_back
 from .aggregators import (
     AggregateOptions,
     Groups,
@@ -24,7 +25,6 @@ from .aggregators import (
     check_type,
     not_taken_back,
     pick,
-    takes_back,
 )
 from .key_order import ranks, reversed_ranks
 from .system_columns import DELETE, INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND, WHOLE

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..data_types import arrow_schema
+from ..errors import NotFound
 from ..format.deletion_vector import DeletionVector
 from ..lsm.row_multiset import difference
 from ..lsm.sorted_run import Section, SortedRun, split_into_sections
@@ -90,8 +91,15 @@ class ChangeSplit:
                 yield batch
 
     def _told(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
-        with told_of_expiry(self.request.store, self.request.snapshot):
-            yield from self._rows()
+        store = self.request.store
+        with told_of_expiry(store, self.request.snapshot):
+            try:
+                yield from self._rows()
+            except NotFound:
+                # What was replaced is in files of the snapshot before, which may have expired with them.
+                if (self.replaced or self.marked) and store.snapshots.find(self.snapshot_id - 1) is None:
+                    raise store.snapshots.missing(self.snapshot_id - 1) from None
+                raise
 
     def _rows(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
         if self.current is not None:

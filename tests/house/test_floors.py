@@ -15,7 +15,7 @@ PACKAGES = ["storage", "lineage", "resources", "platform_assets"]
 FLOORS = [
     {"redaction", "version"},
     {"errors"},
-    {"clock", "lazy", "date_pattern", "known_options"},
+    {"clock", "lazy", "date_pattern", "known_options", "local_file"},
     {"secret", "options", "identifier", "lock", "store_errors", "document", "arguments"},
     {"data_types", "object_store", "options_without_effect"},
     {"values"},

@@ -355,7 +355,7 @@ def test_columns_without_a_name_have_that_of_spark(session: Session, engine: str
 @pytest.mark.parametrize(
     ("kind", "function"),
     [("STRING", "sum"), ("BOOLEAN", "sum"), ("DATE", "product"), ("ARRAY<INT>", "max"), ("BOOLEAN", "min"), ("INT", "bool_or"),
-     ("INT", "listagg"), ("VARCHAR(3)", "listagg"), ("STRING", "collect")],
+     ("INT", "listagg"), ("BINARY(3)", "listagg"), ("STRING", "collect")],
 )  # fmt: skip
 def test_what_a_function_cannot_aggregate_is_refused_when_it_is_declared(
     session: Session, kind: str, function: str
