@@ -211,16 +211,21 @@ def test_pypaimon_lists_and_reads_our_tags_and_branches(
     table.on_branch("fix").write(pa.Table.from_pylist(rows(0, 2, "fixed"), SCHEMA))
     table.on_branch("fix").tags.create("done")
     found = json.loads(run_pypaimon(VERSIONS, warehouse, "shop.t"))
-    assert set(found["tags"]) == {"first", "kept"}
+    # Of a branch the store keeps tags of its own, which pypaimon lists as well.
+    assert {name for name in found["tags"] if not is_own(name)} == {"first", "kept"}
     for name, held in found["tags"].items():
         assert as_sorted(held) == as_sorted(table.to_arrow(version=name).to_pylist())
     assert set(found["branches"]) == {"fix", "late"}
     for name, (held, tags) in found["branches"].items():
         branch = table.on_branch(name)
         assert as_sorted(held) == as_sorted(branch.to_arrow().to_pylist())
-        assert set(tags) == {tag.name for tag in branch.tags.list()}
+        assert {tag for tag in tags if not is_own(tag)} == {tag.name for tag in branch.tags.list()}
         for tag, rows_of_tag in tags.items():
             assert as_sorted(rows_of_tag) == as_sorted(branch.to_arrow(version=tag).to_pylist())
+
+
+def is_own(tag: str) -> bool:
+    return tag.startswith("snapline-branch-")
 
 
 def test_tags_and_branches_of_pypaimon_are_listed_read_merged_and_kept(

@@ -17,6 +17,7 @@ SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.int64()),
 def random_options(chosen: random.Random) -> dict[str, Any]:
     """Options that change how a table is laid out, and must not change what it says."""
     producer = chosen.choice(["none", "input", "lookup", "full-compaction"])
+    write_only = chosen.choice([True, False])
     return {
         "bucket": chosen.choice([1, 2, 3]),
         "file.format": chosen.choice(["parquet", "parquet", "orc", "avro"]),
@@ -29,16 +30,15 @@ def random_options(chosen: random.Random) -> dict[str, Any]:
         "source.split.open-file-cost": chosen.choice(["1 b", "4 mb"]),
         "num-sorted-run.compaction-trigger": chosen.choice([2, 3, 5]),
         "compaction.size-ratio": chosen.choice([1, 50]),
-        "write-only": chosen.choice([True, False]),
+        "write-only": write_only,
         "manifest.merge-min-count": chosen.choice([2, 30]),
         "manifest.full-compaction-threshold-size": chosen.choice(["1 kb", "16 mb"]),
         "manifest.compression": chosen.choice(["zstd", "deflate", "null"]),
         "metadata.stats-mode": chosen.choice(["none", "counts", "truncate(2)", "full"]),
         "changelog-producer": producer,
-        "deletion-vectors.enabled": producer != "full-compaction" and chosen.choice([True, False]),
+        # Where nobody compacts, rows would not be seen.
+        "deletion-vectors.enabled": not write_only and producer != "full-compaction" and chosen.choice([True, False]),
         "deletion-vectors.bitmap64": chosen.choice([True, False]),
-        # So that rows are seen at once, also where nobody compacts.
-        "deletion-vectors.merge-on-read": True,
         "partition.legacy-name": chosen.choice([True, False]),
     }
 
