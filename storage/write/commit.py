@@ -513,7 +513,9 @@ class _Attempt:
         for entry in gone:
             live.pop(entry.identity, None)
         live |= {entry.identity: entry for entry in delta if entry.kind == ADD}
-        return VectorChange(self._store, latest, list(live.values()), gone, change.marked, change.vectors)
+        return VectorChange(
+            self._store, change.index.files_of(latest), list(live.values()), gone, change.marked, change.vectors
+        )
 
     def _index_manifest(self, marks: VectorChange | None, delta: Sequence[ManifestEntry]) -> str | None:
         """The index manifest of the snapshot, written if it is another one than the last; None if it would list nothing."""

@@ -16,10 +16,8 @@ from ..metadata.index_manifest import (
     DELETION_VECTORS,
     IndexFile,
     index_file_of_vectors,
-    index_files_of,
 )
 from ..metadata.manifest import ManifestEntry, Place
-from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 
 # A rough size of a vector beyond its bytes: magic number, size and checksum.
@@ -61,21 +59,21 @@ def given_vectors(entries: Sequence[ManifestEntry], vectors: Mapping[str, Deleti
 class VectorChange:
     """What a commit does to the deletion vectors of the snapshot that it is put on. Nothing is written before `write`.
 
-    `live`: the files after the commit, `gone`: the names of those that it takes away. Raises RowsChanged if a marked file
-    has gone, or has another vector than the one that it was read with.
+    `files`: the index files of that snapshot; `live`: the data files after the commit, `gone`: the names of those that it takes
+    away. Raises RowsChanged if a marked file has gone, or has another vector than the one that it was read with.
     """
 
     def __init__(
         self,
         store: TableStore,
-        latest: Snapshot | None,
+        files: Sequence[IndexFile],
         live: Sequence[ManifestEntry],
         gone: Sequence[ManifestEntry],
         marked: Sequence[MarkedFile],
         given: Sequence[GivenVector],
     ) -> None:
         self._store = store
-        self._files = index_files_of(store, latest)
+        self._files = files
         self._now = {name: vector for index in self._files for name, vector in index.vectors.items()}
         self._places = {entry.file.name: entry.place for entry in live}
         self._before = {name: index.place for index in self._files for name in index.vectors}
