@@ -68,19 +68,25 @@ def published(verdicts: Mapping[str, Verdict]) -> tuple[list[str], list[tuple[st
 
 def print_rows(rows: pa.Table, form: str) -> None:
     """Print rows in one of `FORMATS`."""
-    names, found = rows.column_names, _rows_of(rows)
-    if form == "json":
-        twice = [name for number, name in enumerate(names) if name in names[:number]]
-        if twice:
-            raise InvalidRequest(
-                f"JSON has no place for two columns of the name {twice[0]!r}. Give one another name, by AS."
-            )
-        objects = [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in found]
-        print(json.dumps(objects, ensure_ascii=False, indent=2))
-    elif form == "csv":
-        print(_csv(names, found), end="")
+    names, values = rows.column_names, _rows_of(rows)
+    if form == "table":
+        console().print(rendered_table(names, values))
     else:
-        console().print(rendered_table(names, found))
+        print_objects(names, values, form)
+
+
+def print_objects(names: Sequence[str], rows: Sequence[Sequence[Any]], form: str) -> None:
+    """Print rows of plain values for programs, as `json` or `csv`. Raises InvalidRequest if JSON has no place for them."""
+    if form == "csv":
+        print(_csv(names, rows), end="")
+        return
+    twice = [name for number, name in enumerate(names) if name in names[:number]]
+    if twice:
+        raise InvalidRequest(
+            f"JSON has no place for two columns of the name {twice[0]!r}. Give one another name, by AS."
+        )
+    objects = [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in rows]
+    print(json.dumps(objects, ensure_ascii=False, indent=2))
 
 
 def _rows_of(rows: pa.Table) -> list[tuple[Any, ...]]:

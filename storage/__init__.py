@@ -6,6 +6,7 @@ DuckDB. Importing it loads neither.
 
 from .basis import Basis
 from .branch_history import BranchHistory
+from .branch_set import BranchSet
 from .catalog import Catalog, new_table_name
 from .clock import Clock, FixedClock
 from .data_types import DataField, DataType, parse_type
@@ -85,6 +86,7 @@ __all__ = [
     "AlreadyExists",
     "Basis",
     "BranchHistory",
+    "BranchSet",
     "Catalog",
     "CatalogLock",
     "ChangeType",

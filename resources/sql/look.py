@@ -67,7 +67,10 @@ class Look:
             case "FUNCTIONS":
                 return lambda: rows_result(["function"], matching(functions()))
             case "PROCEDURES":
-                procedures = [(one.name, one.signature, one.meaning) for one in PROCEDURES.values()]
+                procedures = [
+                    (f"sys.{name}", procedure.signature, action.meaning)
+                    for name, (action, procedure) in PROCEDURES.items()
+                ]
                 return lambda: rows_result(["procedure", "arguments", "meaning"], procedures)
         raise InvalidRequest(f"SHOW {what} is not known. Known: {', '.join(_SHOWN)}.")
 

@@ -1,95 +1,150 @@
-"""CALL sys.*: the actions on tables, tags, branches and lineage, by name. Arguments by position or by name."""
+"""CALL sys.*: the actions on tables, tags, branches and lineage, by name. Arguments by position or by name, also by the names
+that Paimon's Spark and Flink connectors give them. What Paimon has and this platform has not is refused, with the reason.
+"""
 
 import difflib
-import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
 from sqlglot import exp
 
-from storage import InvalidRequest, Table, moment_of
+from storage import InvalidRequest, Unsupported
 
-from ..parameters import duration
-from ..rendering import merged, published, replaced, rolled_back
-from ..session import Session
-from .result import Result, rows_result
+from ..actions import Action, Parameter, Procedure, Reach, procedures
+from .result import Result
 
-Open = Callable[[str], Table]
+PROCEDURES = procedures()
+# Parameters that say how Paimon does something, not what comes of it.
+_WITHOUT_EFFECT = {"remove_orphan_files": ("parallelism", "mode")}
+_SORTED = "rows are not sorted by other columns here"
+_REFUSED_PARAMETERS = {
+    "compact": {
+        "order_strategy": _SORTED,
+        "order_by": _SORTED,
+        "where": "name partitions, by 'partitions'",
+        "options": "set them on the table, by ALTER TABLE … SET",
+        "partition_idle_time": "name partitions, by 'partitions'",
+    },
+    "compact_database": {"options": "set them on the tables, by ALTER TABLE … SET"},
+    "rescale": {
+        "partitions": "all partitions get the same number of buckets",
+        "where": "all partitions get the same number of buckets",
+    },
+    "expire_snapshots": {
+        "max_deletes": "the option 'snapshot.expire.limit' is for commits",
+        "options": "set them on the table",
+    },
+    "expire_partitions": dict.fromkeys(
+        ("expiration_time", "timestamp_formatter", "timestamp_pattern", "expire_strategy", "max_expires", "options"),
+        "set the options 'partition.*' on the table",
+    ),
+    "expire_tags": {"older_than": "tags expire by the time that they were given"},
+}
+_FUNCTIONS = "functions are not kept in a catalog here; views are"
+_INDEXES = "global indexes are not built here; file indexes are, by the options 'file-index.*'"
+_USERS = "there are no users and privileges here: whoever reads the warehouse reads all of it"
+_COPIES = "copy what you need by CREATE TABLE … AS SELECT"
+_REFUSED = {
+    "rename_branch": "branches keep their names; create another one at the same snapshot",
+    "compact_manifest": "commits merge manifests, by the options 'manifest.*'",
+    "remove_unexisting_files": "`snapline check` names missing files, and `drop_lost_files` takes them out",
+    "remove_unexisting_manifests": "`snapline check` names them; roll back to a snapshot that has them",
+    "purge_files": "TRUNCATE TABLE removes the rows, expire_snapshots and remove_orphan_files the files",
+    "mark_partition_done": "partitions are not marked as done here",
+    "rewrite_file_index": "files get their indexes when they are written: `compact` writes those that need it",
+    "repair": "there is no Hive metastore to repair",
+    "migrate_table": _COPIES,
+    "migrate_database": _COPIES,
+    "copy": _COPIES,
+    "copy_files": _COPIES,
+    "clone": _COPIES,
+    "merge_into": "write MERGE INTO",
+    "query_service": "there is no query service here",
+    "data_evolution_merge_into": "write MERGE INTO",
+    "vector_search": "columns of vectors are not kept here",
+    "create_global_index": _INDEXES,
+    "drop_global_index": _INDEXES,
+    "alter_view_dialect": "views have one text here",
+    "create_function": _FUNCTIONS,
+    "alter_function": _FUNCTIONS,
+    "drop_function": _FUNCTIONS,
+    "create_privileged_user": _USERS,
+    "drop_privileged_user": _USERS,
+    "grant_privilege_to_user": _USERS,
+    "revoke_privilege_from_user": _USERS,
+    "init_file_based_privilege": _USERS,
+}
 
 
-@dataclass(frozen=True)
-class Context:
-    """What procedures work on: the session, the current catalog's name, and how tables are opened by name."""
-
-    session: Session
-    catalog: str
-    table: Open
-    full_name: Callable[[str], str]
-
-
-@dataclass(frozen=True)
-class Procedure:
-    """A procedure: its function takes the context and what the caller gives."""
-
-    name: str
-    act: Callable[..., Result]
-    meaning: str
-
-    @property
-    def parameters(self) -> list[inspect.Parameter]:
-        return list(inspect.signature(self.act).parameters.values())[1:]
-
-    @property
-    def signature(self) -> str:
-        return ", ".join(one.name if one.default is one.empty else f"[{one.name}]" for one in self.parameters)
-
-
-PROCEDURES: dict[str, Procedure] = {}
-
-
-def procedure(act: Callable[..., Result]) -> Callable[..., Result]:
-    """Make a function known as `sys.<its name>`; its docstring says what it is for."""
-    PROCEDURES[act.__name__] = Procedure(f"sys.{act.__name__}", act, inspect.getdoc(act) or "")
-    return act
-
-
-def call(context: Context, name: str, arguments: Sequence[tuple[str | None, exp.Expr]]) -> Result:
-    """Run a procedure. Raises InvalidRequest that lists the procedures, or its arguments."""
+def call(reach: Reach, name: str, arguments: Sequence[tuple[str | None, exp.Expr]]) -> Result:
+    """Run a procedure. Raises InvalidRequest that lists the procedures, or its arguments; Unsupported for what Paimon has and
+    this platform has not.
+    """
     plain = name.lower().removeprefix("sys.")
-    found = PROCEDURES.get(plain)
-    if found is None:
+    if plain in _REFUSED:
+        raise Unsupported(f"CALL sys.{plain}: {_REFUSED[plain]}.")
+    if plain not in PROCEDURES:
         near = difflib.get_close_matches(plain, PROCEDURES, n=1)
         hint = f" Did you mean sys.{near[0]}?" if near else ""
         raise InvalidRequest(f"There is no procedure {name!r}.{hint} SHOW PROCEDURES lists them.")
-    known = [one.name for one in found.parameters]
+    action, procedure = PROCEDURES[plain]
+    return _result(action, reach, {**_bound(procedure, arguments), **procedure.preset})
+
+
+def _result(action: Action, reach: Reach, values: dict[str, Any]) -> Result:
+    outcome = action.carry_out(reach, values)
+    return Result(rows=outcome.to_arrow()) if outcome.columns else Result(outcome.message)
+
+
+def _bound(procedure: Procedure, arguments: Sequence[tuple[str | None, exp.Expr]]) -> dict[str, Any]:
+    """What is given to each parameter. NULL is none given, but for those that may be left out."""
     given: dict[str, Any] = {}
-    for position, (key, value) in enumerate(arguments):
-        if key is None and position >= len(known):
+    for position, (key, node) in enumerate(arguments):
+        label = (key or "").lower()
+        reason = _REFUSED_PARAMETERS.get(procedure.name, {}).get(label)
+        if reason is not None:
+            raise Unsupported(f"CALL sys.{procedure.name} with {key!r}: {reason}.")
+        if label in _WITHOUT_EFFECT.get(procedure.name, ()):
+            continue
+        parameter = _parameter(procedure, label, position, len(arguments))
+        if parameter is None or parameter.name in given:
             raise InvalidRequest(
-                f"{found.name} takes {len(known)} arguments ({found.signature}), {len(arguments)} are given."
+                f"sys.{procedure.name} has no argument {label or (parameter and parameter.name)!r} left. "
+                f"Arguments: {procedure.signature}."
             )
-        label = known[position] if key is None else key.lower()
-        if label not in known or label in given:
-            raise InvalidRequest(f"{found.name} has no argument {label!r} left. Arguments: {found.signature}.")
-        given[label] = _plain(value)
-    # NULL is none given, but for those that may be left out.
-    missing = [one.name for one in found.parameters if one.default is one.empty and given.get(one.name) is None]
+        constant = _constant(node)
+        given[parameter.name] = None if constant is None else parameter.value(constant)
+    missing = [each.name for each in procedure.parameters if each.required and given.get(each.name) is None]
     if missing:
-        raise InvalidRequest(f"{found.name} needs {', '.join(missing)}. Arguments: {found.signature}.")
-    return found.act(context, **given)
+        raise InvalidRequest(f"sys.{procedure.name} needs {', '.join(missing)}. Arguments: {procedure.signature}.")
+    return given
 
 
-def _plain(node: exp.Expr) -> Any:
+def _parameter(procedure: Procedure, label: str, position: int, count: int) -> Parameter | None:
+    """The parameter of a name, one of Paimon's included, or at a position; None if there is none of the name."""
+    if label:
+        return next((each for each in procedure.parameters if label in (each.name, *each.given.also)), None)
+    if position < len(procedure.parameters):
+        return procedure.parameters[position]
+    raise InvalidRequest(
+        f"sys.{procedure.name} takes {len(procedure.parameters)} arguments ({procedure.signature}), {count} are given."
+    )
+
+
+def known_procedures() -> list[str]:
+    """The names that are carried out or refused with a reason."""
+    return sorted({*PROCEDURES, *_REFUSED})
+
+
+def _constant(node: exp.Expr) -> Any:
     if isinstance(node, exp.Null):
         return None
     if isinstance(node, exp.Boolean):
         return bool(node.this)
     if isinstance(node, exp.Neg):
-        return -_plain(node.this)
+        return -_constant(node.this)
     if isinstance(node, exp.Array):
-        return [_plain(one) for one in node.expressions]
+        return [_constant(each) for each in node.expressions]
     if isinstance(node, exp.Literal):
         if node.is_string:
             return node.name
@@ -97,193 +152,3 @@ def _plain(node: exp.Expr) -> Any:
     raise InvalidRequest(
         f"{node.sql()!r} is no constant: a procedure takes texts, numbers, TRUE, FALSE, NULL and ARRAY(…)."
     )
-
-
-def _names(value: str | list[str]) -> list[str]:
-    return [one.strip() for one in value.split(",")] if isinstance(value, str) else value
-
-
-# --- tags
-
-
-@procedure
-def create_tag(
-    context: Context, table: str, tag: str, snapshot_id: int | None = None, time_retained: str | None = None
-) -> Result:
-    """Give a snapshot a name."""
-    retained = duration(time_retained) if time_retained else None
-    made = context.table(table).tags.create(tag, snapshot_id=snapshot_id, time_retained=retained)
-    return Result(f"Tag {made.name} of {table} names snapshot {made.snapshot.id}.")
-
-
-@procedure
-def replace_tag(
-    context: Context, table: str, tag: str, snapshot_id: int | None = None, time_retained: str | None = None
-) -> Result:
-    """Make a name stand for another snapshot."""
-    retained = duration(time_retained) if time_retained else None
-    made = context.table(table).tags.create(tag, snapshot_id=snapshot_id, time_retained=retained, replace=True)
-    return Result(f"Tag {made.name} of {table} names snapshot {made.snapshot.id}.")
-
-
-@procedure
-def rename_tag(context: Context, table: str, tag: str, target_tag: str) -> Result:
-    """Give a tag another name."""
-    context.table(table).tags.rename(tag, target_tag)
-    return Result(f"Tag {tag} of {table} is called {target_tag}.")
-
-
-@procedure
-def create_due_tag(context: Context, table: str) -> Result:
-    """Create the tag of the last period that is over, as the table's options ask for."""
-    made = context.table(table).tags.create_due()
-    return Result(
-        f"Tag {made.name} of {table} names snapshot {made.snapshot.id}." if made else f"{table} has no tag due."
-    )
-
-
-@procedure
-def expire_tags(context: Context, table: str) -> Result:
-    """Delete the tags whose time is over."""
-    return rows_result(["expired_tags"], [(name,) for name in context.table(table).tags.expire()])
-
-
-@procedure
-def rollback_to_timestamp(context: Context, table: str, timestamp: int | str) -> Result:
-    """Make the latest snapshot at or before a time (milliseconds, or text) the latest state again."""
-    moment = moment_of(str(timestamp))
-    return Result(rolled_back(table, moment, context.table(table).rollback_to(moment)))
-
-
-# --- branches
-
-
-@procedure
-def delete_branch(context: Context, table: str, branch: str) -> Result:
-    """Delete a branch and the files that only it needs."""
-    context.table(table).branches.delete(branch)
-    return Result(f"Branch {branch} of {table} is deleted.")
-
-
-@procedure
-def branch_verdict(context: Context, table: str, branch: str) -> Result:
-    """Say whether main can take a branch over: clean, disjoint or diverged."""
-    verdict = context.table(table).branches.verdict(branch)
-    return rows_result(["verdict", "meaning"], [(verdict.kind, verdict.describe())])
-
-
-@procedure
-def merge_branch(context: Context, table: str, branch: str, discard_main: bool = False) -> Result:
-    """Take a branch over into main; what main did elsewhere stays."""
-    verdict = context.table(table).branches.merge(branch, discard_main=discard_main)
-    return Result(merged(table, branch, verdict))
-
-
-@procedure
-def fast_forward(context: Context, table: str, branch: str, discard_main: bool = False) -> Result:
-    """Make main what a branch is."""
-    verdict = context.table(table).branches.fast_forward(branch, discard_main=discard_main)
-    return Result(merged(table, branch, verdict))
-
-
-@procedure
-def replace_main_branch(context: Context, table: str, branch: str, discard_main: bool = False) -> Result:
-    """Make a branch the main of the table."""
-    verdict = context.table(table).branches.replace_main(branch, discard_main=discard_main)
-    return Result(replaced(table, branch, verdict, context.table(table).snapshot()))
-
-
-@procedure
-def create_branches(context: Context, tables: str | list[str], branch: str) -> Result:
-    """Fork several tables at their latest states, all or none."""
-    names = [context.full_name(one) for one in _names(tables)]
-    context.session.catalog_of(context.catalog).branch_set(branch, names).create()
-    return Result(f"Branch {branch} is there on {len(names)} tables.")
-
-
-@procedure
-def publish_branches(context: Context, tables: str | list[str], branch: str, discard_main: bool = False) -> Result:
-    """Make the mains of several tables take a branch over, all or none."""
-    names = [context.full_name(one) for one in _names(tables)]
-    verdicts = context.session.catalog_of(context.catalog).branch_set(branch, names).publish(discard_main=discard_main)
-    return rows_result(*published(verdicts), {"by snapshot": pa.int64()})
-
-
-@procedure
-def recover_branches(context: Context, undo: bool = False, discard_main: bool = False) -> Result:
-    """Finish, or undo, publications that a crash or a conflict left open."""
-    found = context.session.catalog_of(context.catalog).recover(undo=undo, discard_main=discard_main)
-    return rows_result(["branch", "tables"], [(one.branch, ", ".join(one.before)) for one in found])
-
-
-# --- upkeep
-
-
-@procedure
-def rescale(context: Context, table: str, buckets: int) -> Result:
-    """Change the number of buckets and hash the rows anew."""
-    snapshot = context.table(table).rescale(buckets)
-    return Result(f"{table} has {buckets} buckets" + (f" as of snapshot {snapshot.id}." if snapshot else "."))
-
-
-@procedure
-def expire_partitions(context: Context, table: str, dry_run: bool = False) -> Result:
-    """Drop the partitions that are older than 'partition.expiration-time'."""
-    gone = context.table(table).expire_partitions(dry_run=dry_run)
-    return rows_result(["partition"], [("/".join(f"{key}={value}" for key, value in one.items()),) for one in gone])
-
-
-@procedure
-def check(context: Context, table: str, deep: bool = False) -> Result:
-    """Report every broken invariant of a table."""
-    return rows_result(["where", "what"], [(one.where, one.what) for one in context.table(table).check(deep=deep)])
-
-
-@procedure
-def why_kept(context: Context, table: str, what: str | int) -> Result:
-    """Who needs a file, or the files of a snapshot."""
-    return rows_result(["holder"], [(one,) for one in context.table(table).why_kept(what)])
-
-
-@procedure
-def reset_consumer(context: Context, table: str, consumer_id: str, next_snapshot_id: int | None = None) -> Result:
-    """Make a named reader of changes go on from a snapshot, or forget it."""
-    consumers = context.table(table).consumers
-    if next_snapshot_id is None:
-        consumers.delete(consumer_id)
-        return Result(f"Consumer {consumer_id} of {table} is forgotten.")
-    consumers.reset(consumer_id, next_snapshot_id)
-    return Result(f"Consumer {consumer_id} of {table} goes on from snapshot {next_snapshot_id}.")
-
-
-# --- lineage
-
-
-@procedure
-def delete_table_lineage(context: Context, job: str, catalog: str | None = None) -> Result:
-    """Forget which tables a job reads and writes, in all catalogs or in one."""
-    if catalog is not None:
-        # Raises NotFound for one that there is not.
-        context.session.catalog_of(catalog)
-    count = context.session.forget_job(job, *([catalog] if catalog else []), tables=True)
-    where = f"catalog {catalog}" if catalog else "all catalogs"
-    return Result(f"Deleted {count} rows of job {job} in {where}.")
-
-
-@procedure
-def delete_data_lineage(context: Context, job: str, catalog: str | None = None) -> Result:
-    """Forget which snapshots a job consumed and produced, in all catalogs or in one."""
-    if catalog is not None:
-        # Raises NotFound for one that there is not.
-        context.session.catalog_of(catalog)
-    count = context.session.forget_job(job, *([catalog] if catalog else []), snapshots=True)
-    where = f"catalog {catalog}" if catalog else "all catalogs"
-    return Result(f"Deleted {count} rows of job {job} in {where}.")
-
-
-@procedure
-def rebuild_lineage(context: Context) -> Result:
-    """Read all lineage off the tables again."""
-    count, replaced = context.session.rebuild_lineage(context.catalog)
-    aside = "".join(f" The database could not be read; it lies in {one} now." for one in replaced)
-    return Result(f"Read the lineage of {count} snapshots off the tables.{aside}")

@@ -112,5 +112,5 @@ def _line_editing(statements: Statements, history: Path) -> Iterator[None]:
 
 def completions(statements: Statements, text: str) -> list[str]:
     """Words, procedures, tables and columns of the current database that begin with a text."""
-    known = [*_WORDS, *(one.name + "(" for one in PROCEDURES.values()), *statements.known_names()]
+    known = [*_WORDS, *(f"sys.{name}(" for name in PROCEDURES), *statements.known_names()]
     return sorted({one for one in known if one.lower().startswith(text.lower())})

@@ -46,6 +46,7 @@ from storage.sql.commands import (
 from storage.sql.dialect import SnaplineSql
 from storage.sql.predicate_text import MOST_NESTED
 
+from ..actions import Reach
 from ..properties import PLACE_PROPERTY, STATEMENT_PROPERTY
 from ..session import CATALOG_NAME, Session
 from . import changed_rows, changes
@@ -58,9 +59,8 @@ from .fill import Fill
 from .look import Look
 from .names import Names, Place, Source
 from .numbers import with_doubles
-from .paimon_procedures import call
 from .place import at, parse_failure
-from .procedures import Context
+from .procedures import call
 from .query import Query, described, prepare, refuse_open
 from .result import Result, spark_errors
 from .settings import JOB_OPTION, RUNTIME_MODE, STARTUP_OPTION, Settings, check_key, check_setting
@@ -200,8 +200,8 @@ class Statements:
                 return look.describe(tree)
             case Call():
                 name, arguments = tree.this, tree.expressions
-                context = Context(self._session, self.settings.catalog, self._table_named, self._full_name)
-                return lambda: call(context, name, arguments)
+                reach = Reach(self._session, self.settings.catalog, self._table_named, self._full_name)
+                return lambda: call(reach, name, arguments)
             case Explain():
                 return self._explain(tree, engine)
             case SetOption() | ResetOption():

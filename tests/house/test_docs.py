@@ -21,6 +21,8 @@ def test_a_generated_page_is_up_to_date(name: str) -> None:
 def test_every_command_and_those_of_groups_have_a_section() -> None:
     def headings(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[str]:
         for name, command in group.commands.items():
+            if command.hidden:
+                continue
             yield f"\n#{'#' * (len(path) + 1)} {' '.join((*path, name))}\n"
             if isinstance(command, click.Group):
                 yield from headings(command, (*path, name))

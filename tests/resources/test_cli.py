@@ -131,7 +131,10 @@ def test_lineage_is_deleted_by_job_and_rebuilt_from_the_tables(run: Run) -> None
         (["create-tag", "shop.orders", "--name", "12"], "Call it `v12`"),
         (["create-tag", "shop.orders", "--name", "x", "--snapshot", "9"], "Existing snapshot: 1"),
         (["create-tag", "shop.orders"], "Missing option '--name'. See `snapline create-tag --help`"),
-        (["create-tag", "shop.orders", "--name", "x", "--snapshot", "y"], "not a valid integer"),
+        (
+            ["create-tag", "shop.orders", "--name", "x", "--snapshot", "y"],
+            "--snapshot: a whole number is expected, not 'y'",
+        ),
         (["delete-tag", "shop.orders", "--name", "x"], "Existing tags: none"),
         (["query", "SELECT"], "DuckDB cannot run the query"),
         (["query", "SELECT * FROM shop.oders"], "Did you mean shop.orders?"),
@@ -305,7 +308,8 @@ def test_partitions_are_dropped_and_expire(run: Run, shop: Session) -> None:
         "day=2020-01-01 of shop.days is gone" in run("drop-partition", "shop.days", "--partition", "day=2020-01-01")[1]
     )
     assert (
-        run("expire-partitions", "shop.days", "--dry-run")[1] == "day=2020-01-02\n1 partitions of shop.days would go.\n"
+        run("expire-partitions", "shop.days", "--dry-run")[1]
+        == "day=2020-01-02\n1 partitions of shop.days would be dropped.\n"
     )
     run("expire-partitions", "shop.days")
     assert days.to_arrow()["n"].to_pylist() == [3]
@@ -348,7 +352,7 @@ def test_a_table_is_rolled_back_to_a_time(run: Run, shop: Session) -> None:
     shop.table("shop.orders").write(pa.table({"id": [77], "price": [9], "what": ["late"]}))
     assert run("rollback", "shop.orders", "--timestamp", moment.isoformat())[0] == 0
     assert shop.table("shop.orders").to_arrow().sort_by("id") == before
-    assert "one of them" in run("rollback", "shop.orders")[2]
+    assert "Give one of version, snapshot, tag" in run("rollback", "shop.orders")[2]
     assert "is no date and time" in run("rollback", "shop.orders", "--timestamp", "yesterday")[2]
 
 

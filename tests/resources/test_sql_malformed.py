@@ -139,7 +139,7 @@ SPECIFIC = {
     "DESCRIBE TABLE EXTENDED t PARTITION (day='nope')": "has no partition",
     "CALL sys.nope('t')": "SHOW PROCEDURES",
     "CALL sys.create_tag('t')": "needs tag",
-    "CALL sys.create_tag('t', 'a', 1, '1 d', 5)": "takes 4 arguments",
+    "CALL sys.create_tag('t', 'a', 1, '1 d', NULL, NULL, TRUE, 5)": "takes 7 arguments",
     "CALL sys.create_tag(nope => 't')": "no argument 'nope'",
     "CALL sys.create_tag('t', '123')": "purely numeric",
     "CALL sys.create_tag('t', 'x', 99)": "does not exist",

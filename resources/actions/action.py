@@ -1,0 +1,145 @@
+"""Actions: what can be done to tables, tags, branches, snapshots, consumers and lineage.
+
+Each is written once, as a function with typed parameters. `snapline …` and `CALL sys.*` are made from it.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, get_type_hints
+
+from storage import InvalidRequest, Table
+
+from ..session import Session
+from .kinds import Kind
+from .outcome import Outcome
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What actions work on: the session, the current catalog, how tables are opened by name, what a name is in full (database and
+    table), and how work that takes long is shown.
+    """
+
+    session: Session
+    catalog: str
+    table: Callable[[str], Table]
+    full_name: Callable[[str], str] = str
+    progress: Callable[[str], AbstractContextManager[Progress]] = lambda label: nullcontext(lambda done, total: None)
+
+
+@dataclass(frozen=True)
+class Given:
+    """How a parameter is given, noted in its annotation. `option`: its name on the command line; without one it is an argument
+    there. `alias_option`: its option in the alias of a command. `also`: other names in CALL, such as Paimon's.
+    """
+
+    kind: Kind
+    meaning: str = ""
+    option: str = ""
+    alias_option: str = ""
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of an action: its name in CALL, how it is given, and its default if it may be left out."""
+
+    name: str
+    given: Given
+    required: bool
+    default: Any = None
+
+    def value(self, given: Any, label: str | None = None) -> Any:
+        """What the action is called with. Raises InvalidRequest for what is not of its kind."""
+        return self.given.kind.value(label or self.name, given)
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """A name in `CALL sys.*`: its parameters in their order, and those whose values it sets itself."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    preset: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def signature(self) -> str:
+        return ", ".join(each.name if each.required else f"[{each.name}]" for each in self.parameters)
+
+
+@dataclass(frozen=True)
+class Action:
+    """`command` and `alias` are words of the command line; the first of `procedures` is the action's own, the others are names
+    that do the same with fewer parameters.
+    """
+
+    command: tuple[str, ...]
+    alias: tuple[str, ...]
+    procedures: tuple[Procedure, ...]
+    parameters: tuple[Parameter, ...]
+    function: Callable[..., Outcome]
+    meaning: str
+
+    def carry_out(self, reach: Reach, values: Mapping[str, Any]) -> Outcome:
+        """Do it with values of the right kinds; None stands for what was not given. Raises what the store raises."""
+        return self.function(reach, **{name: value for name, value in values.items() if value is not None})
+
+
+ACTIONS: dict[str, Action] = {}
+
+
+def action(
+    command: str, alias: str = "", also: Mapping[str, Sequence[str] | Mapping[str, Any]] | None = None
+) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
+    """Make a function an action. Its name is that of the procedure, its docstring the meaning, and the annotation of each
+    parameter but the first, a `Reach`, holds a `Given`.
+
+    `also`: further procedures, by name: the parameters that they take, or a mapping of those that they preset.
+    """
+
+    def register(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
+        parameters = tuple(_parameters(function))
+        own = Procedure(function.__name__, parameters)
+        others = [_variant(name, parameters, chosen) for name, chosen in (also or {}).items()]
+        ACTIONS[function.__name__] = Action(
+            tuple(command.split()), tuple(alias.split()), (own, *others), parameters, function,
+            inspect.getdoc(function) or "",
+        )  # fmt: skip
+        return function
+
+    return register
+
+
+def _parameters(function: Callable[..., Outcome]) -> Iterator[Parameter]:
+    hints = get_type_hints(function, include_extras=True)
+    for each in list(inspect.signature(function).parameters.values())[1:]:
+        given = next(note for note in hints[each.name].__metadata__ if isinstance(note, Given))
+        required = each.default is each.empty
+        yield Parameter(each.name, given, required, None if required else each.default)
+
+
+def _variant(name: str, parameters: Sequence[Parameter], chosen: Sequence[str] | Mapping[str, Any]) -> Procedure:
+    if isinstance(chosen, Mapping):
+        return Procedure(name, tuple(each for each in parameters if each.name not in chosen), chosen)
+    by_name = {each.name: each for each in parameters}
+    # What such a procedure is named for cannot be left out, but where there are several to choose from.
+    only = len([each for each in chosen if not by_name[each].required]) == 1
+    return Procedure(
+        name, tuple(Parameter(each, by_name[each].given, by_name[each].required or only) for each in chosen)
+    )
+
+
+def procedures() -> dict[str, tuple[Action, Procedure]]:
+    """What `CALL sys.*` can name, with the action that it carries out."""
+    return {each.name: (action, each) for action in ACTIONS.values() for each in action.procedures}
+
+
+def only_one_of(**given: Any) -> None:
+    """Raise InvalidRequest unless exactly one of some parameters was given."""
+    if sum(value is not None for value in given.values()) != 1:
+        *others, last = given
+        raise InvalidRequest(f"Give one of {', '.join(others)} and {last}, and only one.")

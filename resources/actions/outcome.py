@@ -1,0 +1,32 @@
+"""What an action gives: a sentence, rows, or both."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`message` says in a sentence what was done. `columns` and `rows` are for programs: values by row, texts unless `types`
+    says otherwise. `lines` are what a terminal shows above the sentence. `sound` is False if something is broken: the exit
+    code of a command is 1 then.
+    """
+
+    message: str = ""
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[Any]] = ()
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    lines: Sequence[str] = ()
+    sound: bool = True
+
+    def to_arrow(self) -> pa.Table:
+        """The rows, a column for each of `columns`; without any, a table of one column `result` with the message."""
+        if not self.columns:
+            return pa.table({"result": [self.message]})
+        arrays = [
+            pa.array([row[index] for row in self.rows], self.types.get(name, pa.string()))
+            for index, name in enumerate(self.columns)
+        ]
+        return pa.Table.from_arrays(arrays, list(self.columns))

@@ -1,0 +1,44 @@
+"""Actions on the partitions of a table."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from .action import Given, Reach, action
+from .kinds import FLAG, PARTITIONS, TABLE
+from .outcome import Outcome
+
+TheTable = Annotated[str, Given(TABLE)]
+
+
+def partition_text(values: Mapping[str, str | None]) -> str:
+    """A partition as its directory is named: `day=2024-05-01/region=eu`."""
+    return "/".join(f"{column}={value}" for column, value in values.items())
+
+
+@action("partition drop", "drop-partition")
+def drop_partition(
+    reach: Reach,
+    table: TheTable,
+    partitions: Annotated[
+        list[Mapping[str, str]],
+        Given(PARTITIONS, "Once for each column; several partitions are separated by `;`.", "--partition"),
+    ],
+) -> Outcome:
+    """Delete all rows of a partition. Older snapshots and tags still have them."""
+    snapshot = reach.table(table).drop_partition(*partitions)
+    dropped = ", ".join(map(partition_text, partitions))
+    if snapshot is None:
+        return Outcome(f"{table} has no {dropped}.")
+    return Outcome(f"{dropped} of {table} is gone as of snapshot {snapshot.id}.")
+
+
+@action("partition expire", "expire-partitions")
+def expire_partitions(
+    reach: Reach,
+    table: TheTable,
+    dry_run: Annotated[bool, Given(FLAG, "Say what would be dropped, drop nothing.", "--dry-run")] = False,
+) -> Outcome:
+    """Drop the partitions that are older than the table's option 'partition.expiration-time'."""
+    dropped = [partition_text(values) for values in reach.table(table).expire_partitions(dry_run=dry_run)]
+    message = f"{len(dropped)} partitions of {table} {'would be dropped' if dry_run else 'were dropped'}."
+    return Outcome(message, ["partition"], [(each,) for each in dropped], lines=dropped)

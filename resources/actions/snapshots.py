@@ -1,0 +1,128 @@
+"""Actions on the snapshots of a table."""
+
+import datetime as dt
+from typing import Annotated
+
+from storage import InvalidRequest, NotFound, Table
+
+from ..rendering import rolled_back
+from .action import Given, Reach, action, only_one_of
+from .kinds import AGE, FLAG, MOMENT, NUMBER, TABLE, TAG, VERSION
+from .outcome import Outcome
+
+TheTable = Annotated[str, Given(TABLE)]
+DryRun = Annotated[bool, Given(FLAG, "Say what would be deleted, delete nothing.", "--dry-run")]
+
+
+@action(
+    "snapshot rollback",
+    "rollback",
+    also={
+        "rollback_to": ("table", "tag", "snapshot_id"),
+        "rollback_to_timestamp": ("table", "timestamp"),
+        "rollback_to_watermark": ("table", "watermark"),
+    },
+)
+def rollback(
+    reach: Reach,
+    table: TheTable,
+    version: Annotated[int | str | None, Given(VERSION, "The snapshot id or tag to go back to.", "--version")] = None,
+    snapshot_id: Annotated[
+        int | None, Given(NUMBER, "Or: the id of a snapshot.", "--snapshot", also=("snapshot",))
+    ] = None,
+    tag: Annotated[str | None, Given(TAG, "Or: the name of a tag.", "--tag")] = None,
+    timestamp: Annotated[
+        dt.datetime | None, Given(MOMENT, "Or: the latest snapshot at or before this local time.", "--timestamp")
+    ] = None,
+    watermark: Annotated[
+        int | None,
+        Given(NUMBER, "Or: the latest snapshot whose watermark is not beyond this (milliseconds).", "--watermark"),
+    ] = None,
+) -> Outcome:
+    """Make the rows of an earlier snapshot or tag the latest state again, by a snapshot on top. Later ones stay until they
+    expire.
+    """
+    only_one_of(version=version, snapshot=snapshot_id, tag=tag, timestamp=timestamp, watermark=watermark)
+    opened = reach.table(table)
+    if watermark is not None:
+        snapshot_id = _last_at_watermark(opened, table, watermark)
+    target = next(each for each in (version, snapshot_id, tag, timestamp) if each is not None)
+    return Outcome(rolled_back(table, target, opened.rollback_to(target)))
+
+
+def _last_at_watermark(opened: Table, table: str, watermark: int) -> int:
+    """The id of the latest snapshot whose watermark is not beyond a mark. Raises NotFound."""
+    for snapshot in opened.store.snapshots.backwards():
+        if snapshot.watermark is not None and snapshot.watermark <= watermark:
+            return snapshot.id
+    raise NotFound(f"{table} has no snapshot whose watermark is {watermark} or earlier.")
+
+
+@action("snapshot mend", "mend-snapshots")
+def mend_snapshots(reach: Reach, table: TheTable) -> Outcome:
+    """Make up for snapshots whose files are damaged, and keep those aside.
+
+    They are restored from tags or branches that have the same snapshot, else from the one that was put on top. What a
+    newest snapshot committed is lost with it: the state before is shown.
+    """
+    mended = [str(each) for each in reach.table(table).mend_snapshots()]
+    message = "" if mended else f"Every snapshot of {table} can be read."
+    return Outcome(message, ["mended"], [(each,) for each in mended], lines=mended)
+
+
+@action("snapshot why-kept", "why-kept")
+def why_kept(
+    reach: Reach, table: TheTable, what: Annotated[int | str, Given(VERSION, "A snapshot or the name of a file.")]
+) -> Outcome:
+    """Show which snapshots and tags need a file, or the files of a snapshot."""
+    holders = [str(each) for each in reach.table(table).why_kept(what)]
+    return Outcome("" if holders else f"Nobody needs {what}.", ["holder"], [(each,) for each in holders], lines=holders)
+
+
+@action("snapshot expire", "expire-snapshots")
+def expire_snapshots(
+    reach: Reach,
+    table: TheTable,
+    retain_last: Annotated[
+        int | None,
+        Given(NUMBER, "How many of the latest snapshots stay. Default: as the options say.", "--retain-last"),
+    ] = None,
+    older_than: Annotated[
+        dt.timedelta | dt.datetime | None,
+        Given(AGE, "Only snapshots of at least this age, as in `7 d`, or from before a time.", "--older-than"),
+    ] = None,
+    dry_run: DryRun = False,
+    retain_max: Annotated[int | None, Given(NUMBER, "The same as --retain-last.", "--retain-max")] = None,
+    retain_min: Annotated[int | None, Given(NUMBER, "So many stay, whatever their age.", "--retain-min")] = None,
+) -> Outcome:
+    """Let old snapshots go, and the files that no other snapshot, tag or branch needs.
+
+    Without --retain-last the table's options `snapshot.*` say which stay.
+    """
+    if retain_max is not None and retain_last is not None:
+        raise InvalidRequest("Say either retain_max or retain_last.")
+    opened = reach.table(table)
+    age = age_of(older_than, opened)
+    most = retain_max if retain_max is not None else retain_last
+    if age is None or retain_min is None:
+        removals = [opened.expire(retain_last=retain_min if most is None else most, older_than=age, dry_run=dry_run)]
+    else:
+        removals = [opened.expire(retain_last=retain_min, older_than=age, dry_run=dry_run)]
+        removals += [opened.expire(retain_last=max(most, retain_min), dry_run=dry_run)] if most is not None else []
+    last_needed_by = {
+        path: snapshot_id
+        for removal in removals
+        for path, snapshot_id in zip(removal.files, removal.last_needed_by, strict=True)
+    }
+    snapshots = {each for removal in removals for each in removal.snapshot_ids}
+    lines = [f"{path}: snapshot {each} is the last that needs it" for path, each in last_needed_by.items()]
+    counts = f"{len(snapshots)} snapshots and {len(last_needed_by)} files of {table}"
+    return Outcome(f"{counts} {'would be deleted' if dry_run else 'were deleted'}.", lines=lines if dry_run else [])
+
+
+def age_of(age: dt.timedelta | dt.datetime | None, table: Table) -> dt.timedelta | None:
+    """A length of time, or how long ago a point in time is by the table's clock; none at all if that is to come."""
+    if not isinstance(age, dt.datetime):
+        return age
+    past_ms = table.store.clock.now_ms() - int(age.timestamp() * 1000)
+    return dt.timedelta(milliseconds=max(past_ms, 0))

@@ -1,0 +1,59 @@
+"""`snapline query` and `snapline sql`."""
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import click
+
+from storage import InvalidRequest
+
+from ..quick_reads import run_query
+from ..rendering import console, print_rows
+from ..session import Session
+from .output import format_option
+
+
+@click.command()
+@click.argument("sql")
+@format_option
+@click.pass_obj
+def query(session: Session, sql: str, form: str) -> None:
+    """Run a SELECT in DuckDB's own SQL, over tables, system tables (core."flights$snapshots") and lineage (paimon.*)."""
+    print_rows(run_query(session, sql), form)
+
+
+@click.command()
+@click.argument("statement", required=False)
+@click.option(
+    "-f", "--file", "script", type=click.Path(exists=True, dir_okay=False), help="Run the statements of a file."
+)
+@click.option(
+    "--engine", type=click.Choice(["spark", "duckdb"]), default="spark", show_default=True, help="DuckDB needs no JVM."
+)
+@format_option
+@click.pass_obj
+def sql(session: Session, statement: str | None, script: str | None, engine: str, form: str) -> None:
+    """Run SQL statements, those of a file, or, with neither, those that are typed in.
+
+    Queries, table definitions, INSERT, DELETE, UPDATE, MERGE, CALL sys.*: what docs/sql.md lists.
+    """
+    from ..sql.shell import print_results, run_shell
+
+    out = console()
+    if statement is not None and script is not None:
+        raise InvalidRequest("Give a statement or a file, not both.")
+    if statement is None and script is None and sys.stdin.isatty():
+        run_shell(session.statements, engine, form, out, session.settings.home / "sql_history")
+        return
+    text = statement
+    if text is None:
+        try:
+            text = Path(script).read_text(encoding="utf-8") if script else sys.stdin.read()
+        except UnicodeDecodeError as error:
+            raise InvalidRequest(f"{script or 'What is read'} is no text in UTF-8: {error}.") from None
+    with out.status("running …") if out.is_terminal else nullcontext():
+        print_results(session.statements.each(text, engine), form, out)
+
+
+SQL = (query, sql)
