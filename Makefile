@@ -60,9 +60,9 @@ benchmark: $(TEST_READY) $(PYPAIMON_READY) $(PEERS_READY) ## Measure against pla
 
 COMPILE := $(UV) pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 locks: .venv/bin/uv ## Resolve the dependencies anew (UPGRADE=--upgrade takes newer versions)
-	@$(COMPILE) $(UPGRADE) pyproject.toml --group build -o requirements.lock >/dev/null
+	@$(COMPILE) $(UPGRADE) pyproject.toml --extra platform --group build -o requirements.lock >/dev/null
 	@$(COMPILE) $(UPGRADE) pyproject.toml --all-extras --group build -o requirements-extras.lock >/dev/null
-	@$(COMPILE) $(UPGRADE) pyproject.toml --group build --group test --group lint -o requirements-dev.lock >/dev/null
+	@$(COMPILE) $(UPGRADE) pyproject.toml --extra platform --group build --group test --group lint -o requirements-dev.lock >/dev/null
 	@$(COMPILE) $(UPGRADE) --group peers -o requirements-peers.lock >/dev/null
 	@$(COMPILE) $(UPGRADE) --group pypaimon -o requirements-pypaimon.lock >/dev/null
 	@$(COMPILE) $(UPGRADE) --group browser -o requirements-browser.lock >/dev/null
