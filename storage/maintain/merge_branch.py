@@ -26,6 +26,7 @@ from ..write.table_write import CommitMessage
 from ..write.taken_over import taken_over_properties
 from ..write.vectors import GivenVector, given_vectors
 from .become import Moved, become, live_entries
+from .brought_back import hand_over_tags
 from .follow import tell_after
 from .hold import held, is_kept
 from .verdict import Verdict, judge, refuse_altered, refuse_diverged
@@ -120,6 +121,7 @@ def _take_over(
                     listeners=listeners,
                     guard=guard,
                     held=still_held,
+                    back_to=verdict.common or 0,
                     vectors=vectors_of(branch, taken),
                 )
             elif verdict.new:
@@ -223,6 +225,7 @@ def put_on_top(
         watermark=max((one.watermark for one in taken if one.watermark is not None), default=None),
         guard=refuse,
         adds_again=True,
+        back_to=verdict.common or 0,
         held=held,
         # What has left no trace in the files is not to land again when it is repeated.
         even_empty=any(one.commit_identifier != BATCH_COMMIT_IDENTIFIER for one in taken),
@@ -282,6 +285,7 @@ def _new_id(store: TableStore) -> CommitId:
 def restore_earlier(main: TableStore, branch: TableStore, *, from_id: int = 0) -> None:
     """Give a branch main's snapshots from before its own earliest one, back to an id."""
     earliest = branch.snapshots.earliest_id()
+    hand_over_tags(main, branch, earliest or 0)
     # From the newest to the oldest, so that the branch's history never has a gap.
     for snapshot in sorted(main.snapshots.all(), key=lambda one: -one.id):
         if earliest is not None and from_id <= snapshot.id < earliest:

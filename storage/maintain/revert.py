@@ -52,6 +52,7 @@ def revert(store: TableStore, snapshot: Snapshot, commit_id: CommitId) -> Snapsh
                 operation="REVERT",
                 own_properties=reverting(snapshot),
                 adds_again=True,
+                back_to=snapshot.id - 1,
                 guard=guard_of(latest),
             )
         except Moved:
