@@ -132,13 +132,6 @@ def taken_back_late(table: Table) -> None:
     assert take_back(table.store, newest, before) is not None
 
 
-def rolled_back_and_replaced(table: Table) -> None:
-    rolled_back(table)
-    table.branches.create("b")
-    table.on_branch("b").write(row(9))
-    table.branches.replace_main("b")
-
-
 def emptied_and_refilled(table: Table) -> None:
     """Back to before an expiry's earliest snapshot, then on with writes."""
     rolled_back(table)
@@ -150,13 +143,8 @@ Scene = Callable[[Table], None]
 SCENES: list[Scene] = [
     rolled_back, rolled_back_twice, rolled_back_to_a_tag_that_java_deletes, rolled_back_behind_compactions, merged_over_main,
     forwarded_over_main, merged_over_compaction, merged_over_a_tag_of_the_branch, taken_back_alone, taken_back_late,
-    rolled_back_and_replaced, emptied_and_refilled,
+    emptied_and_refilled,
 ]  # fmt: skip
-
-
-def in_java(table: Table) -> str:
-    """The name by which Java finds what is main here."""
-    return NOW if table.store.paths.branch == "main" else f"{NOW}$branch_{table.store.paths.branch}"
 
 
 def readable(table: Table) -> dict[int, list[dict[str, Any]]]:
@@ -179,10 +167,10 @@ def test_what_came_back_survives_each_step_of_javas_expiry(
     table = catalog.table(NOW)
     shown, tags = readable(table), [tag.name for tag in table.tags.list()]
     for retain in range(len(shown), 0, -1):
-        java.ask(catalog.warehouse, in_java(table), "expire", retain=retain)
+        java.ask(catalog.warehouse, NOW, "expire", retain=retain)
         if deletes_tags and retain == 1:
             for tag in tags:
-                java.ask(catalog.warehouse, in_java(table), "delete tag", tag=tag)
+                java.ask(catalog.warehouse, NOW, "delete tag", tag=tag)
         table = catalog.table(NOW)
         there = readable(table)
         assert there == {number: shown[number] for number in there} and last(table) in there
@@ -194,8 +182,8 @@ def test_what_came_back_survives_each_step_of_javas_expiry(
         table.tags.delete(left.name)
     table.tags.expire()
     assert own_tags(table) == []
-    if scene in (taken_back_late, rolled_back_and_replaced):
-        # The files of who came late, and snapshots below those that Java knows of, are left to orphan cleaning.
+    if scene is taken_back_late:
+        # The files of who came late are left to orphan cleaning.
         return
     left_over = table.remove_orphan_files(older_than=dt.timedelta(), no_writers=True, dry_run=True)
     # What was decided of closed branches goes only so.
@@ -219,7 +207,7 @@ def test_what_keeps_it_goes_with_what_came_before_and_is_no_tag_of_users(catalog
     told = table.expire(retain_last=1, dry_run=True)
     files = {path.name for path in Path(table.store.paths.root).rglob("data-*")}
     assert told == table.expire(retain_last=1) and own_tags(table) == []
-    assert len(files) == 5 and len([*Path(table.store.paths.root).rglob("data-*")]) == 1
+    assert len(files) == 6 and len([*Path(table.store.paths.root).rglob("data-*")]) == 1
 
 
 def test_it_goes_also_where_java_has_let_all_expire(java: JavaPaimon, catalog: Catalog) -> None:
@@ -238,3 +226,16 @@ def test_where_nothing_comes_back_there_is_no_tag(catalog: Catalog) -> None:
     table.branches.merge("b")
     table.rollback_to(last(table) - 1)
     assert own_tags(table) == []
+
+
+def test_a_branch_that_becomes_main_has_what_main_had(catalog: Catalog) -> None:
+    table = of_three(catalog)
+    rolled_back(table)
+    names = own_tags(table)
+    table.branches.create("b")
+    table.branches.replace_main("b")
+    table = catalog.table(NOW)
+    assert own_tags(table) == names and table.check(deep=True) == []
+    table.write(row(8))
+    table.expire(retain_last=1)
+    assert own_tags(table) == [] and table.check(deep=True) == []
