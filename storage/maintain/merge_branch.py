@@ -109,7 +109,7 @@ def _take_over(
             newest = main.schemas.latest()
             target = main if newest is None else main.at_schema(newest)
             made: Snapshot | None = None
-            if discards or _must_become(verdict):
+            if discards or _must_become(main, verdict):
                 back = _back_to(main, verdict.since or verdict.common) if verdict.lost else {}
                 made = become(
                     target,
@@ -162,12 +162,15 @@ def is_there(branch: TableStore, taken: Snapshot, hold: str = "") -> bool:
     return is_kept(branch, taken, hold)
 
 
-def _must_become(verdict: Verdict) -> bool:
-    """Whether single commits of the branch cannot be done on main: they take away files that main has compacted, or have
-    expired themselves.
+def _must_become(main: TableStore, verdict: Verdict) -> bool:
+    """Whether single commits of the branch cannot be done on main: they take away files that main has compacted, have expired
+    themselves, or are of a table whose keys move between partitions.
     """
     if verdict.kind != "clean" or not verdict.new:
         return False
+    if main.schema.crosses_partitions:
+        # What main has been since both have in common, so that no key comes to be in two partitions.
+        return True
     numbers = [snapshot.id for snapshot in verdict.new]
     return bool(verdict.lost) or numbers[0] != (verdict.common or 0) + 1 or numbers[-1] - numbers[0] + 1 > len(numbers)
 
