@@ -130,8 +130,8 @@ def test_a_correction_changes_the_branch_in_every_way_that_it_can(session: Sessi
 def test_a_backfill_says_what_no_asset_makes(
     session: Session, recovery: Recovery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resources.recovery.commands._backfill", lambda *given: 0)
-    monkeypatch.setattr("resources.recovery.commands.platform_table_assets", dict)
+    monkeypatch.setattr("resources.cli.recovery._backfill", lambda *given: 0)
+    monkeypatch.setattr("resources.cli.recovery.platform_table_assets", dict)
     run = CliRunner().invoke(cli, ["recovery", "backfill", "fix"])
     assert (run.exit_code, run.output) == (1, "0 runs on branch fix. Left to compute: d.sums, d.mart.\n")
     recovery.correct(f"{SUM}; {MART}")
