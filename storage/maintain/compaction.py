@@ -38,11 +38,13 @@ from ..read.split_read import ReadRequest, read_run, read_sections
 from ..write.commit import CommitId, CommitListener, TableCommit
 from ..write.data_file_sink import Bucket, DataFileSink
 from ..write.lift import lift_to_top
+from ..write.postponed import is_postponed
 from ..write.table_write import CommitMessage, earliest
 from ..write.vectors import MarkedFile
 from .expired_rows import expired_files
 from .mark_replaced import marks_of
 from .outdated import outdated_columns
+from .settle_postponed import settle_postponed
 
 _log = logging.getLogger(__name__)
 _TRIES_AFTER_COMMIT = 3
@@ -112,6 +114,9 @@ def compact(
     """
     refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
     refuse_buckets_of_others(store.schema)
+    settled = None
+    if full and is_postponed(store.schema):
+        settled = settle_postponed(store, wanted=wanted, listeners=listeners)
     planned = store.snapshots.latest()
     try:
         plans = plan_compaction(store, planned, full=full, outdated=outdated, wanted=wanted)
@@ -128,7 +133,7 @@ def compact(
     if not results:
         # Nothing to do in this table, and not in one that has gone.
         store.refuse_other_table()
-        return None
+        return settled
     commit_id = CommitId(store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER)
     return TableCommit(store, commit_id, listeners).commit(
         [result.message for result in results],

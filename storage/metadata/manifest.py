@@ -31,6 +31,10 @@ LOOKUP_MARK = "-lookup-"
 _EPOCH = datetime(1970, 1, 1)
 
 
+# The bucket of rows that have none yet.
+POSTPONED_BUCKET = -2
+
+
 @dataclass(frozen=True, slots=True)
 class DataFile:
     """What a manifest says of a data file."""

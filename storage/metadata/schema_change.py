@@ -30,6 +30,10 @@ FIXED_OPTIONS = (
     "data-evolution.enabled", "deletion-vectors.enabled", "dynamic-bucket.initial-buckets", "sequence.field.sort-order",
     "data-file.path-directory",
 )  # fmt: skip
+# Options whose values name columns.
+_OF_COLUMNS = (
+    "bucket-key", "sequence.field", "rowkind.field", "record-level.time-field", "partial-update.remove-record-on-sequence-group"
+)  # fmt: skip
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 _TO_TEXT = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "DECIMAL")
@@ -393,7 +397,7 @@ def _renamed_options(options: Mapping[str, str], name: str, new_name: str) -> di
     for key, value in options.items():
         if key.startswith(PREFIX):
             key, value = renamed_index_option(key, value, {name: new_name})
-        elif key in ("bucket-key", "sequence.field", "rowkind.field"):
+        elif key in _OF_COLUMNS:
             value = renamed(value)
         elif key.startswith("fields.") and "." in key.removeprefix("fields."):
             columns, _, rest = key.removeprefix("fields.").rpartition(".")
@@ -414,7 +418,7 @@ def _refuse_used(schema: TableSchema, name: str, what: str) -> None:
         named = [part.strip() for part in value.split(",")]
         in_key = key.startswith("fields.") and name in key.removeprefix("fields.").rpartition(".")[0].split(",")
         in_key = in_key or (key.startswith(PREFIX) and is_indexed(key, value, name))
-        if in_key or (name in named and (key.endswith("sequence-group") or key in ("bucket-key", "sequence.field"))):
+        if in_key or (name in named and (key.endswith("sequence-group") or key in _OF_COLUMNS)):
             raise InvalidRequest(
                 f"Column {name!r} is named by option {key!r} and cannot be {what}. Reset the option first."
             )

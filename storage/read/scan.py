@@ -21,7 +21,7 @@ from ..lsm.sorted_run import Section, SortedRun, cut_by_key, split_into_sections
 from ..metadata.history import told_of_expiry
 from ..metadata.index_manifest import vectors_of
 from ..metadata.live_files import live_files
-from ..metadata.manifest import DataFile, ManifestEntry, ManifestFile, Place
+from ..metadata.manifest import POSTPONED_BUCKET, DataFile, ManifestEntry, ManifestFile, Place
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..options import refuse_unsupported
@@ -327,7 +327,7 @@ class _Pruning:
 
     def keeps_place(self, entry: ManifestEntry) -> bool:
         """By partition and bucket alone, so that an add and its delete are kept or dropped together."""
-        if entry.bucket == -2:
+        if entry.bucket == POSTPONED_BUCKET:
             # Postponed rows are invisible until a compaction distributes them.
             return False
         if self._bucket_hashes is not None and entry.total_buckets > 0 and self._has_bucket_types(entry.file.schema_id):
