@@ -88,8 +88,11 @@ def aggregate_collections(
     if name == "rbm32":
         fold: _Fold[Any] = _Fold(lambda row: column[row].as_py(), _united)
         return pa.array(fold.over(valid, starts, retracts, late), column.type)
-    made = _Maps(column, options) if name.startswith("merge_map") else _NestedTables(column, options)
-    return made.to_arrow(made.fold(name).over(valid, starts, retracts, late))
+    if name.startswith("merge_map"):
+        maps = _Maps(column, options)
+        return maps.to_arrow(maps.fold(name).over(valid, starts, retracts, late))
+    tables = _NestedTables(column, options)
+    return tables.to_arrow(tables.fold(name).over(valid, starts, retracts, late))
 
 
 def check_collection(name: str, column: str, options: CollectionOptions) -> None:
@@ -149,8 +152,10 @@ def _united(held: bytes, value: bytes) -> bytes:
 
 # --- nested tables
 
-# A row of a nested table: for each field, the element that it is taken from (-1: null). None is a row that is null.
-_Row = tuple[int, ...] | None
+# A row of a nested table: an element that has its key, and for each field the element that it is taken from (-1: null). None is a
+# row that is null.
+_Fields = tuple[int, ...]
+_Row = _Fields | None
 
 
 class _NestedTables:
@@ -166,7 +171,9 @@ class _NestedTables:
         keys = [_inner(self._fields, name, "nested-key") for name in options.nested_key]
         columns = [_field_of(self._elements, one) for one in keys]
         self._hashes = hash_rows(columns, [one.type for one in keys]) if keys else np.empty(0, np.int32)
-        self._codes = _codes(columns) if keys else self._whole_rows()
+        # Without a key a row is told by all of its fields.
+        self._codes = _codes(columns or [_field_of(self._elements, one) for one in self._fields])
+        self._has = [np.asarray(_field_of(self._elements, one).is_valid()) for one in self._fields]
 
     def fold(self, name: str) -> _Fold[list[_Row]]:
         if name == "nested_partial_update":
@@ -176,7 +183,7 @@ class _NestedTables:
     def _rows(self, row: int) -> list[_Row]:
         width = len(self._fields)
         places = range(self._offsets[row], self._offsets[row + 1])
-        return [(place,) * width if self._valid[place] else None for place in places]
+        return [(place,) * (1 + width) if self._valid[place] else None for place in places]
 
     def _updated(self, held: list[_Row], given: list[_Row]) -> list[_Row]:
         if len(held) >= self._options.count_limit:
@@ -193,45 +200,38 @@ class _NestedTables:
         return self._in_hash_order({self._key(one): one for one in rows}, gone)
 
     def _updated_in_part(self, held: list[_Row], given: list[_Row]) -> list[_Row]:
-        rows: dict[Hashable, tuple[int, ...]] = {}
+        rows: dict[Hashable, _Fields] = {}
+        capacity = _LEAST_CAPACITY
         for one in (*held, *given):
             if one is None:
                 continue
-            before = rows.get(self._key(one))
-            fresh = tuple(place if self._has(field, place) else -1 for field, place in enumerate(one))
-            rows[self._key(one)] = (
-                fresh
-                if before is None
-                else tuple(new if new >= 0 else old for new, old in zip(fresh, before, strict=True))
+            # `computeIfAbsent` looks before it adds whether there is room, and puts what is new in front.
+            capacity *= 2 if len(rows) > _LOAD * capacity else 1
+            fresh = tuple(
+                place if place >= 0 and has[place] else -1 for place, has in zip(one[1:], self._has, strict=True)
             )
-        return self._in_hash_order(rows)
+            before = rows.get(self._key(one))
+            if before is not None:
+                fresh = tuple(new if new >= 0 else old for new, old in zip(fresh, before[1:], strict=True))
+            rows[self._key(one)] = (one[0] if before is None else before[0], *fresh)
+        return self._in_slots(list(rows.values())[::-1], capacity)
 
-    def _has(self, field: int, place: int) -> bool:
-        return place >= 0 and bool(self._elements.field(field)[place].is_valid)
-
-    def _key(self, row: tuple[int, ...]) -> Hashable:
-        return int(self._codes[self._key_place(row)])
-
-    def _key_place(self, row: tuple[int, ...]) -> int:
-        """An element that has the key of a row."""
-        return max(row)
+    def _key(self, row: _Fields) -> Hashable:
+        return int(self._codes[row[0]])
 
     def _in_hash_order(
-        self, rows: dict[Hashable, tuple[int, ...]], gone: set[Hashable] | frozenset[Hashable] = frozenset()
+        self, rows: dict[Hashable, _Fields], gone: set[Hashable] | frozenset[Hashable] = frozenset()
     ) -> list[_Row]:
         """Rows by key as `java.util.HashMap` lists them, which has grown to hold them all before some went."""
         capacity = _LEAST_CAPACITY
         while len(rows) > _LOAD * capacity:
             capacity *= 2
-        left = [row for key, row in rows.items() if key not in gone]
-        return sorted(left, key=lambda row: self._slot(int(self._hashes[self._key_place(row)]), capacity))
+        return self._in_slots([row for key, row in rows.items() if key not in gone], capacity)
 
-    def _slot(self, code: int, capacity: int) -> int:
-        unsigned = code & 0xFFFFFFFF
-        return (unsigned ^ (unsigned >> 16)) & (capacity - 1)
-
-    def _whole_rows(self) -> np.ndarray:
-        return _codes([_field_of(self._elements, one) for one in self._fields])
+    def _in_slots(self, rows: list[_Fields], capacity: int) -> list[_Row]:
+        """Rows in the order of the slots of a table of that size; those of one slot stay in their order."""
+        slots = {row: int(self._hashes[row[0]]) & 0xFFFFFFFF for row in rows}
+        return [*sorted(rows, key=lambda row: (slots[row] ^ (slots[row] >> 16)) & (capacity - 1))]
 
     def to_arrow(self, tables: list[list[_Row] | None]) -> pa.Array:
         rows = [row for table in tables if table is not None for row in table]
@@ -239,7 +239,7 @@ class _NestedTables:
         is_null = np.array([row is None for row in rows], bool)
         children = []
         for number in range(len(self._fields)):
-            places = np.array([-1 if row is None else row[number] for row in rows], np.int64)
+            places = np.array([-1 if row is None else row[1 + number] for row in rows], np.int64)
             children.append(self._elements.field(number).take(pa.array(np.maximum(places, 0), mask=places < 0)))
         mask = pa.array(is_null) if is_null.any() else None
         elements = pa.StructArray.from_arrays(children, fields=list(self._type.value_type), mask=mask)
