@@ -611,8 +611,6 @@ STATS_MODE = re.compile(r"none|counts|full|truncate\([1-9]\d*\)")
 # Options that change how the bytes of a table must be read or written, and the values that this store understands.
 _UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
     "bucket-function.type": ("default",),
-    "data-evolution.enabled": ("false",),
-    "row-tracking.enabled": ("false",),
     "chain-table.enabled": ("false",),
     "pk-clustering-override": ("false",),
     "sequence.snapshot-ordering": ("false",),
@@ -622,6 +620,8 @@ _UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
     "manifest.format": ("avro",),
 }
 _UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {
+    "data-evolution.enabled": ("false",),
+    "row-tracking.enabled": ("false",),
     "changelog-producer": ("none", "input", "lookup", "full-compaction"),
     "file.format": ("parquet", "orc", "avro"),
 }

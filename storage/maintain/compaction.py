@@ -29,7 +29,7 @@ from ..metadata.change_tracking import is_tracked
 from ..metadata.index_manifest import vectors_of
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, COMPACTED, LOOKUP_MARK, ManifestEntry, Place
-from ..metadata.schema import KEY_PREFIX, refuse_buckets_of_others
+from ..metadata.schema import KEY_PREFIX, refuse_unwritable
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.way_back import told_of_way_back
@@ -113,7 +113,7 @@ def compact(
     took away files meanwhile.
     """
     refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
-    refuse_buckets_of_others(store.schema)
+    refuse_unwritable(store.schema)
     settled = None
     if full and is_postponed(store.schema):
         settled = settle_postponed(store, wanted=wanted, listeners=listeners)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..data_types import arrow_schema
-from ..errors import NotFound
+from ..errors import NotFound, Unsupported
 from ..format.deletion_vector import DeletionVector
 from ..lsm.row_multiset import difference
 from ..lsm.sorted_run import Section, SortedRun, split_into_sections
@@ -236,6 +236,10 @@ def latest_schema(store: TableStore) -> TableStore:
 
 def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeSplit]:
     store, manifests = request.store, request.store.manifests
+    if store.schema.options.get("data-evolution.enabled", "false") == "true":
+        raise Unsupported(
+            f"{store.identifier} has 'data-evolution.enabled': which rows a commit changed is not told here."
+        )
     if snapshot.changelog_manifest_list is not None:
         listed = manifests.read_list(snapshot.changelog_manifest_list)
         entries = [entry for one in listed for entry in manifests.read(one.name)]

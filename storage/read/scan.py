@@ -27,6 +27,7 @@ from ..metadata.table_store import TableStore
 from ..options import refuse_unsupported
 from ..values import to_arrow
 from .file_indexes import FileIndexes
+from .joined_columns import row_groups
 from .predicate import Predicate, exact_values, restricted_to
 from .split import Split
 from .split_read import ReadRequest
@@ -169,6 +170,8 @@ class Scan:
         key_types = self.store.key_types
         if not key_types or (self._has_deletion_vectors and all(file.level for file in files)):
             # With deletion vectors, what a newer file replaced is marked in the older one: nothing is merged.
+            if self.store.schema.options.get("data-evolution.enabled", "false") == "true":
+                return row_groups(files)
             ordered = sorted(files, key=lambda file: file.min_sequence_number)
             return [Section((SortedRun((file,)),)) for file in ordered]
         return split_into_sections(files, self.store.key_range)
@@ -296,8 +299,8 @@ class FileStatistics:
             types = [field.type for field in described]
             self._described[key] = ([field.id for field in described], types, decoder(types))
         ids, types, decode = self._described[key]
-        if file.value_stats_columns is None and any(one.is_nested for one in types):
-            # Statistics of nested columns lie between the others and cannot be decoded.
+        if file.value_stats_columns is None and (file.write_columns is not None or any(one.is_nested for one in types)):
+            # Statistics of nested columns lie between the others and cannot be decoded; those of a part of the columns are unnamed.
             return {}
         return dict(zip(ids, deserialize(file.value_stats, types, decode), strict=True))
 

@@ -26,7 +26,7 @@ from ..metadata.change_tracking import is_tracked
 from ..metadata.history import Mark, has_expired
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, POSTPONED_BUCKET, ManifestEntry
-from ..metadata.schema import refuse_buckets_of_others
+from ..metadata.schema import refuse_unwritable
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.way_back import told_of_way_back
@@ -35,9 +35,9 @@ from ..paths import partition_path
 from ..values import from_arrow
 from .data_file_sink import Bucket, DataFileSink
 from .dynamic_buckets import DynamicBuckets, NewKeys
-from .postponed import is_postponed, postponed_sink
 from .incoming import Rows, row_kinds, shaped
 from .moved_rows import FindKeys, RowMover
+from .postponed import is_postponed, postponed_sink
 from .vectors import MarkedFile
 from .watermark import highest, row_time
 
@@ -186,7 +186,7 @@ class TableWrite:
         of a table whose keys do not say in which partition they are.
         """
         refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
-        refuse_buckets_of_others(store.schema)
+        refuse_unwritable(store.schema)
         self._store = store
         self._schema = store.schema
         self._options = store.options
