@@ -117,7 +117,8 @@ def check_collection(name: str, column: str, options: CollectionOptions) -> None
         time = _time_field(options)
         if not time.type.is_text:
             raise InvalidRequest(
-                f"Field {time.name!r} of column {column!r}, which tells the time to {name!r}, has type {time.type}: it must be a text."
+                f"Field {time.name!r} of column {column!r}, which tells the time to {name!r}, has type {time.type}: it must be a "
+                "text."
             )
 
 

@@ -28,8 +28,8 @@ def settle_postponed(
     wanted: Callable[[Place], bool] | None = None,
     listeners: Sequence[CommitListener] = (),
 ) -> Snapshot | None:
-    """Move the rows of all postponed buckets, or of those `wanted`; None if there are none. Raises CommitConflict if somebody else
-    has moved them meanwhile.
+    """Move the rows of all postponed buckets, or of those `wanted`; None if there are none. Raises CommitConflict if somebody
+    else has moved them meanwhile.
     """
     latest = store.snapshots.latest()
     if latest is None:

@@ -388,8 +388,8 @@ def refuse_unwritable(schema: TableSchema) -> None:
         for one in (field, *nested_fields(field.type)):
             if one.type.root in READ_ONLY_ROOTS:
                 raise Unsupported(
-                    f"Column {field.name!r} is of type {one.type}, which is read and not written here. Leave the column out, or store "
-                    "it as BYTES."
+                    f"Column {field.name!r} is of type {one.type}, which is read and not written here. Leave the column "
+                    "out, or store it as BYTES."
                 )
     bucket = schema.table_options.bucket
     if schema.primary_keys and bucket < 1 and bucket not in (-1, -2):

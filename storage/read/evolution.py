@@ -21,7 +21,8 @@ def evolve(column: pa.Array, old: DataType, new: DataType, name: str, *, trims_c
         return column
     if old.root == "VARIANT" and column.type.num_fields != target.num_fields:
         raise Unsupported(
-            f"Column {name!r} holds variants that are shredded: parts of them lie in columns of their own, which are not read here."
+            f"Column {name!r} holds variants that are shredded: parts of them lie in columns of their own, which are not "
+            "read here."
         )
     if new.root == "ROW" and old.root == "ROW":
         return _evolve_row(column, old, new, name, trims_char)

@@ -1,5 +1,5 @@
-"""Rows whose columns lie in several files (`data-evolution.enabled`): files that begin at the same row id hold the same rows in the
-same order, each some of their columns, and of each column the newest file counts. Source: `docs/format.md`, "Row tracking".
+"""Rows whose columns lie in several files (`data-evolution.enabled`): files that begin at the same row id hold the same rows in
+the same order, each some of their columns, and of each column the newest file counts. Source: `docs/format.md`, "Row tracking".
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ _APART = ("blob", "vector")
 
 
 def row_groups(files: Sequence[DataFile]) -> list[Section]:
-    """A section for all files of the same rows, in the order of row ids. Raises Unsupported for files that hold a part of them."""
+    """A section for all files of the same rows, in the order of row ids. Raises Unsupported for files of a part of them."""
     groups: dict[int, list[DataFile]] = {}
     for file in files:
         if file.format in _APART:
@@ -51,7 +51,7 @@ def columns_of_files(
 def side_by_side(
     parts: Sequence[tuple[Sequence[DataField], Iterator[pa.RecordBatch]]], row_count: int
 ) -> Iterator[tuple[dict[str, pa.Array], int]]:
-    """The columns of several streams of the same rows, by name, and how many rows they are; without a stream, all rows at once."""
+    """The columns of several streams of the same rows, by name, and how many rows they are; without a stream, all at once."""
     held: list[pa.RecordBatch | None] = [None] * len(parts)
     left = row_count
     while left:

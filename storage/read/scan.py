@@ -300,7 +300,8 @@ class FileStatistics:
             self._described[key] = ([field.id for field in described], types, decoder(types))
         ids, types, decode = self._described[key]
         if file.value_stats_columns is None and (file.write_columns is not None or any(one.is_nested for one in types)):
-            # Statistics of nested columns lie between the others and cannot be decoded; those of a part of the columns are unnamed.
+            # Statistics of nested columns lie between the others and cannot be decoded, and who has written a part of the columns
+            # does not say here which.
             return {}
         return dict(zip(ids, deserialize(file.value_stats, types, decode), strict=True))
 

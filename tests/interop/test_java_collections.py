@@ -1,4 +1,6 @@
-"""Aggregate functions of collections: the same commits, whoever writes and compacts, become what Java makes of them, in its order."""
+"""Aggregate functions of collections: the same commits, whoever writes and compacts, become what Java makes of them, in its
+order.
+"""
 
 import random
 from pathlib import Path
@@ -26,7 +28,8 @@ OPTIONS = {
     "bucket": "1", "rowkind.field": "op", "merge-engine": "aggregation", "fields.op.aggregate-function": "last_value",
     "fields.g.aggregate-function": "last_value", "fields.u.aggregate-function": "nested_update", "fields.u.nested-key": "k,s",
     "fields.q.aggregate-function": "nested_update", "fields.w.aggregate-function": "nested_partial_update",
-    "fields.w.nested-key": "k", "fields.m.aggregate-function": "merge_map", "fields.t.aggregate-function": "merge_map_with_keytime",
+    "fields.w.nested-key": "k", "fields.m.aggregate-function": "merge_map",
+    "fields.t.aggregate-function": "merge_map_with_keytime",
     "fields.b.aggregate-function": "rbm32",
 }  # fmt: skip
 # Those that take nothing back.
@@ -88,7 +91,7 @@ class Collections:
         return {
             "id": number, "u": self._maybe(self._items()), "q": self._maybe(self._items()), "w": self._maybe(self._items()),
             "m": self._maybe([(chance.choice("abcdef"), self._maybe(chance.randrange(9))) for _ in range(1)]),
-            "t": self._maybe([(chance.randrange(4), self._maybe({"v": chance.randrange(99), "at": self._maybe(f"{chance.randrange(20)}")}))]),
+            "t": self._maybe([(chance.randrange(4), self._maybe(self._stamped()))]),
             "b": self._maybe(bytes(BitMap(chance.sample(range(200), chance.randint(1, 99))).serialize())), "op": op,
             "g": chance.randrange(5),
         }  # fmt: skip
@@ -97,10 +100,16 @@ class Collections:
         chance = self.random
         return [
             self._maybe(
-                {"k": self._maybe(chance.randrange(12)), "s": self._maybe(chance.choice(["x", "long enough to lie apart"])), "v": self._maybe(chance.randrange(5))}
+                {
+                    "k": self._maybe(chance.randrange(12)), "s": self._maybe(chance.choice(["x", "long enough to lie apart"])),
+                    "v": self._maybe(chance.randrange(5)),
+                }
             )
             for _ in range(chance.randint(0, 12))
         ]  # fmt: skip
+
+    def _stamped(self) -> dict[str, Any]:
+        return {"v": self.random.randrange(99), "at": self._maybe(f"{self.random.randrange(20)}")}
 
     def _maybe(self, value: Any) -> Any:
         return None if self.random.random() < 0.15 else value

@@ -107,7 +107,8 @@ def test_columns_are_aggregated(sql: Sql) -> None:
     sql(
         """
         CREATE TABLE sales (product_id BIGINT, price DOUBLE, sales BIGINT, PRIMARY KEY (product_id) NOT ENFORCED)
-        WITH ('merge-engine' = 'aggregation', 'fields.price.aggregate-function' = 'max', 'fields.sales.aggregate-function' = 'sum');
+        WITH ('merge-engine' = 'aggregation', 'fields.price.aggregate-function' = 'max',
+              'fields.sales.aggregate-function' = 'sum');
         INSERT INTO sales VALUES (1, 23.0, 15);
         INSERT INTO sales VALUES (1, 30.2, 20)
         """
@@ -135,7 +136,8 @@ def test_orders_are_widened_by_a_nested_table(sql: Sql) -> None:
         SELECT order_id, CAST(NULL AS STRING), CAST(NULL AS STRING),
                array(named_struct('sub_order_id', CAST(sub_order_id AS BIGINT), 'product_name', product_name, 'price', price))
         FROM sub_orders;
-        INSERT INTO order_wide VALUES (1, NULL, NULL, array(named_struct('sub_order_id', 2L, 'product_name', 'plum', 'price', 7L)))
+        INSERT INTO order_wide
+        VALUES (1, NULL, NULL, array(named_struct('sub_order_id', 2L, 'product_name', 'plum', 'price', 7L)))
         """
     )
     found = sql("SELECT order_id, user_name, address, o.* FROM order_wide LATERAL VIEW inline(sub_orders) o AS s, p, c")
