@@ -16,10 +16,11 @@ import pyarrow as pa
 from ..arguments import checked
 from ..data_types import STRING, DataField, DataType, nested_fields, parse_type, type_from_arrow
 from ..errors import AlreadyExists, InvalidRequest
-from ..format.file_index.wanted import PREFIX, check_file_indexes, is_indexed, renamed_index_option, wanted_indexes
+from ..format.file_index.wanted import PREFIX, check_file_indexes, is_indexed, wanted_indexes
 from ..options import check_table_options, takes_back
 from .case_twins import refuse_new_twins
 from .default_values import check_defaults, default_text
+from .option_columns import OF_COLUMNS, renamed_options
 from .schema import TableSchema, check_avro, check_column_options, check_schema
 
 # Options that decide how rows were written, so that they stand once there are any.
@@ -29,10 +30,6 @@ FIXED_OPTIONS = (
     "partial-update.remove-record-on-sequence-group", "row-tracking.enabled",
     "data-evolution.enabled", "deletion-vectors.enabled", "dynamic-bucket.initial-buckets", "sequence.field.sort-order",
     "data-file.path-directory",
-)  # fmt: skip
-# Options whose values name columns.
-_OF_COLUMNS = (
-    "bucket-key", "sequence.field", "rowkind.field", "record-level.time-field", "partial-update.remove-record-on-sequence-group"
 )  # fmt: skip
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
@@ -127,7 +124,7 @@ class RenameColumn(SchemaChange):
             schema,
             fields=fields,
             primary_keys=tuple(self.new_name if key == name else key for key in schema.primary_keys),
-            options=_renamed_options(schema.options, name, self.new_name),
+            options=renamed_options(schema.options, {name: self.new_name}),
         )
 
 
@@ -247,6 +244,9 @@ class SetOptions(SchemaChange):
     removed: Sequence[str] = ()
 
     def apply(self, schema: TableSchema) -> TableSchema:
+        for key, what in (("primary-key", "The primary key"), ("partition", "The partition columns")):
+            if key in self.options or key in self.removed:
+                raise InvalidRequest(f"{what} of a table cannot change: make another table, and copy the rows.")
         texts = {
             key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in self.options.items()
         }
@@ -389,24 +389,6 @@ def _renamed_value(old: TableSchema, new: TableSchema, text: str | None) -> str 
     return ",".join(names.get(part.strip(), part.strip()) for part in text.split(","))
 
 
-def _renamed_options(options: Mapping[str, str], name: str, new_name: str) -> dict[str, str]:
-    def renamed(text: str) -> str:
-        return ",".join(new_name if part.strip() == name else part.strip() for part in text.split(","))
-
-    result = {}
-    for key, value in options.items():
-        if key.startswith(PREFIX):
-            key, value = renamed_index_option(key, value, {name: new_name})
-        elif key in _OF_COLUMNS:
-            value = renamed(value)
-        elif key.startswith("fields.") and "." in key.removeprefix("fields."):
-            columns, _, rest = key.removeprefix("fields.").rpartition(".")
-            key = f"fields.{renamed(columns)}.{rest}"
-            value = renamed(value) if rest == "sequence-group" else value
-        result[key] = value
-    return result
-
-
 def _refuse_key(schema: TableSchema, name: str, what: str) -> None:
     for role, keys in (("the primary key", schema.primary_keys), ("the partition columns", schema.partition_keys)):
         if name in keys:
@@ -418,7 +400,7 @@ def _refuse_used(schema: TableSchema, name: str, what: str) -> None:
         named = [part.strip() for part in value.split(",")]
         in_key = key.startswith("fields.") and name in key.removeprefix("fields.").rpartition(".")[0].split(",")
         in_key = in_key or (key.startswith(PREFIX) and is_indexed(key, value, name))
-        if in_key or (name in named and (key.endswith("sequence-group") or key in _OF_COLUMNS)):
+        if in_key or (name in named and (key.endswith("sequence-group") or key in OF_COLUMNS)):
             raise InvalidRequest(
                 f"Column {name!r} is named by option {key!r} and cannot be {what}. Reset the option first."
             )
