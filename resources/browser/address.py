@@ -1,5 +1,6 @@
 """Addresses of pages of the browser, for those who link to it from elsewhere."""
 
+from collections.abc import Sequence
 from urllib.parse import quote, urlencode
 
 from storage import SnapshotRef
@@ -28,9 +29,14 @@ def recovery_address(base: str, branch: str) -> str:
     return f"{base}/recoveries/{quote(branch, safe='')}"
 
 
-def command(*parts: str) -> str:
-    """A command to copy into a shell, whatever its parts hold."""
-    return " ".join(in_shell(part) for part in ("snapline", *parts))
+def command(words: str, *arguments: str, **options: str | Sequence[str]) -> str:
+    """A command to copy into a shell, whatever its arguments hold. An option without values is a flag."""
+    given: list[str] = []
+    for name, values in options.items():
+        given += [f"--{name.replace('_', '-')}", *([values] if isinstance(values, str) else values)]
+    # What begins with a hyphen would be taken for an option.
+    parts = [*given, "--", *arguments] if any(one.startswith("-") for one in arguments) else [*arguments, *given]
+    return " ".join(("snapline", words, *map(in_shell, parts)))
 
 
 def _query(ref: SnapshotRef) -> str:

@@ -25,7 +25,7 @@ from .guard import Guard
 from .history import Histories
 from .known_assets import KnownAssets
 from .partitions import PartitionsWritten
-from .shown_text import finalized, in_shell, kept
+from .shown_text import finalized, kept
 from .spoilt import Damages
 from .svg import facts_of, shown_time
 from .table_graph import TableGraphs
@@ -79,7 +79,6 @@ def templates() -> Environment:
         "time": shown_time,
         "target": str,
         "ref": text_of,
-        "quoted": in_shell,
         "kept": kept,
         "facts": facts_of,
         "number": _number,

@@ -51,7 +51,7 @@ def _page(request: Request) -> Response:
         sides=sides, columns=[] if examples is None else examples.column_names,
         examples=[] if examples is None else [list(row.values()) for row in examples.to_pylist()],
         fates={ref: browser.session.fate(ref) for ref in (left, right)}, address=snapshot_address,
-        command=command("lineage", "--compare", *texts),
+        command=command("lineage", compare=texts),
     )  # fmt: skip
 
 

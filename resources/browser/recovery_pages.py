@@ -118,7 +118,7 @@ def _recovery(request: Request) -> Response:
         sides=("", "") if record is None else Recovery.open(session, branch).sides,
         stages=shown_stages, links=browser.links, trouble=trouble, hidden=hidden, token_name=TOKEN,
         publish_token=browser.tokens.issue(PUBLISH, hidden), drop_token=browser.tokens.issue(DROP, hidden),
-        commands=[command("recovery", name, branch) for name in ((DROP,) if progress.is_published else (PUBLISH, DROP))],
+        commands=[command(f"recovery {name}", branch) for name in ((DROP,) if progress.is_published else (PUBLISH, DROP))],
         is_ready=any(stage.name == "published" and stage.state == NOW for stage in shown_stages),
         columns=[] if examples is None else examples.column_names,
         examples=[] if examples is None else [list(row.values()) for row in examples.to_pylist()],
@@ -188,16 +188,17 @@ def stages(progress: "Progress", links: DagsterLinks) -> list[Stage]:
     branch = progress.branch
     at = 4 if progress.is_published else {TO_BE_CORRECTED: 1, TO_BE_PUBLISHED: 3}.get(progress.state, 2)
 
-    def way(text: str, job: str, shown: tuple[str, ...], **config: Any) -> tuple[str, str, str]:
-        address = links.launchpad(job, OPS[job], {"branch": branch, **config})
-        return text, address, command("recovery", *shown)
+    def way(text: str, job: str, shown: str, **config: Any) -> tuple[str, str, str]:
+        return text, links.launchpad(job, OPS[job], {"branch": branch, **config}), shown
 
-    correct = way("Correct the source by SQL", "recovery_correct", ("correct", branch, "--sql", "UPDATE …"), sql="")
+    correct = way(
+        "Correct the source by SQL", "recovery_correct", command("recovery correct", branch, sql="UPDATE …"), sql=""
+    )
     undo = way(
-        "Take the source back to before the bad snapshot", "recovery_correct", ("correct", branch, "--undo-bad"),
-        undo_bad=True,
+        "Take the source back to before the bad snapshot", "recovery_correct",
+        command("recovery correct", branch, undo_bad=()), undo_bad=True,
     )  # fmt: skip
-    backfill = way("Compute what is left", "recovery_backfill", ("backfill", branch))
+    backfill = way("Compute what is left", "recovery_backfill", command("recovery backfill", branch))
     ways = [(), (correct, undo) if progress.bad else (correct,), (backfill, correct), (), ()]
     named = ("branched", "corrected", "computed anew", "published")
     # It was published in spite of them.

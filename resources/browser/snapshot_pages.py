@@ -15,6 +15,7 @@ from storage import DEFAULT_CATALOG, InvalidRequest, NotFound, Snapshot, Snapsho
 
 from ..properties import CODE_PROPERTY, PARTITIONS_PROPERTY, STATEMENT_PROPERTY
 from ..session import Session
+from .address import command
 from .column_path import column_path
 from .facts import Platform, place_of
 from .history import Dot, history_of
@@ -103,7 +104,7 @@ def _page(request: Request) -> Response:
     return browser.render(
         request, "snapshot.html", title=str(ref), view=view, dot=one, history=history, ups=ups, downs=downs,
         names=lane_names(history, WHOLE), layout=layout, query=view.query(), fate=_FATES.get(one.fate, one.fate),
-        change=graph.root,
+        change=graph.root, reproduce=command("reproduce", str(ref)),
         picture=picture(
             history, layout, WHOLE, lambda other: f"{base}/snapshot?ref={_quoted(other)}", path,
         ), **details,

@@ -99,7 +99,7 @@ def _plan(request: Request) -> Response:
         request, "plan.html", title=f"Plan a recovery from {bad}", bad=bad, plan=plan, mode=mode, modes=_MODES,
         name=name, hidden=hidden, token_name=TOKEN, token=browser.tokens.issue(START, hidden), links=browser.links,
         address=snapshot_address, plan_address=plan_address, asked=asked,
-        command=command("recovery", "start", name, "--bad", target, "--mode", mode),
+        command=command("recovery start", name, bad=target, mode=mode),
     )  # fmt: skip
 
 

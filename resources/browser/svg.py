@@ -27,17 +27,14 @@ def picture(history: History, layout: Layout, view: View, link: Link, path: Path
 
 def lane_names(history: History, view: View) -> list[tuple[str, str, bool, bool]]:
     """Of each lane that has a place: its name, what has become of it, whether it is a main branch, and whether it is shown."""
-    rows = [
-        (_lane_name(history, index), lane.state, lane.is_main, view.shows_lane(lane))
-        for index, lane in enumerate(history.lanes)
-    ]
+    rows = [(lane.name, lane.state, lane.is_main, view.shows_lane(lane)) for lane in history.lanes]
     return [row for row in rows if row[3] or view.gaps]
 
 
 def standalone(history: History, layout: Layout, view: View, style: str, path: Path | None = None) -> str:
     """The same with the names of the lanes and its style, for a file of its own."""
     labels = "".join(
-        f'<text class="lane-name" x="8" y="{y + 4}">{shown(_lane_name(history, index))}</text>'
+        f'<text class="lane-name" x="8" y="{y + 4}">{shown(history.lanes[index].name)}</text>'
         for index, y in enumerate(layout.y) if layout.lanes[index]
     )  # fmt: skip
     body = "".join(_lines(history, layout, view, lambda _: "", path))
@@ -74,11 +71,6 @@ def _svg(width: int, height: int, body: str, classes: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" class="{classes}" role="img" aria-label="History of tables" '
         f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">{body}</svg>'
     )
-
-
-def _lane_name(history: History, index: int) -> str:
-    lane = history.lanes[index]
-    return lane.table if lane.is_main else f"↳ {lane.place[3]}"
 
 
 def _lines(history: History, layout: Layout, view: View, link: Link, path: Path | None) -> Iterable[str]:

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..actions import Outcome
+from ..cli.output import format_option, print_listing, print_outcome
 from ..code_location import platform_definitions, platform_table_assets
 from ..parameters import OrderedGroup, Timestamp, partition_values
-from ..rendering import console, print_rows, rendered_table
+from ..rendering import console, print_rows
 from ..session import Session
 
 if TYPE_CHECKING:
@@ -50,46 +52,54 @@ def _plan(session: Session, bad: str, mode: Any, since: datetime | None, partiti
 @recovery.command()
 @click.argument("bad", metavar="TABLE[@SNAPSHOT|@TAG]")
 @which_bad
+@format_option
 @click.pass_obj
-def plan(session: Session, bad: str, mode: Any, since: datetime | None, partition: tuple[str, ...]) -> None:
+def plan(session: Session, bad: str, mode: Any, since: datetime | None, partition: tuple[str, ...], form: str) -> None:
     """Show which tables and partitions a bad snapshot has spoilt, and what would be done. Nothing is changed."""
-    _print_plan(_plan(session, bad, mode, since, partition).rows())
+    _print_plan(_plan(session, bad, mode, since, partition).rows(), form)
 
 
-def _print_plan(rows: list[tuple[Any, ...]]) -> None:
-    console().print(rendered_table(["table", "bad from", "newest", "branch at", "what happens"], rows))
+def _print_plan(rows: list[tuple[Any, ...]], form: str) -> None:
+    print_listing(["table", "bad from", "newest", "branch at", "what happens"], rows, form)
+
+
+def _say(text: str, form: str) -> None:
+    """Print a sentence beside rows; for programs the rows alone stand on standard output."""
+    click.echo(text, err=form != "table")
 
 
 @recovery.command()
 @branch_argument
 @click.option("--bad", required=True, metavar="TABLE[@SNAPSHOT|@TAG]", help="The first bad snapshot.")
 @which_bad
+@format_option
 @click.pass_obj
 def start(
-    session: Session, branch: str, bad: str, mode: Any, since: datetime | None, partition: tuple[str, ...]
+    session: Session, branch: str, bad: str, mode: Any, since: datetime | None, partition: tuple[str, ...], form: str
 ) -> None:
     """Branch every table that is spoilt. No data is copied; main and its readers notice nothing."""
     from .carry_out import start as carry_out
 
     planned = _plan(session, bad, mode, since, partition)
     carry_out(session, branch, planned)
-    _print_plan(planned.rows())
-    click.echo(f"Branch {branch} is there, on {len(planned.tables)} tables.")
+    _print_plan(planned.rows(), form)
+    _say(f"Branch {branch} is there, on {len(planned.tables)} tables.", form)
 
 
 @recovery.command("list")
+@format_option
 @click.pass_obj
-def list_(session: Session) -> None:
+def list_(session: Session, form: str) -> None:
     """List the recoveries, with what is left to do of each."""
     from .progress import recoveries
 
     listed = recoveries(session, platform_table_assets())
     rows = [(one.branch, one.bad, one.mode, one.state, ", ".join(one.left), ", ".join(one.tables)) for one in listed]
-    console().print(rendered_table(["recovery", "bad", "mode", "state", "left to do", "tables"], rows))
+    print_listing(["recovery", "bad", "mode", "state", "left to do", "tables"], rows, form)
     for one in listed:
         for line in [*one.overrides, one.trouble]:
             if line:
-                click.echo(line if line == one.trouble else f"{one.branch}: {line}.")
+                _say(line if line == one.trouble else f"{one.branch}: {line}.", form)
 
 
 @recovery.command()
@@ -97,8 +107,9 @@ def list_(session: Session) -> None:
 @click.option("--sql", help="Statements to run; tables mean their branches.")
 @click.option("--engine", type=click.Choice(["spark", "duckdb"]), show_default="duckdb", help="For --sql.")
 @click.option("--undo-bad", is_flag=True, help="Or: take the source back to before the bad snapshot.")
+@format_option
 @click.pass_obj
-def correct(session: Session, branch: str, sql: str | None, engine: str | None, undo_bad: bool) -> None:
+def correct(session: Session, branch: str, sql: str | None, engine: str | None, undo_bad: bool, form: str) -> None:
     """Correct the source on the branch."""
     from .carry_out import tell_of_branch
 
@@ -109,23 +120,22 @@ def correct(session: Session, branch: str, sql: str | None, engine: str | None, 
     found = _opened(session, branch)
     said = [found.undo_bad()] if sql is None else found.correct(sql, engine or "duckdb")
     tell_of_branch(session, found)
-    for line in said:
-        click.echo(line)
+    print_outcome(Outcome(lines=said), form)
 
 
 @recovery.command()
 @branch_argument
+@format_option
 @click.pass_obj
-def backfill(session: Session, branch: str) -> None:
+def backfill(session: Session, branch: str, form: str) -> None:
     """Compute anew what was made from the source, on the branch, through Dagster. Goes on where it stopped."""
     found = _opened(session, branch)
-    count = _backfill(session, found)
-    click.echo(
-        f"{count} runs on branch {branch}." if count else f"Everything on branch {branch} is computed anew already."
-    )
+    count = _backfill(session, found, form)
+    done = f"{count} runs on branch {branch}." if count else f"Everything on branch {branch} is computed anew already."
+    print_outcome(Outcome(done), form)
 
 
-def _backfill(session: Session, found: "Recovery") -> int:
+def _backfill(session: Session, found: "Recovery", form: str) -> int:
     from ..demo import errors_into
     from .backfill import backfill as run
     from .carry_out import told_instance
@@ -138,22 +148,23 @@ def _backfill(session: Session, found: "Recovery") -> int:
         told_instance(session) as instance,
         out.status("running …"),
     ):
-        return run(found, definitions, assets, instance, lambda what: out.print(f"  {what}", highlight=False))
+        return run(found, definitions, assets, instance, lambda what: _say(f"  {what}", form))
 
 
 @recovery.command()
 @branch_argument
 @click.argument("tables", nargs=-1, metavar="[TABLE …]")
+@format_option
 @click.pass_obj
-def compare(session: Session, branch: str, tables: tuple[str, ...]) -> None:
+def compare(session: Session, branch: str, tables: tuple[str, ...], form: str) -> None:
     """Show how the branch of each table differs from main, or, once it is published, what that changed; for tables that are
     named, the first rows too.
     """
     found = _opened(session, branch)
     compared = {name: found.compare(name) for name in tables or found.changed()}
     rows = [(name, one.rows_before, one.rows_after, one.describe()) for name, one in compared.items()]
-    console().print(rendered_table(["table", f"rows {found.sides[0]}", found.sides[1], "difference"], rows))
-    for name in tables:
+    print_listing(["table", f"rows {found.sides[0]}", found.sides[1], "difference"], rows, form)
+    for name in tables if form == "table" else ():
         examples = compared[name].examples
         if examples is not None and examples.num_rows:
             print_rows(examples, "table")
@@ -165,9 +176,16 @@ def compare(session: Session, branch: str, tables: tuple[str, ...]) -> None:
 @click.option("--discard-main", is_flag=True, help="Give up what main got since the recovery began.")
 @click.option("--allow-incomplete", is_flag=True, help="Publish though tables are left to compute; this is recorded.")
 @click.option("--allow-failed-checks", is_flag=True, help="Publish though blocking checks fail; this is recorded.")
+@format_option
 @click.pass_obj
 def publish(
-    session: Session, branch: str, replay: bool, discard_main: bool, allow_incomplete: bool, allow_failed_checks: bool
+    session: Session,
+    branch: str,
+    replay: bool,
+    discard_main: bool,
+    allow_incomplete: bool,
+    allow_failed_checks: bool,
+    form: str,
 ) -> None:
     """Make the branch main's, on all tables or none, and tell Dagster. Refused while something is left to compute. Can be
     repeated after a crash.
@@ -180,23 +198,24 @@ def publish(
     found = _opened(session, branch)
     if replay:
         found.replay()
-        _backfill(session, found)
+        _backfill(session, found, form)
     done = carry_out(
         session, found, COMMAND_LINE, discard_main=discard_main, allow_incomplete=allow_incomplete,
         allow_failed_checks=allow_failed_checks,
     )  # fmt: skip
     rows = [(one.name, one.ref.snapshot_id, one.verdict) for one in done.tables]
-    console().print(rendered_table(["table", "main is snapshot", "verdict"], rows))
+    print_listing(["table", "main is snapshot", "verdict"], rows, form)
     for one in found.record.overrides:
-        click.echo(f"Recorded: {one}.")
-    click.echo(f"Published {branch}; Dagster was told of {done.events} materializations.")
+        _say(f"Recorded: {one}.", form)
+    _say(f"Published {branch}; Dagster was told of {done.events} materializations.", form)
 
 
 @recovery.command()
 @branch_argument
 @click.option("--discard-damaged", is_flag=True, help="Give up one whose file cannot be read, and keep that aside.")
+@format_option
 @click.pass_obj
-def drop(session: Session, branch: str, discard_damaged: bool) -> None:
+def drop(session: Session, branch: str, discard_damaged: bool, form: str) -> None:
     """Delete the branch of every table, published or not."""
     from .carry_out import drop as carry_out
     from .carry_out import forget_branch
@@ -204,8 +223,8 @@ def drop(session: Session, branch: str, discard_damaged: bool) -> None:
 
     if discard_damaged:
         tables, path = drop_damaged(session, branch)
-        click.echo(f"The damaged file is kept as {path}.")
         forget_branch(session, branch)
+        lines = [f"The damaged file is kept as {path}."]
     else:
-        tables = carry_out(session, branch)
-    click.echo(f"Dropped branch {branch} of {', '.join(tables) or 'no table'}.")
+        tables, lines = carry_out(session, branch), []
+    print_outcome(Outcome(f"Dropped branch {branch} of {', '.join(tables) or 'no table'}.", lines=lines), form)

@@ -56,14 +56,6 @@ class Spoilt:
             self._known[key] = self._is_bad(ref) if self._is_of_bad(ref) else self._comes_from_bad(ref)
         return self._known[key]
 
-    def repaired_by(self, ref: SnapshotRef) -> str:
-        """The recovery that put right the rows that a table of main has at a snapshot; empty if none did."""
-        main = self._session.catalog.table(ref.table_name)
-        for snapshot in main.store.snapshots.backwards():
-            if snapshot.id <= ref.snapshot_id and (name := self.repair(snapshot)):
-                return name
-        return ""
-
     def _is_of_bad(self, ref: SnapshotRef) -> bool:
         bad = self._bad
         return (ref.catalog, ref.database, ref.table, ref.branch) == (bad.catalog, bad.database, bad.table, bad.branch)

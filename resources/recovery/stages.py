@@ -67,7 +67,7 @@ class Recovery:
         }  # fmt: skip
         known = read_record(session.catalog, branch)
         if known is None:
-            _refuse_long(branch)
+            _refuse_name(branch)
             recovery._refuse_taken()
         if (
             known is None
@@ -351,7 +351,13 @@ def _without_identities(tables: Mapping[str, TableRecord]) -> dict[str, TableRec
     return {name: replace(one, main_identity=None) for name, one in tables.items()}
 
 
-def _refuse_long(branch: str) -> None:
+def _refuse_name(branch: str) -> None:
+    """Refuse what a new recovery cannot be called."""
+    if branch.startswith("-"):
+        raise InvalidRequest(
+            f"{branch!r} cannot name a recovery: commands would take it for an option. Let it begin with a letter or a digit. "
+            "Nothing has been done."
+        )
     if len(branch) > NAME_LENGTH:
         raise InvalidRequest(
             f"{branch[:60]!r}… cannot name a recovery: it has {len(branch)} characters, and lineage keeps names of at most "

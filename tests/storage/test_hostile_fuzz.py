@@ -251,6 +251,8 @@ def attack(seed: int, directory: Path, model: Path, watch: Watch) -> None:
         home / "warehouse/catalog-options.json",
         home / "warehouse/.catalog-options.json",
         home / "warehouse/a.db/neighbour",
+        # Lineage asks every table of the warehouse for the names that it had.
+        home / "warehouse/golden.db/jv_dv/FORMER-NAMES",
     ):
         todo = acts(catalog, settings, "a.t")
         for what in chosen.sample(sorted(todo), 6):
