@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 
 from storage import InvalidRequest, Table
 
-from ..session import Session
+from ..warehouse.warehouse_session import WarehouseSession
 from .kinds import Kind
 from .outcome import Outcome
 
@@ -24,7 +24,7 @@ class Reach:
     table), and how work that takes long is shown.
     """
 
-    session: Session
+    session: WarehouseSession
     catalog: str
     table: Callable[[str], Table]
     full_name: Callable[[str], str] = str

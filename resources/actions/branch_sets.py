@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from storage import BranchSet, InvalidRequest, NotFound, whole_number
 
-from ..rendering import published
 from .action import Given, Reach, action
 from .kinds import BRANCH, FLAG, TABLES
 from .outcome import Outcome
+from .sentences import published
 
 Tables = Annotated[list[str], Given(TABLES)]
 TheBranch = Annotated[str, Given(BRANCH, "The name of the branch, the same on all tables.", "--name")]

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from ..rendering import merged, replaced
 from .action import Given, Reach, action
 from .kinds import BRANCH, FLAG, NAME, NUMBER, TABLE, TAG
 from .outcome import Outcome
+from .sentences import merged, replaced
 
 TheTable = Annotated[str, Given(TABLE)]
 TheBranch = Annotated[str, Given(BRANCH, alias_option="--name")]

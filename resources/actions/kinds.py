@@ -8,7 +8,7 @@ from typing import Any
 
 from storage import InvalidRequest, moment_of, whole_number
 
-from ..parameters import duration, partition_values
+from .values import duration, partition_values
 
 
 @dataclass(frozen=True)

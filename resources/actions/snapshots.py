@@ -5,10 +5,10 @@ from typing import Annotated
 
 from storage import InvalidRequest, NotFound, Table, TableOptions
 
-from ..rendering import rolled_back
 from .action import Given, Reach, action, only_one_of
 from .kinds import AGE, FLAG, MOMENT, NUMBER, POSITIVE, TABLE, TAG, VERSION
 from .outcome import Outcome
+from .sentences import rolled_back
 
 TheTable = Annotated[str, Given(TABLE)]
 DryRun = Annotated[bool, Given(FLAG, "Say what would be deleted, delete nothing.", "--dry-run")]

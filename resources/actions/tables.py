@@ -6,11 +6,11 @@ from typing import Annotated
 
 from storage import CorruptData, FailedWork, InvalidRequest, KeptAside, Unfinished, Unpublished
 
-from ..rendering import size_text
 from .action import Given, Reach, action
 from .consumers import is_chosen
 from .kinds import AGE, FLAG, PARTITIONS, PATTERN, POSITIVE, TABLE, TEXT
 from .outcome import Outcome
+from .sentences import size_text
 from .snapshots import age_of
 
 TheTable = Annotated[str, Given(TABLE)]

@@ -14,12 +14,14 @@ from storage import InvalidRequest, SnapshotRef
 
 from ..actions import Outcome, Reach
 from ..actions.lineage import rebuild_lineage
-from ..parameters import Timestamp, partition_values
-from ..rendering import print_rows
-from ..row_comparison import compare_rows
-from ..session import CATALOG_NAME, Session
+from ..actions.values import partition_values
+from ..session import Session
+from ..warehouse.catalogs import CATALOG_NAME
+from ..warehouse.row_comparison import compare_rows
 from .completion import complete_table
 from .output import format_option, print_listing, print_outcome
+from .parameters import Timestamp
+from .rendering import print_rows
 
 Direction = Literal["up", "down"]
 _FORMATS = ("tree", "table", "json", "csv", "mermaid", "dot")
@@ -202,7 +204,7 @@ def export_openlineage(
     session: Session, url: str | None, path: str | None, since: datetime | None, namespace: str, form: str
 ) -> None:
     """Send lineage as OpenLineage events. A period can be sent again: events of a commit always have the same run id."""
-    from ..openlineage import client_of, export
+    from ..openlineage_export import client_of, export
 
     client = client_of(url, path)
     try:
@@ -224,9 +226,9 @@ def reproduce(session: Session, target: str, engine: str | None, keep: bool, for
 
     Works for what a table asset or an SQL statement made. Exit code 1 if there are differences.
     """
-    from ..code_location import platform_table_assets
-    from ..reproduce import Reproducer
-    from ..spark import start_spark
+    from ..assets.platform_tables import platform_table_assets
+    from ..assets.reproduce import Reproducer
+    from ..spark_session import start_spark
 
     reproduced = Reproducer(session, platform_table_assets, lambda: start_spark(session.settings)).reproduce(
         session.ref(target), engine=engine, keep=keep

@@ -37,7 +37,7 @@ from storage import (
 from storage.sql.commands import AlterTable, CreateCatalog, DropCatalog
 from storage.sql.table_definition import constant_of, define_table, like_of, options_of, type_of
 
-from ..session import Session
+from ..warehouse.warehouse_session import WarehouseSession
 from .added_column import added_column
 from .changes import partition_values
 from .computed import check_computed, with_renamed, without
@@ -55,7 +55,7 @@ Act = Callable[[], Result]
 class Definitions:
     """Reads definitions for a session; what it returns carries them out."""
 
-    def __init__(self, session: Session, settings: Settings, names: Names) -> None:
+    def __init__(self, session: WarehouseSession, settings: Settings, names: Names) -> None:
         self._session = session
         self._settings = settings
         self._names = names

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from ..data_types import arrow_schema
 from ..errors import NotFound
 from ..format.deletion_vector import DeletionVector
+from ..lsm.moving_keys import in_order_of_moves
 from ..lsm.row_multiset import difference
 from ..lsm.sorted_run import Section, SortedRun, split_into_sections
-from ..lsm.moving_keys import in_order_of_moves
 from ..lsm.system_columns import DELETE, INSERT, UPDATE_BEFORE, VALUE_KIND
 from ..metadata.change_tracking import tracks
 from ..metadata.history import told_of_expiry

@@ -68,7 +68,7 @@ OPTIONS = {"bucket": "1", "merge-engine": "partial-update", "fields.g.sequence-g
 
 
 def test_only_what_orders_a_group_removes_rows(catalog: Catalog) -> None:
-    with pytest.raises(InvalidRequest, match="'n', which orders no sequence group. Those that do: g"):
+    with pytest.raises(InvalidRequest, match=r"'n', which orders no sequence group\. Those that do: g"):
         catalog.create_table("m.t", SCHEMA, primary_key=["id"], options=OPTIONS | {REMOVING: "n"})
     with pytest.raises(InvalidRequest, match="exclude each other"):
         catalog.create_table("m.t", SCHEMA, primary_key=["id"], options=OPTIONS | {"ignore-delete": "true"})

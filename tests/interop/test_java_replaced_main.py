@@ -99,5 +99,5 @@ def test_pypaimon_refuses_the_plain_name_and_reads_the_branch(
 
 def test_a_lost_name_of_main_is_told_by_the_schema(warehouse: str) -> None:
     Path(warehouse, "m.db", "orders", "MAIN-BRANCH").unlink()
-    with pytest.raises(CorruptData, match="MAIN-BRANCH is lost.*branch 'b' is main"):
+    with pytest.raises(CorruptData, match=r"MAIN-BRANCH is lost.*branch 'b' is main"):
         Catalog(warehouse).table(NAME)

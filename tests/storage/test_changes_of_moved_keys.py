@@ -43,9 +43,7 @@ def mirrored(catalog: Catalog, table: Table, *, step: int | None = None) -> list
 @pytest.mark.parametrize("vectors", ["false", "true"])
 @pytest.mark.parametrize("producer", PRODUCERS)
 @pytest.mark.parametrize("there", ["ab", "ba"])
-def test_a_key_that_moved_is_where_it_went(
-    catalog: Catalog, producer: str, vectors: str, there: str
-) -> None:
+def test_a_key_that_moved_is_where_it_went(catalog: Catalog, producer: str, vectors: str, there: str) -> None:
     table = moving(catalog, "a.t", **{"changelog-producer": producer, "deletion-vectors.enabled": vectors})
     before, after = there
     table.write(rows((before, 4, 1), ("b", 5, 1)))

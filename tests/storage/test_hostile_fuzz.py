@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from resources import Session, Settings
-from resources.quick_reads import run_query
-from resources.reproduce import Reproducer
+from resources.assets.reproduce import Reproducer
+from resources.sql.duckdb_select import run_query
 from storage import Catalog, StorageError, Table
 from storage.document import CHECKSUM
 from storage.metadata import manifest
