@@ -1,8 +1,8 @@
 """What writes lineage down: a listener of commits, and the reading of tables for what no listener was there to hear."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -20,7 +20,7 @@ from storage import (
     taken_newest,
 )
 
-from .current_names import CurrentNames
+from .current_names import CurrentNames, committed_at
 from .entities import (
     NAME_LENGTH,
     ColumnLineage,
@@ -71,15 +71,25 @@ class Commit:
 
 class LineageRecorder:
     """Listens to the commits of one catalog. `stores` are the lineage stores by catalog name: sources may lie in others.
+    `catalog_of` opens a catalog by its name, to look which of two snapshots has a number now.
 
     A store that is unavailable is passed over in whatever is done for a writer.
     """
 
-    def __init__(self, catalog: str, stores: Mapping[str, LineageStore], *, tables: bool, snapshots: bool) -> None:
+    def __init__(
+        self,
+        catalog: str,
+        stores: Mapping[str, LineageStore],
+        *,
+        tables: bool,
+        snapshots: bool,
+        catalog_of: Callable[[str], Catalog] | None = None,
+    ) -> None:
         self._catalog = catalog
         self._stores = stores
         self._tables = tables
         self._snapshots = snapshots
+        self._catalog_of = catalog_of
         # What was warned of.
         self._too_long: set[tuple[str, str]] = set()
 
@@ -157,7 +167,7 @@ class LineageRecorder:
             with told.apart():
                 times = self._times_of(one for one in asked if one.catalog == catalog and _number(one) not in made)
                 rows = [
-                    commit.row(_told_apart(source, made, times))
+                    commit.row(self._named(source, made, times))
                     for commit in commits
                     for source in commit.sources
                     if source.catalog == catalog
@@ -165,6 +175,26 @@ class LineageRecorder:
                 self._stores[catalog].store_snapshots("source", rows)
         with told.apart():
             self.store.store_snapshots("sink", [commit.row(commit.sink) for commit in commits])
+
+    def _named(
+        self,
+        source: SnapshotRef,
+        made: Mapping[tuple[object, ...], int | None],
+        times: Mapping[tuple[object, ...], Sequence[datetime | None]],
+    ) -> SnapshotRef:
+        """A source by its own name. Lineage may not know yet that its number is given again: then what it knows is set apart."""
+        named = _told_apart(source, made, times)
+        if named == source or _number(source) in made or not self._is_there(source):
+            return named
+        assert source.time_ms is not None
+        self._stores[source.catalog].set_apart(_row_about(source, moment_of_ms(source.time_ms)))
+        return source
+
+    def _is_there(self, ref: SnapshotRef) -> bool:
+        """Whether a snapshot is the one that has its name now."""
+        with suppress(StorageError):
+            return self._catalog_of is not None and committed_at(ref, self._catalog_of(ref.catalog)) == ref.time_ms
+        return False
 
     def _times_of(self, refs: Iterable[SnapshotRef]) -> dict[tuple[object, ...], list[datetime | None]]:
         """When the snapshots were committed that have the numbers of some of one catalog, as far as lineage knows."""
@@ -295,6 +325,10 @@ def _told_apart(
         return source
     branch = replaced_branch(source.branch, moment)
     return SnapshotRef(source.catalog, source.database, source.table, branch, source.snapshot_id, source.time_ms)
+
+
+def _row_about(ref: SnapshotRef, moment: datetime) -> SnapshotLineage:
+    return SnapshotLineage("", 0, ref.database, ref.table, ref.branch, ref.snapshot_id, moment, moment)
 
 
 def _number(ref: SnapshotRef) -> tuple[object, ...]:

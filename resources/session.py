@@ -112,7 +112,7 @@ class Session:
         if name == CATALOG_NAME:
             return self.recorder
         options = self.registry.get(name)
-        return _recorder(name, self.lineage_stores, options)
+        return _recorder(self, name, options)
 
     def forget_catalog(self, name: str) -> None:
         """Open a catalog anew when it is asked for again."""
@@ -162,7 +162,7 @@ class Session:
 
     @cached_property
     def recorder(self) -> LineageRecorder:
-        return _recorder(CATALOG_NAME, self.lineage_stores, self._plain_catalog.options)
+        return _recorder(self, CATALOG_NAME, self._plain_catalog.options)
 
     def table(self, name: str) -> Table:
         """The table of that name. Raises NotFound that lists the tables."""
@@ -467,10 +467,11 @@ def _history(table: Table) -> list[SnapshotRef]:
     return [ref for ref in refs if ref is not None]
 
 
-def _recorder(name: str, stores: Mapping[str, LineageStore], options: Mapping[str, str]) -> LineageRecorder:
+def _recorder(session: Session, name: str, options: Mapping[str, str]) -> LineageRecorder:
     return LineageRecorder(
-        name, stores, tables=options.get("table-lineage") == "true", snapshots=options.get("data-lineage") == "true"
-    )
+        name, session.lineage_stores, tables=options.get("table-lineage") == "true",
+        snapshots=options.get("data-lineage") == "true", catalog_of=session.catalog_of,
+    )  # fmt: skip
 
 
 class _Stores(Mapping[str, LineageStore]):

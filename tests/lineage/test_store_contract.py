@@ -129,6 +129,18 @@ def test_snapshots_that_share_a_number_are_told_apart(store: LineageStore) -> No
     ]  # fmt: skip
 
 
+def test_a_snapshot_that_was_set_apart_and_has_its_number_gets_its_own_name_again(store: LineageStore) -> None:
+    first, second = lineage("j", 1, 5), lineage("j", 2, 5, time=LATER)
+    store.store_snapshots("source", [lineage("k", 1, 5), lineage("l", 3, 5)])
+    store.set_apart(second)
+    # Told once more by its own name, beside what was set apart.
+    store.store_snapshots("source", [lineage("k", 1, 5), lineage("k", 2, 5, time=LATER)])
+    store.set_apart(first)
+    assert sorted((row.branch, row.job, row.barrier_id) for row in store.snapshots("source")) == [
+        ("main", "k", 1), ("main", "l", 3), (f"main~{LATER:%Y%m%dT%H%M%S}{LATER.microsecond // 1000:03d}", "k", 2),
+    ]  # fmt: skip
+
+
 def test_a_name_that_is_too_long_is_refused(store: LineageStore) -> None:
     with pytest.raises(InvalidRequest, match="191 characters, of at most 190"):
         store.store_tables("sink", [TableLineage("j" * 191, "d", "t", "main", MOMENT)])
