@@ -356,7 +356,7 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
             table = catalog.table(name)
             branches = [table, *(table.on_branch(branch) for branch in table.branches.names())]
             found = [(one, list(one.store.snapshots.all())) for one in branches]
-            made = [each for one, snapshots in found for each in _commits(one, snapshots, recorder, names)]
+            made = [each for one, snapshots in found for each in commits_of(one, snapshots, recorder, names)]
             commits += [*made, *_as_branch(table, made)]
         except CorruptData as error:
             # It concerns no other table.
@@ -370,55 +370,11 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
         _record_startups(commits, recorder)
     told.raise_failure()
     for one, snapshots in read:
-        _remember(one, snapshots, recorder)
+        remember(one, snapshots, recorder)
     return sum(len(snapshots) for _, snapshots in read)
 
 
-def reconcile(table: Table, recorder: LineageRecorder, catalog: Catalog) -> int:
-    """Record what a crash left out of one branch of a table; returns the number of snapshots that were looked at.
-
-    Only snapshots after those that are known to be recorded are read.
-    """
-    snapshots = table.store.snapshots
-    latest = snapshots.latest_id()
-    if latest is None:
-        return 0
-    one = table.identifier
-    known = recorder.store.reconciled(database=one.database, table=one.table, branch=one.branch)
-    if not known:
-        _tell_renamed(one, recorder, catalog)
-        known = recorder.store.reconciled(database=one.database, table=one.table, branch=one.branch)
-    start = snapshots.earliest_id() or latest
-    if known:
-        last = snapshots.find(known[0].snapshot_id)
-        if last is not None and commit_time(last) == known[0].snapshot_time:
-            start = last.id + 1
-    if start > latest:
-        return 0
-    found = [one for one in map(snapshots.find, range(start, latest + 1)) if one is not None]
-    recorder.record(_commits(table, found, recorder, CurrentNames(catalog)))
-    _remember(table, found, recorder)
-    return len(found)
-
-
-def _tell_renamed(identifier: Identifier, recorder: LineageRecorder, catalog: Catalog) -> None:
-    """Say again under which name a table is found, if the store could not be told when it was renamed.
-
-    What is known under the old name may also be about a table that was made, and dropped, since: then it stays.
-    """
-    store = recorder.store
-    if store.reconciled(database=identifier.database, table=identifier.table):
-        return
-    for former in catalog.former_names(identifier.full_name):
-        old, until = Identifier.parse(former.name), moment_of_ms(former.until_ms)
-        place = {"database": old.database, "table": old.table}
-        times = [row.create_time for row in store.tables("sink", **place)]
-        times += [row.create_time for row in store.snapshots("sink", **place)]
-        if times and max(times) <= until and not catalog.exists(former.name):
-            store.rename_table((old.database, old.table), (identifier.database, identifier.table))
-
-
-def _commits(
+def commits_of(
     table: Table, snapshots: Iterable[Snapshot], recorder: LineageRecorder, names: CurrentNames
 ) -> list[Commit]:
     found = []
@@ -459,7 +415,7 @@ def _marked(table: Table, snapshot: Snapshot) -> TakenNewest | None:
     return None if is_same is False else taken
 
 
-def _remember(table: Table, snapshots: Sequence[Snapshot], recorder: LineageRecorder) -> None:
+def remember(table: Table, snapshots: Sequence[Snapshot], recorder: LineageRecorder) -> None:
     if snapshots and len(table.identifier.branch) <= NAME_LENGTH:
         one, last = table.identifier, snapshots[-1]
         recorder.store.store_reconciled(Reconciled(one.database, one.table, one.branch, last.id, commit_time(last)))

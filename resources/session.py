@@ -17,6 +17,7 @@ from lineage import (
     LineageRecorder,
     LineageStore,
     LineageUnavailable,
+    Until,
     aligned,
     ancestry_difference,
     compare_ancestries,
@@ -24,6 +25,7 @@ from lineage import (
     forget,
     freshness,
     impact,
+    known_reconciled,
     neighbour_tables,
     rebuild,
     reconcile,
@@ -199,15 +201,18 @@ class Session:
         warnings: dict[str, str] = {}
         for name in self.catalog_names():
             try:
-                for one in self.catalog_of(name).tables() if tables is None else tables.get(name, ()):
-                    count += self._reconcile_branches(name, one, warnings)
+                listed = self.catalog_of(name).tables() if tables is None else tables.get(name, ())
+                # Asked once for all tables, or not at all.
+                until = known_reconciled(self.recorder_of(name)) if listed else {}
+                for one in listed:
+                    count += self._reconcile_branches(name, one, until, warnings)
             except LineageUnavailable as error:
                 warnings[error.catalog] = str(error)
             except Exception as error:
                 warnings[name] = f"The lineage of catalog {name!r} could not be brought up to date: {error}"
         return count, warnings
 
-    def _reconcile_branches(self, catalog: str, name: str, warnings: dict[str, str]) -> int:
+    def _reconcile_branches(self, catalog: str, name: str, until: Until, warnings: dict[str, str]) -> int:
         """Reconcile a table and its branches. Raises LineageUnavailable if the store of the catalog itself is away: then
         there is no use in going on with other tables.
         """
@@ -216,7 +221,7 @@ class Session:
             table = self.catalog_of(catalog).table(name)
             for branch in [table, *map(table.on_branch, table.branches.names())]:
                 try:
-                    count += reconcile(branch, self.recorder_of(catalog), self.catalog_of(catalog))
+                    count += reconcile(branch, self.recorder_of(catalog), self.catalog_of(catalog), until)
                 except LineageUnavailable as error:
                     if error.catalog == catalog:
                         raise
