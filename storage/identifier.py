@@ -14,6 +14,7 @@ RESERVED_TAGS = "snapline-"
 HOLD_PREFIX = f"{RESERVED_TAGS}hold-"
 PUBLICATION_PREFIX = f"{RESERVED_TAGS}publication-"
 BRANCH_PREFIX = f"{RESERVED_TAGS}branch-"
+BACK_PREFIX = f"{RESERVED_TAGS}back-"
 # File systems take 255; what stands around a name, and the names of temporary files, needs some of them.
 MOST_NAME_BYTES = 200
 _NAME = re.compile(r"[^\s./\\$%:*?\"<>|'`\x00-\x1f]+(?: +[^\s./\\$%:*?\"<>|'`\x00-\x1f]+)*")

@@ -143,10 +143,6 @@ _REFUSED_BY_REASON: dict[str, tuple[str, str]] = {
     "path": ("path", "tables lie where their catalog and database say."),
     "branch": ("branch=main", "a branch is named with the table: `t$branch_b`."),
     "upserts": ("upsert-key", "rows of a table without a key are never replaced. Give it a primary key."),
-    "expiry": (
-        "record-level.time-field",
-        "rows do not expire by themselves; partitions do, and `DELETE` takes rows away.",
-    ),
     "level 0": ("compaction.force-up-level-0=false", "`force-lookup` lifts level 0 here."),
     "deduplicate": (
         "changelog-producer.row-deduplicate-ignore-fields",

@@ -310,6 +310,12 @@ class TableOptions(Options):
     changelog_time_retained_ms: int | None = option(
         "changelog.time-retained", None, "How long changelogs are kept beyond the minimum.", "duration"
     )
+    record_level_expire_time_ms: int | None = option(
+        "record-level.expire-time", None, "Compactions leave out rows whose time is further back than this.", "duration"
+    )
+    record_level_time_field: str | None = option(
+        "record-level.time-field", None, "The column that tells how old a row is: INT (seconds), BIGINT or TIMESTAMP."
+    )
     partition_expiration_ms: int | None = option(
         "partition.expiration-time", None, "Partitions older than this are dropped by `expire_partitions`.", "duration"
     )
@@ -603,11 +609,13 @@ _UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {
     "changelog-producer": ("none", "input", "lookup", "full-compaction"),
     "file.format": ("parquet", "orc", "avro"),
 }
-_REFUSED_FOR_READING = ("scan.fallback-branch", "partial-update.remove-record-on-sequence-group")
-# Java leaves out expired rows when it compacts.
-_REFUSED_FOR_WRITING = (*_REFUSED_FOR_READING, "data-file.external-paths", "record-level.expire-time")
+_REFUSED_FOR_READING = ("scan.fallback-branch",)
+_REFUSED_FOR_WRITING = (*_REFUSED_FOR_READING, "data-file.external-paths")
 # Those of single merge engines.
-_OF_ENGINES = ("aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete")
+_OF_ENGINES = (
+    "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete",
+    "partial-update.remove-record-on-sequence-group",
+)  # fmt: skip
 # Keys that name a column, or a computed one, or a kind of file index.
 _KEYS_OF_COLUMNS = re.compile(
     r"fields\.(default-aggregate-function|.+\.(aggregate-function|ignore-retract|list-agg-delimiter|distinct|sequence-group|stats-mode))"

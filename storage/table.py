@@ -46,6 +46,7 @@ from .metadata.derived_columns import ComputedColumn
 from .metadata.history import has_expired, told_of_expiry
 from .metadata.index_manifest import marked_places
 from .metadata.manifest import ADD, ManifestEntry, Place
+from .metadata.pointed_schema import point_at_main
 from .metadata.redefinition import redefined
 from .metadata.schema import TableSchema
 from .metadata.schema_change import DropNotNull, SchemaChange, SetOptions, next_schema
@@ -566,6 +567,7 @@ class Table:
             if store.schemas.create(changed):
                 if not store.is_same_table() and store.schemas.delete_if(changed):
                     store.refuse_other_table()
+                point_at_main(store.file_io, store.paths, store.read_witness)
                 if required:
                     self._look_again(store, changed, required)
                 return store.at_schema(changed)
@@ -614,6 +616,7 @@ class Table:
                 )
             if not store.is_same_table() and store.schemas.delete_if(store.schema):
                 store.refuse_other_table()
+            point_at_main(store.file_io, store.paths, store.read_witness)
         self._is_new_definition = False
 
     @outcome(_NOT_COMMITTED, landed=False)

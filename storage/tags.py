@@ -7,7 +7,7 @@ from contextlib import suppress
 from .arguments import checked
 from .document import is_damaged
 from .errors import AlreadyExists, InvalidRequest, NotFound
-from .identifier import BRANCH_PREFIX, HOLD_PREFIX, PUBLICATION_PREFIX, check_tag_name, refuse_reserved_tag
+from .identifier import BACK_PREFIX, BRANCH_PREFIX, HOLD_PREFIX, PUBLICATION_PREFIX, check_tag_name, refuse_reserved_tag
 from .journal import DISCARD_DAMAGED, Journal
 from .maintain.tagging import create_due_tag, create_tag, delete_tag, expire_tags
 from .metadata.history import told_of_expiry
@@ -181,7 +181,7 @@ class Tags:
     @outcome(_REPEAT)
     @of_same_table
     def list(self) -> list[Tag]:
-        """All tags, by snapshot id, but for those that keep the files of branches from Paimon's expiry."""
+        """All tags, by snapshot id, but for those that keep files from Paimon's expiry."""
         return self._store.tags.all()
 
 
@@ -191,6 +191,11 @@ def _refuse_hold(name: str) -> None:
         raise InvalidRequest(
             f"Tag {name!r} is the store's own: it keeps files of a branch from the expiry of Paimon's Java library, and goes "
             "with the branch; what a crash has left of its kind, `remove-orphan-files` deletes."
+        )
+    if name.startswith(BACK_PREFIX):
+        raise InvalidRequest(
+            f"Tag {name!r} is the store's own: it keeps what a rollback or a merge has brought back from the expiry of Paimon's "
+            "Java library, and goes once what came before that has expired: `expire-snapshots`, `expire-tags`."
         )
     if name.startswith(HOLD_PREFIX):
         raise InvalidRequest(

@@ -15,10 +15,10 @@ from starlette.routing import BaseRoute, Route
 from storage import CommitConflict, InvalidRequest
 
 from ..code_location import LOADING
+from ..links.address import recovery_address
 from ..recovery import Recovery, plan_recovery
 from ..recovery.words import BROWSER
 from ..session import Session
-from .address import recovery_address
 from .recovery_pages import DROP, PUBLISH, hidden_of, state_of
 from .spoilt_pages import START, fingerprint, mode_of
 from .tokens import TOKEN, form_of

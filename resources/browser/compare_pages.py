@@ -8,9 +8,9 @@ from starlette.routing import BaseRoute, Route
 
 from storage import InvalidRequest, NotFound, SnapshotRef
 
-from ..row_comparison import compare_rows
+from ..links.address import command, snapshot_address
 from ..session import Session
-from .address import command, snapshot_address
+from ..warehouse.row_comparison import compare_rows
 from .rows_of import change_of
 from .spoilt import refuse_unknown
 from .view import parameters_of, ref_of

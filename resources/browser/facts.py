@@ -11,7 +11,8 @@ from lineage import LineageStore, LineageUnavailable
 from storage import BranchHistory, Clock, NotFound, SnapshotRef, StorageError, Table
 
 from ..recovery import record as recovery_record
-from ..session import CATALOG_NAME, Session
+from ..session import Session
+from ..warehouse.catalogs import CATALOG_NAME
 
 # Catalog, database, table, branch.
 Place = tuple[str, str, str, str]

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from lineage import RUN_PROPERTY, Edge, SnapshotLineage, Window, window
 from storage import BATCH_COMMIT_IDENTIFIER, Snapshot, SnapshotRef, operation_of
 
-from ..properties import PARTITIONS_PROPERTY
+from ..warehouse.snapshot_properties import PARTITIONS_PROPERTY
 from .facts import Place, Platform, place_of
 from .former_main import FORMER, fork_of_former_main, lane_place
 

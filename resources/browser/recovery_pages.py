@@ -14,19 +14,20 @@ from starlette.routing import BaseRoute, Route
 from storage import CorruptData, InvalidRequest, NotFound, StorageError
 from storage.engines.duckdb_compare import Comparison
 
-from ..code_location import LOADING, platform_table_assets
+from ..assets.platform_tables import platform_table_assets
+from ..code_location import LOADING
+from ..links.address import command
+from ..links.dagster_links import DagsterLinks
 from ..recovery import Recovery, RecoveryRecord, TableRecord
 from ..recovery.record import names
 from ..recovery.words import OPS
 from ..session import Session
-from .address import command
-from .dagster_links import DagsterLinks
 from .tokens import TOKEN
 from .view import parameters_of
 
 if TYPE_CHECKING:
+    from ..assets.table_asset import TableAsset
     from ..recovery.progress import Progress
-    from ..table_assets import TableAsset
     from .app import Browser
 
 PUBLISH, DROP = "publish", "drop"

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from lineage import LineageUnavailable, impact, sinks_at
 from storage import InvalidRequest, NotFound, Snapshot, SnapshotRef, StorageError, Table
 
-from ..partition_condition import condition
 from ..recovery.made_good import made_good
 from ..recovery.spoilt import ROLLED_BACK, Spoilt
-from ..session import CATALOG_NAME, Session
+from ..session import Session
+from ..warehouse.catalogs import CATALOG_NAME
+from ..warehouse.partition_condition import condition
 from .facts import Facts, Place, Platform, place_of
 
 # More are counted, not named.

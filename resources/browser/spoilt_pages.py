@@ -11,11 +11,11 @@ from starlette.routing import BaseRoute, Route
 from lineage import trace
 from storage import InvalidRequest, SnapshotRef
 
+from ..links.address import command, plan_address, snapshot_address, text_of
 from ..recovery import Mode, RecoveryPlan, plan_recovery
 from ..recovery.record import names
 from ..recovery.words import free_name
-from ..session import CATALOG_NAME
-from .address import command, plan_address, snapshot_address
+from ..warehouse.catalogs import CATALOG_NAME
 from .facts import Platform
 from .history import history_of
 from .lanes import lay_out
@@ -24,7 +24,7 @@ from .rows_of import change_of
 from .spoilt import SHOWN, refuse_unknown
 from .svg import lane_names, picture
 from .tokens import TOKEN
-from .view import WHOLE, parameters_of, ref_of, text_of
+from .view import WHOLE, parameters_of, ref_of
 
 if TYPE_CHECKING:
     from .app import Browser

@@ -6,10 +6,10 @@ from html import escape
 
 from storage import SnapshotRef
 
+from ..links.shown_text import shown
 from .history import Dot, History
 from .lanes import HEAD, MARGIN, RADIUS, Layout
 from .path import Path
-from .shown_text import shown
 from .view import View
 
 Link = Callable[[SnapshotRef], str]

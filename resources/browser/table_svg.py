@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from urllib.parse import urlencode
 
-from .shown_text import shown
+from ..links.address import text_of
+from ..links.shown_text import shown
 from .svg import shown_time
 from .table_graph import TableGraph, TableNode
 from .table_layout import Spot, lay_out_tables
-from .view import View, text_of
+from .view import View
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 230, 46, 70, 14, 16
 # The room that a line takes where it passes a column.

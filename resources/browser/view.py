@@ -120,11 +120,6 @@ def parameters_of(request: Request) -> dict[str, str]:
     return found
 
 
-def text_of(ref: SnapshotRef) -> str:
-    """A snapshot as addresses name it, `catalog.db.t[$branch_b]@5`."""
-    return f"{ref.catalog}.{ref.table_name}@{ref.snapshot_id}"
-
-
 def ref_of(text: str) -> SnapshotRef:
     """The snapshot that `text_of` names; also `db.t@5`, of the default catalog. Raises InvalidRequest."""
     name, _, version = text.rpartition("@")

@@ -12,14 +12,16 @@ import click
 from lineage import LineageGraph, dot, mermaid, rows, text_tree
 from storage import InvalidRequest, SnapshotRef
 
-from ..actions import Reach
+from ..actions import Outcome, Reach
 from ..actions.lineage import rebuild_lineage
-from ..parameters import Timestamp, partition_values
-from ..rendering import print_rows
-from ..row_comparison import compare_rows
-from ..session import CATALOG_NAME, Session
+from ..actions.values import partition_values
+from ..session import Session
+from ..warehouse.catalogs import CATALOG_NAME
+from ..warehouse.row_comparison import compare_rows
 from .completion import complete_table
 from .output import format_option, print_listing, print_outcome
+from .parameters import Timestamp
+from .rendering import print_rows
 
 Direction = Literal["up", "down"]
 _FORMATS = ("tree", "table", "json", "csv", "mermaid", "dot")
@@ -108,10 +110,9 @@ def lineage(session: Session, up: bool, down: bool, **given: object) -> None:
 
 
 def _rebuild(question: Question) -> None:
-    question.refuse_beside(
-        "rebuild", "--up or --down", "--tables", "--against", "--hops", "--partition", "--format", "--html"
-    )
-    print_outcome(rebuild_lineage(Reach(question.session, CATALOG_NAME, question.session.table)), "table")
+    question.refuse_beside("rebuild", "--up or --down", "--tables", "--against", "--hops", "--partition", "--html")
+    form = question.listing_form
+    print_outcome(rebuild_lineage(Reach(question.session, CATALOG_NAME, question.session.table)), form)
 
 
 def _print_tables(question: Question, target: str) -> None:
@@ -197,34 +198,37 @@ def _known_ref(session: Session, target: str) -> SnapshotRef:
 @click.option("--file", "path", type=click.Path(dir_okay=False), help="Or: append to a file, an event a line.")
 @click.option("--since", type=Timestamp(), help="Only what was committed since then (UTC).")
 @click.option("--namespace", default="snapline", show_default=True, help="Of the jobs.")
+@format_option
 @click.pass_obj
 def export_openlineage(
-    session: Session, url: str | None, path: str | None, since: datetime | None, namespace: str
+    session: Session, url: str | None, path: str | None, since: datetime | None, namespace: str, form: str
 ) -> None:
     """Send lineage as OpenLineage events. A period can be sent again: events of a commit always have the same run id."""
-    from ..openlineage import client_of, export
+    from ..openlineage_export import client_of, export
 
     client = client_of(url, path)
     try:
         done = export(session, client, since, namespace)
     finally:
         client.close()
-    click.echo(f"Sent {done.events} events" + (f", up to {done.until.isoformat(' ')} UTC." if done.until else "."))
+    until = f", up to {done.until.isoformat(' ')} UTC" if done.until else ""
+    print_outcome(Outcome(f"Sent {done.events} events{until}."), form)
 
 
 @click.command()
 @click.argument("target", metavar="TABLE@SNAPSHOT|TABLE@TAG", shell_complete=complete_table)
 @click.option("--engine", type=click.Choice(["spark", "duckdb"]), show_default="duckdb", help="For SQL.")
 @click.option("--keep", is_flag=True, help="Keep the scratch branch, to look at.")
+@format_option
 @click.pass_obj
-def reproduce(session: Session, target: str, engine: str | None, keep: bool) -> None:
+def reproduce(session: Session, target: str, engine: str | None, keep: bool, form: str) -> None:
     """Make a snapshot again from exactly the snapshots it was made from, and say how what comes out differs.
 
     Works for what a table asset or an SQL statement made. Exit code 1 if there are differences.
     """
-    from ..code_location import platform_table_assets
-    from ..reproduce import Reproducer
-    from ..spark import start_spark
+    from ..assets.platform_tables import platform_table_assets
+    from ..assets.reproduce import Reproducer
+    from ..spark_session import start_spark
 
     reproduced = Reproducer(session, platform_table_assets, lambda: start_spark(session.settings)).reproduce(
         session.ref(target), engine=engine, keep=keep
@@ -232,11 +236,15 @@ def reproduce(session: Session, target: str, engine: str | None, keep: bool) -> 
     for warning in reproduced.warnings:
         click.echo(f"Warning: {warning}", err=True)
     comparison = reproduced.comparison
-    click.echo(f"{reproduced.ref}: {comparison.describe()}")
-    if not comparison.identical and comparison.examples is not None:
-        print_rows(comparison.examples, "table")
-    if reproduced.branch:
-        click.echo(f"The rows are on the branch {reproduced.branch}.")
+    if form == "table":
+        click.echo(f"{reproduced.ref}: {comparison.describe()}")
+        if not comparison.identical and comparison.examples is not None:
+            print_rows(comparison.examples, "table")
+        if reproduced.branch:
+            click.echo(f"The rows are on the branch {reproduced.branch}.")
+    else:
+        found = (str(reproduced.ref), comparison.identical, comparison.describe(), reproduced.branch or None)
+        print_listing(["snapshot", "identical", "difference", "branch"], [found], form)
     if not comparison.identical:
         raise SystemExit(1)
 

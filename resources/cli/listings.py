@@ -9,9 +9,10 @@ import click
 from lineage import LineageUnavailable, sources_of, trace
 from storage import BATCH_COMMIT_IDENTIFIER, CorruptData, Snapshot, Table, operation_of
 
-from ..parameters import partition_values
-from ..rendering import size_text
-from ..session import CATALOG_NAME, Session
+from ..actions.sentences import size_text
+from ..actions.values import partition_values
+from ..session import Session
+from ..warehouse.catalogs import CATALOG_NAME
 from .completion import complete_table
 from .output import format_option, print_listing
 

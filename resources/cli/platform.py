@@ -2,9 +2,9 @@
 
 import click
 
-from ..rendering import console
 from ..session import Session
 from ..settings import address_of_pages
+from .rendering import console
 
 
 @click.command()
@@ -14,7 +14,7 @@ from ..settings import address_of_pages
 def demo(session: Session, job: str, partitions: tuple[str, str] | None) -> None:
     """Materialize the whole demo through Dagster."""
     # Dagster and Spark cost seconds to import: only the commands that need them pay.
-    from ..demo import run_demo
+    from .demo import run_demo
 
     run_demo(session, job, partitions)
 
@@ -25,7 +25,7 @@ def demo(session: Session, job: str, partitions: tuple[str, str] | None) -> None
 @click.pass_obj
 def ui(session: Session, host: str, port: int) -> None:
     """Open the Dagster UI, with the lineage browser under /snapline/ and the daemon for backfills and schedules."""
-    from ..dagster_home import start_ui
+    from ..assets.dagster_home import start_ui
 
     console().print(f"Dagster UI: http://{host}:{port} (stop it with Ctrl-C)", highlight=False)
     console().print(f"Lineage browser: http://{host}:{port}/snapline/", highlight=False)

@@ -2,14 +2,14 @@
 
 import click
 
-from ..parameters import OrderedGroup
-from ..recovery.commands import recovery
 from ..session import Session
 from .action_commands import add_actions
 from .completion import completion
 from .lineage import LINEAGE
 from .listings import LISTINGS
+from .parameters import OrderedGroup
 from .platform import PLATFORM
+from .recovery import recovery
 from .sql import SQL
 
 _GROUPS = {

@@ -8,10 +8,10 @@ import click
 
 from storage import InvalidRequest
 
-from ..quick_reads import run_query
-from ..rendering import console, print_rows
 from ..session import Session
+from ..sql.duckdb_select import run_query
 from .output import format_option
+from .rendering import console, print_rows
 
 
 @click.command()
@@ -38,7 +38,7 @@ def sql(session: Session, statement: str | None, script: str | None, engine: str
 
     Queries, table definitions, INSERT, DELETE, UPDATE, MERGE, CALL sys.*: what docs/sql.md lists.
     """
-    from ..sql.shell import print_results, run_shell
+    from .shell import print_results, run_shell
 
     out = console()
     if statement is not None and script is not None:

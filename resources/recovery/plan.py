@@ -10,7 +10,8 @@ from typing import Any, Literal
 from lineage import LineageStore, impact
 from storage import InvalidRequest, NotFound, SnapshotRef, Table
 
-from ..session import CATALOG_NAME, Session
+from ..session import Session
+from ..warehouse.catalogs import CATALOG_NAME
 from .made_good import MadeGood, made_good
 from .spoilt import Spoilt
 

@@ -16,9 +16,9 @@ from storage.engines.merge_clauses import MergeClause
 from storage.engines.storable import refuse_unstorable
 from storage.sql.predicate_text import is_condition
 
-from ..duckdb_failure import failure
 from .duckdb_casts import cast
 from .duckdb_expressions import implied
+from .duckdb_failure import failure
 from .duckdb_queries import compile_condition, compile_expression, compile_query, function_names
 from .duckdb_relations import Relation, as_results, quoted, relation_of
 from .engine_dialects import NATIVE, spark_text

@@ -47,8 +47,9 @@ from storage.sql.dialect import SnaplineSql
 from storage.sql.predicate_text import MOST_NESTED
 
 from ..actions import Reach
-from ..properties import PLACE_PROPERTY, STATEMENT_PROPERTY
-from ..session import CATALOG_NAME, Session
+from ..warehouse.catalogs import CATALOG_NAME
+from ..warehouse.snapshot_properties import PLACE_PROPERTY, STATEMENT_PROPERTY
+from ..warehouse.warehouse_session import WarehouseSession
 from . import changed_rows, changes
 from .analyze import analyzed
 from .columns import column_sources
@@ -83,7 +84,7 @@ class Statements:
 
     def __init__(
         self,
-        session: Session,
+        session: WarehouseSession,
         start_spark: "Callable[[], SparkSession] | None" = None,
         open_table: Callable[[str], Table] | None = None,
         *,
@@ -110,7 +111,7 @@ class Statements:
 
     def _start_spark(self) -> "SparkSession":
         if self._spark is None:
-            from ..spark import start_spark
+            from ..spark_session import start_spark
 
             self._spark = start_spark(self._session.settings)
         return self._spark

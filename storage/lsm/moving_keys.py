@@ -50,6 +50,22 @@ class Placed:
     kinds: np.ndarray
 
 
+def in_order_of_moves(keys: pa.Table, partitions: pa.Table, retracts: np.ndarray) -> np.ndarray:
+    """The numbers (int64) of changes of one commit in an order in which they can be applied, given the columns of their keys and
+    of their partitions, and which of them take a row away: a key leaves its partitions before it comes to the one where it stays.
+
+    Those of a key in one partition stay in the order in which they are given.
+    """
+    count = keys.num_rows
+    columns = [ranks(column) for column in (*keys.columns, *partitions.columns)]
+    order = stable_order(columns, count)
+    is_last = last_of_each(columns, order)
+    group = np.cumsum(is_last) - is_last
+    stays = np.empty(count, bool)
+    stays[order] = ~retracts[order[is_last]][group]
+    return np.argsort(stays, kind="stable")
+
+
 class MovingKeys:
     """The keys of a table, with what a writer has done to them. It is of one thread."""
 

@@ -90,7 +90,7 @@ def adopt(
                     target, theirs, judged, operation="ADOPT", commit_id=commit_id,
                     properties={**(properties or {}), **ids_property(ids)},
                     listeners=listeners, touches=touched.__contains__, guard=refuse_later, even_empty=bool(ids),
-                    held=still_held, vectors=vectors_of(branch, taken),
+                    held=still_held, back_to=common or 0, vectors=vectors_of(branch, taken),
                 )  # fmt: skip
         except Moved:
             continue

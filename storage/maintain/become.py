@@ -36,13 +36,14 @@ def become(
     guard: Callable[[Snapshot | None], None] | None = None,
     even_empty: bool = False,
     held: Held | None = None,
+    back_to: Snapshot | int = 0,
     vectors: Mapping[str, DeletionVector] | None = None,
 ) -> Snapshot | None:
     """Commit, on top of the snapshot that was judged, what makes the live files those of `target`; None if they are,
     unless `even_empty`.
 
-    `touches` leaves buckets out. `guard` is asked as well, before each try; `held`: see `TableCommit.commit`; `vectors`: the
-    deletion vectors of the target, by file name. Raises Moved if a snapshot came after the judged one,
+    `touches` leaves buckets out. `guard` is asked as well, before each try; `held`, `back_to`: see `TableCommit.commit`;
+    `vectors`: the deletion vectors of the target, by file name. Raises Moved if a snapshot came after the judged one,
     CommitConflict if the commit cannot be.
     """
     try:
@@ -66,6 +67,7 @@ def become(
         guard=guard_of(judged, guard),
         adds_again=True,
         held=held,
+        back_to=back_to,
         even_empty=even_empty,
         vectors=() if not store.options.deletion_vectors_enabled else given_vectors(kept, vectors or {}),
     )

@@ -15,9 +15,10 @@ from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
 from ..options import TableOptions
 from ..write.taken_over import ids_of
+from .brought_back import tags_in_vain
 from .left_over import delete_left_over
 from .lost_files import refuse_lost
-from .references import Holder, ReferenceReader, changelog_files_of, last_needed, needed_files
+from .references import Holder, ReferenceReader, changelog_files_of, files_of, last_needed, needed_files
 
 _TRIES = 10
 
@@ -185,8 +186,12 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         lost = error
     if dry_run and lost is not None:
         return _removal(ids, {}, ())
+    in_vain = list(tags_in_vain(store, next((one for one in history if one.id not in ids), None), reader))
+    for tag in in_vain:
+        candidates = {**dict.fromkeys(files_of(store, tag.snapshot), tag.snapshot.id), **candidates}
     if dry_run:
         gone = {Holder(store.identifier.branch, "snapshot", str(one)) for one in ids}
+        gone |= {Holder(store.identifier.branch, "tag", tag.name) for tag in in_vain}
         kept = set(needed_files(store, gone, candidates, reader))
         if changelogs is not None:
             kept |= changelog_files_of(store, expired)
@@ -214,6 +219,8 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         for snapshot in old:
             store.changelogs.delete_if(snapshot)
         store.changelogs.write_hints()
+    for tag in in_vain:
+        store.tags.delete_if(tag)
     # Asked only now: a tag may have been made of one of them until it was gone.
     gone_files = delete_left_over(store, lost or candidates, "What needed it has expired", reader)
     return _removal(ids, candidates, gone_files)

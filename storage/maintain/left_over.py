@@ -22,7 +22,7 @@ def files_of_branch(branch: TableStore) -> LeftOver:
         before, listed = listed, [branch.snapshots.listed_ids(), branch.tags.names()]
         try:
             needed = last_needed(branch, branch.snapshots.all())
-            for tag in branch.tags.all(of_branches=True):
+            for tag in branch.tags.all(against_java=True):
                 needed |= last_needed(branch, [tag.snapshot])
         except CorruptData as error:
             return error

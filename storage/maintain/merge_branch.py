@@ -16,6 +16,7 @@ from ..metadata.history import ROLLED_BACK_PROPERTY, despite_expiry, rolled_back
 from ..metadata.index_manifest import marked_places, refuse_index, vectors_of
 from ..metadata.live_files import merge_entries
 from ..metadata.manifest import ADD, ManifestEntry, Place
+from ..metadata.pointed_schema import point_at_main
 from ..metadata.schema import refuse_moving_keys
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
@@ -26,6 +27,7 @@ from ..write.table_write import CommitMessage
 from ..write.taken_over import taken_over_properties
 from ..write.vectors import GivenVector, given_vectors
 from .become import Moved, become, live_entries
+from .brought_back import hand_over_tags
 from .follow import tell_after
 from .hold import held, is_kept
 from .verdict import Verdict, judge, refuse_altered, refuse_diverged
@@ -108,7 +110,7 @@ def _take_over(
             newest = main.schemas.latest()
             target = main if newest is None else main.at_schema(newest)
             made: Snapshot | None = None
-            if discards or _must_become(verdict):
+            if discards or _must_become(main, verdict):
                 back = _back_to(main, verdict.since or verdict.common) if verdict.lost else {}
                 made = become(
                     target,
@@ -120,6 +122,7 @@ def _take_over(
                     listeners=listeners,
                     guard=guard,
                     held=still_held,
+                    back_to=verdict.common or 0,
                     vectors=vectors_of(branch, taken),
                 )
             elif verdict.new:
@@ -160,12 +163,15 @@ def is_there(branch: TableStore, taken: Snapshot, hold: str = "") -> bool:
     return is_kept(branch, taken, hold)
 
 
-def _must_become(verdict: Verdict) -> bool:
-    """Whether single commits of the branch cannot be done on main: they take away files that main has compacted, or have
-    expired themselves.
+def _must_become(main: TableStore, verdict: Verdict) -> bool:
+    """Whether single commits of the branch cannot be done on main: they take away files that main has compacted, have expired
+    themselves, or are of a table whose keys move between partitions.
     """
     if verdict.kind != "clean" or not verdict.new:
         return False
+    if main.schema.crosses_partitions:
+        # What main has been since both have in common, so that no key comes to be in two partitions.
+        return True
     numbers = [snapshot.id for snapshot in verdict.new]
     return bool(verdict.lost) or numbers[0] != (verdict.common or 0) + 1 or numbers[-1] - numbers[0] + 1 > len(numbers)
 
@@ -223,6 +229,7 @@ def put_on_top(
         watermark=max((one.watermark for one in taken if one.watermark is not None), default=None),
         guard=refuse,
         adds_again=True,
+        back_to=verdict.common or 0,
         held=held,
         # What has left no trace in the files is not to land again when it is repeated.
         even_empty=any(one.commit_identifier != BATCH_COMMIT_IDENTIFIER for one in taken),
@@ -282,6 +289,7 @@ def _new_id(store: TableStore) -> CommitId:
 def restore_earlier(main: TableStore, branch: TableStore, *, from_id: int = 0) -> None:
     """Give a branch main's snapshots from before its own earliest one, back to an id."""
     earliest = branch.snapshots.earliest_id()
+    hand_over_tags(main, branch, earliest or 0)
     # From the newest to the oldest, so that the branch's history never has a gap.
     for snapshot in sorted(main.snapshots.all(), key=lambda one: -one.id):
         if earliest is not None and from_id <= snapshot.id < earliest:
@@ -347,3 +355,4 @@ def copy_schemas(source: TableStore, target: TableStore) -> None:
     for schema_id in source.schemas.ids():
         if schema_id not in known and not target.schemas.create(source.schemas.get(schema_id)):
             refuse_altered(*((target, source) if source.identifier.branch != MAIN_BRANCH else (source, target)))
+    point_at_main(target.file_io, target.paths, target.read_witness)

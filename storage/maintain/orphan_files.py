@@ -18,6 +18,7 @@ from ..read.version import all_branches
 from ..write.close import DECISION_FILE
 from ..write.commit_time import SAFE_MS
 from .branch_tags import left_tags
+from .brought_back import delete_tags_in_vain
 from .hold import HOLD_MS, delete_hold
 from .references import needed_files
 
@@ -99,6 +100,7 @@ def _clean(
             _delete_unfinished(store, directory)
         for branch in all_branches(store):
             _end_holds(branch, long_ago_ms)
+            delete_tags_in_vain(branch)
             branch.consumers.give_up_unsure(long_ago_ms, store.clock.unique_name())
         with suppress(CorruptData):
             # Which branches there are cannot be told: their tags stay.

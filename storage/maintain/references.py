@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from ..errors import CommitConflict, CorruptData, MainReplaced, NotFound, StorageError
-from ..identifier import BRANCH_PREFIX, HOLD_PREFIX, MAIN_BRANCH, PUBLICATION_PREFIX
+from ..identifier import BACK_PREFIX, BRANCH_PREFIX, HOLD_PREFIX, MAIN_BRANCH, PUBLICATION_PREFIX
 from ..metadata.index_manifest import read_index_manifest
 from ..metadata.live_files import merge_entries
 from ..metadata.manifest import ADD, ManifestEntry, Place
@@ -44,6 +44,8 @@ class Holder:
             return " (until a publication is done: `snapline branch recover`)"
         if self.kind == "tag" and self.name.startswith(BRANCH_PREFIX):
             return " (as long as a branch lasts that was made there)"
+        if self.kind == "tag" and self.name.startswith(BACK_PREFIX):
+            return " (until what came before a rollback or merge has expired)"
         return ""
 
 

@@ -31,7 +31,7 @@ def revert(store: TableStore, snapshot: Snapshot, commit_id: CommitId) -> Snapsh
             "Insist with discard-main, which takes back what came later as well, or roll the table back."
         )
     refuse_index(store, snapshot)
-    refuse_moving_keys(store.schema, "Taking a commit back alone")
+    refuse_moving_keys(store.schema, "Taking a commit back alone, not with discard-main what came later as well,")
     delta = store.delta_of(snapshot)
     back = [entry.added() for entry in delta if entry.kind != ADD]
     highest = _highest(back)
@@ -52,6 +52,7 @@ def revert(store: TableStore, snapshot: Snapshot, commit_id: CommitId) -> Snapsh
                 operation="REVERT",
                 own_properties=reverting(snapshot),
                 adds_again=True,
+                back_to=snapshot.id - 1,
                 guard=guard_of(latest),
             )
         except Moved:

@@ -17,7 +17,7 @@ from ..metadata.history import (
 from ..metadata.index_manifest import vectors_of
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from ..metadata.table_store import TableStore
-from ..metadata.tag import Tag
+from ..metadata.tag import TAG_BRANCH_KEY, Tag
 from ..write.close import refuse_closed
 from ..write.commit import CommitId, CommitListener, Guard, TableCommit
 from ..write.taken_over import SOURCES_PROPERTY, TAKEN_NEWEST_PROPERTY, marks_of, marks_of_tag
@@ -83,6 +83,7 @@ def rollback_to(
                     listeners=listeners,
                     guard=guard,
                     held=still_held,
+                    back_to=0 if TAG_BRANCH_KEY in target.others else target,
                     vectors=vectors_of(store, target),
                 )
                 break

@@ -18,6 +18,7 @@ from ..metadata.tag import Tag
 from ..metadata.trouble import TAG_DELETION, afterwards
 from ..options import TableOptions
 from ..write.commit_time import HOUR_MS
+from .brought_back import delete_tags_in_vain
 from .hold import delete_files_of, delete_those_unneeded, held, is_kept, only_tagged
 
 _HOURS = {"hourly": 1, "two-hours": 2, "daily": 24}
@@ -214,4 +215,5 @@ def expire_tags(store: TableStore) -> list[str]:
         is_over = (now - created).total_seconds() > retained
         if is_over and _delete(store, tag) is not None:
             gone.append(tag.name)
+    delete_tags_in_vain(store)
     return gone

@@ -275,6 +275,12 @@ def _meet(main: TableStore, ours: Sequence[Snapshot], branch: TableStore, theirs
     """Whether both sides did something to one bucket that cannot stand side by side."""
     mine = [entry for snapshot in ours for entry in main.delta_of(snapshot)]
     others = [entry for snapshot in theirs for entry in branch.delta_of(snapshot)]
+    if main.schema.crosses_partitions:
+        # A key may be anywhere.
+        return bool(mine and others)
+    if main.schema.has_dynamic_buckets:
+        # In any bucket of its partition: which one each side has chosen.
+        return not {entry.partition for entry in mine}.isdisjoint(entry.partition for entry in others)
     if main.schema.primary_keys:
         return bool(_places(mine) & _places(others))
     # Without a key, rows that were added by both are all there; only files that one side took away are in the way.

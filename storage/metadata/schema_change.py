@@ -16,16 +16,18 @@ import pyarrow as pa
 from ..arguments import checked
 from ..data_types import STRING, DataField, DataType, nested_fields, parse_type, type_from_arrow
 from ..errors import AlreadyExists, InvalidRequest
-from ..format.file_index.wanted import PREFIX, check_file_indexes, is_indexed, renamed_index_option, wanted_indexes
+from ..format.file_index.wanted import PREFIX, check_file_indexes, is_indexed, wanted_indexes
 from ..options import check_table_options, takes_back
 from .case_twins import refuse_new_twins
 from .default_values import check_defaults, default_text
+from .option_columns import renamed_options
 from .schema import TableSchema, check_avro, check_column_options, check_schema
 
 # Options that decide how rows were written, so that they stand once there are any.
 FIXED_OPTIONS = (
     "bucket-key", "merge-engine", "sequence.field", "rowkind.field", "primary-key", "partition", "type", "bucket-function.type",
-    "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete", "row-tracking.enabled",
+    "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete",
+    "partial-update.remove-record-on-sequence-group", "row-tracking.enabled",
     "data-evolution.enabled", "deletion-vectors.enabled", "dynamic-bucket.initial-buckets", "sequence.field.sort-order",
     "data-file.path-directory",
 )  # fmt: skip
@@ -122,7 +124,7 @@ class RenameColumn(SchemaChange):
             schema,
             fields=fields,
             primary_keys=tuple(self.new_name if key == name else key for key in schema.primary_keys),
-            options=_renamed_options(schema.options, name, self.new_name),
+            options=renamed_options(schema.options, {name: self.new_name}),
         )
 
 
@@ -242,6 +244,9 @@ class SetOptions(SchemaChange):
     removed: Sequence[str] = ()
 
     def apply(self, schema: TableSchema) -> TableSchema:
+        for key, what in (("primary-key", "The primary key"), ("partition", "The partition columns")):
+            if key in self.options or key in self.removed:
+                raise InvalidRequest(f"{what} of a table cannot change: make another table, and copy the rows.")
         texts = {
             key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in self.options.items()
         }
@@ -382,24 +387,6 @@ def _renamed_value(old: TableSchema, new: TableSchema, text: str | None) -> str 
         return None
     names = {field.name: other.name for field in old.fields for other in new.fields if field.id == other.id}
     return ",".join(names.get(part.strip(), part.strip()) for part in text.split(","))
-
-
-def _renamed_options(options: Mapping[str, str], name: str, new_name: str) -> dict[str, str]:
-    def renamed(text: str) -> str:
-        return ",".join(new_name if part.strip() == name else part.strip() for part in text.split(","))
-
-    result = {}
-    for key, value in options.items():
-        if key.startswith(PREFIX):
-            key, value = renamed_index_option(key, value, {name: new_name})
-        elif key in ("bucket-key", "sequence.field", "rowkind.field"):
-            value = renamed(value)
-        elif key.startswith("fields.") and "." in key.removeprefix("fields."):
-            columns, _, rest = key.removeprefix("fields.").rpartition(".")
-            key = f"fields.{renamed(columns)}.{rest}"
-            value = renamed(value) if rest == "sequence-group" else value
-        result[key] = value
-    return result
 
 
 def _refuse_key(schema: TableSchema, name: str, what: str) -> None:

@@ -13,7 +13,7 @@ from .. import document
 from ..arguments import shown
 from ..errors import AlreadyExists, CorruptData, DirectoryInPlace, NotFound, StorageError
 from ..file_io import FileIO
-from ..identifier import BRANCH_PREFIX, PUBLICATION_PREFIX, RESERVED_TAGS, check_file_name, check_tag_name
+from ..identifier import BACK_PREFIX, BRANCH_PREFIX, PUBLICATION_PREFIX, RESERVED_TAGS, check_file_name, check_tag_name
 from ..paths import TablePaths
 from .snapshot import Snapshot, cannot_be_read
 from .unchanged import unchanged
@@ -24,6 +24,8 @@ _log = logging.getLogger(__name__)
 TAG_BRANCH_KEY = "snapline.branch"
 # In a tag that was renamed: who did it.
 _RENAMED_KEY = "snapline.renamed"
+# Of tags that keep files from Paimon's Java library alone: nobody else sees them.
+AGAINST_JAVA = (BRANCH_PREFIX, BACK_PREFIX)
 _TAG_FILE = re.compile(r"tag-(.+)", re.DOTALL)
 
 
@@ -107,12 +109,12 @@ class TagFiles:
         return sorted(match[1] for match in matches if match)
 
     def names_for_users(self) -> list[str]:
-        """The names without those that keep the files of branches."""
-        return [name for name in self.names() if not name.startswith(BRANCH_PREFIX)]
+        """The names without those that keep files from Paimon's expiry."""
+        return [name for name in self.names() if not name.startswith(AGAINST_JAVA)]
 
-    def all(self, *, of_branches: bool = False) -> list[Tag]:
-        """Every tag, in the order of snapshot id and name; those that keep the files of branches only if wanted."""
-        names = self.names() if of_branches else self.names_for_users()
+    def all(self, *, against_java: bool = False) -> list[Tag]:
+        """Every tag, in the order of snapshot id and name; those that keep files from Paimon's expiry only if wanted."""
+        names = self.names() if against_java else self.names_for_users()
         tags = [tag for name in names if (tag := self.find(name)) is not None]
         return sorted(tags, key=lambda tag: (tag.snapshot.id, tag.name))
 

@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 from ..data_types import arrow_schema
 from ..errors import NotFound
 from ..format.deletion_vector import DeletionVector
+from ..lsm.moving_keys import in_order_of_moves
 from ..lsm.row_multiset import difference
 from ..lsm.sorted_run import Section, SortedRun, split_into_sections
-from ..lsm.system_columns import DELETE, INSERT, VALUE_KIND
+from ..lsm.system_columns import DELETE, INSERT, UPDATE_BEFORE, VALUE_KIND
 from ..metadata.change_tracking import tracks
 from ..metadata.history import told_of_expiry
 from ..metadata.index_manifest import vectors_of
@@ -65,7 +66,8 @@ class ChangeSplit:
     """What one snapshot did to one bucket, or by replacing files to one partition, as a task can read it.
 
     The rows of the files with the kinds they have; where files were `replaced`, what the rows of both sides differ in;
-    or all rows of `current`, as a first reading of the table. With deletion vectors, `marks` are those of the bucket, or the
+    or all rows of `current`, as a first reading of the table; or what the `parts` of a snapshot tell, where keys move from one
+    partition to another: a key leaves before it comes. With deletion vectors, `marks` are those of the bucket, or the
     partition, before and after, and `marked` the files that stay and have other ones.
     """
 
@@ -77,6 +79,7 @@ class ChangeSplit:
     current: Split | None = None
     marks: "Marks" = field(default_factory=lambda: Marks({}, {}))
     marked: tuple[ManifestEntry, ...] = ()
+    parts: "tuple[ChangeSplit, ...]" = ()
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Batches of `changes_schema`; none of them empty. The order of commits is kept within a bucket."""
@@ -97,7 +100,8 @@ class ChangeSplit:
                 yield from self._rows()
             except NotFound:
                 # What was replaced is in files of the snapshot before, which may have expired with them.
-                if (self.replaced or self.marked) and store.snapshots.find(self.snapshot_id - 1) is None:
+                compares = any(one.replaced or one.marked for one in (self, *self.parts))
+                if compares and store.snapshots.find(self.snapshot_id - 1) is None:
                     raise store.snapshots.missing(self.snapshot_id - 1) from None
                 raise
 
@@ -105,11 +109,27 @@ class ChangeSplit:
         if self.current is not None:
             for rows in self.current.read(use_threads=False):
                 yield _kind(INSERT, rows), rows
+        elif self.parts:
+            yield from self._together()
         elif self.replaced or self.marked:
             yield from self._difference()
         else:
             for entry in self.entries:
                 yield from self._rows_of(entry)
+
+    def _together(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
+        """What all parts tell, in memory, in an order in which it can be applied."""
+        told = [pair for part in self.parts for pair in part._rows()]
+        if not told:
+            return
+        kinds = pa.chunked_array([kinds for kinds, _ in told]).combine_chunks()
+        rows = pa.Table.from_batches([rows for _, rows in told])
+        schema = self.request.store.schema
+        keys, partitions = (rows.select(list(names)) for names in (schema.primary_keys, schema.partition_keys))
+        retracts = pc.is_in(kinds, pa.array([KINDS[UPDATE_BEFORE], KINDS[DELETE]])).to_numpy(zero_copy_only=False)
+        order = pa.array(in_order_of_moves(keys, partitions, retracts))
+        for batch in rows.take(order).combine_chunks().to_batches():
+            yield kinds.take(order), batch
 
     def _difference(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
         if self.request.store.schema.primary_keys:
@@ -300,6 +320,7 @@ def _plan(
     marks: "Marks | None" = None,
     marked: Sequence[ManifestEntry] = (),
 ) -> Iterator[ChangeSplit]:
+    store = request.store
     replaced = {entry.partition for entry in (*removed, *marked)}
 
     def place(entry: ManifestEntry) -> tuple[bytes, int]:
@@ -312,19 +333,33 @@ def _plan(
     came = {where: tuple(group) for where, group in groupby(sorted(added, key=order), place)}
     went = {where: tuple(group) for where, group in groupby(sorted(removed, key=order), place)}
     stayed = {where: tuple(group) for where, group in groupby(sorted(marked, key=order), place)}
-    for where in sorted(came.keys() | went.keys() | stayed.keys()):
-        partition = where[0]
-        if tracks(snapshot, partition):
-            sides = came.get(where, ()), went.get(where, ())
-            yield ChangeSplit(
-                request, snapshot.id, partition, *sides, marks=marks or Marks({}, {}), marked=stayed.get(where, ())
-            )
+    told = [where for where in sorted(came.keys() | went.keys() | stayed.keys()) if tracks(snapshot, where[0])]
+    together = store.schema.crosses_partitions and len({partition for partition, _ in told}) > 1
+    asked = replace(request, columns=_columns_with_keys(request)) if together else request
+    parts = tuple(
+        ChangeSplit(
+            asked, snapshot.id, where[0], came.get(where, ()), went.get(where, ()),
+            marks=marks or Marks({}, {}), marked=stayed.get(where, ()),
+        )
+        for where in told
+    )  # fmt: skip
+    if together:
+        yield ChangeSplit(request, snapshot.id, told[0][0], parts=parts)
+    else:
+        yield from parts
 
 
 def _columns_needed(request: ReadRequest) -> list[str]:
     """The wanted columns, and those that the filter needs."""
     wanted = set(request.columns) | (request.predicate.columns() if request.predicate else set())
     return [name for name in request.store.schema.column_names if name in wanted]
+
+
+def _columns_with_keys(request: ReadRequest) -> tuple[str, ...]:
+    """Those, and the columns that tell a row from others and its partition."""
+    schema = request.store.schema
+    needed = {*_columns_needed(request), *schema.primary_keys, *schema.partition_keys}
+    return tuple(name for name in schema.column_names if name in needed)
 
 
 def _kind(kind: int, rows: pa.RecordBatch) -> pa.Array:

@@ -20,6 +20,7 @@ from ..format.deletion_vector import DeletionVector
 from ..format.open_data_file import open_reader
 from ..lsm.merge import RunCursor, comparable_key, merge_sorted_runs, within_keys, without_deletes
 from ..lsm.merge_engines import merge_engine_of
+from ..lsm.record_expiry import RecordExpiry
 from ..lsm.sorted_run import Key, Section, SortedRun
 from ..lsm.system_columns import INSERT, LEVEL, SEQUENCE_NUMBER, VALUE_KIND, WHOLE
 from ..metadata.manifest import LOOKUP_MARK, WRITTEN, DataFile
@@ -33,6 +34,7 @@ from .predicate import Predicate, exact_values, restricted_to, value_ranges
 # Row kinds of a batch in which every row was added (+I is 0).
 _ZEROS = pa.py_buffer(bytes(MOST_BATCH_ROWS))
 _NONE: Mapping[str, DeletionVector] = MappingProxyType({})
+_NO_EXPIRY: Mapping[str, RecordExpiry] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -79,14 +81,16 @@ def read_run(
     keep_deletes: bool,
     with_level: bool = False,
     merges_single_rows: bool = False,
+    expiring: Mapping[str, RecordExpiry] = _NO_EXPIRY,
 ) -> Iterator[pa.RecordBatch]:
-    """The merged rows of a section as one sorted run, for writing it anew; those that are marked as deleted are left out.
+    """The merged rows of a section as one sorted run, for writing it anew; those that are marked as deleted are left out, and
+    those that are too old, of the files named in `expiring`.
 
     Columns: `_KEY_<key>`, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, `_LEVEL` (the lowest of each key) if wanted, then the wanted
     columns that are not in the key.
     """
     reader = _SectionReader(
-        request, partition, directory, False, deletion_vectors, merges_single_rows=merges_single_rows
+        request, partition, directory, False, deletion_vectors, merges_single_rows=merges_single_rows, expiring=expiring
     )
     runs = _oldest_first(section.runs)
     return reader.merged(
@@ -147,8 +151,10 @@ class _SectionReader:
         deletion_vectors: Mapping[str, DeletionVector] = _NONE,
         *,
         merges_single_rows: bool = False,
+        expiring: Mapping[str, RecordExpiry] = _NO_EXPIRY,
     ) -> None:
         schema = request.store.schema
+        self._expiring = expiring
         self._deletion_vectors = deletion_vectors
         self._use_threads = use_threads
         self._directory = directory
@@ -225,7 +231,7 @@ class _SectionReader:
         marked = self._deletion_vectors
         counts = [
             sum(file.row_count for file in run.files)
-            if is_whole and not any(file.name in marked for file in run.files)
+            if is_whole and not any(file.name in marked or file.name in self._expiring for file in run.files)
             else None
             for run in runs
         ]
@@ -294,6 +300,8 @@ class _SectionReader:
                     rows = rows.filter(row_filter.mask(self._filter_view(rows)))
                 if self._store.options.ignore_delete:
                     rows = without_deletes(rows)
+                if file.name in self._expiring:
+                    rows = self._expiring[file.name].kept(rows)
                 if rows.num_rows:
                     yield rows
 

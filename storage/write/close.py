@@ -15,6 +15,7 @@ from ..metadata.history import ROLLED_BACK_PROPERTY, rolled_back_properties
 from ..metadata.manifest import ManifestFile
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, TAKE_BACK, Snapshot
 from ..metadata.table_store import TableStore
+from .brought_back import drop_tags, tag_for
 from .commit_time import commit_time, is_late
 from .landing import create_on_top
 from .lost_to_cleaning import first_lost
@@ -222,8 +223,11 @@ def _put_on_top(
         operation=operation, properties=time.with_properties({**properties, **follows}) or None,
     )  # fmt: skip
     paths = [store.paths.manifest(name) for name in lists]
+    comes_back = latest is not None and shows is not None and shows.identity != latest.identity
+    kept = [tag_for(store, shows, latest)] if comes_back and latest and shows else []
     if not create_on_top(store, snapshot, latest):
         store.file_io.delete_quietly(paths)
+        drop_tags(store, kept)
         return None
     if not is_late(store.clock, begun_ms) or first_lost(store, paths, snapshot) is None:
         return snapshot

@@ -38,10 +38,12 @@ from ..metadata.snapshot import (
     Snapshot,
 )
 from ..metadata.table_store import TableStore
+from ..metadata.tag import Tag
 from ..metadata.trouble import LISTENERS, afterwards
 from ..metadata.way_back import told_of_way_back
 from ..store_errors import outcome
 from ..version import VERSION
+from .brought_back import drop_tags, keep_brought_back
 from .close import refuse_closed
 from .commit_time import commit_time, is_late
 from .conflicts import check_conflicts
@@ -190,6 +192,7 @@ class TableCommit:
         change_tracking: bool = True,
         guard: Guard | None = None,
         adds_again: bool = False,
+        back_to: Snapshot | int = 0,
         held: Held | None = None,
         own_properties: Mapping[str, str] | None = None,
         even_empty: bool = False,
@@ -202,8 +205,9 @@ class TableCommit:
 
         `guard` is asked again before each try, with the newest snapshot as that try finds it, and raises if the change must
         not be put on top of it. `adds_again`: files may be added that the table has had before, those that are in the paths
-        of no message; `held` says, once the snapshot is there, whether they have been kept until then. `own_properties`: those
-        by which the store knows what the commit was. `statistics`: the file of the table's statistics, of kind ANALYZE.
+        of no message; `back_to`: see `keep_brought_back`; `held` says, once the snapshot is there, whether they have been kept
+        until then. `own_properties`: those by which the store knows what the commit was. `statistics`: the file of the table's
+        statistics, of kind ANALYZE.
         `vectors`: the deletion vectors that files get which have been in the table before.
 
         Raises InvalidRequest if own properties are among `properties`, CommitConflict if another commit made this one
@@ -229,7 +233,7 @@ class TableCommit:
             NumberedFiles(self._store, messages if overwrite is None else (), added, changelog), adds_again, even_empty,
             earliest(message.begun_ms for message in messages), own, held, statistics,
             self._key_index(messages, added, changelog, overwrite, kind, adds_again=adds_again),
-            [one for message in messages for one in message.marked], vectors,
+            [one for message in messages for one in message.marked], vectors, back_to,
         )  # fmt: skip
         try:
             snapshot, is_own = self._commit(change)
@@ -413,6 +417,7 @@ class _Change:
     index: KeyIndex
     marked: Sequence[MarkedFile]
     vectors: Sequence[GivenVector]
+    back_to: Snapshot | int
 
 
 class _Attempt:
@@ -428,6 +433,7 @@ class _Attempt:
         self._manifest_names: list[str] = []
         self._list_names: list[str] = []
         self._index_names: list[str] = []
+        self._kept: list[Tag] = []
 
     def prepare(self) -> Snapshot | None:
         """Write all metadata but the snapshot; None if the change is empty."""
@@ -450,6 +456,8 @@ class _Attempt:
             return None
         if deletes or change.adds_again or any(entry.file.level > 0 for entry in change.added):
             check_conflicts(self._live(), delta, store.key_types, rescales=change.overwrite is not None)
+        if change.adds_again:
+            self._kept = keep_brought_back(store, latest, change.added, change.back_to)
         base: list[ManifestFile] = []
         if latest is not None:
             manifests = store.manifests_of(latest)
@@ -606,6 +614,7 @@ class _Attempt:
         paths = self._store.paths
         written = [paths.manifest(name) for name in self._list_names + self._manifest_names]
         self._store.file_io.delete_quietly([*written, *(paths.index(name) for name in self._index_names)])
+        drop_tags(self._store, self._kept)
 
     def _check_newest_schema(self) -> None:
         """Rows that were hashed to another number of buckets than the table has by now would not be found, and nulls are not

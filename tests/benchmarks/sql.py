@@ -73,7 +73,7 @@ def tpch_duckdb(session: Session, directory: Path, texts: list[str]) -> tuple[li
 
 
 def tpch_spark(session: Session, directory: Path, texts: list[str]) -> tuple[list[float], list[float]]:
-    from resources.spark import start_spark
+    from resources.spark_session import start_spark
 
     spark: Any = start_spark(session.settings)
     for name in KEYS:

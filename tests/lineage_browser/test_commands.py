@@ -7,8 +7,8 @@ from click.testing import CliRunner
 from starlette.testclient import TestClient
 
 from resources import Session
-from resources.browser.address import command
 from resources.cli import cli
+from resources.links.address import command
 from resources.recovery import Recovery, plan_recovery
 from storage import InvalidRequest
 from tests.lineage_browser.test_pages import made

@@ -21,7 +21,10 @@ READ = "INSERT OVERWRITE a.mid SELECT id FROM a.src"
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     monkeypatch.setenv("SNAPLINE_HOME", str(tmp_path / "home"))
     session = Session()
-    session.sql("CREATE TABLE a.src (id BIGINT NOT NULL, PRIMARY KEY (id) NOT ENFORCED); CREATE TABLE a.mid (id BIGINT)", "duckdb")
+    session.sql(
+        "CREATE TABLE a.src (id BIGINT NOT NULL, PRIMARY KEY (id) NOT ENFORCED); CREATE TABLE a.mid (id BIGINT)",
+        "duckdb",
+    )
     return session
 
 

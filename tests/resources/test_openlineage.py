@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 
 from resources import Session, SparkResource, TablesResource, openlineage_sensor
 from resources.cli import cli
-from resources.openlineage import run_id
+from resources.openlineage_export import run_id
 
 Events = list[dict[str, Any]]
 
@@ -95,7 +95,7 @@ def server() -> Iterator[tuple[str, Events]]:
 def test_a_sensor_sends_what_is_new_from_where_it_had_come_to(
     history: Session, server: tuple[str, Events], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import resources.openlineage as module
+    import resources.openlineage_export as module
 
     url, received = server
     sensor = openlineage_sensor(url=url)
