@@ -55,7 +55,8 @@ from .analyze import analyzed
 from .columns import column_sources
 from .definitions import Act, Definitions
 from .ends import open_piece
-from .engines import OVERWRITE, DuckDbEngine, Engine, SparkEngine
+from .engine import OVERWRITE, Engine
+from .engines import Engines
 from .fill import Fill
 from .look import Look
 from .names import Names, Place, Source
@@ -65,14 +66,13 @@ from .procedures import call
 from .query import Query, described, prepare, refuse_open
 from .result import Result, spark_errors
 from .settings import JOB_OPTION, RUNTIME_MODE, STARTUP_OPTION, Settings, check_key, check_setting
-from .streams import insert_stream, streamed
+from .stream_sources import streamed
 from .unread import plain, refuse_clauses, refuse_unread, statement_name, take, watch
 from .views import ViewStatements, expanded, without_temporary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ENGINES = ("spark", "duckdb")
 # The statements whose text a commit records.
 CHANGES_OF_ROWS = (exp.Insert, exp.Delete, exp.Update, exp.Merge)
 _views = count()
@@ -103,18 +103,7 @@ class Statements:
         self._definitions = Definitions(session, self.settings, self._names)
         self._look = Look(session, self.settings, self._names)
         self._views = ViewStatements(self._names, self.prepare)
-        self._engines: dict[str, Engine] = {
-            "duckdb": DuckDbEngine(),
-            "spark": SparkEngine(start_spark or self._start_spark)
-        }  # fmt: skip
-        self._spark: SparkSession | None = None
-
-    def _start_spark(self) -> "SparkSession":
-        if self._spark is None:
-            from ..spark_session import start_spark
-
-            self._spark = start_spark(self._session.settings)
-        return self._spark
+        self._engines = Engines(session.settings, start_spark)
 
     def run(self, text: str, engine: str = "spark") -> list[Result]:
         """The result of each statement. Nothing runs unless all of them can be parsed. Raises InvalidRequest that points
@@ -131,7 +120,7 @@ class Statements:
             if before.ends:
                 before.wait()
             with bounded_depth():
-                before = self._run(tree, self._engine(engine))
+                before = self._run(tree, self._engines.named(engine))
             yield before
 
     def select(self, text: str, engine: str = "spark") -> Result:
@@ -140,14 +129,9 @@ class Statements:
         if len(trees) != 1 or not isinstance(trees[0], exp.Query | exp.Values):
             raise InvalidRequest("Give one SELECT.")
         with bounded_depth():
-            return self._run(trees[0], self._engine(engine))
+            return self._run(trees[0], self._engines.named(engine))
 
-    def _engine(self, name: str) -> Engine:
-        if name not in self._engines:
-            raise InvalidRequest(f"Engine {name!r} is unknown. Engines: {', '.join(ENGINES)}.")
-        return self._engines[name]
-
-    def _run(self, tree: exp.Expr, engine: Engine) -> Result:
+    def _run(self, tree: exp.Expr, engine: Callable[[], Engine]) -> Result:
         """Read a statement, refuse what nobody has read of it, and carry it out."""
         watch(tree)
         act = self._plan(tree, engine)
@@ -155,26 +139,26 @@ class Statements:
         with spark_errors():
             return act()
 
-    def _plan(self, tree: exp.Expr, engine: Engine) -> Act:
+    def _plan(self, tree: exp.Expr, engine: Callable[[], Engine]) -> Act:
         define, look = self._definitions, self._look
         match tree:
             case exp.Query() | exp.Values():
                 query = self.prepare(take(tree))
-                return lambda: engine.result(engine.rows(query))
+                return lambda: engine().result(engine().rows(query))
             case exp.Insert():
-                return self._insert(tree, engine)
+                return self._insert(tree, engine())
             case exp.Delete() | exp.Update():
-                return self._change_rows(tree, engine)
+                return self._change_rows(tree, engine())
             case exp.Merge():
-                return self._merge(tree, engine)
+                return self._merge(tree, engine())
             case exp.Create() if tree.kind == "TABLE":
-                return self._create_table(tree, engine)
+                return self._create_table(tree, engine())
             case exp.Create() if tree.kind == "VIEW":
-                return self._views.create(tree, engine.columns_of)
+                return self._views.create(tree, engine().columns_of)
             case exp.Drop() if tree.kind == "VIEW":
                 return self._views.drop(tree)
             case AlterView():
-                return self._views.alter(tree, engine.columns_of)
+                return self._views.alter(tree, engine().columns_of)
             case exp.Create() if tree.kind in ("DATABASE", "SCHEMA"):
                 return define.create_database(tree)
             case exp.Drop() if tree.kind == "TABLE":
@@ -196,7 +180,7 @@ class Statements:
             case AnalyzeTable():
                 return analyzed(tree, self._names)
             case Show():
-                return look.show(tree, engine.functions)
+                return look.show(tree, lambda: engine().functions())
             case DescribeTable():
                 return look.describe(tree)
             case Call():
@@ -204,7 +188,7 @@ class Statements:
                 reach = Reach(self._session, self.settings.catalog, self._table_named, self._full_name)
                 return lambda: call(reach, name, arguments)
             case Explain():
-                return self._explain(tree, engine)
+                return self._explain(tree, engine())
             case SetOption() | ResetOption():
                 return self._set(tree)
         raise at(tree, InvalidRequest(f"{statement_name(tree)} is no statement that is known here."))
@@ -286,9 +270,15 @@ class Statements:
             return self._replace(tree, written, target, engine)
         if self._streams:
             of_stream = self.prepare(changes.query_of(tree, target), streaming=True)
-            return lambda: insert_stream(self, of_stream, target, place, engine)
+            return lambda: self._stream(of_stream, target, place, engine)
         query = self.prepare(changes.query_of(tree, target))
         return lambda: self._write(self._said(written), target, query, engine.rows(query), engine)
+
+    def _stream(self, query: Query, target: changes.Target, place: Place, engine: Engine) -> Result:
+        # PySpark waits behind it.
+        from .streams import insert_stream
+
+        return insert_stream(self, query, target, place, engine)
 
     @property
     def _streams(self) -> bool:
