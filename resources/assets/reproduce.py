@@ -12,7 +12,8 @@ from storage.engines.spark_reader import read_scan
 
 from ..session import Session
 from ..sql import Statements
-from ..sql.statements import CHANGES_OF_ROWS, parse
+from ..sql.parsing import parse
+from ..sql.statements import CHANGES_OF_ROWS
 from ..warehouse.snapshot_properties import CODE_PROPERTY, PARTITIONS_PROPERTY, PLACE_PROPERTY, STATEMENT_PROPERTY
 from .commit_rows import commit_rows
 from .partition_context import PartitionContext

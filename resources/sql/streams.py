@@ -8,7 +8,6 @@ INSERT INTO word_count SELECT word, count(*) FROM words GROUP BY word;
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from sqlglot import exp
@@ -26,21 +25,19 @@ from .renewed_rows import KIND, RenewedRows
 from .result import Result
 from .settings import JOB_OPTION, TRIGGER, trigger
 from .spark_engine import SparkEngine
+from .statement_context import StatementContext
 from .stream_query import refuse_other_query
 from .stream_sources import ROW_KIND, STREAM_OPTIONS
-
-if TYPE_CHECKING:
-    from .statements import Statements
 
 _Planned = tuple[DataFrame, str | None, Callable[[DataFrame, int], AbstractContextManager[DataFrame]] | None]
 _KIND = "__snapline_kind"
 
 
 def insert_stream(
-    statements: "Statements", query: Query, target: changes.Target, place: Place, engine: Engine
+    context: StatementContext, query: Query, target: changes.Target, place: Place, engine: Engine
 ) -> Result:
     """Start the query. Raises InvalidRequest without a name for the job, by which it is found again."""
-    options = statements.settings.options
+    options = context.settings.options
     if not isinstance(engine, SparkEngine):
         raise InvalidRequest("A stream needs the engine spark.")
     if JOB_OPTION not in options:
@@ -49,8 +46,8 @@ def insert_stream(
         raise InvalidRequest("A stream cannot overwrite: SET 'execution.runtime-mode' = 'batch', or INSERT INTO.")
     job = options[JOB_OPTION]
     constants = key_constants(query, target) if is_renewed(query) else None
-    refuse_other_query(statements.checkpoint(job), job, query, target, constants)
-    rows, kind, made = _planned_rows(engine, query, target, statements.checkpoint(job))
+    refuse_other_query(context.checkpoint(job), job, query, target, constants)
+    rows, kind, made = _planned_rows(engine, query, target, context.checkpoint(job))
     if not rows.isStreaming:
         raise InvalidRequest(
             "A streaming INSERT reads a table. For rows that are given: SET 'execution.runtime-mode' = 'batch'."
@@ -58,16 +55,16 @@ def insert_stream(
     sources = [_planned(one.source) for one in query.inputs if one.source.table is not None]
     one = target.table.identifier
     sink = SnapshotRef(place.catalog, one.database, one.table, one.branch, 0)
-    recorder = statements.recorder(place.catalog)
+    recorder = context.recorder(place.catalog)
     recorder.record_job(job, sources, [sink])
 
     def properties(refs: list[SnapshotRef]) -> dict[str, str]:
         # Of a job that goes on from its checkpoint, what it once began with stays.
         recorder.record_startup(job, refs)
-        return changes.sources_property(sorted({statements.changed(one) for one in refs}))
+        return changes.sources_property(sorted({context.changed(one) for one in refs}))
 
     stream = write_stream(
-        rows, target.table, statements.warehouse(place), commit_user=job, checkpoint=statements.checkpoint(job),
+        rows, target.table, context.warehouse(place), commit_user=job, checkpoint=context.checkpoint(job),
         trigger=trigger(options.get(TRIGGER, "available-now")), properties=properties, row_kind_column=kind, made=made,
         output_mode="update" if made is None and _is_aggregated(query) else "append",
         change_tracking=target.change_tracking,
