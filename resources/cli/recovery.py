@@ -125,8 +125,6 @@ def backfill(session: Session, branch: str, form: str) -> None:
     """Compute anew what was made from the source, on the branch, through Dagster. Goes on where it stopped. Exit code 1 if tables
     are left that no asset makes.
     """
-    from ..recovery.left_to_do import left_to_do
-
     found = _opened(session, branch)
     count = _backfill(session, found, form)
     left = left_to_do(found, platform_table_assets())
