@@ -12,6 +12,7 @@ from ..assets.platform_tables import platform_table_assets
 from ..code_location import platform_definitions
 from ..recovery import Recovery, RecoveryPlan, bad_snapshot, carry_out, plan_recovery
 from ..recovery.backfill import backfill as run_backfill
+from ..recovery.left_to_do import left_to_do
 from ..recovery.progress import recoveries
 from ..recovery.stages import drop_damaged
 from ..recovery.words import COMMAND_LINE
