@@ -21,7 +21,7 @@ from ..format.file_index.wanted import PREFIX, check_file_indexes, is_indexed, w
 from ..options import check_table_options, takes_back
 from .case_twins import refuse_new_twins
 from .default_values import check_defaults, default_text
-from .option_columns import renamed_options
+from .option_columns import OF_COLUMNS, renamed_options
 from .schema import TableSchema, check_avro, check_column_options, check_schema
 
 # Options that decide how rows were written, so that they stand once there are any.
@@ -403,7 +403,7 @@ def _refuse_used(schema: TableSchema, name: str, what: str) -> None:
         named = [part.strip() for part in value.split(",")]
         in_key = key.startswith("fields.") and name in key.removeprefix("fields.").rpartition(".")[0].split(",")
         in_key = in_key or (key.startswith(PREFIX) and is_indexed(key, value, name))
-        if in_key or (name in named and (key.endswith("sequence-group") or key in ("bucket-key", "sequence.field"))):
+        if in_key or (name in named and (key.endswith("sequence-group") or key in OF_COLUMNS)):
             raise InvalidRequest(
                 f"Column {name!r} is named by option {key!r} and cannot be {what}. Reset the option first."
             )

@@ -199,6 +199,6 @@ def test_a_statement_that_cannot_be(
 
 @pytest.mark.parametrize("text", VALID)
 def test_what_they_are_made_from_can_be_parsed(text: str) -> None:
-    from resources.sql.statements import parse
+    from resources.sql.parsing import parse
 
     assert len(parse(text)) == 1
