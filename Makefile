@@ -18,7 +18,7 @@ UV := $(BIN)/uv --quiet --system-certs
 # A test starts where a core is free; more than four Spark sessions at once need too much memory.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help demo ui test interleavings test-full test-long java interop browser pictures lint benchmark locks docs site sbom clean
+.PHONY: help demo ui test interleavings test-full test-long java interop browser pictures lint measure benchmark locks docs site sbom clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -55,6 +55,10 @@ pictures: $(TEST_READY) $(BROWSER_READY) ## Tell it on all flights and write its
 
 lint: $(TEST_READY) ## Check style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+# LIST=--list for where each counted thing stands.
+measure: ## Count what makes the packages hard to read: long files and functions, hidden imports, missing docstrings
+	@$(PYTHON) -m tests.house.measure $(LIST)
 
 benchmark: $(TEST_READY) $(PYPAIMON_READY) $(PEERS_READY) ## Measure against plain Parquet and peers, write docs/benchmarks.md
 	@$(BIN)/python -m tests.benchmarks

@@ -131,6 +131,10 @@ _READERS: dict[str, Any] = {
 }
 
 
+# What Paimon's Java library reads: numbers of 32 bits, sizes and lengths of time of 64.
+_MOST = {"whole number": 2**31 - 1, "size": 2**63 - 1, "duration": 2**63 - 1}
+
+
 def option(
     key: str,
     default: str | None,
@@ -143,10 +147,11 @@ def option(
 ) -> Any:
     """Declare one option as a dataclass field. `default` is written as a user would write it.
 
-    `least` and `most`: the lowest and the highest value, and `choices`: the texts, separated by spaces, that make sense when
-    the option is set.
+    `least` and `most`: the lowest and the highest value (by default what Paimon's Java library can read), and `choices`: the
+    texts, separated by spaces, that make sense when the option is set.
     """
     value = None if default is None else _READERS[kind](default)
+    most = _MOST.get(kind) if most is None else most
     metadata = {
         "key": key, "kind": kind, "default": default, "meaning": meaning, "least": least, "most": most, "choices": choices
     }  # fmt: skip
@@ -201,6 +206,7 @@ class TableOptions(Options):
         "Keys of a dynamic bucket from which on new keys go to another one.",
         "whole number",
         least=1,
+        most=2**63 - 1,
     )
     dynamic_bucket_initial_buckets: int | None = option(
         "dynamic-bucket.initial-buckets",

@@ -954,6 +954,9 @@ class Table:
         if snapshot is not None:
             written = {one.place for message in messages for one in message.added} if overwrite is None else set()
             self._follow_up(snapshot, written)
+        else:
+            # Whoever did the same before may have died before readers could see it.
+            tell_after(self._store, None, self._listeners)
         return snapshot
 
     def _follow_up(self, snapshot: Snapshot, written: set[Place]) -> None:

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from lineage import NAME_LENGTH, sources_of
 from storage import (
+    MAIN_BRANCH,
     AlreadyExists,
     Clock,
     CommitId,
     CorruptData,
+    Identifier,
     InvalidRequest,
     NotFound,
     Snapshot,
@@ -20,6 +22,7 @@ from storage import (
 from storage.engines.duckdb_compare import Comparison, compare
 
 from ..session import Session
+from ..sql import Statements
 from .plan import RecoveryPlan
 from .record import (
     PUBLISHED,
@@ -178,6 +181,10 @@ class Recovery:
         Raises NotFound if there is no such recovery.
         """
         record = self.record
+        if Identifier.parse(name).branch != MAIN_BRANCH:
+            raise InvalidRequest(
+                f"{name} is a branch already: name the table alone, which means its branch {self.branch}."
+            )
         if not self.is_branched(name):
             base = record.base.get(name)
             branches = self._catalog.table(name).branches
@@ -193,8 +200,6 @@ class Recovery:
 
     def correct(self, sql: str, engine: str = "duckdb") -> list[str]:
         """Run statements in which the names of tables mean their branches; returns what each of them says."""
-        from ..sql import Statements
-
         # No recovery is begun by correcting one that is misspelt.
         _ = self.record
         statements = Statements(self._session, None, self.table, branched=self.branched)

@@ -34,6 +34,7 @@ from ..metadata.tag import Tag
 from ..metadata.time_order import rising_since
 from ..metadata.trouble import Trouble
 from ..paths import TablePaths
+from ..read.file_indexes import FileIndexes
 from ..read.split_read import ReadRequest, read_file, read_whole_file
 from ..read.version import branch_names
 from ..values import from_arrow
@@ -478,14 +479,16 @@ class _BranchCheck:
         path = self._store.data_path(directory, file)
         is_there = bool(file.external_path) or self._file(where, path, file.size_bytes)
         # Beside a file that lies elsewhere lies what belongs to it, and nobody here reads that.
-        for extra in () if file.external_path else file.extra_files:
-            self._file(where, f"{directory}/{extra}", None)
+        extras = () if file.external_path else file.extra_files
+        missing = [extra for extra in extras if not self._file(where, f"{directory}/{extra}", None)]
         if is_there and not is_changelog and self._first(f"rows of {path}"):
             unmergeable = self._report.attempt(where, lambda: unmergeable_rows(self._store, entry, deep=self._deep))
             if unmergeable is not None:
                 self._broken(where, unmergeable)
         if not self._deep or not is_there or not self._first(path):
             return
+        if not missing:
+            self._report.attempt(where, lambda: FileIndexes(self._store, None).refuse_damaged(file, directory))
         try:
             rows = read_whole_file(self._store, directory, file)
             if rows != file.row_count:

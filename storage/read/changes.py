@@ -221,8 +221,10 @@ def plan_changes(request: ReadRequest, after: int, until: int) -> Iterator[Chang
         # Of a snapshot that has expired only this is left.
         if changelog.changelog_manifest_list is not None:
             yield from _plan_snapshot(request, changelog)
-        elif _tells_by_its_files(store, changelog) and not _told_level(store, changelog):
-            # Those have expired with it.
+        elif _tells_by_its_files(store, changelog) and (
+            changelog.commit_kind == OVERWRITE or not _told_level(store, changelog)
+        ):
+            # Those have expired with it. Of what was only added a compaction tells, which has a changelog of its own.
             raise store.snapshots.missing(snapshot_id)
 
 

@@ -543,8 +543,8 @@ class _Attempt:
         write_index_manifest(self._store, name, files)
         return name
 
-    def _next_index(self) -> str:
-        name = f"index-{self._unique}-{len(self._index_names)}"
+    def _next_index(self, ending: str = "") -> str:
+        name = f"index-{self._unique}-{len(self._index_names)}{ending}"
         self._index_names.append(name)
         return name
 
