@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 from lineage import stopping_nobody
 from storage import Clock, CommitId, CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, Table
 from storage.engines.duckdb_compare import Comparison, compare
+from storage.engines.spark_reader import read_scan
 
 from ..session import Session
 from ..sql import Statements
-from ..sql.statements import CHANGES_OF_ROWS, parse
+from ..sql.parsing import parse
+from ..sql.statements import CHANGES_OF_ROWS
 from ..warehouse.snapshot_properties import CODE_PROPERTY, PARTITIONS_PROPERTY, PLACE_PROPERTY, STATEMENT_PROPERTY
+from .commit_rows import commit_rows
+from .partition_context import PartitionContext
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,11 +108,6 @@ class Reproducer:
     def _run_asset(
         self, scratch: Table, snapshot: Snapshot, open_table: Callable[[str], Table], ref: SnapshotRef
     ) -> list[str]:
-        from storage.engines.spark_reader import read_scan
-
-        from .commit_rows import commit_rows
-        from .partition_context import PartitionContext
-
         name = f"{ref.database}.{ref.table}"
         asset = self._assets().get(name)
         if asset is None:

@@ -35,6 +35,7 @@ from storage.engines.spark_types import arrow_schema_of
 from ..session import Session
 from ..settings import Settings
 from ..spark_session import SparkResource
+from ..sql import Statements
 from ..sql.duckdb_select import run_query
 from ..warehouse.snapshot_properties import BACKFILL_PROPERTY, CODE_PROPERTY, PARTITIONS_PROPERTY
 from .commit_rows import Rows, commit_rows
@@ -275,7 +276,6 @@ class TablesResource(dg.ConfigurableResource):
 
     def sql(self, context: Context, select: str) -> DataFrame:
         """The rows of a SELECT in the platform's SQL, run by Spark over tables at the run's snapshots."""
-        from ..sql import Statements
 
         def open_table(name: str) -> Table:
             table, ref = self._use(context, name)

@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -16,10 +15,12 @@ from storage import CorruptData, InvalidRequest, NotFound, StorageError
 from storage.engines.duckdb_compare import Comparison
 
 from ..assets.platform_tables import platform_table_assets
-from ..code_location import LOADING
+from ..assets.table_asset import TableAsset
 from ..links.address import command
 from ..links.dagster_links import DagsterLinks
 from ..recovery import Recovery, RecoveryRecord, TableRecord, plan_recovery
+from ..recovery.progress import TO_BE_CORRECTED, TO_BE_PUBLISHED, Progress
+from ..recovery.progress import progress as progress_of
 from ..recovery.record import names
 from ..recovery.words import OPS
 from ..session import Session
@@ -27,8 +28,6 @@ from .tokens import TOKEN
 from .view import parameters_of
 
 if TYPE_CHECKING:
-    from ..assets.table_asset import TableAsset
-    from ..recovery.progress import Progress
     from .app import Browser
 
 PUBLISH, DROP = "publish", "drop"
@@ -90,7 +89,7 @@ def state_of(session: Session, branch: str) -> str:
 def _list(request: Request) -> Response:
     browser: Browser = request.app.state.browser
     assets, trouble = _assets()
-    listed = [_progress(browser.session, name, assets) for name in names(browser.session.catalog)]
+    listed = [progress_of(browser.session, name, assets) for name in names(browser.session.catalog)]
     return browser.render(request, "recoveries.html", title="Recoveries", listed=listed, trouble=trouble)
 
 
@@ -104,7 +103,7 @@ def _recovery(request: Request) -> Response:
         )
     # Asked first: what is shown is of that state, or of a later one, which the forms are refused for.
     shown_state = state_of(session, branch)
-    progress = _progress(session, branch, assets)
+    progress = progress_of(session, branch, assets)
     shown = parameters_of(request).get("table", "")
     is_whole = parameters_of(request).get("compare") == "all"
     record, rows = _tables(session, progress, is_whole, shown)
@@ -153,16 +152,8 @@ def _assets() -> "tuple[dict[str, TableAsset], str]":
         )
 
 
-def _progress(session: Session, name: str, assets: "Mapping[str, TableAsset]") -> "Progress":
-    # Dagster costs seconds to import: only those who look at a recovery pay.
-    with LOADING:
-        from ..recovery.progress import progress
-
-    return progress(session, name, assets)
-
-
 def _tables(
-    session: Session, progress: "Progress", is_whole: bool, shown: str
+    session: Session, progress: Progress, is_whole: bool, shown: str
 ) -> tuple[RecoveryRecord | None, list[TableRow]]:
     try:
         recovery = Recovery.open(session, progress.branch)
@@ -172,7 +163,7 @@ def _tables(
     return record, [_row(recovery, name, table, progress, is_whole or name == shown) for name, table in tables.items()]
 
 
-def _row(recovery: Recovery, name: str, table: TableRecord, progress: "Progress", is_asked: bool) -> TableRow:
+def _row(recovery: Recovery, name: str, table: TableRecord, progress: Progress, is_asked: bool) -> TableRow:
     is_left = name in progress.left
     are = ("was not", "were not") if progress.is_published else ("is to be", "are to be")
     if table.corrected:
@@ -193,11 +184,8 @@ def _row(recovery: Recovery, name: str, table: TableRecord, progress: "Progress"
         return TableRow(name, what, is_left, None, str(error))
 
 
-def stages(progress: "Progress", links: DagsterLinks) -> list[Stage]:
+def stages(progress: Progress, links: DagsterLinks) -> list[Stage]:
     """The steps of a recovery, each with its ways on where it is the one to be taken now."""
-    with LOADING:
-        from ..recovery.progress import TO_BE_CORRECTED, TO_BE_PUBLISHED
-
     if progress.trouble:
         return []
     branch = progress.branch

@@ -1,4 +1,4 @@
-"""Materialize a whole job in one Dagster run, show how it goes, and say what came of it."""
+"""`snapline demo`: materialize a whole job in one Dagster run, show how it goes, and say what came of it."""
 
 import os
 import sys
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import click
 import dagster as dg
 
 # Not public API: used here alone, so that the UI knows which job of which code location a run is of.
@@ -32,6 +33,15 @@ _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 class RunFailed(StorageError):
     """A Dagster run failed; the message names the steps and says where to look."""
+
+
+@click.command()
+@click.option("--job", default="demo", show_default=True, help="The Dagster job to run.")
+@click.option("--partitions", nargs=2, metavar="FIRST LAST", help="Only these. Default: all.")
+@click.pass_obj
+def demo(session: Session, job: str, partitions: tuple[str, str] | None) -> None:
+    """Materialize the whole demo through Dagster."""
+    run_demo(session, job, partitions)
 
 
 def run_demo(session: Session, job_name: str, partitions: tuple[str, str] | None = None) -> None:

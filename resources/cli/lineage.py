@@ -1,4 +1,4 @@
-"""Commands that ask lineage, and that make a snapshot again."""
+"""Commands that ask lineage, and that send it elsewhere."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,6 +15,7 @@ from storage import InvalidRequest, SnapshotRef
 from ..actions import Outcome, Reach
 from ..actions.lineage import rebuild_lineage
 from ..actions.values import partition_values
+from ..openlineage_export import client_of, export
 from ..session import Session
 from ..warehouse.catalogs import CATALOG_NAME
 from ..warehouse.row_comparison import compare_rows
@@ -132,6 +133,7 @@ def _print_difference(question: Question, target: str, against: str) -> None:
 
 
 def _write_page(question: Question, target: str, page: str) -> None:
+    # Dagster and a web server wait behind it: only those who ask for a page pay.
     from ..browser.alone import alone_page
 
     question.refuse_beside("--html", "--partition", "--format")
@@ -204,8 +206,6 @@ def export_openlineage(
     session: Session, url: str | None, path: str | None, since: datetime | None, namespace: str, form: str
 ) -> None:
     """Send lineage as OpenLineage events. A period can be sent again: events of a commit always have the same run id."""
-    from ..openlineage_export import client_of, export
-
     client = client_of(url, path)
     try:
         done = export(session, client, since, namespace)
@@ -216,40 +216,6 @@ def export_openlineage(
         client.close()
     until = f", up to {done.until.isoformat(' ')} UTC" if done.until else ""
     print_outcome(Outcome(f"Sent {done.events} events{until}."), form)
-
-
-@click.command()
-@click.argument("target", metavar="TABLE@SNAPSHOT|TABLE@TAG", shell_complete=complete_table)
-@click.option("--engine", type=click.Choice(["spark", "duckdb"]), show_default="duckdb", help="For SQL.")
-@click.option("--keep", is_flag=True, help="Keep the scratch branch, to look at.")
-@format_option
-@click.pass_obj
-def reproduce(session: Session, target: str, engine: str | None, keep: bool, form: str) -> None:
-    """Make a snapshot again from exactly the snapshots it was made from, and say how what comes out differs.
-
-    Works for what a table asset or an SQL statement made. Exit code 1 if there are differences.
-    """
-    from ..assets.platform_tables import platform_table_assets
-    from ..assets.reproduce import Reproducer
-    from ..spark_session import start_spark
-
-    reproduced = Reproducer(session, platform_table_assets, lambda: start_spark(session.settings)).reproduce(
-        session.ref(target), engine=engine, keep=keep
-    )
-    for warning in reproduced.warnings:
-        click.echo(f"Warning: {warning}", err=True)
-    comparison = reproduced.comparison
-    if form == "table":
-        click.echo(f"{reproduced.ref}: {comparison.describe()}")
-        if not comparison.identical and comparison.examples is not None:
-            print_rows(comparison.examples, "table")
-        if reproduced.branch:
-            click.echo(f"The rows are on the branch {reproduced.branch}.")
-    else:
-        found = (str(reproduced.ref), comparison.identical, comparison.describe(), reproduced.branch or None)
-        print_listing(["snapshot", "identical", "difference", "branch"], [found], form)
-    if not comparison.identical:
-        raise SystemExit(1)
 
 
 @click.command()
@@ -290,6 +256,3 @@ def aligned(session: Session, names: Sequence[str], on: str, form: str) -> None:
     """Show the newest snapshots of tables that were made from the same snapshot of a source."""
     newest = {name: table.snapshot() for name, table in session.aligned(names, on).items()}
     print_listing(["table", "snapshot"], [(name, each and each.id) for name, each in newest.items()], form)
-
-
-LINEAGE = (lineage, export_openlineage, reproduce, impact, freshness, aligned)

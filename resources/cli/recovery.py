@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -10,14 +10,17 @@ from ..actions import Outcome
 from ..actions.values import partition_values
 from ..assets.platform_tables import platform_table_assets
 from ..code_location import platform_definitions
+from ..recovery import Recovery, RecoveryPlan, bad_snapshot, carry_out, plan_recovery
+from ..recovery.backfill import backfill as run_backfill
+from ..recovery.left_to_do import left_to_do
+from ..recovery.progress import recoveries
+from ..recovery.stages import drop_damaged
+from ..recovery.words import COMMAND_LINE
 from ..session import Session
+from .error_log import errors_into
 from .output import format_option, print_listing, print_outcome
 from .parameters import OrderedGroup, Timestamp
 from .rendering import console, print_rows
-
-if TYPE_CHECKING:
-    from ..recovery.plan import RecoveryPlan
-    from ..recovery.stages import Recovery
 
 branch_argument = click.argument("branch")
 
@@ -27,9 +30,7 @@ def recovery() -> None:
     """Repair a bad day: plan, start, correct, backfill, compare, publish or drop."""
 
 
-def _opened(session: Session, branch: str) -> "Recovery":
-    from ..recovery.stages import Recovery
-
+def _opened(session: Session, branch: str) -> Recovery:
     return Recovery.open(session, branch)
 
 
@@ -44,9 +45,7 @@ def which_bad(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _plan(session: Session, bad: str, mode: Any, since: datetime | None, partition: tuple[str, ...]) -> "RecoveryPlan":
-    from ..recovery.plan import bad_snapshot, plan_recovery
-
+def _plan(session: Session, bad: str, mode: Any, since: datetime | None, partition: tuple[str, ...]) -> RecoveryPlan:
     ref = bad_snapshot(session, bad, since=since, partition=partition_values(partition))
     return plan_recovery(session, ref, mode)
 
@@ -80,10 +79,8 @@ def start(
     session: Session, branch: str, bad: str, mode: Any, since: datetime | None, partition: tuple[str, ...], form: str
 ) -> None:
     """Branch every table that is spoilt. No data is copied; main and its readers notice nothing."""
-    from ..recovery.carry_out import start as carry_out
-
     planned = _plan(session, bad, mode, since, partition)
-    carry_out(session, branch, planned)
+    carry_out.start(session, branch, planned)
     _print_plan(planned.rows(), form)
     _say(f"Branch {branch} is there, on {len(planned.tables)} tables.", form)
 
@@ -93,8 +90,6 @@ def start(
 @click.pass_obj
 def list_(session: Session, form: str) -> None:
     """List the recoveries, with what is left to do of each."""
-    from ..recovery.progress import recoveries
-
     listed = recoveries(session, platform_table_assets())
     rows = [(one.branch, one.bad, one.mode, one.state, ", ".join(one.left), ", ".join(one.tables)) for one in listed]
     print_listing(["recovery", "bad", "mode", "state", "left to do", "tables"], rows, form)
@@ -113,15 +108,13 @@ def list_(session: Session, form: str) -> None:
 @click.pass_obj
 def correct(session: Session, branch: str, sql: str | None, engine: str | None, undo_bad: bool, form: str) -> None:
     """Correct the source on the branch."""
-    from ..recovery.carry_out import tell_of_branch
-
     if (sql is None) != undo_bad:
         raise click.UsageError("Say how: --sql or --undo-bad, one of them.")
     if undo_bad and engine is not None:
         raise click.UsageError("--engine runs what --sql says: leave it out beside --undo-bad.")
     found = _opened(session, branch)
     said = [found.undo_bad()] if sql is None else found.correct(sql, engine or "duckdb")
-    tell_of_branch(session, found)
+    carry_out.tell_of_branch(session, found)
     print_outcome(Outcome(lines=said), form)
 
 
@@ -133,8 +126,6 @@ def backfill(session: Session, branch: str, form: str) -> None:
     """Compute anew what was made from the source, on the branch, through Dagster. Goes on where it stopped. Exit code 1 if tables
     are left that no asset makes.
     """
-    from ..recovery.left_to_do import left_to_do
-
     found = _opened(session, branch)
     count = _backfill(session, found, form)
     left = left_to_do(found, platform_table_assets())
@@ -144,20 +135,16 @@ def backfill(session: Session, branch: str, form: str) -> None:
     print_outcome(Outcome(done, sound=not left), form)
 
 
-def _backfill(session: Session, found: "Recovery", form: str) -> int:
-    from ..recovery.backfill import backfill as run
-    from ..recovery.carry_out import told_instance
-    from .error_log import errors_into
-
+def _backfill(session: Session, found: Recovery, form: str) -> int:
     definitions, assets = platform_definitions(), platform_table_assets()
     out = console()
     # Spark talks of itself while it starts.
     with (
         errors_into(session.settings.home / "recovery.log"),
-        told_instance(session) as instance,
+        carry_out.told_instance(session) as instance,
         out.status("running …"),
     ):
-        return run(found, definitions, assets, instance, lambda what: _say(f"  {what}", form))
+        return run_backfill(found, definitions, assets, instance, lambda what: _say(f"  {what}", form))
 
 
 @recovery.command()
@@ -199,16 +186,13 @@ def publish(
     """Make the branch main's, on all tables or none, and tell Dagster. Refused while something is left to compute. Can be
     repeated after a crash.
     """
-    from ..recovery.carry_out import publish as carry_out
-    from ..recovery.words import COMMAND_LINE
-
     if replay and discard_main:
         raise click.UsageError("What main got is either brought along (--replay) or given up (--discard-main).")
     found = _opened(session, branch)
     if replay:
         found.replay()
         _backfill(session, found, form)
-    done = carry_out(
+    done = carry_out.publish(
         session, found, COMMAND_LINE, discard_main=discard_main, allow_incomplete=allow_incomplete,
         allow_failed_checks=allow_failed_checks,
     )  # fmt: skip
@@ -226,14 +210,10 @@ def publish(
 @click.pass_obj
 def drop(session: Session, branch: str, discard_damaged: bool, form: str) -> None:
     """Delete the branch of every table, published or not."""
-    from ..recovery.carry_out import drop as carry_out
-    from ..recovery.carry_out import forget_branch
-    from ..recovery.stages import drop_damaged
-
     if discard_damaged:
         tables, path = drop_damaged(session, branch)
-        forget_branch(session, branch)
+        carry_out.forget_branch(session, branch)
         lines = [f"The damaged file is kept as {path}."]
     else:
-        tables, lines = carry_out(session, branch), []
+        tables, lines = carry_out.drop(session, branch), []
     print_outcome(Outcome(f"Dropped branch {branch} of {', '.join(tables) or 'no table'}.", lines=lines), form)

@@ -22,6 +22,7 @@ from storage import (
 from storage.engines.duckdb_compare import Comparison, compare
 
 from ..session import Session
+from ..sql import Statements
 from .plan import RecoveryPlan
 from .record import (
     PUBLISHED,
@@ -199,8 +200,6 @@ class Recovery:
 
     def correct(self, sql: str, engine: str = "duckdb") -> list[str]:
         """Run statements in which the names of tables mean their branches; returns what each of them says."""
-        from ..sql import Statements
-
         # No recovery is begun by correcting one that is misspelt.
         _ = self.record
         statements = Statements(self._session, None, self.table, branched=self.branched)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 from resources import Session
-from resources.sql.statements import parse
+from resources.sql.parsing import parse
 from tests.tpch import KEYS, QUERIES, generate
 
 ROUNDS = 3

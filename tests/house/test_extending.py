@@ -66,7 +66,7 @@ def test_what_a_package_adds_passes_its_contracts(extension: Path, tmp_path: Pat
         str(extension / "my_platform"),
     )
     assert done.returncode == 0, done.stdout[-3000:]
-    assert int(re.findall(r"(\d+) passed", done.stdout)[0]) == 13
+    assert int(re.findall(r"(\d+) passed", done.stdout)[0]) > 12
 
 
 def test_an_action_of_a_package_is_a_command_and_a_procedure(extension: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import os
 import re
 import subprocess
 import sys
@@ -9,6 +10,10 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
+
+from resources.cli import cli
+from resources.cli.lazy_commands import LazyCommand
+from tests.house.measure import Sources, measure
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGES = ["storage", "lineage", "resources", "platform_assets"]
@@ -165,6 +170,48 @@ def test_importing_the_store_loads_no_engine() -> None:
     script = f"import sys, storage; print([one for one in {engines} if one in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert shown.stdout.strip() == "[]"
+
+
+def test_the_command_line_loads_no_engine_until_a_command_needs_one() -> None:
+    """Neither for its commands on tables, nor to list them, nor for what a shell completes."""
+    engines = ("dagster", "pyspark", "sqlalchemy", "sqlglot", "pandas", "starlette")
+    script = f"""
+import os, sys
+from resources.cli import answer
+sys.argv = ["snapline", *sys.argv[1:]]
+try:
+    answer()
+except SystemExit:
+    pass
+print("loaded", [one for one in {engines} if one in sys.modules])
+"""
+    completing = {"_SNAPLINE_COMPLETE": "bash_complete", "COMP_WORDS": "snapline re", "COMP_CWORD": "1"}
+    for arguments, more in ((["--help"], {}), (["compact", "--help"], {}), ([], completing)):
+        shown = subprocess.run(
+            [sys.executable, "-c", script, *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+            env={**os.environ, **more},
+        )
+        assert "recovery" in shown.stdout or "compact" in shown.stdout, shown.stderr
+        assert shown.stdout.splitlines()[-1] == "loaded []", arguments
+
+
+def test_a_command_that_waits_says_the_same_before_and_after_it_is_loaded() -> None:
+    for name, command in cli.commands.items():
+        if isinstance(command, LazyCommand):
+            assert command.load().name == name
+            assert command.get_short_help_str(1000) == command.load().get_short_help_str(1000)
+
+
+def test_own_imports_in_functions_are_few_and_say_what_waits_behind_them() -> None:
+    found = [each for package in PACKAGES for each in measure(Sources(), package).own_imports]
+    assert len(found) < 10
+    for each in found:
+        above = (ROOT / each.path).read_text().splitlines()[each.line - 2]
+        assert above.lstrip().startswith("# "), f"{each} says no reason"
 
 
 @pytest.mark.parametrize("package", ["storage", "lineage", "resources"])

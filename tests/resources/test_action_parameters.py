@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from resources.cli import answer, cli
+from resources.cli.lazy_commands import commands_of
 from resources.session import Session
 from storage import CommitId
 
@@ -122,7 +123,7 @@ def test_a_tag_with_a_comma_in_its_name_can_be_deleted(run: Run) -> None:
 
 def _commands(group: click.Group, *words: str) -> list[tuple[tuple[str, ...], click.Command]]:
     found: list[tuple[tuple[str, ...], click.Command]] = []
-    for name, command in group.commands.items():
+    for name, command in commands_of(group).items():
         is_group = isinstance(command, click.Group)
         found += _commands(command, *words, name) if is_group else [((*words, name), command)]  # type: ignore[arg-type]
     return found

@@ -18,7 +18,7 @@ from resources.actions.values import partition_values
 from resources.assets.table_declaration import TableDefinition
 from resources.cli import cli
 from resources.cli.rendering import print_rows
-from resources.sql.statements import parse
+from resources.sql.parsing import parse
 from storage import Catalog, InvalidRequest, NotFound, Predicate, StorageError
 from storage.sql.predicate_text import parse_predicate
 
