@@ -53,7 +53,8 @@ def export(
 def client_of(url: str | None = None, file: str | None = None) -> "OpenLineageClient":
     """What sends events: over HTTP to a URL, as lines of JSON into a file, or as OpenLineage's own configuration says.
 
-    Raises InvalidRequest if the extra `openlineage` is not installed.
+    Raises InvalidRequest if the extra `openlineage` is not installed, and if events would go nowhere; OSError for a file that
+    cannot be written.
     """
     try:
         from openlineage.client import OpenLineageClient
@@ -66,13 +67,33 @@ def client_of(url: str | None = None, file: str | None = None) -> "OpenLineageCl
     if url and file:
         raise InvalidRequest("Events go to a URL or into a file: give one of them.")
     if file:
-        return OpenLineageClient(transport=FileTransport(FileConfig(log_file_path=file, append=True)))
-    if url:
+        with open(file, "a", encoding="utf-8"):
+            client = OpenLineageClient(transport=FileTransport(FileConfig(log_file_path=file, append=True)))
+    elif url:
         try:
-            return OpenLineageClient(transport=HttpTransport(HttpConfig(url=url)))
+            client = OpenLineageClient(transport=HttpTransport(HttpConfig(url=url)))
         except ValueError as error:
             raise InvalidRequest(f"{url!r} is no URL of an OpenLineage server: {error}") from None
-    return OpenLineageClient()
+    else:
+        client = _configured(OpenLineageClient)
+    if client.transport.kind == "noop":
+        raise InvalidRequest("No event is sent while OpenLineage is switched off (OPENLINEAGE_DISABLED).")
+    return client
+
+
+def _configured(client_type: "type[OpenLineageClient]") -> "OpenLineageClient":
+    """What sends events as OpenLineage's own configuration says. Raises InvalidRequest if there is none, or a wrong one."""
+    try:
+        client = client_type()
+        is_said = bool((client.config.transport or {}).get("type"))
+    except Exception as error:
+        # Of its own many kinds.
+        raise InvalidRequest(f"The configuration of OpenLineage cannot be used: {hidden(str(error))}") from None
+    if client.transport.kind == "console" and not is_said:
+        raise InvalidRequest(
+            "Say where events go: a URL or a file, or OpenLineage's own configuration (OPENLINEAGE_URL, openlineage.yml)."
+        )
+    return client
 
 
 def events(

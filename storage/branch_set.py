@@ -13,12 +13,13 @@ from numbers import Integral
 
 from .arguments import checked
 from .branches import make_branch, show_branch
-from .errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, StorageError
+from .errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, StorageError, Unsupported
 from .identifier import check_branch_name
 from .journal import Journal, Publication
 from .maintain.adopt import made_for, refuse_other_main
 from .maintain.beside_publication import highest_number, refuse_open, stop_others
 from .maintain.branch import delete_branches, take_back_branch
+from .maintain.merge_branch import refuse_unmergeable
 from .maintain.verdict import Verdict, refuse_altered
 from .metadata.branch_origin import read_origin
 from .metadata.snapshot import Snapshot
@@ -267,6 +268,12 @@ class BranchSet:
                 f"Branch {self.branch!r} is not published, on no table. {told}. Insist with discard-main, or apply the "
                 "changes to main again."
             )
+        for name, verdict in () if wanted.replaces else verdicts.items():
+            # What no repetition could finish is found before the first table has it.
+            try:
+                refuse_unmergeable(main_of(self._table(name)), self._table(name).on_branch(self.branch).store, verdict)
+            except (CommitConflict, Unsupported) as error:
+                raise type(error)(f"Branch {self.branch!r} is not published, on no table: {error}") from None
 
 
 def _id(snapshot: Snapshot | None) -> int | None:

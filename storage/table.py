@@ -73,6 +73,7 @@ from .write.commit import CommitId, CommitListener, Guard, Overwrite, TableCommi
 from .write.incoming import Rows
 from .write.landing import take_away_foreign
 from .write.own_properties import refuse_own_properties
+from .write.postponed import is_postponed
 from .write.required_columns import became_required
 from .write.table_write import CommitMessage, TableWrite, duplicate_keys_of, duplicate_keys_property
 from .write.watermark import highest
@@ -939,7 +940,9 @@ class Table:
         else:
             unused: list[str] = []
             options = self._store.options
-            settles = options.told_level is not None or options.deletion_vectors_enabled
+            settles = (options.told_level is not None or options.deletion_vectors_enabled) and not is_postponed(
+                self.schema
+            )
             if overwrite is not None and settles and self.schema.primary_keys:
                 message, unused = as_top_runs(self._store, messages)
                 messages = [message]
@@ -951,6 +954,9 @@ class Table:
         if snapshot is not None:
             written = {one.place for message in messages for one in message.added} if overwrite is None else set()
             self._follow_up(snapshot, written)
+        else:
+            # Whoever did the same before may have died before readers could see it.
+            tell_after(self._store, None, self._listeners)
         return snapshot
 
     def _follow_up(self, snapshot: Snapshot, written: set[Place]) -> None:

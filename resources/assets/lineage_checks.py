@@ -7,9 +7,10 @@ from typing import Any
 import dagster as dg
 
 from lineage import LineageUnavailable
-from storage import Identifier, InvalidRequest, NotFound
+from storage import InvalidRequest, NotFound
 
 from ..session import Session
+from .declared import check_types, failing_in_a_line, named_table
 from .tables import TablesResource
 from .ui_metadata import page_metadata
 
@@ -20,7 +21,9 @@ def freshness_check(table: str, *, at_most: timedelta, blocking: bool = False) -
     """A check that passes if a table is no more than so much behind any table that it was made from, over any number of
     hops: behind by the time between the change that it was made from and the newest one.
     """
-    identifier = Identifier.parse(table)
+    what = f"freshness_check of {table!r}"
+    identifier = named_table(what, table)
+    check_types(what, {"at_most": (at_most, timedelta), "blocking": (blocking, bool)})
     if at_most < timedelta(0):
         raise InvalidRequest(f"{table} cannot be {at_most} behind its sources: give a time that is not negative.")
 
@@ -30,7 +33,8 @@ def freshness_check(table: str, *, at_most: timedelta, blocking: bool = False) -
     )  # fmt: skip
     def check(context: dg.AssetCheckExecutionContext, tables: TablesResource) -> dg.AssetCheckResult:
         try:
-            lags = tables.session.freshness(table)
+            with failing_in_a_line():
+                lags = tables.session.freshness(table)
         except LineageUnavailable as error:
             return _unanswered(error)
         again = _made_again_from(context.instance, tables.session, table)
@@ -62,7 +66,13 @@ def consistency_check(
     table: str, others: Sequence[str], *, on: str, blocking: bool = False
 ) -> dg.AssetChecksDefinition:
     """A check that passes if the newest snapshots of a table and of others were made from the same snapshot of a source."""
-    identifier = Identifier.parse(table)
+    what = f"consistency_check of {table!r}"
+    identifier = named_table(what, table)
+    check_types(what, {"blocking": (blocking, bool)})
+    if isinstance(others, str):
+        raise InvalidRequest(f"{what}: others={others!r} is one text: give names of tables, as ['{others}'].")
+    for one in (*others, on):
+        named_table(what, one)
     if not others:
         raise InvalidRequest(f"{table} belongs together with other tables: name some.")
     names = [table, *others]
@@ -73,7 +83,8 @@ def consistency_check(
     )  # fmt: skip
     def check(context: dg.AssetCheckExecutionContext, tables: TablesResource) -> dg.AssetCheckResult:
         session = tables.session
-        newest = {name: session.ref(name).snapshot_id for name in names}
+        with failing_in_a_line():
+            newest = {name: session.ref(name).snapshot_id for name in names}
         try:
             found = {name: one.snapshot() for name, one in session.aligned(names, on=on).items()}
         except LineageUnavailable as error:

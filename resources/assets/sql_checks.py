@@ -7,9 +7,8 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from storage import Identifier
-
 from ..sql.duckdb_select import check_query
+from .declared import check_types, failing_in_a_line, named_table
 from .tables import TablesResource
 from .ui_metadata import page_metadata
 
@@ -37,7 +36,9 @@ def sql_check(
 
     Tables are read at the snapshots of the run; the first rows found, and the snapshot of `table`, are shown in the UI.
     """
-    identifier = Identifier.parse(table)
+    what = f"sql_check of {table!r}"
+    identifier = named_table(what, table)
+    check_types(what, {"name": (name, str), "violations": (violations, str), "blocking": (blocking, bool)})
     check_query(violations)
     declared = SqlCheck(f"{identifier.database}.{identifier.table}", name, violations, description, blocking)
 
@@ -48,8 +49,9 @@ def sql_check(
         blocking=blocking,
     )
     def check(context: dg.AssetCheckExecutionContext, tables: TablesResource) -> dg.AssetCheckResult:
-        rows = tables.query(context, violations)
-        ref = tables.pin(context, table)
+        with failing_in_a_line():
+            rows = tables.query(context, violations)
+            ref = tables.pin(context, table)
         metadata = check_metadata(declared, rows) | {"read_at": str(ref)} | page_metadata(ref)
         return dg.AssetCheckResult(passed=rows.num_rows == 0, metadata=metadata)
 

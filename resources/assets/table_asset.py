@@ -21,9 +21,10 @@ from typing import Any, get_type_hints
 import dagster as dg
 
 from storage import InvalidRequest, StorageError
-from storage.engines.spark_writer import APPEND, OVERWRITE_TABLE, WRITE_MODES
+from storage.engines.spark_writer import APPEND, OVERWRITE_PARTITIONS, OVERWRITE_TABLE, WRITE_MODES
 
 from .asset_arguments import check_arguments, mapping, table_description
+from .declared import check_types, named_table
 from .frames import as_rows, as_wanted, check_given, check_taken, wants_arrow
 from .schema_policy import REFUSE, check_policy
 from .table_declaration import TableDefinition
@@ -312,9 +313,10 @@ def table_asset(
     def decorate(transform: Transform) -> dg.AssetsDefinition:
         try:
             read = mapping("inputs", inputs, "{parameter: 'database.table'}")
-            wrong = next((one for one in read.values() if not isinstance(one, str)), None)
-            if wrong is not None:
-                raise InvalidRequest(f"inputs: {wrong!r} is no name of a table: give {{parameter: 'database.table'}}.")
+            for one in read.values():
+                named_table("inputs", one)
+            if code_version is not None:
+                check_types("the asset", {"code_version": (code_version, str)})
             mappings = mapping("partition_mappings", partition_mappings, "{'database.table': dagster.PartitionMapping}")
             definition = TableDefinition(
                 name,
@@ -384,6 +386,8 @@ def _check(
         )
     if mode not in WRITE_MODES:
         raise InvalidRequest(f"mode {mode!r} is unknown. Use one of: {', '.join(WRITE_MODES)}.")
+    if mode == OVERWRITE_PARTITIONS and not definition.partition_by:
+        raise InvalidRequest(f"mode {mode!r} replaces partitions: it needs partition_by.")
     if partitions_def is None and partition_column is not None:
         raise InvalidRequest("partition_column holds Dagster's partition key: it needs a partitions_def.")
     if isinstance(partitions_def, dg.MultiPartitionsDefinition) and partition_column is not None:

@@ -1,12 +1,22 @@
 """What a table asset says about its table, next to the function that makes the rows."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from storage import Catalog, InvalidRequest, Table, check_table_options, new_table_name, refuse_without_effect
+from storage import (
+    AlreadyExists,
+    Catalog,
+    InvalidRequest,
+    StorageError,
+    Table,
+    check_table_options,
+    new_table_name,
+    refuse_without_effect,
+)
 
 
 @dataclass(frozen=True)
@@ -34,8 +44,10 @@ class TableDefinition:
         check_table_options(options, self.name)
         refuse_without_effect(options, {}, keyed=bool(self.primary_key), partitioned=bool(self.partition_by))
 
-    def open_or_create(self, catalog: Catalog, columns: pa.Schema) -> Table:
-        """The table; created with the given columns if it does not exist.
+    def open_or_create(
+        self, catalog: Catalog, columns: pa.Schema, created: Callable[[Table], None] | None = None
+    ) -> Table:
+        """The table; created with the given columns if it does not exist: `created` is told of it then.
 
         Raises InvalidRequest if it exists with another key or other partition columns.
         """
@@ -51,15 +63,19 @@ class TableDefinition:
             described = pa.schema([self._described(column) for column in columns])
             # A table with a primary key needs buckets; one is right for all but large tables.
             options = {"bucket": 1, **self.options} if self.primary_key else dict(self.options)
-            return catalog.create_table(
-                self.name,
-                described,
-                primary_key=self.primary_key,
-                partition_by=self.partition_by,
-                options=options,
-                comment=self.comment,
-                if_not_exists=True,
-            )
+            with suppress(AlreadyExists):
+                made = catalog.create_table(
+                    self.name,
+                    described,
+                    primary_key=self.primary_key,
+                    partition_by=self.partition_by,
+                    options=options,
+                    comment=self.comment,
+                )
+                if created is not None:
+                    created(made)
+                return made
+            # Another run came first.
         table = catalog.table(self.name)
         for what, declared, found in (
             ("primary key", tuple(self.primary_key), table.schema.primary_keys),
@@ -75,6 +91,19 @@ class TableDefinition:
     def _described(self, column: pa.Field) -> pa.Field:
         description = self.column_descriptions.get(column.name)
         return column.with_metadata({"comment": description}) if description else column
+
+
+@contextmanager
+def unless_left_empty(catalog: Catalog) -> Iterator[Callable[[Table], None]]:
+    """Within, what gives is to be told of a table that was created: an error drops it again, unless it was written to."""
+    made: list[Table] = []
+    try:
+        yield made.append
+    except BaseException:
+        for table in made:
+            with suppress(StorageError):
+                catalog.drop_unwritten(table)
+        raise
 
 
 def _columns(what: str, given: Any) -> tuple[str, ...]:

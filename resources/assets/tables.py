@@ -42,7 +42,7 @@ from .commit_rows import Rows, commit_rows
 from .launchpad import Launchpads, if_it_is_bad
 from .schema_policy import REFUSE, left_null, with_columns_of
 from .spark_column_lineage import column_sources, marked
-from .table_declaration import TableDefinition
+from .table_declaration import TableDefinition, unless_left_empty
 from .ui_metadata import CommitNumbers, partition_metadata, table_metadata
 
 # A run with this tag starts at the versions that another run, or any job, started at.
@@ -347,24 +347,21 @@ class TablesResource(dg.ConfigurableResource):
         columns = rows.schema if isinstance(rows, pa.Table) else arrow_schema_of(rows.schema)
 
         def opened() -> Table:
-            table = definition.open_or_create(self.session.catalog, columns)
+            table = definition.open_or_create(self.session.catalog, columns, created if partitions is None else None)
             return table if on is None else on(table)
 
-        table, altered = with_columns_of(opened, columns, on_schema_change, definition.column_descriptions)
-        columns_told = {
-            name: ", ".join(told)
-            for name, told in (("schema_change", altered), ("columns_left_null", left_null(table, columns))) if told
-        }  # fmt: skip
-        for name, told in columns_told.items():
-            context.log.info(f"{table.identifier}: {name.replace('_', ' ')}: {told}")
         job = "/".join(key.path)
-        planned = SnapshotRef(self.session.catalog.name, *_place(table), 0)
         try:
-            with self.session.recorder.job(job, sources, [planned]):
-                commit_id = _commit_id(context, job, table, key, part)
-                snapshot = self._commit(
-                    context, rows, table, mode, partitions, commit_id, sources, properties, unless_same
-                )
+            # Runs of other partitions may be at a table that one of them has created: then it stays.
+            with unless_left_empty(self.session.catalog) as created:
+                table, altered = with_columns_of(opened, columns, on_schema_change, definition.column_descriptions)
+                columns_told = _told(context, table, altered, left_null(table, columns))
+                planned = SnapshotRef(self.session.catalog.name, *_place(table), 0)
+                with self.session.recorder.job(job, sources, [planned]):
+                    commit_id = _commit_id(context, job, table, key, part)
+                    snapshot = self._commit(
+                        context, rows, table, mode, partitions, commit_id, sources, properties, unless_same
+                    )
         finally:
             self._reads.pop(step, None)
         # An overwrite that commits nothing brings what there is.
@@ -398,10 +395,22 @@ class TablesResource(dg.ConfigurableResource):
         """Commit what a streaming DataFrame has that is new, then stop: a snapshot for each micro-batch, its barrier the
         batch's number. A run that is started again goes on from the checkpoint, and commits no batch twice.
         """
+        static = list(self._reads.pop((*_step(context), ""), {}))
+        with unless_left_empty(self.session.catalog) as created:
+            table = definition.open_or_create(self.session.catalog, arrow_schema_of(rows.schema), created)
+            return self._written_stream(context, rows, table, static, row_kind_column, output_mode)
+
+    def _written_stream(
+        self,
+        context: dg.AssetExecutionContext,
+        rows: DataFrame,
+        table: Table,
+        static: list[SnapshotRef],
+        row_kind_column: str | None,
+        output_mode: str,
+    ) -> dg.MaterializeResult[Any]:
         key = context.asset_key
         job = "/".join(key.path)
-        static = list(self._reads.pop((*_step(context), ""), {}))
-        table = definition.open_or_create(self.session.catalog, arrow_schema_of(rows.schema))
         recorder = self.session.recorder
         made: list[SnapshotRef] = []
 
@@ -562,6 +571,14 @@ def _refuse_more_than_all(table: Table, known: SnapshotRef, ref: SnapshotRef) ->
 
 def _key(name: str) -> dg.AssetKey:
     return dg.AssetKey(name.split("$")[0].split("."))
+
+
+def _told(context: dg.AssetExecutionContext, table: Table, altered: list[str], null: list[str]) -> dict[str, str]:
+    """What became of columns, for the metadata of a run; its log says it too."""
+    told = {name: ", ".join(what) for name, what in (("schema_change", altered), ("columns_left_null", null)) if what}
+    for name, what in told.items():
+        context.log.info(f"{table.identifier}: {name.replace('_', ' ')}: {what}")
+    return told
 
 
 def _place(table: Table) -> tuple[str, str, str]:

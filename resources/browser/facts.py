@@ -20,7 +20,7 @@ Place = tuple[str, str, str, str]
 _FRESH_S = 2.0
 _LINEAGE_FRESH_S = 30.0
 # Who asks for a first page waits so long for all of it.
-_PATIENCE_S = 2.0
+_PATIENCE_S = 0.3
 SO_FAR = "This is what is known so far"
 _log = logging.getLogger(__name__)
 

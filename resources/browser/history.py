@@ -190,7 +190,7 @@ def _history(platform: Platform, seen: Window, until: datetime | None) -> Histor
             # What lineage knows as a source alone is a ghost, or a table of a catalog without lineage.
             drawn.add(edge.source, None, None)
     drawn.infer_times(seen.edges)
-    return drawn.finished(seen.edges, has_earlier=seen.has_earlier)
+    return drawn.finished(seen.edges, has_earlier=seen.has_earlier, with_idle=True)
 
 
 class _Drawing:
@@ -226,15 +226,17 @@ class _Drawing:
         for ref in self._found:
             self._times.setdefault(ref, latest)
 
-    def finished(self, edges: Sequence[Edge], *, has_earlier: bool) -> History:
+    def finished(self, edges: Sequence[Edge], *, has_earlier: bool, with_idle: bool = False) -> History:
+        """The history. `with_idle`: also branches that have done nothing since one of its snapshots, which they began with."""
         names = {ref: (self._times[ref], ref.snapshot_id, *place_of(ref), ref.branch) for ref in self._found}
         order = sorted(names, key=names.__getitem__)
+        by_ref = {ref: index for index, ref in enumerate(order)}
         place = {ref: lane_place(self._platform, ref, self._times[ref]) for ref in order}
-        ordered = _upstream_first(dict.fromkeys(place.values()), edges)
+        idle = _idle_branches(self._platform, by_ref) if with_idle else ()
+        ordered = _upstream_first(dict.fromkeys((*place.values(), *idle)), edges)
         lane_of = {one: index for index, one in enumerate(ordered)}
         read = {edge.source for edge in edges}
         dots = tuple(self._dot(ref, lane_of[place[ref]], is_read=ref in read) for ref in order)
-        by_ref = {dot.ref: index for index, dot in enumerate(dots)}
         arcs = {
             (by_ref[edge.source], by_ref[edge.sink]) for edge in edges if edge.source in by_ref and edge.sink in by_ref
         }
@@ -291,6 +293,14 @@ class _Drawing:
             branch, number = history.begun_at
             forks_at = by_ref.get(SnapshotRef(*place[:3], branch, number))
         return Lane(place, "", forks_at)
+
+
+def _idle_branches(platform: Platform, by_ref: Mapping[SnapshotRef, int]) -> Iterable[Place]:
+    for place, branch in platform.branches.items():
+        if branch.begun_at is not None and not any(one.id > branch.begun_at[1] for one in branch.snapshots):
+            begun = SnapshotRef(*place[:3], *branch.begun_at)
+            if place[3] != "main" and begun in by_ref:
+                yield place
 
 
 def _changes(dots: Sequence[Dot], lanes: Sequence[Lane]) -> dict[int, int]:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from lineage import LineageUnavailable
 from storage import CorruptData, InvalidRequest, NotFound, StorageError
 from storage.engines.duckdb_compare import Comparison
 
@@ -17,7 +18,7 @@ from ..assets.platform_tables import platform_table_assets
 from ..assets.table_asset import TableAsset
 from ..links.address import command
 from ..links.dagster_links import DagsterLinks
-from ..recovery import Recovery, RecoveryRecord, TableRecord
+from ..recovery import Recovery, RecoveryRecord, TableRecord, plan_recovery
 from ..recovery.progress import TO_BE_CORRECTED, TO_BE_PUBLISHED, Progress
 from ..recovery.progress import progress as progress_of
 from ..recovery.record import names
@@ -119,10 +120,23 @@ def _recovery(request: Request) -> Response:
         stages=shown_stages, links=browser.links, trouble=trouble, hidden=hidden, token_name=TOKEN,
         publish_token=browser.tokens.issue(PUBLISH, hidden), drop_token=browser.tokens.issue(DROP, hidden),
         commands=[command(f"recovery {name}", branch) for name in ((DROP,) if progress.is_published else (PUBLISH, DROP))],
+        needless="" if progress.is_published or not progress.bad else _needless(session, progress.bad),
         is_ready=any(stage.name == "published" and stage.state == NOW for stage in shown_stages),
         columns=[] if examples is None else examples.column_names,
         examples=[] if examples is None else [list(row.values()) for row in examples.to_pylist()],
     )  # fmt: skip
+
+
+def _needless(session: Session, bad: str) -> str:
+    """That nothing comes from a bad snapshot any more, and why, in sentences; empty if something does, or nobody can say."""
+    try:
+        plan = plan_recovery(session, session.known_ref(bad))
+    except (StorageError, LineageUnavailable):
+        return ""
+    if plan.tables:
+        return ""
+    why = "; ".join(f"{one.name} {one.describe()}" for one in plan.good)
+    return f"Nothing comes from {bad} now: {why}. This recovery is not needed any more: drop it."
 
 
 def _assets() -> "tuple[dict[str, TableAsset], str]":

@@ -14,6 +14,7 @@ from .view import View
 
 Link = Callable[[SnapshotRef], str]
 _GUTTER = 220
+_STUB = 14
 # What is told by colour is told by a mark as well: a plus for what came from a branch, a stroke for what takes back.
 _MARKS = {"merge": "m-2.5 0h5m-2.5 -2.5v5", "back": "m-2.5 0h5"}
 _EPOCH = datetime(1970, 1, 1)
@@ -74,9 +75,8 @@ def _svg(width: int, height: int, body: str, classes: str) -> str:
 
 
 def _lines(history: History, layout: Layout, view: View, link: Link, path: Path | None) -> Iterable[str]:
-    for left, day in layout.days:
+    for left, _ in layout.days:
         yield f'<line class="day" x1="{left}" y1="{HEAD - 8}" x2="{left}" y2="{layout.height}"/>'
-        yield f'<text class="day-name" x="{left + 4}" y="16">{day}</text>'
     yield from _lanes(history, layout)
     yield '<g class="arcs">'
     for source, sink in history.arcs:
@@ -99,6 +99,9 @@ def _lines(history: History, layout: Layout, view: View, link: Link, path: Path 
         yield f'<rect class="later" x="{left}" y="0" width="{layout.width - left}" height="{layout.height}"/>'
     else:
         yield f'<rect class="later" x="{layout.width}" y="0" width="0" height="{layout.height}"/>'
+    # Above all, since a page keeps it in sight.
+    yield f'<g class="axis"><rect x="0" y="0" width="{layout.width}" height="{HEAD - 8}"/>'
+    yield "".join(f'<text class="day-name" x="{left + 4}" y="16">{day}</text>' for left, day in layout.days) + "</g>"
 
 
 def _lanes(history: History, layout: Layout) -> Iterable[str]:
@@ -107,8 +110,10 @@ def _lanes(history: History, layout: Layout) -> Iterable[str]:
         if not layout.lanes[index]:
             continue
         y = layout.y[index]
-        start = layout.x[first[index]] if index in first else MARGIN
-        end = layout.x[last[index]] if index in last else start
+        # A branch that has done nothing yet is a stub beside where it was made.
+        forks_at = MARGIN if lane.forks_at is None else layout.x[lane.forks_at] + _STUB
+        start = layout.x[first[index]] if index in first else forks_at
+        end = layout.x[last[index]] if index in last else start + _STUB
         classes = "lane" if lane.is_main else "lane branch"
         if lane.is_main:
             end = layout.width - MARGIN // 2

@@ -209,6 +209,9 @@ def export_openlineage(
     client = client_of(url, path)
     try:
         done = export(session, client, since, namespace)
+    except RuntimeError as error:
+        # What a transport says of a file, or of a server.
+        raise InvalidRequest(f"Events could not be sent: {error}. Send them again.") from None
     finally:
         client.close()
     until = f", up to {done.until.isoformat(' ')} UTC" if done.until else ""

@@ -12,6 +12,7 @@ from ..assets.platform_tables import platform_table_assets
 from ..code_location import platform_definitions
 from ..recovery import Recovery, RecoveryPlan, bad_snapshot, carry_out, plan_recovery
 from ..recovery.backfill import backfill as run_backfill
+from ..recovery.left_to_do import left_to_do
 from ..recovery.progress import recoveries
 from ..recovery.stages import drop_damaged
 from ..recovery.words import COMMAND_LINE
@@ -122,11 +123,16 @@ def correct(session: Session, branch: str, sql: str | None, engine: str | None, 
 @format_option
 @click.pass_obj
 def backfill(session: Session, branch: str, form: str) -> None:
-    """Compute anew what was made from the source, on the branch, through Dagster. Goes on where it stopped."""
+    """Compute anew what was made from the source, on the branch, through Dagster. Goes on where it stopped. Exit code 1 if tables
+    are left that no asset makes.
+    """
     found = _opened(session, branch)
     count = _backfill(session, found, form)
+    left = left_to_do(found, platform_table_assets())
     done = f"{count} runs on branch {branch}." if count else f"Everything on branch {branch} is computed anew already."
-    print_outcome(Outcome(done), form)
+    if left:
+        done = f"{count} runs on branch {branch}. Left to compute: {', '.join(left)}."
+    print_outcome(Outcome(done, sound=not left), form)
 
 
 def _backfill(session: Session, found: Recovery, form: str) -> int:

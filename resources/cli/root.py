@@ -2,6 +2,7 @@
 
 import click
 
+from ..actions import ACTIONS
 from ..session import Session
 from .action_commands import add_actions
 from .completion import completion
@@ -51,6 +52,10 @@ def _assemble() -> None:
     for command in (lazy["demo"], ui, lazy["browse"], lazy["query"], lazy["sql"]):
         cli.add_command(command)
     groups = {name: OrderedGroup(name, help=meaning) for name, meaning in _GROUPS.items()}
+    # Actions of other packages may have nouns of their own.
+    for action in ACTIONS.values():
+        for noun in action.command[:1]:
+            groups.setdefault(noun, OrderedGroup(noun, help=f"Actions on {noun}."))
     for group in groups.values():
         cli.add_command(group)
     for (noun, verb), listing in LISTINGS.items():

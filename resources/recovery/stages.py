@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from lineage import NAME_LENGTH, sources_of
 from storage import (
+    MAIN_BRANCH,
     AlreadyExists,
     Clock,
     CommitId,
     CorruptData,
+    Identifier,
     InvalidRequest,
     NotFound,
     Snapshot,
@@ -179,6 +181,10 @@ class Recovery:
         Raises NotFound if there is no such recovery.
         """
         record = self.record
+        if Identifier.parse(name).branch != MAIN_BRANCH:
+            raise InvalidRequest(
+                f"{name} is a branch already: name the table alone, which means its branch {self.branch}."
+            )
         if not self.is_branched(name):
             base = record.base.get(name)
             branches = self._catalog.table(name).branches

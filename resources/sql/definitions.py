@@ -41,7 +41,7 @@ from ..warehouse.warehouse_session import WarehouseSession
 from .added_column import added_column
 from .changes import partition_values
 from .computed import check_computed, with_renamed, without
-from .held_names import held_names, in_place, in_words_of
+from .held_names import held_names, in_place, in_words_of, is_held
 from .names import Names
 from .place import at
 from .result import Result
@@ -351,7 +351,6 @@ class Definitions:
 
     def _changes(self, node: AlterTable, table: Table, action: str, values: Any) -> list[SchemaChange]:
         """The changes of an ALTER TABLE; none if IF EXISTS or IF NOT EXISTS leave nothing to do."""
-        names = {one.lower() for one in table.schema.column_names}
         values = in_words_of(table, action, values)
         if action == "add":
             added = [in_place(added_column(one), table) for one in values]
@@ -359,11 +358,15 @@ class Definitions:
                 [*table.schema.column_names, *(one.name for one in added)] if not node.args.get("action_exists") else []
             )
             if node.args.get("action_exists"):
-                added = [one for one in added if one.name.lower() not in names]
+                added = [one for one in added if not is_held(one.name, table.schema.fields)]
             return list(added)
         if action == "drop":
-            names |= {one.name.lower() for one in table.computed_columns}
-            wanted = [one for one in values if not node.args.get("action_exists") or one.lower() in names]
+            computed = {one.name.lower() for one in table.computed_columns}
+            wanted = [
+                one
+                for one in values
+                if not node.args.get("action_exists") or one.lower() in computed or is_held(one, table.schema.fields)
+            ]
             held, changes = without(table, wanted)
             return [*changes, *(DropColumn(name) for name in held)]
         if action == "rename":

@@ -137,6 +137,10 @@ class Names:
         try:
             self.refuse_read_only(place)
             if self._change is not None:
+                if place.catalog != self._opened:
+                    raise InvalidRequest(
+                        f"{place.catalog}.{place.identifier} is in another catalog, and no part of this."
+                    )
                 return self._change(str(place.identifier))
             table = self.catalog(place).table(str(place.identifier))
             self._session.reconcile(table, place.catalog)

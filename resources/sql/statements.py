@@ -34,6 +34,7 @@ from ..warehouse.catalogs import CATALOG_NAME
 from ..warehouse.warehouse_session import WarehouseSession
 from . import changes
 from .analyze import analyzed
+from .corrections import refuse_beyond_branches
 from .definitions import Act, Definitions
 from .engine import Engine
 from .engines import Engines
@@ -77,6 +78,7 @@ class Statements:
 
         `target`: what is changed instead of the table that a statement names; `branched` gives it by the table's name.
         """
+        self._is_correction = branched is not None
         self.settings = Settings()
         change = (lambda _: target) if target is not None else branched
         self._names = Names(session, self.settings, open_table, opened, change)
@@ -100,6 +102,8 @@ class Statements:
         """As `run`, each result as soon as it is there. A stream that ends by itself has ended before the next statement."""
         with bounded_depth():
             trees = parse(text)
+        for tree in trees if self._is_correction else ():
+            refuse_beyond_branches(tree)
         before = Result()
         for tree in trees:
             if before.ends:

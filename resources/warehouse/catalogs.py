@@ -11,6 +11,8 @@ from lineage import (
     LineageRecorder,
     LineageStore,
     LineageUnavailable,
+    Until,
+    known_reconciled,
     rebuild,
     reconcile,
     stopping_nobody,
@@ -77,7 +79,7 @@ class Catalogs:
         if name == CATALOG_NAME:
             return self.recorder
         options = self.registry.get(name)
-        return _recorder(name, self.lineage_stores, options)
+        return _recorder(self, name, options)
 
     def forget_catalog(self, name: str) -> None:
         """Open a catalog anew when it is asked for again."""
@@ -127,7 +129,7 @@ class Catalogs:
 
     @cached_property
     def recorder(self) -> LineageRecorder:
-        return _recorder(CATALOG_NAME, self.lineage_stores, self._plain_catalog.options)
+        return _recorder(self, CATALOG_NAME, self._plain_catalog.options)
 
     def table(self, name: str) -> Table:
         """The table of that name. Raises NotFound that lists the tables."""
@@ -164,15 +166,18 @@ class Catalogs:
         warnings: dict[str, str] = {}
         for name in self.catalog_names():
             try:
-                for one in self.catalog_of(name).tables() if tables is None else tables.get(name, ()):
-                    count += self._reconcile_branches(name, one, warnings)
+                listed = self.catalog_of(name).tables() if tables is None else tables.get(name, ())
+                # Asked once for all tables, or not at all.
+                until = known_reconciled(self.recorder_of(name)) if listed else {}
+                for one in listed:
+                    count += self._reconcile_branches(name, one, until, warnings)
             except LineageUnavailable as error:
                 warnings[error.catalog] = str(error)
             except Exception as error:
                 warnings[name] = f"The lineage of catalog {name!r} could not be brought up to date: {error}"
         return count, warnings
 
-    def _reconcile_branches(self, catalog: str, name: str, warnings: dict[str, str]) -> int:
+    def _reconcile_branches(self, catalog: str, name: str, until: Until, warnings: dict[str, str]) -> int:
         """Reconcile a table and its branches. Raises LineageUnavailable if the store of the catalog itself is away: then
         there is no use in going on with other tables.
         """
@@ -181,7 +186,7 @@ class Catalogs:
             table = self.catalog_of(catalog).table(name)
             for branch in [table, *map(table.on_branch, table.branches.names())]:
                 try:
-                    count += reconcile(branch, self.recorder_of(catalog), self.catalog_of(catalog))
+                    count += reconcile(branch, self.recorder_of(catalog), self.catalog_of(catalog), until)
                 except LineageUnavailable as error:
                     if error.catalog == catalog:
                         raise
@@ -259,10 +264,11 @@ def _warn(warnings: Mapping[str, str]) -> None:
         _log.warning("%s", " ".join(one.split()))
 
 
-def _recorder(name: str, stores: Mapping[str, LineageStore], options: Mapping[str, str]) -> LineageRecorder:
+def _recorder(catalogs: Catalogs, name: str, options: Mapping[str, str]) -> LineageRecorder:
     return LineageRecorder(
-        name, stores, tables=options.get("table-lineage") == "true", snapshots=options.get("data-lineage") == "true"
-    )
+        name, catalogs.lineage_stores, tables=options.get("table-lineage") == "true",
+        snapshots=options.get("data-lineage") == "true", catalog_of=catalogs.catalog_of,
+    )  # fmt: skip
 
 
 class _Stores(Mapping[str, LineageStore]):

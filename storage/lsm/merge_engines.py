@@ -26,6 +26,7 @@ from .aggregators import (
     not_taken_back,
     pick,
 )
+from .collection_aggregates import collection_options
 from .key_order import ranks, reversed_ranks
 from .record_expiry import record_expiry_of
 from .sequence_groups import SequenceGroup, removing_fields, sequence_groups, since_last_removal
@@ -337,7 +338,7 @@ def check_merge_engine(schema: TableSchema) -> None:
     """
     record_expiry_of(schema, 0)
     for name, aggregate_ in merge_engine_of(schema).aggregates.items():
-        check_type(aggregate_.function, name, schema.field(name).type)
+        check_type(aggregate_.function, name, schema.field(name).type, aggregate_.options)
 
 
 def _engine_of(schema: TableSchema) -> MergeEngine:
@@ -399,5 +400,6 @@ def _aggregate_of(schema: TableSchema, name: str) -> ColumnAggregate:
             delimiter=options.get(f"fields.{name}.list-agg-delimiter", ","),
             distinct=options.get(f"fields.{name}.distinct", "false") == "true",
             may_ignore=options.get("aggregation.remove-record-on-delete", "false") != "true",
+            collection=collection_options(options, name, schema.field(name).type),
         ),
     )

@@ -2,7 +2,7 @@
 
 That is so when all have expired that were there before it came back, as snapshots and as changelogs kept. With a tag Java
 deletes what neither the tag before it has, nor the next one or the earliest snapshot: where there are two of before, the next one
-may lack what came back later. Follows `docs/format.md`, "Beside Java".
+may lack what came back later. Follows `docs/format.md`, "Branches".
 """
 
 from collections.abc import Iterator

@@ -26,7 +26,7 @@ from ..metadata.history import REVERTED_PROPERTY, ROLLED_BACK_PROPERTY
 from ..metadata.index_manifest import DELETION_VECTORS, read_index_manifest
 from ..metadata.live_files import live_files
 from ..metadata.main_branch import find_main
-from ..metadata.manifest import ManifestEntry, ManifestFile, ManifestFiles, Place
+from ..metadata.manifest import POSTPONED_BUCKET, ManifestEntry, ManifestFile, ManifestFiles, Place
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
@@ -34,6 +34,7 @@ from ..metadata.tag import Tag
 from ..metadata.time_order import rising_since
 from ..metadata.trouble import Trouble
 from ..paths import TablePaths
+from ..read.file_indexes import FileIndexes
 from ..read.split_read import ReadRequest, read_file, read_whole_file
 from ..read.version import branch_names
 from ..values import from_arrow
@@ -48,7 +49,6 @@ from .tagging import ahead_by_name, is_ahead
 from .unfinished import unfinished
 from .unmergeable import unmergeable_rows
 
-_POSTPONED_BUCKET = -2
 # Of those that share what is broken.
 _MOST_NAMED = 10
 _LONGEST_HINT = 30
@@ -456,7 +456,8 @@ class _BranchCheck:
         store = self._store
         counts: dict[bytes, set[int]] = {}
         for entry in entries:
-            counts.setdefault(entry.partition, set()).add(entry.total_buckets)
+            if entry.bucket != POSTPONED_BUCKET:
+                counts.setdefault(entry.partition, set()).add(entry.total_buckets)
         for partition, numbers in counts.items():
             if len(numbers) > 1:
                 self._broken(
@@ -478,14 +479,16 @@ class _BranchCheck:
         path = self._store.data_path(directory, file)
         is_there = bool(file.external_path) or self._file(where, path, file.size_bytes)
         # Beside a file that lies elsewhere lies what belongs to it, and nobody here reads that.
-        for extra in () if file.external_path else file.extra_files:
-            self._file(where, f"{directory}/{extra}", None)
+        extras = () if file.external_path else file.extra_files
+        missing = [extra for extra in extras if not self._file(where, f"{directory}/{extra}", None)]
         if is_there and not is_changelog and self._first(f"rows of {path}"):
             unmergeable = self._report.attempt(where, lambda: unmergeable_rows(self._store, entry, deep=self._deep))
             if unmergeable is not None:
                 self._broken(where, unmergeable)
         if not self._deep or not is_there or not self._first(path):
             return
+        if not missing:
+            self._report.attempt(where, lambda: FileIndexes(self._store, None).refuse_damaged(file, directory))
         try:
             rows = read_whole_file(self._store, directory, file)
             if rows != file.row_count:
@@ -506,7 +509,7 @@ class _BranchCheck:
         columns = [ranks(table.column(f"{KEY_PREFIX}{one.name}")) for one in keys]
         order = np.lexsort(tuple(reversed(columns)))
         # Files of the bucket for rows that wait for one are written as they come.
-        is_sorted = entry.bucket != _POSTPONED_BUCKET
+        is_sorted = entry.bucket != POSTPONED_BUCKET
         if is_sorted and not (order == np.arange(rows)).all():
             yield f"data file {file.name} is not sorted by its key"
         same = np.ones(rows - 1, bool)
@@ -514,8 +517,8 @@ class _BranchCheck:
             same &= column[1:] == column[:-1]
         if is_sorted and same.any() and not is_changelog:
             yield f"data file {file.name} holds a key more than once"
-        for number, recorded, what in ((0, file.min_key, "first"), (rows - 1, file.max_key, "last")):
-            row = number if is_sorted else int(order[number])
+        # Of rows as they come, Java records the first and the last key.
+        for row, recorded, what in ((0, file.min_key, "first"), (rows - 1, file.max_key, "last")):
             values = [from_arrow(table.column(f"{KEY_PREFIX}{one.name}").slice(row, 1), one.type)[0] for one in keys]
             if encode([one.type for one in keys], values) != recorded:
                 yield f"the {what} key of data file {file.name} is not the one in its manifest"

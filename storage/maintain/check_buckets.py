@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from ..errors import StorageError
-from ..metadata.hash_index import HashFile, hash_files, read_hashes
+from ..metadata.hash_index import hash_files, read_hashes
 from ..metadata.manifest import ManifestEntry
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
@@ -29,19 +29,14 @@ def broken_index(
                 held[bucket] = read_hashes(store, file)
             except (StorageError, OSError) as error:
                 yield str(error)
-        yield from _held_twice(store, partition, files.get(partition, {}), held)
+        yield from _held_twice(store, partition, held)
         if deep and held.keys() == files.get(partition, {}).keys():
             yield from _lost_keys(store, [entry for entry in entries if entry.partition == partition], held)
 
 
-def _held_twice(
-    store: TableStore, partition: bytes, files: dict[int, HashFile], held: dict[int, np.ndarray]
-) -> Iterator[str]:
-    """Hashes that are in an index file more than once, or in those of two buckets."""
-    for bucket, hashes in held.items():
-        if len(np.unique(hashes)) < len(hashes):
-            yield f"index file {files[bucket].name} holds a hash more than once"
-    together = np.concatenate([np.unique(hashes) for hashes in held.values()]) if held else np.empty(0, np.int32)
+def _held_twice(store: TableStore, partition: bytes, held: dict[int, np.ndarray]) -> Iterator[str]:
+    """Hashes that are in the index files of two buckets."""
+    together = np.concatenate([*held.values()]) if held else np.empty(0, np.int32)
     values, counts = np.unique(together, return_counts=True)
     if (counts > 1).any():
         twice = values[counts > 1]

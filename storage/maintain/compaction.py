@@ -29,7 +29,7 @@ from ..metadata.change_tracking import is_tracked
 from ..metadata.index_manifest import vectors_of
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, COMPACTED, LOOKUP_MARK, ManifestEntry, Place
-from ..metadata.schema import KEY_PREFIX, refuse_buckets_of_others
+from ..metadata.schema import KEY_PREFIX, refuse_unwritable
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.way_back import told_of_way_back
@@ -38,11 +38,13 @@ from ..read.split_read import ReadRequest, read_run, read_sections
 from ..write.commit import CommitId, CommitListener, TableCommit
 from ..write.data_file_sink import Bucket, DataFileSink
 from ..write.lift import lift_to_top
+from ..write.postponed import is_postponed
 from ..write.table_write import CommitMessage, earliest
 from ..write.vectors import MarkedFile
 from .expired_rows import expired_files
 from .mark_replaced import marks_of
 from .outdated import outdated_columns
+from .settle_postponed import settle_postponed
 
 _log = logging.getLogger(__name__)
 _TRIES_AFTER_COMMIT = 3
@@ -111,7 +113,10 @@ def compact(
     took away files meanwhile.
     """
     refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
-    refuse_buckets_of_others(store.schema)
+    refuse_unwritable(store.schema)
+    settled = None
+    if full and is_postponed(store.schema):
+        settled = settle_postponed(store, wanted=wanted, listeners=listeners)
     planned = store.snapshots.latest()
     try:
         plans = plan_compaction(store, planned, full=full, outdated=outdated, wanted=wanted)
@@ -128,7 +133,7 @@ def compact(
     if not results:
         # Nothing to do in this table, and not in one that has gone.
         store.refuse_other_table()
-        return None
+        return settled
     commit_id = CommitId(store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER)
     return TableCommit(store, commit_id, listeners).commit(
         [result.message for result in results],

@@ -12,7 +12,7 @@ from functools import partial
 
 from ..errors import CommitConflict, NotFound
 from ..identifier import MAIN_BRANCH, RESERVED_TAGS
-from ..metadata.history import ROLLED_BACK_PROPERTY, despite_expiry, rolled_back_properties
+from ..metadata.history import ROLLED_BACK_PROPERTY, despite_expiry, has_expired, rolled_back_properties
 from ..metadata.index_manifest import marked_places, refuse_index, vectors_of
 from ..metadata.live_files import merge_entries
 from ..metadata.manifest import ADD, ManifestEntry, Place
@@ -23,6 +23,7 @@ from ..metadata.table_store import TableStore
 from ..metadata.tag import TAG_BRANCH_KEY, Tag
 from ..write.close import refuse_closed
 from ..write.commit import CommitId, CommitListener, Guard, Held, TableCommit
+from ..write.required_columns import refuse_nulls
 from ..write.table_write import CommitMessage
 from ..write.taken_over import taken_over_properties
 from ..write.vectors import GivenVector, given_vectors
@@ -138,6 +139,26 @@ def _take_over(
             if not tries_left:
                 raise
     raise AssertionError("the last try raises")
+
+
+def refuse_unmergeable(main: TableStore, branch: TableStore, verdict: Verdict) -> None:
+    """Raise what a merge would raise whoever comes first, whatever is discarded: Unsupported for indexes of other kinds,
+    CommitConflict for nulls of the branch in a column that takes none on main by now.
+    """
+    newest = main.schemas.latest()
+    if not verdict.new or newest is None:
+        return
+    try:
+        refuse_index(branch, *verdict.new)
+        there = {entry.identity for entry in live_entries(main, verdict.judged)}
+        brought = [entry for entry in live_entries(branch, verdict.taken) if entry.identity not in there]
+    except NotFound:
+        if has_expired(main, verdict.judged) or has_expired(branch, verdict.taken):
+            return
+        raise
+    known = set(main.schemas.ids())
+    store = main if all(entry.file.schema_id in known for entry in brought) else branch
+    refuse_nulls(store, newest, brought)
 
 
 def hold_taken(

@@ -5,7 +5,9 @@ changes follow it. Schemas stay: a rollback undoes no change of columns. Follows
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from ..errors import CommitConflict, NotFound
 from ..metadata.history import (
@@ -15,11 +17,11 @@ from ..metadata.history import (
     rolled_back_properties,
 )
 from ..metadata.index_manifest import vectors_of
-from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import TAG_BRANCH_KEY, Tag
 from ..write.close import refuse_closed
-from ..write.commit import CommitId, CommitListener, Guard, TableCommit
+from ..write.commit import CommitId, CommitListener, Guard, Held, TableCommit
 from ..write.taken_over import SOURCES_PROPERTY, TAKEN_NEWEST_PROPERTY, marks_of, marks_of_tag
 from .become import Moved, become, live_entries
 from .follow import tell_after
@@ -60,7 +62,7 @@ def rollback_to(
     def is_there(hold: str) -> bool:
         return is_kept(store, target, hold) or (kept_by is not None and store.tags.find(kept_by.name) == kept_by)
 
-    with held(store, target, is_there) as still_held:
+    with held(store, target, is_there) as target_held, _seen(store, target, target_held) as (shown, still_held):
         taken_back: Snapshot | None = None
         while True:
             _refuse_later(store, judged, latest)
@@ -75,7 +77,7 @@ def rollback_to(
             try:
                 made = become(
                     store,
-                    live_entries(store, target),
+                    live_entries(store, shown),
                     latest,
                     operation=ROLLBACK,
                     commit_id=commit_id or CommitId(store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER),
@@ -83,8 +85,8 @@ def rollback_to(
                     listeners=listeners,
                     guard=guard,
                     held=still_held,
-                    back_to=0 if TAG_BRANCH_KEY in target.others else target,
-                    vectors=vectors_of(store, target),
+                    back_to=0 if TAG_BRANCH_KEY in target.others else shown,
+                    vectors=vectors_of(store, shown),
                 )
                 break
             except Moved:
@@ -98,6 +100,39 @@ def rollback_to(
         TableCommit(store, CommitId(taken_back.commit_user), listeners).notify(taken_back)
     tell_after(store, made, listeners)
     return made or taken_back
+
+
+@contextmanager
+def _seen(store: TableStore, target: Snapshot, target_held: Held) -> Iterator[tuple[Snapshot, Held]]:
+    """The snapshot by which readers see the rows of a target that is held, and what tells whether both are kept."""
+    lifted = _lifted(store, target)
+    with ExitStack() as stack:
+        if lifted is not target:
+            try:
+                lifted_held = stack.enter_context(held(store, lifted, partial(is_kept, store, lifted)))
+            except NotFound:
+                # It has expired: only a tag keeps the target.
+                lifted = target
+        yield lifted, target_held if lifted is target else lambda: target_held() and lifted_held()
+
+
+def _lifted(store: TableStore, target: Snapshot) -> Snapshot:
+    """Where readers skip level 0, the compaction that has lifted the rows of a snapshot, if nothing else came in between: else
+    one follows the rollback, and until then readers see what they saw at the target.
+    """
+    here = store.snapshots.find(target.id)
+    is_own = TAG_BRANCH_KEY not in target.others and here is not None and here.identity == target.identity
+    lifted = target
+    while is_own and store.options.hides_level_0 and store.schema.primary_keys:
+        following = store.snapshots.find(lifted.id + 1)
+        if following is None or following.follows not in (None, lifted.identity) or not _only_compacts(following):
+            break
+        lifted = following
+    return lifted
+
+
+def _only_compacts(snapshot: Snapshot) -> bool:
+    return snapshot.commit_kind == COMPACT and snapshot.operation in (None, COMPACT) and not snapshot.changes_rows
 
 
 def _shows(snapshot: Snapshot, target: Snapshot) -> bool:

@@ -1,12 +1,15 @@
 """The hash index of tables with dynamic buckets: which hashes of keys each bucket of each partition holds.
 
 An index file belongs to one bucket and holds the hashes of its keys (`format/binary_row.py`), each once, in no particular
-order: 4 bytes each, the highest first, and nothing else. The index manifest of a snapshot lists those that count, one for a
+order: 4 bytes each, the highest first, and nothing else. The name of one that was written here ends with the checksum of them.
+The index manifest of a snapshot lists those that count, one for a
 bucket at the most. A hash that is in no file is that of a new key. Follows `docs/format.md`, "Dynamic buckets".
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from zlib import crc32
 
 import numpy as np
 
@@ -17,6 +20,7 @@ from .snapshot import Snapshot
 from .table_store import TableStore
 
 _BIG_ENDIAN = np.dtype(">i4")
+_WITH_CHECKSUM = re.compile(r"index-[0-9a-f-]{36}-\d+-([0-9a-f]{8})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +54,37 @@ def by_partition(files: Iterable[IndexFile]) -> dict[bytes, dict[int, HashFile]]
 
 
 def read_hashes(store: TableStore, file: HashFile) -> np.ndarray:
-    """The hashes (int32) in an index file. Raises CorruptData if it does not hold as many as its manifest says."""
+    """The hashes (int32) in an index file. Raises CorruptData if it does not hold as many as its manifest says, each once, or not
+    those that were written.
+    """
     content = store.file_io.read_bytes(file.path)
     if len(content) != 4 * file.hash_count:
         raise CorruptData(
             f"Index file {file.path} is damaged: it has {len(content)} bytes, and {file.hash_count} hashes of 4 bytes by its "
-            "manifest. Without it nobody knows which bucket a key is in: restore it, or overwrite the partition."
+            f"manifest. {_REMEDY}"
         )
-    return np.frombuffer(content, _BIG_ENDIAN).astype(np.int32)
+    checksum = _WITH_CHECKSUM.fullmatch(file.name)
+    if checksum is not None and checksum[1] != _checksum(content):
+        raise CorruptData(
+            f"Index file {file.path} is damaged: its checksum is {_checksum(content)}, {checksum[1]} by its name. {_REMEDY}"
+        )
+    hashes = np.frombuffer(content, _BIG_ENDIAN).astype(np.int32)
+    if len(np.unique(hashes)) < len(hashes):
+        # As files of other writers tell damage.
+        raise CorruptData(f"Index file {file.path} is damaged: it holds a hash more than once. {_REMEDY}")
+    return hashes
 
 
-def write_hashes(store: TableStore, place: Place, name: str, hashes: np.ndarray) -> IndexFile:
-    """Write the index file of a bucket. `hashes`: int32, each once."""
-    content, path = hashes.astype(_BIG_ENDIAN).tobytes(), store.paths.index(name)
+_REMEDY = "Without it nobody knows which bucket a key is in: restore it, or overwrite the partition."
+
+
+def _checksum(content: bytes) -> str:
+    return f"{crc32(content):08x}"
+
+
+def write_hashes(store: TableStore, place: Place, next_index: Callable[[str], str], hashes: np.ndarray) -> IndexFile:
+    """Write the index file of a bucket. `hashes`: int32, each once. `next_index` makes a name that ends as it is given."""
+    content = hashes.astype(_BIG_ENDIAN).tobytes()
+    path = store.paths.index(next_index(f"-{_checksum(content)}"))
     store.file_io.write_bytes(path, content)
     return index_file_of_hashes(path, len(content), len(hashes), place)

@@ -5,7 +5,11 @@ from collections.abc import Mapping, Sequence
 
 from ..format.file_index.wanted import PREFIX, renamed_index_option
 
-_OF_COLUMNS = ("bucket-key", "sequence.field", "rowkind.field", "primary-key", "partition")
+# Options whose values name columns.
+OF_COLUMNS = (
+    "bucket-key", "sequence.field", "rowkind.field", "primary-key", "partition", "record-level.time-field",
+    "partial-update.remove-record-on-sequence-group",
+)  # fmt: skip
 _PATTERN = "partition.timestamp-pattern"
 _MARKS = re.compile(r"[,.;\s$]+")
 
@@ -20,7 +24,7 @@ def renamed_options(options: Mapping[str, str], names: Mapping[str, str]) -> dic
     for key, value in options.items():
         if key.startswith(PREFIX):
             key, value = renamed_index_option(key, value, names)
-        elif key in _OF_COLUMNS:
+        elif key in OF_COLUMNS:
             value = renamed(value)
         elif key.startswith("fields.") and "." in key.removeprefix("fields."):
             columns, _, rest = key.removeprefix("fields.").rpartition(".")

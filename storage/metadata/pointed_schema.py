@@ -8,6 +8,7 @@ Source: `docs/format.md`, "Branches".
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..errors import NotFound
 from ..file_io import FileIO, Witness
 from ..identifier import MAIN_BRANCH
 from ..paths import TablePaths
@@ -23,6 +24,15 @@ def points_at(schema: TableSchema) -> str | None:
     """The branch that a schema in the place of main's says the table is; None if it is main's own."""
     branch = schema.options.get(_BRANCH, MAIN_BRANCH)
     return None if branch == MAIN_BRANCH else branch
+
+
+def own_schema(file_io: FileIO, paths: TablePaths, schema_id: int) -> bytes:
+    """What a schema file of a branch holds. Raises NotFound if it is not there (any more), or points at what main is by now."""
+    path = paths.schema(schema_id)
+    content = file_io.read_bytes(path)
+    if paths.branch == MAIN_BRANCH and points_at(TableSchema.from_json(content.decode(), path)) is not None:
+        raise NotFound(f"{path} is a schema of main no more: main has been replaced meanwhile.")
+    return content
 
 
 def point_at_main(file_io: FileIO, paths: TablePaths, of: WitnessOf) -> None:

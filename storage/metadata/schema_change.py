@@ -1,6 +1,7 @@
 """Changes of a table's schema, and the next version that they make.
 
-Pure: works on schemas alone. A column is named by its name, a field of a nested ROW by the path to it, as in `address.city`.
+Pure: works on schemas alone. A column is named by its name, a field of a nested ROW by the path to it, as in `address.city`,
+also inside of arrays (`lines.element.price`) and maps (`prices.value.net`).
 Field ids never change and are never used again, so that files of older versions stay readable. Follows
 `docs/format.md`, "Schema files".
 """
@@ -20,7 +21,7 @@ from ..format.file_index.wanted import PREFIX, check_file_indexes, is_indexed, w
 from ..options import check_table_options, takes_back
 from .case_twins import refuse_new_twins
 from .default_values import check_defaults, default_text
-from .option_columns import renamed_options
+from .option_columns import OF_COLUMNS, renamed_options
 from .schema import TableSchema, check_avro, check_column_options, check_schema
 
 # Options that decide how rows were written, so that they stand once there are any.
@@ -33,6 +34,8 @@ FIXED_OPTIONS = (
 )  # fmt: skip
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
+# What Spark and Paimon call that which is inside of an array or a map.
+_PARTS = {"ARRAY": "element", "MAP": "value"}
 _TO_TEXT = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "DECIMAL")
 
 
@@ -400,7 +403,7 @@ def _refuse_used(schema: TableSchema, name: str, what: str) -> None:
         named = [part.strip() for part in value.split(",")]
         in_key = key.startswith("fields.") and name in key.removeprefix("fields.").rpartition(".")[0].split(",")
         in_key = in_key or (key.startswith(PREFIX) and is_indexed(key, value, name))
-        if in_key or (name in named and (key.endswith("sequence-group") or key in ("bucket-key", "sequence.field"))):
+        if in_key or (name in named and (key.endswith("sequence-group") or key in OF_COLUMNS)):
             raise InvalidRequest(
                 f"Column {name!r} is named by option {key!r} and cannot be {what}. Reset the option first."
             )
@@ -457,11 +460,25 @@ def _inside(
         return act(fields)
     place = _index(fields, parent[0])
     field = fields[place]
-    if field.type.root != "ROW":
-        inside = " Fields of structs inside of arrays and maps cannot be changed." if field.type.is_nested else ""
-        raise InvalidRequest(f"Column {field.name!r} of type {field.type} has no fields of its own.{inside}")
-    changed = replace(field, type=replace(field.type, fields=_inside(field.type.fields, parent[1:], act)))
+    changed = replace(field, type=_within(field.type, field.name, parent[1:], act))
     return (*fields[:place], changed, *fields[place + 1 :])
+
+
+def _within(
+    data_type: DataType, path: str, parent: Sequence[str], act: Callable[[tuple[DataField, ...]], tuple[DataField, ...]]
+) -> DataType:
+    """A type with the fields of a ROW in it changed; `path` leads to the type, and `parent` on from there."""
+    if data_type.root == "ROW":
+        return replace(data_type, fields=_inside(data_type.fields, parent, act))
+    part = _PARTS.get(data_type.root)
+    if part is None or data_type.element is None:
+        raise InvalidRequest(f"Column {path!r} of type {data_type} has no fields of its own.")
+    if not parent or parent[0].lower() != part:
+        raise InvalidRequest(
+            f"Column {path!r} of type {data_type} has no fields of its own. Those inside of it are called {path}.{part}.…; keys "
+            "of maps stay as they are."
+        )
+    return replace(data_type, element=_within(data_type.element, f"{path}.{part}", parent[1:], act))
 
 
 def _changed(schema: TableSchema, path: str, act: Callable[[DataField], DataField]) -> TableSchema:

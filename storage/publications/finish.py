@@ -52,7 +52,7 @@ def finish(
     for name in publication.before:
         try:
             _take_over(open_table(name), name, journal, publication, made_from)
-        except (CommitConflict, NotFound) as error:
+        except (CommitConflict, NotFound, Unsupported) as error:
             outcome = journal.outcome(publication)
             if outcome in (None, REPLACING) and journal.is_closed(publication):
                 outcome = ENDED
@@ -68,7 +68,7 @@ def finish(
                 continue
             finishing, undoing = "`snapline branch recover --discard-main`", "`snapline branch recover --undo`"
             ends = finishing if publication.replaces else f"{finishing}, or undo it by {undoing}"
-            if isinstance(error, BothAltered) and not publication.replaces:
+            if isinstance(error, BothAltered | Unsupported) and not publication.replaces:
                 ends = undoing
             raise CommitConflict(
                 f"The publication of branch {publication.branch!r} stays open, for {name} cannot take it over: "

@@ -63,11 +63,21 @@ class FileIndexes:
 
     def may_match(self, file: DataFile, directory: str) -> bool:
         """False if no row of the file can match. Raises CorruptData that names an index file that is missing or damaged."""
-        if not self._is_used or self._predicate is None:
+        predicate = self._predicate if self._is_used else None
+        if predicate is None:
             return True
+        rows = self._told(file, directory, lambda asked: asked.rows(predicate))
+        return rows is None or len(rows) > 0
+
+    def refuse_damaged(self, file: DataFile, directory: str) -> None:
+        """Raise CorruptData that names the index file of a data file, or its index in the manifest, if it cannot be read."""
+        self._told(file, directory, _Asked.open_all)
+
+    def _told(self, file: DataFile, directory: str, ask: Callable[["_Asked"], _T]) -> _T | None:
+        """What the indexes of a file are asked; None if there are none."""
         name = index_file(file.extra_files)
         if file.embedded_index is None and name is None:
-            return True
+            return None
         if file.embedded_index is not None:
             data, source = file.embedded_index, f"The index of data file {directory}/{file.name} in its manifest"
         else:
@@ -76,10 +86,9 @@ class FileIndexes:
             data = self._read(f"{folder}/{name}", source)
         asked = _Asked(self._columns(file), data, source, file.row_count)
         try:
-            rows = asked.rows(self._predicate)
+            return ask(asked)
         except (struct.error, ValueError, LookupError, TypeError, OverflowError, MemoryError) as error:
             raise CorruptData(f"{source} is damaged: {error}. {_REMEDY}") from None
-        return rows is None or len(rows) > 0
 
     def _read(self, path: str, source: str) -> bytes:
         try:
@@ -125,6 +134,13 @@ class _Asked:
         if isinstance(predicate, Comparison | IsIn | IsNull | StartsWith):
             return self._leaf(predicate)
         return None
+
+    def open_all(self) -> None:
+        """Open the indexes of all columns."""
+        for column in self._columns:
+            for index in self._indexes(column):
+                if not isinstance(index, BloomFilter):
+                    index.nulls()
 
     def _all(self, parts: Sequence[Predicate]) -> BitMap | None:
         matching: BitMap | None = None

@@ -29,6 +29,7 @@ from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..values import to_arrow
 from .evolution import evolve
+from .joined_columns import columns_of_files, side_by_side
 from .predicate import Predicate, exact_values, restricted_to, value_ranges
 
 # Row kinds of a batch in which every row was added (+I is 0).
@@ -176,10 +177,25 @@ class _SectionReader:
     def read(self, section: Section) -> Iterator[pa.RecordBatch]:
         if self._key_fields and section.needs_merge:
             batches = self._merge(section)
+        elif len(section.files) > 1:
+            batches = self._join(section)
         else:
             batches = (batch for file in section.files for batch in self._read_raw(file, self._predicate))
         for batch in batches:
             yield self._finish(batch)
+
+    def _join(self, section: Section) -> Iterator[pa.RecordBatch]:
+        """The rows of files that hold columns of the same rows."""
+        known = {file.schema_id: self._store.schemas.get(file.schema_id).fields for file in section.files}
+        chosen = columns_of_files(self._fields, section.files, known)
+        parts = [(fields, self._read_raw(file, None, fields)) for file, fields in chosen]
+        for columns, row_count in side_by_side(parts, section.files[0].row_count):
+            arrays = [
+                columns.get(field.name, pa.nulls(row_count, field.type.to_arrow())) if field.name not in self._partition
+                else self._constant(field, row_count)
+                for field in self._fields
+            ]  # fmt: skip
+            yield pa.RecordBatch.from_arrays(arrays, [field.name for field in self._fields])
 
     def _finish(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self._predicate is not None:
@@ -369,16 +385,19 @@ class _SectionReader:
         names = [field.name for field in (*self._key_fields, *partition)]
         return pa.RecordBatch.from_arrays([*keys, *constants], names)
 
-    def _read_raw(self, file: DataFile, predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
+    def _read_raw(
+        self, file: DataFile, predicate: Predicate | None, wanted: Sequence[DataField] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        fields = self._fields if wanted is None else wanted
         with self._open(file) as reader:
             mapping = self._mapping(file, reader)
-            plain = [field for field in self._fields if field.name not in self._partition]
+            plain = [field for field in fields if field.name not in self._partition]
             needed = [name for name in mapping.sources(plain) if name is not None]
             # Files just written may hold deletes that their manifest does not count.
             checks_kind = bool(self._key_fields) and file.level == 0
             if checks_kind:
                 needed.append(VALUE_KIND)
-            names = [field.name for field in self._fields]
+            names = [field.name for field in fields]
             ranges = self._ranges(predicate, mapping, keyed=False)
             vector = self._deletion_vectors.get(file.name)
             marked = None if vector is None else read_vector(self._store, file, vector)
@@ -389,7 +408,7 @@ class _SectionReader:
             for batch in batches:
                 if checks_kind:
                     batch = without_deletes(batch)
-                yield pa.RecordBatch.from_arrays([self._value(batch, field, mapping) for field in self._fields], names)
+                yield pa.RecordBatch.from_arrays([self._value(batch, field, mapping) for field in fields], names)
 
     def _mapping(self, file: DataFile, reader: DataFileReader) -> "FileColumns":
         schema = self._store.schemas.get(file.schema_id)

@@ -3,7 +3,7 @@
 That takes what a manifest says of a file for final: whatever an expiring snapshot has deleted goes, unless the last tag before
 that snapshot has the file, also if a later snapshot has added it again. So before a commit adds files again, snapshots of before
 their deletions get tags of the store's own. Each says in its name up to which snapshot it is for: once Java can let none of those
-expire any more, it goes (`maintain/brought_back.py`). Follows `docs/format.md`, "Beside Java".
+expire any more, it goes (`maintain/brought_back.py`). Follows `docs/format.md`, "Branches".
 """
 
 from collections.abc import Iterable, Iterator, Sequence

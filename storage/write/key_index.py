@@ -177,12 +177,12 @@ class KeyIndex:
         files: list[IndexFile],
         live: Callable[[], Iterable[ManifestEntry]],
         delta: Sequence[ManifestEntry],
-        next_index: Callable[[], str],
+        next_index: Callable[[str], str],
     ) -> list[IndexFile]:
         """The index files after a commit, those of hashes written; the given list itself if they stay as they are.
 
         `files`: the index files of all kinds of the snapshot below, `live` its data files; `delta`: what comes and goes;
-        `next_index` gives the names of the files that are written.
+        `next_index` gives the names of the files that are written, which end as it is told.
         """
         if not self._is_of_keys:
             return files
@@ -197,9 +197,7 @@ class KeyIndex:
             return files
         gone = {*dropped, *wanted}
         kept = [file for file in files if file.kind != HASH or file.place not in gone]
-        return kept + [
-            write_hashes(self._store, place, next_index(), hashes) for place, hashes in sorted(wanted.items())
-        ]
+        return kept + [write_hashes(self._store, place, next_index, hashes) for place, hashes in sorted(wanted.items())]
 
     def _extended(self, files: dict[bytes, dict[int, HashFile]]) -> tuple[dict[Place, np.ndarray], set[Place]]:
         """The hashes of the buckets that got new keys, and the buckets that are replaced."""

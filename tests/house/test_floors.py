@@ -47,7 +47,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"store", "schema"},
         {"guarded_store", "graph", "migrations", "database_url", "current_names", "forget", "testing"},
         {"questions", "recorder", "drawing", "window", "sql_store"},
-        {"comparison"},
+        {"comparison", "reconcile"},
     ],
     "resources": [
         {"settings", "private_files", "ports", "java", "code_location"},

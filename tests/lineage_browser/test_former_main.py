@@ -8,6 +8,8 @@ from lineage import sources_property
 from resources import Session
 from resources.browser.facts import Facts
 from resources.browser.history import History, read_history
+from resources.browser.spoilt import damage_of
+from resources.browser.view import text_of
 from storage import SnapshotRef, Table
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -86,3 +88,29 @@ def test_an_earlier_table_of_the_name_was_never_what_main_was(session: Session) 
     history = history_of(session)
     assert not [one for one in history.lanes if one.former]
     assert sorted(lane(history, "raw.a")) == ["1", "1 replaced", "2", "2 replaced", "3 taken back"]
+
+
+def test_what_was_made_from_a_main_that_was_replaced_is_good_again_once_it_is_made_anew(
+    session: Session, client: TestClient
+) -> None:
+    # Rows with a key: main is given up, and nothing of it put on top of the branch.
+    table = session.catalog.create_table("raw.a", SCHEMA, primary_key=["id"])
+    write(table)
+    table.branches.create("other")
+    write(table.on_branch("other"))
+    write(table)
+    bad = session.ref("raw.a@2")
+    made, never_anew = (session.catalog.create_table(name, SCHEMA) for name in ("core.b", "core.c"))
+    for sink in (made, never_anew):
+        write(sink, bad)
+    table.branches.replace_main("other", discard_main=True)
+    write(session.table("raw.a"))
+    made.overwrite(pa.table({"id": [1]}), properties=sources_property([session.ref("raw.a")]))
+    session = Session()
+    ghost = next(dot.ref for dot in history_of(session).dots if "~" in dot.ref.branch)
+    damage = damage_of(session, ghost)
+    assert [str(one.first) for one in damage.spoilt if one.first.table != "a"] == ["core.c@1"]
+    assert [(str(one.first), one.why) for one in damage.good_again if one.first.table == "b"] == [
+        ("core.b@1", "Production has made it good since.")
+    ]
+    assert "this warehouse's own tables alone" not in client.get("/spoilt", params={"ref": text_of(ghost)}).text

@@ -60,6 +60,8 @@ SPECIFIC = {
     "SELECT * FROM t VERSION AS OF 99": "Existing snapshot",
     "SELECT * FROM t VERSION AS OF nope": "Existing tags",
     "SELECT * FROM t VERSION AS OF": "Expected a snapshot id",
+    "SELECT * FROM t VERSION AS OF NULL": "Expected a snapshot id",
+    "SELECT * FROM t VERSION AS OF TRUE": "Expected a snapshot id",
     "SELECT * FROM t TIMESTAMP AS OF 'yesterday'": "no date and time",
     "SELECT * FROM t /*+ OPTIONS('scan.snapshot-id'='x') */": "not a whole number",
     "SELECT * FROM t /*+ OPTIONS('scan.snapshot-id'='1', 'scan.tag-name'='x') */": "several versions",

@@ -14,7 +14,7 @@ from resources.settings import PROJECT_ROOT
 PROGRAM = """
 import subprocess, sys, time
 from dagster._utils.interrupts import setup_interrupt_handlers
-from resources import ui_services
+from resources.ui import services as ui_services
 
 def dev():
     setup_interrupt_handlers()

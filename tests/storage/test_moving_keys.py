@@ -130,14 +130,15 @@ def test_what_is_refused(catalog: Catalog) -> None:
         table.overwrite(given([(1, "a", 0)]), partition={"day": "a"})
     table.branches.create("b")
     table.on_branch("b").write(given([(2, "b", 0)]))
-    with pytest.raises(Unsupported, match="merge"):
+    table.write(given([(3, "c", 0)]))
+    with pytest.raises(CommitConflict, match="diverged"):
         table.branches.merge("b")
     writers = [table.new_write(), table.new_write()]
     for writer in writers:
         writer.write(given([(9, "a", 0)]))
     with pytest.raises(Unsupported, match="one writer"):
         table.commit_messages([writer.prepare_commit() for writer in writers])
-    assert content(table) == {1: ("a", 0)}
+    assert content(table) == {1: ("a", 0), 3: ("c", 0)}
     table.overwrite(given([(1, "b", 7)]), dynamic=False)
     assert content(table) == {1: ("b", 7)}
     table.rollback_to(1)

@@ -83,6 +83,8 @@ final class Requests {
                     return stream(table, asked);
                 case "write":
                     return write(table, asked);
+                case "write columns":
+                    return Columns.write((FileStoreTable) table, asked);
                 case "compact":
                     return compact((FileStoreTable) table, asked.get("full").booleanValue());
                 default:
