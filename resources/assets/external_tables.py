@@ -14,8 +14,9 @@ from storage import Identifier, Snapshot, Table
 
 from ..warehouse.snapshot_properties import STATEMENT_PROPERTY
 from .launchpad import Launchpads, if_it_is_bad
+from .provenance import newest_told, provenance_tags
 from .table_asset import TableAsset, table_assets
-from .tables import TablesResource, newest_told, provenance_tags
+from .tables import TablesResource
 from .ui_metadata import CommitNumbers, page_metadata, partition_metadata, table_metadata
 
 # Of more snapshots that came since the last look, the newest are told of.

@@ -26,9 +26,10 @@ from storage.engines.spark_writer import APPEND, OVERWRITE_PARTITIONS, OVERWRITE
 from .asset_arguments import check_arguments, mapping, table_description
 from .declared import check_types, named_table
 from .frames import as_rows, as_wanted, check_given, check_taken, wants_arrow
+from .materialization import tag_name
 from .schema_policy import REFUSE, check_policy
 from .table_declaration import TableDefinition
-from .tables import TablesResource, tag_name
+from .tables import TablesResource
 
 _SPECIAL = ("context", "spark", "config")
 Transform = Callable[..., Any]

@@ -8,8 +8,9 @@ import dagster as dg
 from lineage import sources_of
 from storage import NotFound, SnapshotRef, Table
 
+from ..assets.materialization import tag_name
+from ..assets.provenance import provenance_tags
 from ..assets.table_asset import TableAsset
-from ..assets.tables import provenance_tags, tag_name
 from ..assets.ui_metadata import (
     CommitNumbers,
     page_metadata,
