@@ -82,8 +82,9 @@ class Materialization:
                 self.table.tags.create(tag_name(partition_key), snapshot_id=snapshot.id, replace=True)
             self.context.add_asset_metadata(
                 partition_metadata(self.table, snapshot, values, numbers),
-                asset_key=self.key, partition_key=self.event_key(partition_key),
-            )  # fmt: skip
+                asset_key=self.key,
+                partition_key=self.event_key(partition_key),
+            )
         # Numbers of the whole table and the whole commit would be read as those of the partition.
         metadata = {name: value for name, value in metadata.items() if name not in (*numbers.total, "rows_given")}
         metadata["table_rows"] = metadata.pop("dagster/row_count")

@@ -187,11 +187,17 @@ class TableAsset:
         with _in_one_line():
             rows = self.rows(read, context, lambda: tables.spark.spark_session, config)
             result = tables.write(
-                context, rows, self.definition, mode=mode, partitions=self.partitions(keys),
-                tag_partitions=self.tag_partitions, tags=self.tags_of(keys),
+                context,
+                rows,
+                self.definition,
+                mode=mode,
+                partitions=self.partitions(keys),
+                tag_partitions=self.tag_partitions,
+                tags=self.tags_of(keys),
                 # An incremental asset's snapshot says what it has consumed.
-                unless_same=self.skip_unchanged and source is None, on_schema_change=self.on_schema_change,
-            )  # fmt: skip
+                unless_same=self.skip_unchanged and source is None,
+                on_schema_change=self.on_schema_change,
+            )
         if increment is None:
             return result
         return result._replace(metadata={**(result.metadata or {}), "incremental": increment.told})
@@ -359,9 +365,20 @@ def table_asset(
         except StorageError as error:
             raise dg.DagsterInvalidDefinitionError(f"@table_asset({name!r}): {error}") from None
         return TableAsset(
-            definition, transform, read, mode, version, incremental, partitions_def, partition_column, tag_partitions,
-            mappings, skip_unchanged, on_schema_change, asset_arguments,
-        ).asset()  # fmt: skip
+            definition,
+            transform,
+            read,
+            mode,
+            version,
+            incremental,
+            partitions_def,
+            partition_column,
+            tag_partitions,
+            mappings,
+            skip_unchanged,
+            on_schema_change,
+            asset_arguments,
+        ).asset()
 
     return decorate
 

@@ -85,7 +85,7 @@ class TablesResource(dg.ConfigurableResource):
         """
         table = self._existing(name)
         run = context.run.run_id
-        key = (run, *place_of(table))
+        key = (run, *_place(table))
         if key not in self._pins:
             try:
                 pinned = self._pinned(context, name, table)
@@ -250,9 +250,12 @@ class TablesResource(dg.ConfigurableResource):
         """
         table = self._existing(name)
         return spark_stream.read_stream(
-            self.spark.spark_session, table, self.session.settings.warehouse, self.session.catalog.name,
+            self.spark.spark_session,
+            table,
+            self.session.settings.warehouse,
+            self.session.catalog.name,
             {"read.changelog": str(row_kinds).lower()},
-        )  # fmt: skip
+        )
 
     # --- writing
 
@@ -305,7 +308,7 @@ class TablesResource(dg.ConfigurableResource):
             with unless_left_empty(self.session.catalog) as created:
                 table, altered = with_columns_of(opened, columns, on_schema_change, definition.column_descriptions)
                 columns_told = _told(context, table, altered, left_null(table, columns))
-                planned = SnapshotRef(self.session.catalog.name, *place_of(table), 0)
+                planned = SnapshotRef(self.session.catalog.name, *_place(table), 0)
                 with self.session.recorder.job(job, sources, [planned]):
                     commit_id = step_commit_id(context, job, table, key, part)
                     snapshot = self._commit(
@@ -326,7 +329,7 @@ class TablesResource(dg.ConfigurableResource):
         held = snapshot.id if snapshot is not None else None if current is None else current.snapshot_id
         for name in tags if held is not None else ():
             table.tags.create(name, snapshot_id=held, replace=True)
-        provenance = provenance_tags(context.instance, {(source_key or asset_key_of)(ref): ref for ref in sources})
+        provenance = provenance_tags(context.instance, {(source_key or _key_of)(ref): ref for ref in sources})
         made = Materialization(context, key, table, provenance, partitions or {}, tag_partitions, event_key)
         result = made.result(snapshot, sources, is_same=is_same)
         return result._replace(metadata={**(result.metadata or {}), **columns_told})
@@ -367,20 +370,28 @@ class TablesResource(dg.ConfigurableResource):
             recorder.record_startup(job, sources)
             made[:] = sources
             return {
-                RUN_PROPERTY: context.run.run_id, CODE_PROPERTY: code_version_of(context) or "", **sources_property(sources)
-            }  # fmt: skip
+                RUN_PROPERTY: context.run.run_id,
+                CODE_PROPERTY: code_version_of(context) or "",
+                **sources_property(sources),
+            }
 
         before = table.snapshot()
         query = spark_stream.write_stream(
-            rows, table, self.session.settings.warehouse, commit_user=job, row_kind_column=row_kind_column,
-            checkpoint=str(self.session.settings.home / "checkpoints" / job), trigger={"availableNow": True},
-            output_mode=output_mode, properties=properties,
-        )  # fmt: skip
+            rows,
+            table,
+            self.session.settings.warehouse,
+            commit_user=job,
+            row_kind_column=row_kind_column,
+            checkpoint=str(self.session.settings.home / "checkpoints" / job),
+            trigger={"availableNow": True},
+            output_mode=output_mode,
+            properties=properties,
+        )
         query.awaitTermination()
         newest = table.last_change()
         grown = newest is not None and (before is None or newest.snapshot_id > before.id)
         snapshot = table.snapshot(newest.snapshot_id) if newest is not None and grown else None
-        provenance = provenance_tags(context.instance, {asset_key_of(ref): ref for ref in made})
+        provenance = provenance_tags(context.instance, {_key_of(ref): ref for ref in made})
         return Materialization(context, key, table, provenance).result(snapshot, made)
 
     def _commit(
@@ -422,9 +433,9 @@ def _told(context: dg.AssetExecutionContext, table: Table, altered: list[str], n
     return told
 
 
-def place_of(table: Table) -> tuple[str, str, str]:
+def _place(table: Table) -> tuple[str, str, str]:
     return table.identifier.database, table.identifier.table, table.identifier.branch
 
 
-def asset_key_of(ref: SnapshotRef) -> dg.AssetKey:
+def _key_of(ref: SnapshotRef) -> dg.AssetKey:
     return dg.AssetKey([ref.database, ref.table])
