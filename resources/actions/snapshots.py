@@ -6,7 +6,7 @@ from typing import Annotated
 from storage import InvalidRequest, NotFound, Table, TableOptions
 
 from .action import Given, Reach, action, only_one_of
-from .kinds import AGE, FLAG, MOMENT, NUMBER, POSITIVE, TABLE, TAG, VERSION
+from .kinds import AGE, FLAG, MOMENT, NUMBER, TABLE, TAG, VERSION
 from .outcome import Outcome
 from .sentences import rolled_back
 
@@ -83,10 +83,10 @@ def why_kept(
 def expire_snapshots(
     reach: Reach,
     table: TheTable,
-    retain_max: Annotated[int | None, Given(POSITIVE, "The same as --retain-last.", "--retain-max")] = None,
+    retain_max: Annotated[int | None, Given(NUMBER, "The same as --retain-last.", "--retain-max")] = None,
     retain_min: Annotated[
         int | None,
-        Given(POSITIVE, "So many stay, whatever their age. Others as --older-than or the options say.", "--retain-min"),
+        Given(NUMBER, "So many stay, whatever their age. Others as --older-than or the options say.", "--retain-min"),
     ] = None,
     older_than: Annotated[
         dt.timedelta | dt.datetime | None,
@@ -94,7 +94,7 @@ def expire_snapshots(
     ] = None,
     retain_last: Annotated[
         int | None,
-        Given(POSITIVE, "How many of the latest snapshots stay. Default: as the options say.", "--retain-last"),
+        Given(NUMBER, "How many of the latest snapshots stay. Default: as the options say.", "--retain-last"),
     ] = None,
     dry_run: DryRun = False,
 ) -> Outcome:

@@ -1,6 +1,8 @@
 """What is looked for on pages, taken along from them, and kept in sight."""
 
+import itertools
 import re
+from dataclasses import replace
 
 import pytest
 from starlette.testclient import TestClient
@@ -74,6 +76,15 @@ def test_times_are_drawn_above_all_so_that_they_can_be_kept_in_sight(session: Se
     drawn = picture(history, lay_out(history, View()), View(), str)
     assert drawn.index('<g class="axis">') > drawn.index('class="later"') > drawn.index('class="dots"')
     assert drawn.index('class="day-name"') > drawn.index('<g class="axis">')
+
+
+def test_a_time_is_said_wherever_one_looks(session: Session) -> None:
+    made(session, "raw.a")
+    history = read_history(Facts(session).platform(), 10)
+    layout = lay_out(replace(history, dots=history.dots * 300), View())
+    places = [left for left, _ in layout.days]
+    assert max(after - before for before, after in itertools.pairwise((*places, layout.width))) <= 600
+    assert all(re.fullmatch(r"\d\d:\d\d:\d\d", said) for _, said in layout.days[1:])
 
 
 def test_the_note_of_a_moment_stands_below_the_picture_which_it_does_not_move(

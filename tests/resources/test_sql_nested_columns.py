@@ -18,11 +18,11 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     run(
         session,
         "CREATE TABLE t (id INT, a ARRAY<STRUCT<X INT>>, m MAP<STRING, STRUCT<y INT>>, d ARRAY<ARRAY<STRUCT<z INT>>>, "
-        "s STRUCT<arr ARRAY<STRUCT<q INT>>>, p ARRAY<INT>, k MAP<STRUCT<kk INT>, INT>)",
+        "s STRUCT<arr ARRAY<STRUCT<q INT>>, kept INT>, p ARRAY<INT>, k MAP<STRUCT<kk INT>, INT>)",
     )
     table = session.catalog.table("default.t")
     row = {
-        "id": 1, "a": [{"X": 1}], "m": [("k", {"y": 2})], "d": [[{"z": 3}]], "s": {"arr": [{"q": 4}]}, "p": [1],
+        "id": 1, "a": [{"X": 1}], "m": [("k", {"y": 2})], "d": [[{"z": 3}]], "s": {"arr": [{"q": 4}], "kept": 5}, "p": [1],
         "k": [({"kk": 1}, 1)],
     }  # fmt: skip
     table.write(pa.Table.from_pylist([row], table.schema.to_arrow()))
@@ -52,7 +52,7 @@ def test_fields_inside_of_arrays_and_maps_are_added_changed_and_dropped(session:
             "a": [{"f": None, "X": 1, "n": None}],
             "m": [("k", {"yy": 2, "n": None})],
             "d": [[{"n": None}]],
-            "s": {"arr": [{"q": 4, "n": None}]},
+            "s": {"arr": [{"q": 4, "n": None}], "kept": 5},
         }
     ]
     run(session, "INSERT INTO t SELECT id + 1, array(named_struct('f', 7, 'X', 5L, 'n', 'q')), m, d, s, p, k FROM t")
@@ -74,7 +74,7 @@ def test_if_exists_knows_fields_of_structs(session: Session) -> None:
     run(session, "ALTER TABLE t ADD COLUMN IF NOT EXISTS s.b INT")
     # This was taken for a column that is not there, and nothing was dropped.
     run(session, "ALTER TABLE t DROP COLUMN IF EXISTS s.ARR")
-    assert run(session, "SELECT s FROM t") == [{"s": {"b": None}}]
+    assert run(session, "SELECT s FROM t") == [{"s": {"kept": 5, "b": None}}]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from storage.file_io import FileIO
 from storage.lsm.key_buckets import BucketRule, KeyBuckets
 from storage.metadata.hash_index import hash_files, read_hashes, write_hashes
 from storage.options import TableOptions
+from storage.write import key_index
 
 _NOW = dt.timedelta(0)
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("what", pa.string())])
@@ -288,7 +289,15 @@ def test_a_damaged_index_is_named(catalog: Catalog) -> None:
     assert any("hashes" in str(item) or "bytes" in str(item) for item in table.check())
     with pytest.raises(Exception, match="damaged"):
         table.write(numbered([7]))
-    write_hashes(store, file.place, file.name, np.array([1, 2], np.int32))
+    store.file_io.write_bytes(store.paths.index(file.name), np.arange(file.hash_count, dtype=">i4").tobytes())
+    assert any("checksum" in str(item) for item in table.check())
+
+
+def test_keys_that_an_index_does_not_have_are_named(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(catalog)
+    with monkeypatch.context() as patch:
+        patch.setattr(key_index, "write_hashes", lambda *given: write_hashes(*given[:3], given[3] + 1))
+        table.write(numbered(range(6)))
     assert any("is not in the hash index" in str(item) for item in table.check(deep=True))
 
 
