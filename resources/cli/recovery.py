@@ -193,9 +193,13 @@ def publish(
         found.replay()
         _backfill(session, found, form)
     done = carry_out.publish(
-        session, found, COMMAND_LINE, discard_main=discard_main, allow_incomplete=allow_incomplete,
+        session,
+        found,
+        COMMAND_LINE,
+        discard_main=discard_main,
+        allow_incomplete=allow_incomplete,
         allow_failed_checks=allow_failed_checks,
-    )  # fmt: skip
+    )
     rows = [(one.name, one.ref.snapshot_id, one.verdict) for one in done.tables]
     print_listing(["table", "main is snapshot", "verdict"], rows, form)
     for one in found.record.overrides:
