@@ -29,6 +29,7 @@ from .identifier import (
     SnapshotRef,
     check_branch_name,
     check_new_branch_name,
+    check_tag_name,
     whole_number,
 )
 from .lock import CatalogLock, FileLock
@@ -143,6 +144,7 @@ __all__ = [
     "check_branch_name",
     "check_new_branch_name",
     "check_table_options",
+    "check_tag_name",
     "default_of",
     "guarded_options",
     "guarded_storage",

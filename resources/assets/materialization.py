@@ -1,6 +1,6 @@
 """What Dagster is told of a commit: metadata, data version, provenance, and the numbers of each partition."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,7 @@ import dagster as dg
 from lineage import (
     sources_of,
 )
-from storage import Snapshot, SnapshotRef, Table
+from storage import InvalidRequest, Snapshot, SnapshotRef, Table, check_tag_name
 
 from .launchpad import Launchpads, if_it_is_bad
 from .ui_metadata import CommitNumbers, partition_metadata, table_metadata
@@ -93,6 +93,18 @@ class Materialization:
         if self.tag_partitions:
             metadata["tags"] = ", ".join(tag_name(one) for one in self.partitions)
         return metadata
+
+
+def check_tags(partition_keys: Iterable[str]) -> None:
+    """Raise InvalidRequest for a key of a Dagster partition that cannot become a tag."""
+    for partition_key in partition_keys:
+        try:
+            check_tag_name(tag_name(partition_key))
+        except InvalidRequest as error:
+            raise InvalidRequest(
+                f"Partition {partition_key!r} cannot become a tag of its table: {error} Name the partition otherwise, or say "
+                "tag_partitions=False."
+            ) from None
 
 
 def tag_name(partition_key: str) -> str:

@@ -26,7 +26,7 @@ from storage.engines.spark_writer import APPEND, OVERWRITE_PARTITIONS, OVERWRITE
 from .asset_arguments import check_arguments, mapping, table_description
 from .declared import check_types, named_table
 from .frames import as_rows, as_wanted, check_given, check_taken, wants_arrow
-from .materialization import tag_name
+from .materialization import check_tags, tag_name
 from .schema_policy import REFUSE, check_policy
 from .table_declaration import TableDefinition
 from .tables import TablesResource
@@ -346,6 +346,8 @@ def table_asset(
             for argument, flag in (("skip_unchanged", skip_unchanged), ("tag_partitions", tag_partitions)):
                 if not isinstance(flag, bool):
                     raise InvalidRequest(f"{argument}={flag!r} is neither True nor False.")
+            if tag_partitions and isinstance(partitions_def, dg.StaticPartitionsDefinition):
+                check_tags(partitions_def.get_partition_keys())
             policy = asset_arguments.get("backfill_policy")
             if (
                 policy is not None

@@ -38,7 +38,7 @@ from ..sql.duckdb_select import run_query
 from ..warehouse.snapshot_properties import BACKFILL_PROPERTY, CODE_PROPERTY, PARTITIONS_PROPERTY
 from .commit_rows import Rows, commit_rows
 from .increments import Increment, ReadAll, came, consumed
-from .materialization import Materialization, tag_name
+from .materialization import Materialization, check_tags, tag_name
 from .provenance import provenance_tags
 from .run_inputs import inputs_of_run, newest_at_start
 from .schema_policy import REFUSE, left_null, with_columns_of
@@ -293,6 +293,8 @@ class TablesResource(dg.ConfigurableResource):
         `on` gives for the table its branch to write to. `part`: as in `read`. `event_key` gives for a key of `partitions` the
         partition that Dagster's event is about, `source_key` for a snapshot that was read the asset it belongs to.
         """
+        # Before anything is written.
+        check_tags([*(partitions or {}), *tags] if tag_partitions else tags)
         key = asset_key or context.asset_key
         step = (*step_of(context), part)
         sources = list(self._reads.get(step, {}))

@@ -80,7 +80,10 @@ def compare(before: Table, after: Table, *, where: str | None = None, tolerance:
         return [*add_scan(connection, "whole", _LEFT, left), *add_scan(connection, "whole", _RIGHT, right)]
 
     with sealed_duckdb(add) as connection:
-        for name, columns in ((_LEFT, _under_new_names(left, renamed)), (_RIGHT, "*")):
+        for name, columns in (
+            (_LEFT, _compared_columns(left, right, renamed)),
+            (_RIGHT, _compared_columns(right, left, renamed, is_later=True)),
+        ):
             whole = f"(SELECT {columns} FROM whole.{name})"
             connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {whole} WHERE {where or 'TRUE'}")
         compared = _Compared(connection, key, names, right.schema, tolerance)
@@ -104,8 +107,22 @@ def _renamed(before: Table, after: Table) -> dict[str, str]:
     return {old: new for old, new in names.items() if old != new}
 
 
-def _under_new_names(left: Scan, renamed: Mapping[str, str]) -> str:
-    return ", ".join(f"{_q(name)} AS {_q(renamed.get(name, name))}" for name in left.schema.names)
+def _compared_columns(scan: Scan, other: Scan, renamed: Mapping[str, str], *, is_later: bool = False) -> str:
+    """The columns of one side under the names of the later one; as text what only the other side has as text, since a column
+    that has become a text holds what is no number.
+    """
+    old_names = {new: old for old, new in renamed.items()}
+    columns = []
+    for name in scan.schema.names:
+        there = old_names.get(name, name) if is_later else renamed.get(name, name)
+        as_text = there in other.schema.names and _is_text(other, there) and not _is_text(scan, name)
+        value = f"CAST({_q(name)} AS VARCHAR)" if as_text else _q(name)
+        columns.append(f"{value} AS {_q(name if is_later else there)}")
+    return ", ".join(columns)
+
+
+def _is_text(scan: Scan, name: str) -> bool:
+    return bool(pa.types.is_string(scan.schema.field(name).type))
 
 
 def count_changes(
@@ -122,10 +139,14 @@ def count_changes(
     values = [name for name in right.schema.names if name in old_names and name not in key]
 
     def add(connection: duckdb.DuckDBPyConnection) -> list[str]:
-        return [*add_scan(connection, "whole", _LEFT, left), *add_scan(connection, "main", _RIGHT, right)]
+        return [*add_scan(connection, "whole", _LEFT, left), *add_scan(connection, "whole", _RIGHT, right)]
 
     with sealed_duckdb(add, threads=1) as connection:
-        connection.execute(f"CREATE TEMP VIEW {_LEFT} AS SELECT {_under_new_names(left, renamed)} FROM whole.{_LEFT}")
+        for name, columns in (
+            (_LEFT, _compared_columns(left, right, renamed)),
+            (_RIGHT, _compared_columns(right, left, renamed, is_later=True)),
+        ):
+            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT {columns} FROM whole.{name}")
         differs = " OR ".join(f"l.{_q(name)} IS DISTINCT FROM r.{_q(name)}" for name in values) or "FALSE"
         gone, come = f"r.{_q(key[0])} IS NULL", f"l.{_q(key[0])} IS NULL"
         parts = [f"CAST(coalesce(l.{_q(name)}, r.{_q(name)}) AS VARCHAR)" for name in partition]

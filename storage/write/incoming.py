@@ -56,6 +56,12 @@ def _check_names(names: Iterable[str], schema: TableSchema, row_kind_column: str
 def _cast(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
     target = field.type.to_arrow()
     if column.type != target:
+        unknown = _unknown_field(column.type, target, field.name)
+        if unknown is not None:
+            raise InvalidRequest(
+                f"Column {field.name!r} has type {field.type}: it has no field {unknown!r}, the rows have. Leave the field "
+                f"out, or add it: ALTER TABLE … ADD COLUMN {unknown} TYPE."
+            )
         if not _is_sensible(column.type, target):
             raise InvalidRequest(
                 f"Column {field.name!r} has type {field.type} in the table, the rows have {column.type}. "
@@ -111,6 +117,36 @@ def _check_fraction(column: pa.ChunkedArray, field: DataField) -> None:
         )
 
 
+def _unknown_field(source: pa.DataType, target: pa.DataType, path: str) -> str | None:
+    """The path of a field, at any depth, that rows have and the table has not: a cast would drop it."""
+    types = pa.types
+    if types.is_dictionary(source):
+        return _unknown_field(source.value_type, target, path)
+    if types.is_struct(source) and types.is_struct(target):
+        known = {field.name: field.type for field in target}
+        for field in source:
+            inner = f"{path}.{field.name}"
+            if field.name not in known:
+                return inner
+            found = _unknown_field(field.type, known[field.name], inner)
+            if found is not None:
+                return found
+        return None
+    for kind, part in _parts(source):
+        for other_kind, other in _parts(target):
+            found = _unknown_field(part, other, f"{path}.{kind}") if kind == other_kind else None
+            if found is not None:
+                return found
+    return None
+
+
+def _parts(kind: pa.DataType) -> list[tuple[str, pa.DataType]]:
+    """What a map or a list is made of, as SQL names it."""
+    if pa.types.is_map(kind):
+        return [("key", kind.key_type), ("value", kind.item_type)]
+    return [("element", kind.value_type)] if hasattr(kind, "value_type") and not pa.types.is_dictionary(kind) else []
+
+
 def _is_sensible(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether a cast says the same thing in another type: no text to numbers, no time zone invented."""
     types = pa.types
@@ -125,6 +161,11 @@ def _is_sensible(source: pa.DataType, target: pa.DataType) -> bool:
     def is_number(kind: pa.DataType) -> bool:
         return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
+    if types.is_struct(source) and types.is_struct(target):
+        known = {field.name: field.type for field in target}
+        return all(_is_sensible(field.type, known[field.name]) for field in source if field.name in known)
+    if (parts := _parts(source)) and [kind for kind, _ in parts] == [kind for kind, _ in _parts(target)]:
+        return all(_is_sensible(part, other) for (_, part), (_, other) in zip(parts, _parts(target), strict=True))
     if is_text(source) or is_text(target):
         return is_text(source) and is_text(target)
     if is_number(source) or is_number(target):

@@ -27,6 +27,15 @@ from storage import InvalidRequest
         ({"options": "bucket=1"}, r"options='bucket=1' is no mapping"),
         ({"column_descriptions": ["a"]}, r"is no mapping"),
         ({"partition_mappings": "raw.y"}, r"is no mapping"),
+        (
+            {
+                "partitions_def": dg.StaticPartitionsDefinition(["a", "x/y"]),
+                "partition_column": "p",
+                "partition_by": ["p"],
+                "inputs": {"y": "core.src"},
+            },
+            r"Partition 'x/y' cannot become a tag of its table: .* say tag_partitions=False",
+        ),
         ({"name": "sys.x"}, r"reserved"),
         ({"name": "paimon.t"}, r"reserved"),
         ({"name": "information_schema.t"}, r"reserved"),

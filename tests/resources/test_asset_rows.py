@@ -562,3 +562,48 @@ def test_the_plain_function_can_be_called_with_rows() -> None:
 
     with pytest.raises(InvalidRequest, match="is no @table_asset"):
         function_of(other)
+
+
+def test_a_partition_that_cannot_become_a_tag_writes_nothing(
+    materialize: Callable[..., Any], session: Session, instance: dg.DagsterInstance
+) -> None:
+    kinds = dg.DynamicPartitionsDefinition(name="kinds")
+
+    @table_asset("core.kinds", partitions_def=kinds, partition_column="p", partition_by=["p"])
+    def made(context: dg.AssetExecutionContext) -> pa.Table:
+        return pa.table({"p": [context.partition_key]})
+
+    instance.add_dynamic_partitions("kinds", ["x/y"])
+    result = materialize(made, partition_key="x/y", raise_on_error=False)
+    assert not result.success
+    assert not session.catalog.exists("core.kinds")
+
+
+def test_a_number_that_becomes_a_text_is_told_like_other_changes(
+    materialize: Callable[..., Any], session: Session
+) -> None:
+    made = [pa.table({"id": [1, 2], "a": pa.array([1, 2], pa.int32())}), pa.table({"id": [1, 2], "a": ["1", "r"]})]
+
+    @table_asset("core.texts", primary_key=["id"], on_schema_change="evolve", code_version="1")
+    def texts() -> pa.Table:
+        return made.pop(0)
+
+    materialize(texts)
+    (event,) = materializations(materialize(texts))
+    assert shown(event, "rows_inserted", "rows_updated", "rows_deleted") == [0, 1, 0]
+    assert rows(session, "core.texts") == [(1, "1"), (2, "r")]
+
+
+def test_a_field_of_a_struct_that_the_table_lacks_is_not_lost(
+    materialize: Callable[..., Any], session: Session
+) -> None:
+    made = [pa.table({"id": [1], "st": [{"x": 1}]}), pa.table({"id": [1], "st": [{"x": 1, "y": "q"}]})]
+
+    @table_asset("core.structs", primary_key=["id"], on_schema_change="evolve", code_version="1")
+    def structs() -> pa.Table:
+        return made.pop(0)
+
+    materialize(structs)
+    result = materialize(structs, raise_on_error=False)
+    assert not result.success
+    assert rows(session, "core.structs") == [(1, {"x": 1})]
