@@ -7,6 +7,7 @@ TEST_READY := .venv/.test-ready
 PYPAIMON_READY := .venv/pypaimon/.ready
 PEERS_READY := .venv/peers/.ready
 BROWSER_READY := .venv/browser/.ready
+SITE_READY := .venv/site/.ready
 JAVA := .venv/java
 # The version of Java Paimon that tests read and write with: 1.4.2, 1.3.1, 1.0.1, or 0.8.2, which only writes.
 PAIMON ?= 1.4.2
@@ -17,7 +18,7 @@ UV := $(BIN)/uv --quiet --system-certs
 # A test starts where a core is free; more than four Spark sessions at once need too much memory.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help demo ui test interleavings test-full test-long java interop browser pictures lint benchmark locks docs sbom clean
+.PHONY: help demo ui test interleavings test-full test-long java interop browser pictures lint measure benchmark locks docs site sbom clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -55,20 +56,30 @@ pictures: $(TEST_READY) $(BROWSER_READY) ## Tell it on all flights and write its
 lint: $(TEST_READY) ## Check style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
+# LIST=--list for where each counted thing stands.
+measure: ## Count what makes the packages hard to read: long files and functions, hidden imports, missing docstrings
+	@$(PYTHON) -m tests.house.measure $(LIST)
+
 benchmark: $(TEST_READY) $(PYPAIMON_READY) $(PEERS_READY) ## Measure against plain Parquet and peers, write docs/benchmarks.md
 	@$(BIN)/python -m tests.benchmarks
 
 COMPILE := $(UV) pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 locks: .venv/bin/uv ## Resolve the dependencies anew (UPGRADE=--upgrade takes newer versions)
-	@$(COMPILE) $(UPGRADE) pyproject.toml --group build -o requirements.lock >/dev/null
+	@$(COMPILE) $(UPGRADE) pyproject.toml --extra platform --group build -o requirements.lock >/dev/null
 	@$(COMPILE) $(UPGRADE) pyproject.toml --all-extras --group build -o requirements-extras.lock >/dev/null
-	@$(COMPILE) $(UPGRADE) pyproject.toml --group build --group test --group lint -o requirements-dev.lock >/dev/null
+	@$(COMPILE) $(UPGRADE) pyproject.toml --extra platform --group build --group test --group lint -o requirements-dev.lock >/dev/null
 	@$(COMPILE) $(UPGRADE) --group peers -o requirements-peers.lock >/dev/null
 	@$(COMPILE) $(UPGRADE) --group pypaimon -o requirements-pypaimon.lock >/dev/null
 	@$(COMPILE) $(UPGRADE) --group browser -o requirements-browser.lock >/dev/null
+	@$(COMPILE) $(UPGRADE) --group docs -o requirements-docs.lock >/dev/null
 
 docs: $(TEST_READY) ## Generate docs/options.md and docs/cli.md
 	@$(BIN)/python -m tests.house.generate_docs
+
+site: $(SITE_READY) ## Build the documentation as a site, with the reference of the front doors: dist/site
+	@# Without a word of progress `--strict` would miss warnings: they are shown if there are any.
+	@mkdir -p dist; NO_MKDOCS_2_WARNING=1 .venv/site/bin/mkdocs build --strict --config-file docs/site/mkdocs.yml \
+	  --site-dir $(abspath dist)/site >dist/site.log 2>&1 || { cat dist/site.log >&2; exit 1; }
 
 sbom: ## Write what is installed, from the lock files, as CycloneDX: dist/snapline.cdx.json
 	@$(PYTHON) -m tests.house.generate_sbom dist/snapline.cdx.json
@@ -112,6 +123,12 @@ $(PYPAIMON_READY): .venv/bin/uv requirements-pypaimon.lock
 	@echo "Installing pypaimon into .venv/pypaimon"
 	@$(UV) venv --allow-existing --python $(BIN)/python .venv/pypaimon
 	@$(UV) pip install --python .venv/pypaimon/bin/python --require-hashes -r requirements-pypaimon.lock
+	@touch $@
+
+$(SITE_READY): .venv/bin/uv requirements-docs.lock
+	@echo "Installing what makes the documentation's site into .venv/site"
+	@$(UV) venv --allow-existing --python $(BIN)/python .venv/site
+	@$(UV) pip install --python .venv/site/bin/python --require-hashes -r requirements-docs.lock
 	@touch $@
 
 # Playwright alone: the browser is the system's.

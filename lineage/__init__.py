@@ -20,7 +20,8 @@ from .forget import forget
 from .graph import Direction, Edge, LineageGraph, direct_sources, neighbour_tables, same_snapshot, sinks_at, trace
 from .guarded_store import GuardedStore, LineageUnavailable, stopping_nobody
 from .questions import AncestryDifference, Lag, aligned, ancestry_difference, freshness, impact
-from .recorder import RUN_PROPERTY, LineageRecorder, rebuild, reconcile
+from .reconcile import Until, known_reconciled, reconcile
+from .recorder import RUN_PROPERTY, LineageRecorder, rebuild
 from .store import LineageStore, UnreachableStore, open_lineage_store
 from .window import Window, made_from, window
 
@@ -44,6 +45,7 @@ __all__ = [
     "SourceColumn",
     "TableLineage",
     "UnreachableStore",
+    "Until",
     "Window",
     "aligned",
     "ancestry_difference",
@@ -57,6 +59,7 @@ __all__ = [
     "forget",
     "freshness",
     "impact",
+    "known_reconciled",
     "made_from",
     "mermaid",
     "neighbour_tables",

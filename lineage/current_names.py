@@ -61,12 +61,12 @@ def _current(ref: SnapshotRef, sink: Snapshot, catalog_of: Callable[[str], Catal
         catalog = catalog_of(ref.catalog)
     except NotFound:
         return ref
-    there = _time_of(ref, catalog)
+    there = committed_at(ref, catalog)
     if there is not None and ref.time_ms in (None, there):
         return ref
     named = CurrentNames(catalog).of(ref, sink)
     if named != ref:
-        there = _time_of(named, catalog)
+        there = committed_at(named, catalog)
     if there is None or ref.time_ms in (None, there):
         return named
     assert ref.time_ms is not None
@@ -74,8 +74,8 @@ def _current(ref: SnapshotRef, sink: Snapshot, catalog_of: Callable[[str], Catal
     return SnapshotRef(named.catalog, named.database, named.table, branch, named.snapshot_id, ref.time_ms)
 
 
-def _time_of(ref: SnapshotRef, catalog: Catalog) -> int | None:
-    """When the snapshot was committed that has this name now; None if there is none."""
+def committed_at(ref: SnapshotRef, catalog: Catalog) -> int | None:
+    """When the snapshot was committed that has this name now, in milliseconds; None if there is none, or it is damaged."""
     try:
         table = catalog.table(ref.table_name)
         found = table.store.snapshots.find(ref.snapshot_id)

@@ -10,7 +10,7 @@ now belongs to another is told by its commit time, which becomes part of its bra
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from typing import Literal
 
@@ -22,6 +22,7 @@ SOURCES_PROPERTY = "snapline.sources"
 COLUMNS_PROPERTY = "snapline.columns"
 # Characters of a name that every database keeps: MySQL takes 3072 bytes for a key, four names of four bytes a character.
 NAME_LENGTH = 190
+_EPOCH = datetime(1970, 1, 1)
 # No branch has such a name.
 _REPLACED = "~"
 
@@ -54,7 +55,9 @@ class SnapshotLineage:
     snapshot_time: datetime | None = field(default=None, compare=False)
 
     def ref(self, catalog: str) -> SnapshotRef:
-        return SnapshotRef(catalog, self.database, self.table, self.branch, self.snapshot_id)
+        """The snapshot, with the time of its commit if that is known."""
+        time_ms = None if self.snapshot_time is None else ms_of_moment(self.snapshot_time)
+        return SnapshotRef(catalog, self.database, self.table, self.branch, self.snapshot_id, time_ms)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -128,6 +131,11 @@ def moment_of_ms(time_ms: int) -> datetime:
     """A time in milliseconds as lineage keeps it: UTC, without time zone."""
     moment = datetime.fromtimestamp(time_ms // 1000, UTC).replace(tzinfo=None)
     return moment.replace(microsecond=time_ms % 1000 * 1000)
+
+
+def ms_of_moment(moment: datetime) -> int:
+    """The milliseconds that `moment_of_ms` was given."""
+    return round((moment - _EPOCH) / timedelta(milliseconds=1))
 
 
 def commit_time(snapshot: Snapshot) -> datetime:

@@ -155,10 +155,12 @@ def rows_at(store: LineageStore, side: Side, barriers: Mapping[tuple[str, int], 
 _Place = tuple[str, str, str, str]
 
 
-def sinks_at(
-    stores: Mapping[str, LineageStore], places: Iterable[_Place]
+def rows_about(
+    stores: Mapping[str, LineageStore], side: Side, places: Iterable[_Place]
 ) -> Iterator[tuple[SnapshotLineage, SnapshotRef]]:
-    """What lineage knows of the snapshots of some branches, with each snapshot; many tables are asked about at once."""
+    """What lineage knows of the snapshots of some branches as sources, or as sinks, with each snapshot; many tables are asked
+    about at once.
+    """
     asked = set(places)
     named = sorted({place[:3] for place in asked if place[0] in stores})
     for start in range(0, len(named), MOST_KEYS // 2):
@@ -166,9 +168,16 @@ def sinks_at(
         for catalog in sorted({name[0] for name in chunk}):
             databases = sorted({name[1] for name in chunk if name[0] == catalog})
             tables = sorted({name[2] for name in chunk if name[0] == catalog})
-            for row in stores[catalog].snapshots("sink", database=databases, table=tables):
+            for row in stores[catalog].snapshots(side, database=databases, table=tables):
                 if (catalog, row.database, row.table, row.branch) in asked:
                     yield row, row.ref(catalog)
+
+
+def sinks_at(
+    stores: Mapping[str, LineageStore], places: Iterable[_Place]
+) -> Iterator[tuple[SnapshotLineage, SnapshotRef]]:
+    """The snapshots of some branches that lineage knows."""
+    return rows_about(stores, "sink", places)
 
 
 def direct_sources(

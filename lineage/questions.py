@@ -2,12 +2,12 @@
 versions were made from differently, and how far a table is behind.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from storage import SnapshotRef
 
-from .graph import rows_at, same_snapshot, trace
+from .graph import rows_about, rows_at, same_snapshot, trace
 from .store import LineageStore
 
 Stores = Mapping[str, LineageStore]
@@ -26,34 +26,29 @@ def impact(stores: Stores, ref: SnapshotRef) -> list[SnapshotRef]:
     has with main is bad on both.
     """
     named = same_snapshot(stores, ref) if ref.branch != "main" else set()
-    waiting = [ref, *(one for one in named if one.branch == "main")]
-    first: dict[Place, int] = {place_of(one): one.snapshot_id for one in waiting}
-    while waiting:
-        one = waiting.pop()
-        for sink in _made_from(stores, one):
-            known = first.get(place_of(sink))
-            if known is None or sink.snapshot_id < known:
-                first[place_of(sink)] = sink.snapshot_id
-                waiting.append(sink)
-    found = [SnapshotRef(*place, snapshot_id) for place, snapshot_id in first.items()]
-    return [ref, *sorted(one for one in found if place_of(one) != place_of(ref))]
+    starts = [ref, *(one for one in named if one.branch == "main")]
+    first: dict[Place, int] = {place_of(one): one.snapshot_id for one in starts}
+    frontier = dict(first)
+    while frontier:
+        found = _made_from(stores, frontier)
+        frontier = {place: number for place, number in found.items() if place not in first or number < first[place]}
+        first |= frontier
+    refs = [SnapshotRef(*place, snapshot_id) for place, snapshot_id in first.items()]
+    return [ref, *sorted(one for one in refs if place_of(one) != place_of(ref))]
 
 
-def _made_from(stores: Stores, ref: SnapshotRef) -> Iterable[SnapshotRef]:
-    """The first snapshot of each table that was made directly from a snapshot or a later one of the same table."""
-    if ref.catalog not in stores:
-        return []
-    where = {"database": ref.database, "table": ref.table, "branch": ref.branch}
-    rows = stores[ref.catalog].snapshots("source", **where)
-    barriers = {(row.job, row.barrier_id): True for row in rows if row.snapshot_id >= ref.snapshot_id}
-    first: dict[Place, SnapshotRef] = {}
+def _made_from(stores: Stores, firsts: Mapping[Place, int]) -> dict[Place, int]:
+    """The first snapshot of each table that was made directly from one of some branches, at a number or a later one."""
+    barriers = {
+        (row.job, row.barrier_id): True
+        for row, one in rows_about(stores, "source", firsts) if row.snapshot_id >= firsts[place_of(one)]
+    }  # fmt: skip
+    first: dict[Place, int] = {}
     for catalog, store in stores.items():
         for row in rows_at(store, "sink", barriers):
-            one = row.ref(catalog)
-            known = first.get(place_of(one))
-            if known is None or one.snapshot_id < known.snapshot_id:
-                first[place_of(one)] = one
-    return first.values()
+            place = place_of(row.ref(catalog))
+            first[place] = min(row.snapshot_id, first.get(place, row.snapshot_id))
+    return first
 
 
 @dataclass(frozen=True, slots=True)

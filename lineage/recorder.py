@@ -1,8 +1,8 @@
 """What writes lineage down: a listener of commits, and the reading of tables for what no listener was there to hear."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -20,7 +20,7 @@ from storage import (
     taken_newest,
 )
 
-from .current_names import CurrentNames
+from .current_names import CurrentNames, committed_at
 from .entities import (
     NAME_LENGTH,
     ColumnLineage,
@@ -71,15 +71,25 @@ class Commit:
 
 class LineageRecorder:
     """Listens to the commits of one catalog. `stores` are the lineage stores by catalog name: sources may lie in others.
+    `catalog_of` opens a catalog by its name, to look which of two snapshots has a number now.
 
     A store that is unavailable is passed over in whatever is done for a writer.
     """
 
-    def __init__(self, catalog: str, stores: Mapping[str, LineageStore], *, tables: bool, snapshots: bool) -> None:
+    def __init__(
+        self,
+        catalog: str,
+        stores: Mapping[str, LineageStore],
+        *,
+        tables: bool,
+        snapshots: bool,
+        catalog_of: Callable[[str], Catalog] | None = None,
+    ) -> None:
         self._catalog = catalog
         self._stores = stores
         self._tables = tables
         self._snapshots = snapshots
+        self._catalog_of = catalog_of
         # What was warned of.
         self._too_long: set[tuple[str, str]] = set()
 
@@ -157,7 +167,7 @@ class LineageRecorder:
             with told.apart():
                 times = self._times_of(one for one in asked if one.catalog == catalog and _number(one) not in made)
                 rows = [
-                    commit.row(_told_apart(source, made, times))
+                    commit.row(self._named(source, made, times))
                     for commit in commits
                     for source in commit.sources
                     if source.catalog == catalog
@@ -165,6 +175,26 @@ class LineageRecorder:
                 self._stores[catalog].store_snapshots("source", rows)
         with told.apart():
             self.store.store_snapshots("sink", [commit.row(commit.sink) for commit in commits])
+
+    def _named(
+        self,
+        source: SnapshotRef,
+        made: Mapping[tuple[object, ...], int | None],
+        times: Mapping[tuple[object, ...], Sequence[datetime | None]],
+    ) -> SnapshotRef:
+        """A source by its own name. Lineage may not know yet that its number is given again: then what it knows is set apart."""
+        named = _told_apart(source, made, times)
+        if named == source or _number(source) in made or not self._is_there(source):
+            return named
+        assert source.time_ms is not None
+        self._stores[source.catalog].set_apart(_row_about(source, moment_of_ms(source.time_ms)))
+        return source
+
+    def _is_there(self, ref: SnapshotRef) -> bool:
+        """Whether a snapshot is the one that has its name now."""
+        with suppress(StorageError):
+            return self._catalog_of is not None and committed_at(ref, self._catalog_of(ref.catalog)) == ref.time_ms
+        return False
 
     def _times_of(self, refs: Iterable[SnapshotRef]) -> dict[tuple[object, ...], list[datetime | None]]:
         """When the snapshots were committed that have the numbers of some of one catalog, as far as lineage knows."""
@@ -297,6 +327,10 @@ def _told_apart(
     return SnapshotRef(source.catalog, source.database, source.table, branch, source.snapshot_id, source.time_ms)
 
 
+def _row_about(ref: SnapshotRef, moment: datetime) -> SnapshotLineage:
+    return SnapshotLineage("", 0, ref.database, ref.table, ref.branch, ref.snapshot_id, moment, moment)
+
+
 def _number(ref: SnapshotRef) -> tuple[object, ...]:
     return ref.catalog, ref.database, ref.table, ref.branch, ref.snapshot_id
 
@@ -322,7 +356,7 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
             table = catalog.table(name)
             branches = [table, *(table.on_branch(branch) for branch in table.branches.names())]
             found = [(one, list(one.store.snapshots.all())) for one in branches]
-            made = [each for one, snapshots in found for each in _commits(one, snapshots, recorder, names)]
+            made = [each for one, snapshots in found for each in commits_of(one, snapshots, recorder, names)]
             commits += [*made, *_as_branch(table, made)]
         except CorruptData as error:
             # It concerns no other table.
@@ -336,55 +370,11 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
         _record_startups(commits, recorder)
     told.raise_failure()
     for one, snapshots in read:
-        _remember(one, snapshots, recorder)
+        remember(one, snapshots, recorder)
     return sum(len(snapshots) for _, snapshots in read)
 
 
-def reconcile(table: Table, recorder: LineageRecorder, catalog: Catalog) -> int:
-    """Record what a crash left out of one branch of a table; returns the number of snapshots that were looked at.
-
-    Only snapshots after those that are known to be recorded are read.
-    """
-    snapshots = table.store.snapshots
-    latest = snapshots.latest_id()
-    if latest is None:
-        return 0
-    one = table.identifier
-    known = recorder.store.reconciled(database=one.database, table=one.table, branch=one.branch)
-    if not known:
-        _tell_renamed(one, recorder, catalog)
-        known = recorder.store.reconciled(database=one.database, table=one.table, branch=one.branch)
-    start = snapshots.earliest_id() or latest
-    if known:
-        last = snapshots.find(known[0].snapshot_id)
-        if last is not None and commit_time(last) == known[0].snapshot_time:
-            start = last.id + 1
-    if start > latest:
-        return 0
-    found = [one for one in map(snapshots.find, range(start, latest + 1)) if one is not None]
-    recorder.record(_commits(table, found, recorder, CurrentNames(catalog)))
-    _remember(table, found, recorder)
-    return len(found)
-
-
-def _tell_renamed(identifier: Identifier, recorder: LineageRecorder, catalog: Catalog) -> None:
-    """Say again under which name a table is found, if the store could not be told when it was renamed.
-
-    What is known under the old name may also be about a table that was made, and dropped, since: then it stays.
-    """
-    store = recorder.store
-    if store.reconciled(database=identifier.database, table=identifier.table):
-        return
-    for former in catalog.former_names(identifier.full_name):
-        old, until = Identifier.parse(former.name), moment_of_ms(former.until_ms)
-        place = {"database": old.database, "table": old.table}
-        times = [row.create_time for row in store.tables("sink", **place)]
-        times += [row.create_time for row in store.snapshots("sink", **place)]
-        if times and max(times) <= until and not catalog.exists(former.name):
-            store.rename_table((old.database, old.table), (identifier.database, identifier.table))
-
-
-def _commits(
+def commits_of(
     table: Table, snapshots: Iterable[Snapshot], recorder: LineageRecorder, names: CurrentNames
 ) -> list[Commit]:
     found = []
@@ -425,7 +415,7 @@ def _marked(table: Table, snapshot: Snapshot) -> TakenNewest | None:
     return None if is_same is False else taken
 
 
-def _remember(table: Table, snapshots: Sequence[Snapshot], recorder: LineageRecorder) -> None:
+def remember(table: Table, snapshots: Sequence[Snapshot], recorder: LineageRecorder) -> None:
     if snapshots and len(table.identifier.branch) <= NAME_LENGTH:
         one, last = table.identifier, snapshots[-1]
         recorder.store.store_reconciled(Reconciled(one.database, one.table, one.branch, last.id, commit_time(last)))

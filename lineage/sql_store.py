@@ -156,16 +156,7 @@ class SqlLineageStore(LineageStore):
     def set_apart(self, snapshot: SnapshotLineage) -> None:
         with self._engine.connect() as connection:
             for table in _SNAPSHOTS.values():
-                same = (
-                    (table.c.database == snapshot.database)
-                    & (table.c.table == snapshot.table)
-                    & (table.c.branch == snapshot.branch)
-                    & (table.c.snapshot_id == snapshot.snapshot_id)
-                    & (table.c.snapshot_time != snapshot.snapshot_time)
-                )
-                for (moment,) in connection.execute(select(table.c.snapshot_time).where(same).distinct()).fetchall():
-                    branch = replaced_branch(snapshot.branch, moment)
-                    connection.execute(update(table).where(same, table.c.snapshot_time == moment).values(branch=branch))
+                _set_apart(connection, table, snapshot)
             connection.commit()
 
     def check(self) -> None:
@@ -251,6 +242,29 @@ def _rename(
 ) -> None:
     same = (table.c[database] == old[0]) & (table.c[name] == old[1])
     connection.execute(update(table).where(same).values({database: new[0], name: new[1]}))
+
+
+def _set_apart(connection: Connection, table: Table, snapshot: SnapshotLineage) -> None:
+    one, moment = snapshot, snapshot.snapshot_time
+    about = (table.c.database == one.database) & (table.c.table == one.table) & (table.c.snapshot_id == one.snapshot_id)
+    other = (table.c.branch == one.branch) & (table.c.snapshot_time != moment)
+    if moment is not None:
+        other |= (table.c.branch == replaced_branch(one.branch, moment)) & (table.c.snapshot_time == moment)
+    asked = select(table.c.branch, table.c.snapshot_time).where(about, other).distinct()
+    for branch, time in connection.execute(asked).fetchall():
+        name = replaced_branch(branch, time) if branch == one.branch else one.branch
+        _give_branch(connection, table, about & (table.c.branch == branch) & (table.c.snapshot_time == time), name)
+
+
+def _give_branch(connection: Connection, table: Table, rows: ColumnElement[bool], name: str) -> None:
+    """Give rows another branch; those go that would say what another row says."""
+    key = [column for column in table.primary_key if column.name != "branch"]
+    for row in connection.execute(select(*key).where(rows)).fetchall():
+        same = [column == value for column, value in zip(key, row, strict=True)]
+        if connection.execute(select(table.c.job).where(table.c.branch == name, *same)).first() is None:
+            connection.execute(update(table).where(rows, *same).values(branch=name))
+        else:
+            connection.execute(delete(table).where(rows, *same))
 
 
 def _make_room(connection: Connection, table: Table, name: tuple[str, str], new: tuple[str, str]) -> None:

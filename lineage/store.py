@@ -103,7 +103,8 @@ class LineageStore(ABC):
     @abstractmethod
     def set_apart(self, snapshot: SnapshotLineage) -> None:
         """Rows about a snapshot of the same branch and number, committed at another time than `snapshot_time`, are about
-        one whose number has been given again: they get the branch that `entities.replaced_branch` says.
+        one whose number has been given again: they get the branch that `entities.replaced_branch` says. Rows about the snapshot
+        itself that have that branch, because another one had its number when they were stored, get its own again.
         """
 
     @abstractmethod

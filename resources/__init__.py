@@ -7,19 +7,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .definition import TableDefinition
-    from .external import commits_of_others_sensor, external_table, external_table_sensor
-    from .lineage_checks import consistency_check, freshness_check
-    from .openlineage import openlineage_sensor
+    from .assets.external_tables import commits_of_others_sensor, external_table, external_table_sensor
+    from .assets.lineage_checks import consistency_check, freshness_check
+    from .assets.lineage_sweep import lineage_sweep_sensors
+    from .assets.maintenance_schedule import upkeep_schedule
+    from .assets.openlineage_sensor import openlineage_sensor
+    from .assets.sql_checks import sql_check
+    from .assets.table_asset import function_of, table_asset
+    from .assets.table_declaration import TableDefinition
+    from .assets.tables import TablesResource
     from .recovery.jobs import recovery_definitions
     from .session import Session
     from .settings import Settings
-    from .spark import SparkResource
-    from .sql_checks import sql_check
-    from .sweep import lineage_sweep_sensors
-    from .table_assets import function_of, table_asset
-    from .tables import TablesResource
-    from .upkeep import upkeep_schedule
+    from .spark_session import SparkResource
 
 __all__ = [
     "Session",
@@ -44,21 +44,21 @@ __all__ = [
 _MODULES = {
     "Session": "session",
     "Settings": "settings",
-    "SparkResource": "spark",
-    "TableDefinition": "definition",
-    "TablesResource": "tables",
-    "commits_of_others_sensor": "external",
-    "consistency_check": "lineage_checks",
-    "external_table": "external",
-    "external_table_sensor": "external",
-    "freshness_check": "lineage_checks",
-    "function_of": "table_assets",
-    "lineage_sweep_sensors": "sweep",
-    "openlineage_sensor": "openlineage",
+    "SparkResource": "spark_session",
+    "TableDefinition": "assets.table_declaration",
+    "TablesResource": "assets.tables",
+    "commits_of_others_sensor": "assets.external_tables",
+    "consistency_check": "assets.lineage_checks",
+    "external_table": "assets.external_tables",
+    "external_table_sensor": "assets.external_tables",
+    "freshness_check": "assets.lineage_checks",
+    "function_of": "assets.table_asset",
+    "lineage_sweep_sensors": "assets.lineage_sweep",
+    "openlineage_sensor": "assets.openlineage_sensor",
     "recovery_definitions": "recovery.jobs",
-    "sql_check": "sql_checks",
-    "table_asset": "table_assets",
-    "upkeep_schedule": "upkeep",
+    "sql_check": "assets.sql_checks",
+    "table_asset": "assets.table_asset",
+    "upkeep_schedule": "assets.maintenance_schedule",
 }
 
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import dagster as dg
 
-    from .table_assets import TableAsset
-
 _MODULE = "platform_assets.definitions"
 # Who imports Dagster and Spark beside other threads holds it: each would see modules of the other that are half there.
 LOADING = RLock()
@@ -19,11 +17,3 @@ def platform_definitions() -> "dg.Definitions":
     with LOADING:
         definitions: dg.Definitions = import_module(_MODULE).defs
         return definitions
-
-
-def platform_table_assets() -> "dict[str, TableAsset]":
-    """The table assets of the platform, by table."""
-    with LOADING:
-        from .table_assets import table_assets
-
-        return table_assets(list(platform_definitions().assets or []))

@@ -36,6 +36,7 @@ from .maintain.check import FailedWork, KeptAside, Unfinished
 from .maintain.verdict import Verdict
 from .metadata.default_values import default_of
 from .metadata.derived_columns import ComputedColumn, Watermark
+from .metadata.option_columns import options_in_case
 from .metadata.schema_change import (
     AddColumn,
     ChangeType,
@@ -151,6 +152,7 @@ __all__ = [
     "moment_of",
     "new_table_name",
     "operation_of",
+    "options_in_case",
     "parse_duration_ms",
     "parse_type",
     "refers_to_environment",

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from .errors import StorageError
+from .identifier import MAIN_BRANCH
 from .maintain.rollback import taken_back_in
 from .metadata.branch_origin import read_origin
 from .metadata.snapshot import Snapshot
@@ -20,7 +21,7 @@ class BranchHistory:
     `taken_back`: the numbers of those whose rows are in no later one, by a rollback or a main that was given up.
     `taken_over`: for snapshots that brought the commits of another branch, its name. `begun_at`: the branch and the number
     of the snapshot that this one began with; None for main, and for a branch that began empty. `unchanged`: the numbers of
-    those that are known to have left the rows as they were.
+    those that are known to have left the rows as they were. `was_branch`: of a main that was a branch, the name it had.
     """
 
     snapshots: tuple[Snapshot, ...]
@@ -29,6 +30,7 @@ class BranchHistory:
     taken_over: Mapping[int, str] = field(default_factory=dict)
     begun_at: tuple[str, int] | None = None
     unchanged: frozenset[int] = frozenset()
+    was_branch: str = ""
 
     @property
     def ids(self) -> Set[int]:
@@ -85,11 +87,15 @@ def branch_history(store: TableStore, known: BranchHistory | None = None) -> Bra
     latest = store.snapshots.latest()
     tags = tuple(store.tags.all())
     snapshots = _known_snapshots(store, latest, known) or tuple(store.snapshots.all())
-    origin = None if store.paths.branch == "main" else read_origin(store.file_io, store.paths)
+    origin = None if store.paths.branch == MAIN_BRANCH else read_origin(store.file_io, store.paths)
     taken_over = {snapshot.id: branch for snapshot in snapshots if (branch := branch_taken_over(snapshot))}
     begun_at = None if origin is None or origin.snapshot_id is None else (origin.branch, origin.snapshot_id)
     unchanged = frozenset(_unchanged(store, snapshots, known))
-    found = BranchHistory(snapshots, tags, frozenset(taken_back_in(snapshots)), taken_over, begun_at, unchanged)
+    own = store.paths.branch
+    was_branch = own if store.identifier.branch == MAIN_BRANCH != own else ""
+    found = BranchHistory(
+        snapshots, tags, frozenset(taken_back_in(snapshots)), taken_over, begun_at, unchanged, was_branch
+    )
     return known if known is not None and known == found else found
 
 

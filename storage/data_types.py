@@ -15,6 +15,9 @@ from .errors import InvalidRequest, Unsupported
 
 MAX_LENGTH = 2147483647
 _UNSUPPORTED_ROOTS = ("VARIANT", "BLOB", "GEOMETRY", "GEOGRAPHY", "VECTOR")
+READ_ONLY_ROOTS = ("VARIANT",)
+# A variant is held as Spark and Parquet encode it: its bytes, and the names in it.
+VARIANT = pa.struct([pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False)])
 _INTEGERS: dict[str, pa.DataType] = {
     "TINYINT": pa.int8(),
     "SMALLINT": pa.int16(),
@@ -136,6 +139,8 @@ class DataType:
             return pa.map_(self.element.to_arrow(), pa.field("value", pa.int32(), nullable=False))
         if self.root == "ROW":
             return pa.struct([field.to_arrow() for field in self.fields])
+        if self.root == "VARIANT":
+            return VARIANT
         raise Unsupported(f"Columns of type {self} are not supported. Leave the column out, or store it as BYTES.")
 
 

@@ -2,6 +2,8 @@
 are read from a file that somebody else may have written.
 """
 
+from types import ModuleType
+
 from .errors import InvalidRequest, Unsupported
 from .metadata.derived_columns import ComputedColumn, computed_columns, derived_texts
 from .metadata.schema import TableSchema
@@ -12,13 +14,11 @@ def checked_columns(schema: TableSchema, table: str) -> list[ComputedColumn]:
     expression if one of them, or the watermark, is none over columns of the table by functions of the list.
     """
     if derived_texts(schema.options):
-        # sqlglot costs more to import than the whole store: only those whose tables have such columns pay for it.
-        from .sql.pure_expression import as_read, check_derived
-
+        expressions = _pure_expressions()
         try:
-            check_derived(schema.options, None)
+            expressions.check_derived(schema.options, None)
         except (InvalidRequest, Unsupported) as error:
-            raise as_read(error, table) from None
+            raise expressions.as_read(error, table) from None
     return computed_columns(schema.options)
 
 
@@ -35,6 +35,11 @@ def check_given(schema: TableSchema, before: TableSchema | None = None) -> None:
         and set(before.column_names) <= set(schema.column_names)
     ):
         return
-    from .sql.pure_expression import check_derived
+    _pure_expressions().check_derived(schema.options, schema.column_names)
 
-    check_derived(schema.options, schema.column_names)
+
+def _pure_expressions() -> ModuleType:
+    # sqlglot costs more to import than the whole store: only those whose tables have such columns pay for it.
+    from .sql import pure_expression
+
+    return pure_expression

@@ -87,7 +87,7 @@ _NO_DONE = "partitions are not marked as done here."
 _NO_CHAIN = "tables that are made of several branches are not read here."
 _FORMAT_TABLE = "tables of plain files are not kept in this warehouse."
 _MATERIALIZED = "materialized tables are not kept in this warehouse; views are."
-_POSTPONE = "buckets that are assigned later are not written here."
+_POSTPONE = "rows of a table with postponed buckets are all given their buckets by compactions."
 _EXTERNAL = "files that lie elsewhere are read, and not written, here."
 
 _REFUSED_BY_REASON: dict[str, tuple[str, str]] = {
@@ -133,7 +133,7 @@ _REFUSED_BY_REASON: dict[str, tuple[str, str]] = {
         "deletion-vectors.modifiable=false",
         "whether a table has deletion vectors is fixed once it has rows.",
     ),
-    "postpone": ("postpone.batch-write-fixed-bucket=true postpone.default-bucket-num", _POSTPONE),
+    "postpone": ("postpone.batch-write-fixed-bucket=false", _POSTPONE),
     "external": (
         "data-file.external-paths.strategy=none data-file.external-paths.specific-fs data-file.external-paths.weights "
         "index-file-in-data-file-dir=false global-index.external-path global-index.column-update-action",
@@ -143,10 +143,6 @@ _REFUSED_BY_REASON: dict[str, tuple[str, str]] = {
     "path": ("path", "tables lie where their catalog and database say."),
     "branch": ("branch=main", "a branch is named with the table: `t$branch_b`."),
     "upserts": ("upsert-key", "rows of a table without a key are never replaced. Give it a primary key."),
-    "expiry": (
-        "record-level.time-field",
-        "rows do not expire by themselves; partitions do, and `DELETE` takes rows away.",
-    ),
     "level 0": ("compaction.force-up-level-0=false", "`force-lookup` lifts level 0 here."),
     "deduplicate": (
         "changelog-producer.row-deduplicate-ignore-fields",

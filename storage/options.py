@@ -38,7 +38,19 @@ _QUANTITY = re.compile(r"\s*(\d+)\s*([a-zA-Z]*)\s*")
 
 # Aggregate functions that cannot take a value back, as rows of kind -U and -D ask for.
 _TAKES_NOTHING_BACK = frozenset(
-    ("max", "min", "first_value", "first_non_null_value", "first_not_null_value", "bool_and", "bool_or", "listagg")
+    (
+        "max",
+        "min",
+        "first_value",
+        "first_non_null_value",
+        "first_not_null_value",
+        "bool_and",
+        "bool_or",
+        "listagg",
+        "nested_partial_update",
+        "merge_map_with_keytime",
+        "rbm32",
+    )
 )
 
 
@@ -119,6 +131,10 @@ _READERS: dict[str, Any] = {
 }
 
 
+# What Paimon's Java library reads: numbers of 32 bits, sizes and lengths of time of 64.
+_MOST = {"whole number": 2**31 - 1, "size": 2**63 - 1, "duration": 2**63 - 1}
+
+
 def option(
     key: str,
     default: str | None,
@@ -131,10 +147,11 @@ def option(
 ) -> Any:
     """Declare one option as a dataclass field. `default` is written as a user would write it.
 
-    `least` and `most`: the lowest and the highest value, and `choices`: the texts, separated by spaces, that make sense when
-    the option is set.
+    `least` and `most`: the lowest and the highest value (by default what Paimon's Java library can read), and `choices`: the
+    texts, separated by spaces, that make sense when the option is set.
     """
     value = None if default is None else _READERS[kind](default)
+    most = _MOST.get(kind) if most is None else most
     metadata = {
         "key": key, "kind": kind, "default": default, "meaning": meaning, "least": least, "most": most, "choices": choices
     }  # fmt: skip
@@ -179,12 +196,17 @@ class TableOptions(Options):
         "(dynamic buckets); rows of an append-only table (or partition) go into one place, written by any number of writers.",
         "whole number",
     )  # fmt: skip
+    postpone_default_bucket_num: int = option(
+        "postpone.default-bucket-num", "1", "Buckets of a partition whose postponed rows are moved for the first time.",
+        "whole number", least=1,
+    )  # fmt: skip
     dynamic_bucket_target_row_num: int = option(
         "dynamic-bucket.target-row-num",
         "2000000",
         "Keys of a dynamic bucket from which on new keys go to another one.",
         "whole number",
         least=1,
+        most=2**63 - 1,
     )
     dynamic_bucket_initial_buckets: int | None = option(
         "dynamic-bucket.initial-buckets",
@@ -309,6 +331,12 @@ class TableOptions(Options):
     )
     changelog_time_retained_ms: int | None = option(
         "changelog.time-retained", None, "How long changelogs are kept beyond the minimum.", "duration"
+    )
+    record_level_expire_time_ms: int | None = option(
+        "record-level.expire-time", None, "Compactions leave out rows whose time is further back than this.", "duration"
+    )
+    record_level_time_field: str | None = option(
+        "record-level.time-field", None, "The column that tells how old a row is: INT (seconds), BIGINT or TIMESTAMP."
     )
     partition_expiration_ms: int | None = option(
         "partition.expiration-time", None, "Partitions older than this are dropped by `expire_partitions`.", "duration"
@@ -589,8 +617,6 @@ STATS_MODE = re.compile(r"none|counts|full|truncate\([1-9]\d*\)")
 # Options that change how the bytes of a table must be read or written, and the values that this store understands.
 _UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
     "bucket-function.type": ("default",),
-    "data-evolution.enabled": ("false",),
-    "row-tracking.enabled": ("false",),
     "chain-table.enabled": ("false",),
     "pk-clustering-override": ("false",),
     "sequence.snapshot-ordering": ("false",),
@@ -600,17 +626,21 @@ _UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
     "manifest.format": ("avro",),
 }
 _UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {
+    "data-evolution.enabled": ("false",),
+    "row-tracking.enabled": ("false",),
     "changelog-producer": ("none", "input", "lookup", "full-compaction"),
     "file.format": ("parquet", "orc", "avro"),
 }
-_REFUSED_FOR_READING = ("scan.fallback-branch", "partial-update.remove-record-on-sequence-group")
-# Java leaves out expired rows when it compacts.
-_REFUSED_FOR_WRITING = (*_REFUSED_FOR_READING, "data-file.external-paths", "record-level.expire-time")
+_REFUSED_FOR_READING = ("scan.fallback-branch",)
+_REFUSED_FOR_WRITING = (*_REFUSED_FOR_READING, "data-file.external-paths")
 # Those of single merge engines.
-_OF_ENGINES = ("aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete")
+_OF_ENGINES = (
+    "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete",
+    "partial-update.remove-record-on-sequence-group",
+)  # fmt: skip
 # Keys that name a column, or a computed one, or a kind of file index.
 _KEYS_OF_COLUMNS = re.compile(
-    r"fields\.(default-aggregate-function|.+\.(aggregate-function|ignore-retract|list-agg-delimiter|distinct|sequence-group|stats-mode))"
+    r"fields\.(default-aggregate-function|.+\.(aggregate-function|ignore-retract|list-agg-delimiter|distinct|sequence-group|stats-mode|nested-key|count-limit|ts-field))"
     r"|schema\.\d+\.(name|expr|data-type|comment)|schema\.watermark\.0\.(rowtime|strategy\.expr|strategy\.data-type)"
     r"|file-index\..+"
 )
@@ -677,8 +707,8 @@ def _check_values(read: TableOptions, texts: Mapping[str, str], keys: AbstractSe
             raise InvalidRequest(f"Option {key!r} = {value!r}: it is {most} at the most.")
         if choices and value not in choices.split():
             raise InvalidRequest(f"Option {key!r} = {value!r}. Supported: {choices.replace(' ', ', ')}.")
-    if "bucket" in keys and (read.bucket == 0 or read.bucket < -1):
-        raise InvalidRequest(f"Option 'bucket' = {read.bucket}: use a positive number, or -1.")
+    if "bucket" in keys and (read.bucket == 0 or read.bucket < -2):
+        raise InvalidRequest(f"Option 'bucket' = {read.bucket}: use a positive number, -1 or -2.")
     if "bucket-key" in keys and len(set(read.bucket_key)) < len(read.bucket_key):
         raise InvalidRequest(f"Option 'bucket-key' = {texts['bucket-key']!r} names a column twice.")
     _check_removals(texts, keys)

@@ -12,8 +12,9 @@ _OF_KEYS = {
     "merge-engine", "sequence.field", "changelog-producer", "changelog-producer.row-deduplicate", "force-lookup",
     "full-compaction.delta-commits", "num-sorted-run.compaction-trigger", "num-levels",
     "compaction.max-size-amplification-percent", "compaction.size-ratio", "aggregation.remove-record-on-delete",
-    "partial-update.remove-record-on-delete", "dynamic-bucket.target-row-num", "dynamic-bucket.initial-buckets",
-    "dynamic-bucket.max-buckets", "dynamic-bucket.assigner-parallelism",
+    "partial-update.remove-record-on-delete", "partial-update.remove-record-on-sequence-group",
+    "dynamic-bucket.target-row-num", "dynamic-bucket.initial-buckets", "dynamic-bucket.max-buckets",
+    "dynamic-bucket.assigner-parallelism", "record-level.expire-time", "record-level.time-field",
 }  # fmt: skip
 _OF_PARTITIONS = {
     "partition.expiration-time", "partition.expiration-strategy", "partition.timestamp-pattern",

@@ -46,6 +46,7 @@ from .metadata.derived_columns import ComputedColumn
 from .metadata.history import has_expired, told_of_expiry
 from .metadata.index_manifest import marked_places
 from .metadata.manifest import ADD, ManifestEntry, Place
+from .metadata.pointed_schema import point_at_main
 from .metadata.redefinition import redefined
 from .metadata.schema import TableSchema
 from .metadata.schema_change import DropNotNull, SchemaChange, SetOptions, next_schema
@@ -72,6 +73,7 @@ from .write.commit import CommitId, CommitListener, Guard, Overwrite, TableCommi
 from .write.incoming import Rows
 from .write.landing import take_away_foreign
 from .write.own_properties import refuse_own_properties
+from .write.postponed import is_postponed
 from .write.required_columns import became_required
 from .write.table_write import CommitMessage, TableWrite, duplicate_keys_of, duplicate_keys_property
 from .write.watermark import highest
@@ -566,6 +568,7 @@ class Table:
             if store.schemas.create(changed):
                 if not store.is_same_table() and store.schemas.delete_if(changed):
                     store.refuse_other_table()
+                point_at_main(store.file_io, store.paths, store.read_witness)
                 if required:
                     self._look_again(store, changed, required)
                 return store.at_schema(changed)
@@ -614,6 +617,7 @@ class Table:
                 )
             if not store.is_same_table() and store.schemas.delete_if(store.schema):
                 store.refuse_other_table()
+            point_at_main(store.file_io, store.paths, store.read_witness)
         self._is_new_definition = False
 
     @outcome(_NOT_COMMITTED, landed=False)
@@ -936,7 +940,9 @@ class Table:
         else:
             unused: list[str] = []
             options = self._store.options
-            settles = options.told_level is not None or options.deletion_vectors_enabled
+            settles = (options.told_level is not None or options.deletion_vectors_enabled) and not is_postponed(
+                self.schema
+            )
             if overwrite is not None and settles and self.schema.primary_keys:
                 message, unused = as_top_runs(self._store, messages)
                 messages = [message]

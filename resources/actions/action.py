@@ -6,12 +6,12 @@ Each is written once, as a function with typed parameters. `snapline …` and `C
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, get_type_hints
 
 from storage import InvalidRequest, Table
 
-from ..session import Session
+from ..warehouse.warehouse_session import WarehouseSession
 from .kinds import Kind
 from .outcome import Outcome
 
@@ -24,7 +24,7 @@ class Reach:
     table), and how work that takes long is shown.
     """
 
-    session: Session
+    session: WarehouseSession
     catalog: str
     table: Callable[[str], Table]
     full_name: Callable[[str], str] = str
@@ -60,11 +60,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Procedure:
-    """A name in `CALL sys.*`: its parameters in their order, and those whose values it sets itself."""
+    """A name in `CALL sys.*`, and its parameters in their order."""
 
     name: str
     parameters: tuple[Parameter, ...]
-    preset: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def signature(self) -> str:
@@ -93,12 +92,12 @@ ACTIONS: dict[str, Action] = {}
 
 
 def action(
-    command: str, alias: str = "", also: Mapping[str, Sequence[str] | Mapping[str, Any]] | None = None
+    command: str, alias: str = "", also: Mapping[str, Sequence[str]] | None = None
 ) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
     """Make a function an action. Its name is that of the procedure, its docstring the meaning, and the annotation of each
     parameter but the first, a `Reach`, holds a `Given`.
 
-    `also`: further procedures, by name: the parameters that they take, or a mapping of those that they preset.
+    `also`: further procedures, by name: the parameters that they take; those with a `!` behind them cannot be left out there.
     """
 
     def register(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
@@ -122,14 +121,15 @@ def _parameters(function: Callable[..., Outcome]) -> Iterator[Parameter]:
         yield Parameter(each.name, given, required, None if required else each.default)
 
 
-def _variant(name: str, parameters: Sequence[Parameter], chosen: Sequence[str] | Mapping[str, Any]) -> Procedure:
-    if isinstance(chosen, Mapping):
-        return Procedure(name, tuple(each for each in parameters if each.name not in chosen), chosen)
+def _variant(name: str, parameters: Sequence[Parameter], chosen: Sequence[str]) -> Procedure:
+    """A procedure of some of the parameters; those with a `!` behind them cannot be left out there."""
     by_name = {each.name: each for each in parameters}
-    # What such a procedure is named for cannot be left out, but where there are several to choose from.
-    only = len([each for each in chosen if not by_name[each].required]) == 1
     return Procedure(
-        name, tuple(Parameter(each, by_name[each].given, by_name[each].required or only) for each in chosen)
+        name,
+        tuple(
+            replace(by_name[each.rstrip("!")], required=each.endswith("!") or by_name[each.rstrip("!")].required)
+            for each in chosen
+        ),
     )
 
 

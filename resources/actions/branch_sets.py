@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from storage import BranchSet, InvalidRequest, NotFound, whole_number
 
-from ..rendering import published
 from .action import Given, Reach, action
 from .kinds import BRANCH, FLAG, TABLES
 from .outcome import Outcome
+from .sentences import published
 
 Tables = Annotated[list[str], Given(TABLES)]
 TheBranch = Annotated[str, Given(BRANCH, "The name of the branch, the same on all tables.", "--name")]
@@ -95,10 +95,10 @@ def recover_branches(
     every table, unless they were published already or replaced mains.
     """
     if discard_damaged:
-        _refuse_beside("--discard-damaged", {"--undo": undo, "--list": only_list, "--dry-run": dry_run})
+        _refuse_beside("discard-damaged", {"undo": undo, "list": only_list, "dry-run": dry_run})
         return _discard_damaged(reach, discard_main)
     if only_list:
-        _refuse_beside("--list", {"--undo": undo, "--discard-main": discard_main, "--dry-run": dry_run})
+        _refuse_beside("list", {"undo": undo, "discard-main": discard_main, "dry-run": dry_run})
         return _open_publications(reach)
     if dry_run:
         return _foreseen(reach, undo, discard_main)

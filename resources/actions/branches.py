@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from ..rendering import merged, replaced
 from .action import Given, Reach, action
 from .kinds import BRANCH, FLAG, NAME, NUMBER, TABLE, TAG
 from .outcome import Outcome
+from .sentences import merged, replaced
 
 TheTable = Annotated[str, Given(TABLE)]
 TheBranch = Annotated[str, Given(BRANCH, alias_option="--name")]
@@ -19,13 +19,13 @@ def create_branch(
     table: TheTable,
     branch: NewBranch,
     tag: Annotated[str | None, Given(TAG, "Begin at this tag.", "--tag")] = None,
+    ignore_if_exists: Annotated[
+        bool, Given(FLAG, "Do nothing if there is such a branch.", "--ignore-if-exists", also=("ignoreifexists",))
+    ] = False,
     snapshot_id: Annotated[
         int | None, Given(NUMBER, "Begin at this snapshot. Default: the latest.", "--snapshot", also=("snapshot",))
     ] = None,
     empty: Annotated[bool, Given(FLAG, "Take the schema alone.", "--empty")] = False,
-    ignore_if_exists: Annotated[
-        bool, Given(FLAG, "Do nothing if there is such a branch.", "--ignore-if-exists", also=("ignoreifexists",))
-    ] = False,
 ) -> Outcome:
     """Fork a table. No data is copied; what is written to the branch is seen on the branch alone."""
     branches = reach.table(table).branches

@@ -8,7 +8,7 @@ from typing import Any
 
 from storage import InvalidRequest, moment_of, whole_number
 
-from ..parameters import duration, partition_values
+from .values import duration, partition_values
 
 
 @dataclass(frozen=True)
@@ -118,12 +118,14 @@ def _pattern(given: Any) -> str:
 
 
 def _partitions(given: Any) -> list[Mapping[str, str]]:
-    """`day=a,region=eu;day=b`: partitions separated by `;`, each with the values of its columns. Of the command line a list of
-    such texts, whose parts are those of one partition.
+    """`day=a,region=eu;day=b`: partitions separated by `;`, each with the values of its columns. A list, as the command line has
+    it, is one partition: a text for each column, whose value may hold any of these signs.
     """
     if isinstance(given, list | tuple):
-        given = ",".join(map(_text, given))
+        return [partition_values([*map(_text, given)])]
     texts = [text for text in _text(given).split(";") if text.strip()]
+    if not texts:
+        raise ValueError
     return [partition_values([part.strip() for part in text.replace("/", ",").split(",")]) for text in texts]
 
 
@@ -132,7 +134,6 @@ TABLES = Kind("names of tables", "TABLE …", _texts, repeats=True, names="table
 TEXT = Kind("a text", "TEXT", _text)
 NAME = Kind("a name", "NAME", _text)
 TAG = Kind("the name of a tag", "TAG", _text, names="tag")
-TAGS = Kind("names of tags, separated by commas", "TAG", lambda given: _texts(_text(given)), names="tag")
 BRANCH = Kind("the name of a branch", "BRANCH", _text, names="branch")
 CONSUMER = Kind("the name of a consumer", "CONSUMER", _text, names="consumer")
 PATTERN = Kind("a regular expression", "REGEX", _pattern)

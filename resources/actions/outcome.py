@@ -22,9 +22,9 @@ class Outcome:
     sound: bool = True
 
     def to_arrow(self) -> pa.Table:
-        """The rows, a column for each of `columns`; without any, a table of one column `result` with the message."""
+        """The rows, a column for each of `columns`; without any, a table of one column `result` with lines and message."""
         if not self.columns:
-            return pa.table({"result": [self.message]})
+            return pa.table({"result": [*self.lines, *([self.message] if self.message else [])]})
         arrays = [
             pa.array([row[index] for row in self.rows], self.types.get(name, pa.string()))
             for index, name in enumerate(self.columns)

@@ -21,7 +21,7 @@ def drop_partition(
     table: TheTable,
     partitions: Annotated[
         list[Mapping[str, str]],
-        Given(PARTITIONS, "Once for each column; several partitions are separated by `;`.", "--partition"),
+        Given(PARTITIONS, "Once for each column.", "--partition"),
     ],
 ) -> Outcome:
     """Delete all rows of a partition. Older snapshots and tags still have them."""

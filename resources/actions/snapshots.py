@@ -3,12 +3,12 @@
 import datetime as dt
 from typing import Annotated
 
-from storage import InvalidRequest, NotFound, Table
+from storage import InvalidRequest, NotFound, Table, TableOptions
 
-from ..rendering import rolled_back
 from .action import Given, Reach, action, only_one_of
 from .kinds import AGE, FLAG, MOMENT, NUMBER, TABLE, TAG, VERSION
 from .outcome import Outcome
+from .sentences import rolled_back
 
 TheTable = Annotated[str, Given(TABLE)]
 DryRun = Annotated[bool, Given(FLAG, "Say what would be deleted, delete nothing.", "--dry-run")]
@@ -19,8 +19,8 @@ DryRun = Annotated[bool, Given(FLAG, "Say what would be deleted, delete nothing.
     "rollback",
     also={
         "rollback_to": ("table", "tag", "snapshot_id"),
-        "rollback_to_timestamp": ("table", "timestamp"),
-        "rollback_to_watermark": ("table", "watermark"),
+        "rollback_to_timestamp": ("table", "timestamp!"),
+        "rollback_to_watermark": ("table", "watermark!"),
     },
 )
 def rollback(
@@ -83,17 +83,20 @@ def why_kept(
 def expire_snapshots(
     reach: Reach,
     table: TheTable,
-    retain_last: Annotated[
+    retain_max: Annotated[int | None, Given(NUMBER, "The same as --retain-last.", "--retain-max")] = None,
+    retain_min: Annotated[
         int | None,
-        Given(NUMBER, "How many of the latest snapshots stay. Default: as the options say.", "--retain-last"),
+        Given(NUMBER, "So many stay, whatever their age. Others as --older-than or the options say.", "--retain-min"),
     ] = None,
     older_than: Annotated[
         dt.timedelta | dt.datetime | None,
         Given(AGE, "Only snapshots of at least this age, as in `7 d`, or from before a time.", "--older-than"),
     ] = None,
+    retain_last: Annotated[
+        int | None,
+        Given(NUMBER, "How many of the latest snapshots stay. Default: as the options say.", "--retain-last"),
+    ] = None,
     dry_run: DryRun = False,
-    retain_max: Annotated[int | None, Given(NUMBER, "The same as --retain-last.", "--retain-max")] = None,
-    retain_min: Annotated[int | None, Given(NUMBER, "So many stay, whatever their age.", "--retain-min")] = None,
 ) -> Outcome:
     """Let old snapshots go, and the files that no other snapshot, tag or branch needs.
 
@@ -101,14 +104,12 @@ def expire_snapshots(
     """
     if retain_max is not None and retain_last is not None:
         raise InvalidRequest("Say either retain_max or retain_last.")
-    opened = reach.table(table)
-    age = age_of(older_than, opened)
     most = retain_max if retain_max is not None else retain_last
-    if age is None or retain_min is None:
-        removals = [opened.expire(retain_last=retain_min if most is None else most, older_than=age, dry_run=dry_run)]
-    else:
-        removals = [opened.expire(retain_last=retain_min, older_than=age, dry_run=dry_run)]
-        removals += [opened.expire(retain_last=max(most, retain_min), dry_run=dry_run)] if most is not None else []
+    opened = reach.table(table)
+    removals = [
+        opened.expire(retain_last=stay, older_than=age, dry_run=dry_run)
+        for stay, age in _expiries(opened.store.options, most, retain_min, age_of(older_than, opened))
+    ]
     last_needed_by = {
         path: snapshot_id
         for removal in removals
@@ -118,6 +119,21 @@ def expire_snapshots(
     lines = [f"{path}: snapshot {each} is the last that needs it" for path, each in last_needed_by.items()]
     counts = f"{len(snapshots)} snapshots and {len(last_needed_by)} files of {table}"
     return Outcome(f"{counts} {'would be deleted' if dry_run else 'were deleted'}.", lines=lines if dry_run else [])
+
+
+def _expiries(
+    options: TableOptions, most: int | None, least: int | None, age: dt.timedelta | None
+) -> list[tuple[int | None, dt.timedelta | None]]:
+    """How many snapshots stay, and from which age on others go, once or twice: with `least`, the newest of so many stay, of the
+    others those that are younger and among the newest `most`.
+    """
+    if least is None:
+        return [(most, age)]
+    most = options.snapshot_num_retained_max if most is None else most
+    if most is not None and most < least:
+        raise InvalidRequest(f"retain_min = {least} snapshots stay, so that retain_max cannot be {most}.")
+    by_age = (least, dt.timedelta(milliseconds=options.snapshot_time_retained_ms) if age is None else age)
+    return [by_age] if most is None else [by_age, (most, None)]
 
 
 def age_of(age: dt.timedelta | dt.datetime | None, table: Table) -> dt.timedelta | None:

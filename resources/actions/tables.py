@@ -6,17 +6,17 @@ from typing import Annotated
 
 from storage import CorruptData, FailedWork, InvalidRequest, KeptAside, Unfinished, Unpublished
 
-from ..rendering import size_text
 from .action import Given, Reach, action
 from .consumers import is_chosen
 from .kinds import AGE, FLAG, PARTITIONS, PATTERN, POSITIVE, TABLE, TEXT
 from .outcome import Outcome
+from .sentences import size_text
 from .snapshots import age_of
 
 TheTable = Annotated[str, Given(TABLE)]
 Partitions = Annotated[
     list[Mapping[str, str]] | None,
-    Given(PARTITIONS, "Only this partition; once for each column. Several are separated by `;`.", "--partition"),
+    Given(PARTITIONS, "Only this partition; once for each column.", "--partition"),
 ]
 
 
@@ -38,6 +38,9 @@ def compact(
     reach: Reach,
     table: TheTable,
     partitions: Partitions = None,
+    compact_strategy: Annotated[
+        str | None, Given(TEXT, "As Paimon says it: `full`, or `minor` for --triggers.", "--strategy")
+    ] = None,
     triggers: Annotated[
         bool, Given(FLAG, "Merge what the table's options call for, instead of everything.", "--triggers")
     ] = False,
@@ -50,16 +53,17 @@ def compact(
             "--outdated",
         ),
     ] = False,
-    compact_strategy: Annotated[
-        str | None, Given(TEXT, "As Paimon says it: `full`, or `minor` for --triggers.", "--strategy")
-    ] = None,
 ) -> Outcome:
     """Merge the files of each bucket so that reading is cheap. Rows do not change, older snapshots stay readable."""
     if compact_strategy not in (None, "full", "minor"):
         raise InvalidRequest(f"'compact_strategy' is full or minor, not {compact_strategy!r}.")
+    if triggers and compact_strategy == "full":
+        raise InvalidRequest(
+            "The strategy 'full' merges everything, 'triggers' what the options call for: leave one out."
+        )
     opened = reach.table(table)
     before = opened.system_table("files").num_rows
-    full = not triggers if compact_strategy is None else compact_strategy == "full"
+    full = not triggers and compact_strategy != "minor"
     with reach.progress("buckets") as progress:
         chosen: list[Mapping[str, str] | None] = [*partitions] if partitions else [None]
         made = [
@@ -102,7 +106,8 @@ def rescale(
     table: TheTable,
     buckets: Annotated[int, Given(POSITIVE, "The new number of buckets.", "--buckets", also=("bucket_num",))],
     partition: Annotated[
-        list[Mapping[str, str]] | None, Given(PARTITIONS, "Only this partition; once for each column.", "--partition")
+        list[Mapping[str, str]] | None,
+        Given(PARTITIONS, "Only this partition; once for each column.", "--partition", also=("partitions",)),
     ] = None,
 ) -> Outcome:
     """Change the number of buckets and hash the rows anew. Older snapshots stay readable."""

@@ -6,7 +6,7 @@ from typing import Annotated
 from storage import InvalidRequest, NotFound, Table
 
 from .action import Given, Reach, action
-from .kinds import DURATION, FLAG, MOMENT, NAME, NUMBER, TABLE, TAG, TAGS
+from .kinds import DURATION, FLAG, MOMENT, NAME, NUMBER, TABLE, TAG
 from .outcome import Outcome
 
 _WAS_DAMAGED = " It was damaged; which files it kept cannot be told: `remove-orphan-files` deletes them."
@@ -19,9 +19,8 @@ TheTag = Annotated[str, Given(NAME, "Not only digits: those are snapshot ids.", 
     "tag create",
     "create-tag",
     also={
-        "replace_tag": {"replace": True},
-        "create_tag_from_timestamp": ("table", "tag", "timestamp", "time_retained"),
-        "create_tag_from_watermark": ("table", "tag", "watermark", "time_retained"),
+        "create_tag_from_timestamp": ("table", "tag", "timestamp!", "time_retained"),
+        "create_tag_from_watermark": ("table", "tag", "watermark!", "time_retained"),
     },
 )
 def create_tag(
@@ -68,6 +67,25 @@ def _first_since(opened: Table, table: str, moment: datetime) -> int:
     raise NotFound(f"{table} has no snapshot at {moment} or later.")
 
 
+@action("")
+def replace_tag(
+    reach: Reach,
+    table: TheTable,
+    tag: Annotated[str, Given(TAG)],
+    snapshot_id: Annotated[
+        int | None, Given(NUMBER, "The snapshot to tag. Default: the latest.", "--snapshot", also=("snapshot",))
+    ] = None,
+    time_retained: Annotated[timedelta | None, Given(DURATION, "Keep the tag for so long.", "--time-retained")] = None,
+) -> Outcome:
+    """Make a tag that exists name another snapshot."""
+    opened = reach.table(table)
+    if not opened.tags.is_damaged(tag):
+        # Raises NotFound: a misspelt name would be one more tag.
+        opened.tags.get(tag)
+    made = opened.tags.create(tag, snapshot_id=snapshot_id, replace=True, time_retained=time_retained)
+    return Outcome(f"Tag {made.name} of {table} names snapshot {made.snapshot.id}.")
+
+
 @action("tag create-due", "create-due-tag", also={"trigger_tag_automatic_creation": ("table",)})
 def create_due_tag(reach: Reach, table: TheTable) -> Outcome:
     """Create the tag of the last period that is over, as the table's options ask for."""
@@ -101,14 +119,28 @@ def expire_tags(reach: Reach, table: TheTable) -> Outcome:
 def delete_tag(
     reach: Reach,
     table: TheTable,
-    tag: Annotated[list[str], Given(TAGS, "Several are separated by commas.", alias_option="--name")],
+    tag: Annotated[str, Given(TAG, "Several are separated by commas.", alias_option="--name")],
 ) -> Outcome:
     """Forget the names of snapshots, and the files that only they need."""
-    tags = reach.table(table).tags
-    were_damaged = [name for name in tag if tags.is_damaged(name)]
-    for name in tag:
+    opened = reach.table(table)
+    tags, names = opened.tags, _tags_in(opened, tag)
+    were_damaged = [name for name in names if tags.is_damaged(name)]
+    for name in names:
+        if name not in were_damaged:
+            # Raises NotFound before any of them is gone.
+            tags.get(name)
+    for name in names:
         tags.delete(name)
-    deleted = (
-        f"Tag {tag[0]} of {table} is deleted." if len(tag) == 1 else f"Tags {', '.join(tag)} of {table} are deleted."
-    )
-    return Outcome(f"{deleted}{_WAS_DAMAGED if were_damaged else ''}")
+    deleted = f"Tag {tag} of {table} is" if len(names) == 1 else f"Tags {', '.join(names)} of {table} are"
+    return Outcome(f"{deleted} deleted.{_WAS_DAMAGED if were_damaged else ''}")
+
+
+def _tags_in(table: Table, text: str) -> list[str]:
+    """The names in a text: separated by commas, if it is not the name of a tag itself."""
+    names = list(dict.fromkeys(part.strip() for part in text.split(",")))
+    if len(names) == 1 or table.tags.is_damaged(text):
+        return [text]
+    try:
+        return [table.tags.get(text).name]
+    except NotFound:
+        return names

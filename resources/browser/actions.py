@@ -14,11 +14,10 @@ from starlette.routing import BaseRoute, Route
 
 from storage import CommitConflict, InvalidRequest
 
-from ..code_location import LOADING
-from ..recovery import Recovery, plan_recovery
+from ..links.address import recovery_address
+from ..recovery import Recovery, carry_out, plan_recovery
 from ..recovery.words import BROWSER
 from ..session import Session
-from .address import recovery_address
 from .recovery_pages import DROP, PUBLISH, hidden_of, state_of
 from .spoilt_pages import START, fingerprint, mode_of
 from .tokens import TOKEN, form_of
@@ -72,10 +71,6 @@ async def _done(
 
 def start(session: Session, branch: str, fields: Fields) -> None:
     """Begin the recovery whose plan was shown. Raises CommitConflict if it would be another one by now."""
-    # Dagster costs seconds to import: only those who act pay.
-    with LOADING:
-        from ..recovery.carry_out import start as carry_out
-
     if not branch:
         raise InvalidRequest(
             "Say what the recovery is to be called: its name is that of its branch. Nothing has been done."
@@ -86,26 +81,20 @@ def start(session: Session, branch: str, fields: Fields) -> None:
             "The plan has become another one since the page was shown: tables have been written. Nothing has been done. "
             "Look at the plan again."
         )
-    carry_out(session, branch, plan)
+    carry_out.start(session, branch, plan)
 
 
 def publish(session: Session, branch: str, fields: Fields) -> None:
     """Make the branch main's, on all tables or none."""
-    with LOADING:
-        from ..recovery.carry_out import publish as carry_out
-
     _refuse_changed(session, branch, fields)
     recovery = Recovery.open(session, branch)
-    carry_out(session, recovery, BROWSER, **{name: fields.get(name) == _YES for name in _IN_SPITE})
+    carry_out.publish(session, recovery, BROWSER, **{name: fields.get(name) == _YES for name in _IN_SPITE})
 
 
 def drop(session: Session, branch: str, fields: Fields) -> None:
     """Delete the branch of every table."""
-    with LOADING:
-        from ..recovery.carry_out import drop as carry_out
-
     _refuse_changed(session, branch, fields)
-    carry_out(session, branch)
+    carry_out.drop(session, branch)
 
 
 def _refuse_changed(session: Session, branch: str, fields: Fields) -> None:

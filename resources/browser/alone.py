@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 from storage import Clock, SnapshotRef
 
+from ..links.address import text_of
 from ..session import Session
 from .app import STATIC, templates
 from .facts import Facts
@@ -14,7 +15,7 @@ from .path import path_through
 from .rows_of import change_of
 from .snapshot_pages import graph_of
 from .svg import lane_names, picture
-from .view import View, text_of
+from .view import View
 
 
 def alone_page(session: Session, ref: SnapshotRef, direction: str = "both", hops: int | None = None) -> str:

@@ -17,20 +17,20 @@ from starlette.staticfiles import StaticFiles
 from lineage import LineageUnavailable
 from storage import AlreadyExists, CommitConflict, InvalidRequest, NotFound, StorageError, StoreUnavailable
 
+from ..links.address import text_of
+from ..links.dagster_links import DagsterLinks
+from ..links.known_assets import KnownAssets
+from ..links.shown_text import finalized, kept
 from ..session import Session
 from . import actions, compare_pages, history_pages, recovery_pages, snapshot_pages, spoilt_pages, table_pages
-from .dagster_links import DagsterLinks
 from .facts import Facts
 from .guard import Guard
 from .history import Histories
-from .known_assets import KnownAssets
 from .partitions import PartitionsWritten
-from .shown_text import finalized, in_shell, kept
 from .spoilt import Damages
 from .svg import facts_of, shown_time
 from .table_graph import TableGraphs
 from .tokens import TokenRefused, Tokens
-from .view import text_of
 
 STATIC = Path(__file__).parent / "static"
 # More of an error is not shown.
@@ -79,7 +79,6 @@ def templates() -> Environment:
         "time": shown_time,
         "target": str,
         "ref": text_of,
-        "quoted": in_shell,
         "kept": kept,
         "facts": facts_of,
         "number": _number,

@@ -8,9 +8,9 @@ from starlette.routing import BaseRoute, Route
 
 from storage import InvalidRequest, NotFound, SnapshotRef
 
-from ..row_comparison import compare_rows
+from ..links.address import command, snapshot_address
 from ..session import Session
-from .address import command, snapshot_address
+from ..warehouse.row_comparison import compare_rows
 from .rows_of import change_of
 from .spoilt import refuse_unknown
 from .view import parameters_of, ref_of
@@ -51,7 +51,7 @@ def _page(request: Request) -> Response:
         sides=sides, columns=[] if examples is None else examples.column_names,
         examples=[] if examples is None else [list(row.values()) for row in examples.to_pylist()],
         fates={ref: browser.session.fate(ref) for ref in (left, right)}, address=snapshot_address,
-        command=command("lineage", "--compare", *texts),
+        command=command("lineage", compare=texts),
     )  # fmt: skip
 
 

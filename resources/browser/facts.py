@@ -11,7 +11,8 @@ from lineage import LineageStore, LineageUnavailable
 from storage import BranchHistory, Clock, NotFound, SnapshotRef, StorageError, Table
 
 from ..recovery import record as recovery_record
-from ..session import CATALOG_NAME, Session
+from ..session import Session
+from ..warehouse.catalogs import CATALOG_NAME
 
 # Catalog, database, table, branch.
 Place = tuple[str, str, str, str]
@@ -19,7 +20,7 @@ Place = tuple[str, str, str, str]
 _FRESH_S = 2.0
 _LINEAGE_FRESH_S = 30.0
 # Who asks for a first page waits so long for all of it.
-_PATIENCE_S = 2.0
+_PATIENCE_S = 0.3
 SO_FAR = "This is what is known so far"
 _log = logging.getLogger(__name__)
 

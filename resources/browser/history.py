@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from lineage import RUN_PROPERTY, Edge, SnapshotLineage, Window, window
 from storage import BATCH_COMMIT_IDENTIFIER, Snapshot, SnapshotRef, operation_of
 
-from ..properties import PARTITIONS_PROPERTY
+from ..warehouse.snapshot_properties import PARTITIONS_PROPERTY
 from .facts import Place, Platform, place_of
+from .former_main import FORMER, fork_of_former_main, lane_place
 
 # Histories that are kept.
 _KEPT = 8
@@ -24,11 +25,21 @@ _MOST_KEYS = 400
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A branch of a table. `forks_at`: the dot of the snapshot that it began with. `state`: `dropped`, `damaged`, or empty."""
+    """A branch of a table, or what was main before a branch became it, by the name `former` that this had. `forks_at`: the dot
+    of the snapshot that it began with. `state`: `dropped`, `damaged`, `replaced`, or empty.
+    """
 
     place: Place
     state: str = ""
     forks_at: int | None = None
+    former: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of a main branch that of its table, as `table`, else that of the branch."""
+        if self.former:
+            return f"↳ main until {self.former} became it"
+        return self.table if self.is_main else f"↳ {self.place[3]}"
 
     @property
     def is_main(self) -> bool:
@@ -179,7 +190,7 @@ def _history(platform: Platform, seen: Window, until: datetime | None) -> Histor
             # What lineage knows as a source alone is a ghost, or a table of a catalog without lineage.
             drawn.add(edge.source, None, None)
     drawn.infer_times(seen.edges)
-    return drawn.finished(seen.edges, has_earlier=seen.has_earlier)
+    return drawn.finished(seen.edges, has_earlier=seen.has_earlier, with_idle=True)
 
 
 class _Drawing:
@@ -215,21 +226,23 @@ class _Drawing:
         for ref in self._found:
             self._times.setdefault(ref, latest)
 
-    def finished(self, edges: Sequence[Edge], *, has_earlier: bool) -> History:
+    def finished(self, edges: Sequence[Edge], *, has_earlier: bool, with_idle: bool = False) -> History:
+        """The history. `with_idle`: also branches that have done nothing since one of its snapshots, which they began with."""
         names = {ref: (self._times[ref], ref.snapshot_id, *place_of(ref), ref.branch) for ref in self._found}
         order = sorted(names, key=names.__getitem__)
-        places = list({place_of(ref): None for ref in order})
-        ordered = _upstream_first(places, edges)
-        lane_of = {place: index for index, place in enumerate(ordered)}
+        by_ref = {ref: index for index, ref in enumerate(order)}
+        place = {ref: lane_place(self._platform, ref, self._times[ref]) for ref in order}
+        idle = _idle_branches(self._platform, by_ref) if with_idle else ()
+        ordered = _upstream_first(dict.fromkeys((*place.values(), *idle)), edges)
+        lane_of = {one: index for index, one in enumerate(ordered)}
         read = {edge.source for edge in edges}
-        dots = tuple(self._dot(ref, lane_of[place_of(ref)], is_read=ref in read) for ref in order)
-        by_ref = {dot.ref: index for index, dot in enumerate(dots)}
+        dots = tuple(self._dot(ref, lane_of[place[ref]], is_read=ref in read) for ref in order)
         arcs = {
             (by_ref[edge.source], by_ref[edge.sink]) for edge in edges if edge.source in by_ref and edge.sink in by_ref
         }
-        lanes = tuple(self._lane(place, by_ref) for place in ordered)
+        lanes = tuple(self._lane(one, by_ref) for one in ordered)
         return History(
-            lanes, dots, tuple(sorted(arcs)), _joins(dots, arcs), has_earlier,
+            lanes, dots, tuple(sorted(arcs)), _joins(dots, arcs, lanes), has_earlier,
             tuple(self._platform.troubles.values()), tuple(edges), _changes(dots, lanes), by_ref,
         )  # fmt: skip
 
@@ -264,6 +277,10 @@ class _Drawing:
 
     def _lane(self, place: Place, by_ref: Mapping[SnapshotRef, int]) -> Lane:
         history = self._platform.branches.get(place)
+        if place[3] == FORMER:
+            main = self._platform.branches[(*place[:3], "main")]
+            fork = fork_of_former_main(main, place)
+            return Lane(place, "replaced", None if fork is None else by_ref.get(fork), main.was_branch)
         if history is None:
             # A branch that has been dropped goes on with the numbers of what it began with.
             numbers = [ref.snapshot_id for ref in by_ref if place_of(ref) == place and "~" not in ref.branch]
@@ -276,6 +293,14 @@ class _Drawing:
             branch, number = history.begun_at
             forks_at = by_ref.get(SnapshotRef(*place[:3], branch, number))
         return Lane(place, "", forks_at)
+
+
+def _idle_branches(platform: Platform, by_ref: Mapping[SnapshotRef, int]) -> Iterable[Place]:
+    for place, branch in platform.branches.items():
+        if branch.begun_at is not None and not any(one.id > branch.begun_at[1] for one in branch.snapshots):
+            begun = SnapshotRef(*place[:3], *branch.begun_at)
+            if place[3] != "main" and begun in by_ref:
+                yield place
 
 
 def _changes(dots: Sequence[Dot], lanes: Sequence[Lane]) -> dict[int, int]:
@@ -292,22 +317,25 @@ def _changes(dots: Sequence[Dot], lanes: Sequence[Lane]) -> dict[int, int]:
     return found
 
 
-def _joins(dots: Sequence[Dot], arcs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def _joins(dots: Sequence[Dot], arcs: Iterable[tuple[int, int]], lanes: Sequence[Lane]) -> tuple[tuple[int, int], ...]:
     """From the newest snapshot of a branch to each snapshot that took the branch over: by a merge, or by a publication, which
     says that it was made from it.
     """
     joins: dict[int, int] = {}
     for source, sink in arcs:
-        (*table, branch), (*other, of_sink) = place_of(dots[source].ref), place_of(dots[sink].ref)
+        (*table, branch), (*other, of_sink) = lanes[dots[source].lane].place, lanes[dots[sink].lane].place
         if table == other and branch != "main" and of_sink == "main":
             joins[sink] = max(source, joins.get(sink, source))
     of_lane: dict[Place, list[int]] = {}
     for index, dot in enumerate(dots):
+        own = lanes[dot.lane].place
         if dot.takes_over and index not in joins:
-            place = (*place_of(dot.ref)[:3], dot.takes_over)
+            # A branch that became main has taken over what had been main.
+            branch = FORMER if dot.takes_over == own[3] == "main" else dot.takes_over
+            place = (*own[:3], branch)
             if place in of_lane:
                 joins[index] = of_lane[place][-1]
-        of_lane.setdefault(place_of(dot.ref), []).append(index)
+        of_lane.setdefault(own, []).append(index)
     return tuple((source, sink) for sink, source in sorted(joins.items()))
 
 

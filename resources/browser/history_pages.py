@@ -16,13 +16,14 @@ from starlette.routing import BaseRoute, Route
 from lineage import LineageGraph, dot, mermaid
 from storage import NotFound, SnapshotRef
 
+from ..links.address import text_of
 from .facts import SO_FAR
 from .filtered import read_filtered
 from .history import Dot, History, as_it_was
 from .lanes import Layout, lay_out
 from .path import Path, path_through
 from .svg import lane_names, picture, shown_time, standalone
-from .view import MOST_COMMITS, View, parameters_of, text_of
+from .view import MOST_COMMITS, View, parameters_of
 
 if TYPE_CHECKING:
     from .app import Browser

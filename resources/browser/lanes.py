@@ -19,6 +19,8 @@ MARGIN = 24
 HEAD = 30
 RADIUS = 5
 _TIME_WIDTH = 80
+# About half of a window.
+_LONG_WITHOUT = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +58,15 @@ def lay_out(history: History, view: View) -> Layout:
 
 
 def _moments(history: History, x: Sequence[int]) -> list[tuple[int, str]]:
-    """Where a new day begins, or a new minute, as far as there is room to say it."""
+    """Where a new day begins, or a new minute, as far as there is room to say it; and the second where none does for long."""
     moments: list[tuple[int, str]] = []
     last_day, last_text = "", ""
     for dot, left in zip(history.dots, x, strict=True):
         moment = datetime.fromtimestamp(dot.time_ms // 1000, UTC)
         day = f"{moment:%Y-%m-%d}"
         text = f"{moment:%H:%M}" if day == last_day else day
-        if text != last_text and (not moments or left - moments[-1][0] >= 90):
-            moments.append((left, text))
+        gap = left - moments[-1][0] if moments else _LONG_WITHOUT
+        if gap >= (90 if text != last_text else _LONG_WITHOUT):
+            moments.append((left, text if text != last_text else f"{moment:%H:%M:%S}"))
             last_day, last_text = day, text
     return moments

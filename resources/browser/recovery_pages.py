@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -11,22 +10,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from lineage import LineageUnavailable
 from storage import CorruptData, InvalidRequest, NotFound, StorageError
 from storage.engines.duckdb_compare import Comparison
 
-from ..code_location import LOADING, platform_table_assets
-from ..recovery import Recovery, RecoveryRecord, TableRecord
+from ..assets.platform_tables import platform_table_assets
+from ..assets.table_asset import TableAsset
+from ..links.address import command
+from ..links.dagster_links import DagsterLinks
+from ..recovery import Recovery, RecoveryRecord, TableRecord, plan_recovery
+from ..recovery.progress import TO_BE_CORRECTED, TO_BE_PUBLISHED, Progress
+from ..recovery.progress import progress as progress_of
 from ..recovery.record import names
 from ..recovery.words import OPS
 from ..session import Session
-from .address import command
-from .dagster_links import DagsterLinks
 from .tokens import TOKEN
 from .view import parameters_of
 
 if TYPE_CHECKING:
-    from ..recovery.progress import Progress
-    from ..table_assets import TableAsset
     from .app import Browser
 
 PUBLISH, DROP = "publish", "drop"
@@ -88,7 +89,7 @@ def state_of(session: Session, branch: str) -> str:
 def _list(request: Request) -> Response:
     browser: Browser = request.app.state.browser
     assets, trouble = _assets()
-    listed = [_progress(browser.session, name, assets) for name in names(browser.session.catalog)]
+    listed = [progress_of(browser.session, name, assets) for name in names(browser.session.catalog)]
     return browser.render(request, "recoveries.html", title="Recoveries", listed=listed, trouble=trouble)
 
 
@@ -102,7 +103,7 @@ def _recovery(request: Request) -> Response:
         )
     # Asked first: what is shown is of that state, or of a later one, which the forms are refused for.
     shown_state = state_of(session, branch)
-    progress = _progress(session, branch, assets)
+    progress = progress_of(session, branch, assets)
     shown = parameters_of(request).get("table", "")
     is_whole = parameters_of(request).get("compare") == "all"
     record, rows = _tables(session, progress, is_whole, shown)
@@ -118,11 +119,24 @@ def _recovery(request: Request) -> Response:
         sides=("", "") if record is None else Recovery.open(session, branch).sides,
         stages=shown_stages, links=browser.links, trouble=trouble, hidden=hidden, token_name=TOKEN,
         publish_token=browser.tokens.issue(PUBLISH, hidden), drop_token=browser.tokens.issue(DROP, hidden),
-        commands=[command("recovery", name, branch) for name in ((DROP,) if progress.is_published else (PUBLISH, DROP))],
+        commands=[command(f"recovery {name}", branch) for name in ((DROP,) if progress.is_published else (PUBLISH, DROP))],
+        needless="" if progress.is_published or not progress.bad else _needless(session, progress.bad),
         is_ready=any(stage.name == "published" and stage.state == NOW for stage in shown_stages),
         columns=[] if examples is None else examples.column_names,
         examples=[] if examples is None else [list(row.values()) for row in examples.to_pylist()],
     )  # fmt: skip
+
+
+def _needless(session: Session, bad: str) -> str:
+    """That nothing comes from a bad snapshot any more, and why, in sentences; empty if something does, or nobody can say."""
+    try:
+        plan = plan_recovery(session, session.known_ref(bad))
+    except (StorageError, LineageUnavailable):
+        return ""
+    if plan.tables:
+        return ""
+    why = "; ".join(f"{one.name} {one.describe()}" for one in plan.good)
+    return f"Nothing comes from {bad} now: {why}. This recovery is not needed any more: drop it."
 
 
 def _assets() -> "tuple[dict[str, TableAsset], str]":
@@ -138,16 +152,8 @@ def _assets() -> "tuple[dict[str, TableAsset], str]":
         )
 
 
-def _progress(session: Session, name: str, assets: "Mapping[str, TableAsset]") -> "Progress":
-    # Dagster costs seconds to import: only those who look at a recovery pay.
-    with LOADING:
-        from ..recovery.progress import progress
-
-    return progress(session, name, assets)
-
-
 def _tables(
-    session: Session, progress: "Progress", is_whole: bool, shown: str
+    session: Session, progress: Progress, is_whole: bool, shown: str
 ) -> tuple[RecoveryRecord | None, list[TableRow]]:
     try:
         recovery = Recovery.open(session, progress.branch)
@@ -157,7 +163,7 @@ def _tables(
     return record, [_row(recovery, name, table, progress, is_whole or name == shown) for name, table in tables.items()]
 
 
-def _row(recovery: Recovery, name: str, table: TableRecord, progress: "Progress", is_asked: bool) -> TableRow:
+def _row(recovery: Recovery, name: str, table: TableRecord, progress: Progress, is_asked: bool) -> TableRow:
     is_left = name in progress.left
     are = ("was not", "were not") if progress.is_published else ("is to be", "are to be")
     if table.corrected:
@@ -178,26 +184,24 @@ def _row(recovery: Recovery, name: str, table: TableRecord, progress: "Progress"
         return TableRow(name, what, is_left, None, str(error))
 
 
-def stages(progress: "Progress", links: DagsterLinks) -> list[Stage]:
+def stages(progress: Progress, links: DagsterLinks) -> list[Stage]:
     """The steps of a recovery, each with its ways on where it is the one to be taken now."""
-    with LOADING:
-        from ..recovery.progress import TO_BE_CORRECTED, TO_BE_PUBLISHED
-
     if progress.trouble:
         return []
     branch = progress.branch
     at = 4 if progress.is_published else {TO_BE_CORRECTED: 1, TO_BE_PUBLISHED: 3}.get(progress.state, 2)
 
-    def way(text: str, job: str, shown: tuple[str, ...], **config: Any) -> tuple[str, str, str]:
-        address = links.launchpad(job, OPS[job], {"branch": branch, **config})
-        return text, address, command("recovery", *shown)
+    def way(text: str, job: str, shown: str, **config: Any) -> tuple[str, str, str]:
+        return text, links.launchpad(job, OPS[job], {"branch": branch, **config}), shown
 
-    correct = way("Correct the source by SQL", "recovery_correct", ("correct", branch, "--sql", "UPDATE …"), sql="")
+    correct = way(
+        "Correct the source by SQL", "recovery_correct", command("recovery correct", branch, sql="UPDATE …"), sql=""
+    )
     undo = way(
-        "Take the source back to before the bad snapshot", "recovery_correct", ("correct", branch, "--undo-bad"),
-        undo_bad=True,
+        "Take the source back to before the bad snapshot", "recovery_correct",
+        command("recovery correct", branch, undo_bad=()), undo_bad=True,
     )  # fmt: skip
-    backfill = way("Compute what is left", "recovery_backfill", ("backfill", branch))
+    backfill = way("Compute what is left", "recovery_backfill", command("recovery backfill", branch))
     ways = [(), (correct, undo) if progress.bad else (correct,), (backfill, correct), (), ()]
     named = ("branched", "corrected", "computed anew", "published")
     # It was published in spite of them.

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import uvicorn
 from starlette.applications import Starlette
 
-from ..dagster_home import code_location_name
+from ..assets.dagster_home import code_location_name
+from ..links.known_assets import KnownAssets
 from ..ports import bound
 from ..session import Session
 from .app import browser_app
-from .known_assets import KnownAssets
 
 DAGSTER_URL = "http://127.0.0.1:3000"
 

@@ -13,8 +13,9 @@ from starlette.routing import BaseRoute, Route
 from lineage import LineageGraph, current_columns, dot, mermaid, trace
 from storage import DEFAULT_CATALOG, InvalidRequest, NotFound, Snapshot, SnapshotRef, StorageError, Table
 
-from ..properties import CODE_PROPERTY, PARTITIONS_PROPERTY, STATEMENT_PROPERTY
+from ..links.address import command, text_of
 from ..session import Session
+from ..warehouse.snapshot_properties import CODE_PROPERTY, PARTITIONS_PROPERTY, STATEMENT_PROPERTY
 from .column_path import column_path
 from .facts import Platform, place_of
 from .history import Dot, history_of
@@ -24,7 +25,7 @@ from .partitions import shown_partition
 from .path import path_through
 from .rows_of import change_of
 from .svg import lane_names, picture, standalone
-from .view import WHOLE, View, parameters_of, ref_of, text_of
+from .view import WHOLE, View, parameters_of, ref_of
 
 if TYPE_CHECKING:
     from .app import Browser
@@ -103,7 +104,7 @@ def _page(request: Request) -> Response:
     return browser.render(
         request, "snapshot.html", title=str(ref), view=view, dot=one, history=history, ups=ups, downs=downs,
         names=lane_names(history, WHOLE), layout=layout, query=view.query(), fate=_FATES.get(one.fate, one.fate),
-        change=graph.root,
+        change=graph.root, reproduce=command("reproduce", str(ref)),
         picture=picture(
             history, layout, WHOLE, lambda other: f"{base}/snapshot?ref={_quoted(other)}", path,
         ), **details,

@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from lineage import LineageUnavailable, impact, sinks_at
 from storage import InvalidRequest, NotFound, Snapshot, SnapshotRef, StorageError, Table
 
-from ..partition_condition import condition
+from ..recovery.made_good import made_good
 from ..recovery.spoilt import ROLLED_BACK, Spoilt
-from ..session import CATALOG_NAME, Session
+from ..session import Session
+from ..warehouse.catalogs import CATALOG_NAME
+from ..warehouse.partition_condition import condition
 from .facts import Facts, Place, Platform, place_of
 
 # More are counted, not named.
@@ -70,7 +72,7 @@ def damage_of(session: Session, bad: SnapshotRef, platform: Platform | None = No
     there = platform or Facts(session).platform()
     refuse_unknown(session, bad, there)
     stores = there.stores
-    judge = Spoilt(session, bad, stores) if bad.catalog == CATALOG_NAME and "~" not in bad.branch else None
+    judge = Spoilt(session, bad, stores) if bad.catalog == CATALOG_NAME else None
     firsts = [ref for ref in impact(stores, bad) if not _is_main_now(session, ref)]
     places = {place_of(ref) for ref in firsts}
     if judge is not None:
@@ -200,14 +202,9 @@ def _judged(judge: Spoilt | None, first: SnapshotRef, newest: SnapshotRef, platf
         return True, "Whether it has been made good since is told of this warehouse's own tables alone."
     if judge.is_spoilt(newest):
         return True, ""
-    name = judge.repaired_by(newest) if newest.branch == "main" else ""
-    if name:
-        return False, f"Repaired by recovery {name}."
     history = platform.branches.get(place_of(first))
-    for snapshot in () if history is None else reversed(history.snapshots):
-        if snapshot.id > first.snapshot_id and _goes_back_before(snapshot, first.snapshot_id):
-            return False, f"Taken back by @{snapshot.id}."
-    return False, "Production has made it good since."
+    how = made_good(judge, first, newest, () if history is None else reversed(history.snapshots)).describe()
+    return False, f"{how[0].upper()}{how[1:]}."
 
 
 def _partitions_and_rows(table: Table, first: SnapshotRef) -> tuple[tuple[str, ...] | None, int | None]:

@@ -11,11 +11,11 @@ from starlette.routing import BaseRoute, Route
 from lineage import trace
 from storage import InvalidRequest, SnapshotRef
 
+from ..links.address import command, plan_address, snapshot_address, text_of
 from ..recovery import Mode, RecoveryPlan, plan_recovery
 from ..recovery.record import names
 from ..recovery.words import free_name
-from ..session import CATALOG_NAME
-from .address import command, plan_address, snapshot_address
+from ..warehouse.catalogs import CATALOG_NAME
 from .facts import Platform
 from .history import history_of
 from .lanes import lay_out
@@ -24,7 +24,7 @@ from .rows_of import change_of
 from .spoilt import SHOWN, refuse_unknown
 from .svg import lane_names, picture
 from .tokens import TOKEN
-from .view import WHOLE, parameters_of, ref_of, text_of
+from .view import WHOLE, parameters_of, ref_of
 
 if TYPE_CHECKING:
     from .app import Browser
@@ -99,7 +99,7 @@ def _plan(request: Request) -> Response:
         request, "plan.html", title=f"Plan a recovery from {bad}", bad=bad, plan=plan, mode=mode, modes=_MODES,
         name=name, hidden=hidden, token_name=TOKEN, token=browser.tokens.issue(START, hidden), links=browser.links,
         address=snapshot_address, plan_address=plan_address, asked=asked,
-        command=command("recovery", "start", name, "--bad", target, "--mode", mode),
+        command=command("recovery start", name, bad=target, mode=mode),
     )  # fmt: skip
 
 

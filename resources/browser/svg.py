@@ -6,14 +6,15 @@ from html import escape
 
 from storage import SnapshotRef
 
+from ..links.shown_text import shown
 from .history import Dot, History
 from .lanes import HEAD, MARGIN, RADIUS, Layout
 from .path import Path
-from .shown_text import shown
 from .view import View
 
 Link = Callable[[SnapshotRef], str]
 _GUTTER = 220
+_STUB = 14
 # What is told by colour is told by a mark as well: a plus for what came from a branch, a stroke for what takes back.
 _MARKS = {"merge": "m-2.5 0h5m-2.5 -2.5v5", "back": "m-2.5 0h5"}
 _EPOCH = datetime(1970, 1, 1)
@@ -27,17 +28,14 @@ def picture(history: History, layout: Layout, view: View, link: Link, path: Path
 
 def lane_names(history: History, view: View) -> list[tuple[str, str, bool, bool]]:
     """Of each lane that has a place: its name, what has become of it, whether it is a main branch, and whether it is shown."""
-    rows = [
-        (_lane_name(history, index), lane.state, lane.is_main, view.shows_lane(lane))
-        for index, lane in enumerate(history.lanes)
-    ]
+    rows = [(lane.name, lane.state, lane.is_main, view.shows_lane(lane)) for lane in history.lanes]
     return [row for row in rows if row[3] or view.gaps]
 
 
 def standalone(history: History, layout: Layout, view: View, style: str, path: Path | None = None) -> str:
     """The same with the names of the lanes and its style, for a file of its own."""
     labels = "".join(
-        f'<text class="lane-name" x="8" y="{y + 4}">{shown(_lane_name(history, index))}</text>'
+        f'<text class="lane-name" x="8" y="{y + 4}">{shown(history.lanes[index].name)}</text>'
         for index, y in enumerate(layout.y) if layout.lanes[index]
     )  # fmt: skip
     body = "".join(_lines(history, layout, view, lambda _: "", path))
@@ -76,15 +74,9 @@ def _svg(width: int, height: int, body: str, classes: str) -> str:
     )
 
 
-def _lane_name(history: History, index: int) -> str:
-    lane = history.lanes[index]
-    return lane.table if lane.is_main else f"↳ {lane.place[3]}"
-
-
 def _lines(history: History, layout: Layout, view: View, link: Link, path: Path | None) -> Iterable[str]:
-    for left, day in layout.days:
+    for left, _ in layout.days:
         yield f'<line class="day" x1="{left}" y1="{HEAD - 8}" x2="{left}" y2="{layout.height}"/>'
-        yield f'<text class="day-name" x="{left + 4}" y="16">{day}</text>'
     yield from _lanes(history, layout)
     yield '<g class="arcs">'
     for source, sink in history.arcs:
@@ -107,6 +99,9 @@ def _lines(history: History, layout: Layout, view: View, link: Link, path: Path 
         yield f'<rect class="later" x="{left}" y="0" width="{layout.width - left}" height="{layout.height}"/>'
     else:
         yield f'<rect class="later" x="{layout.width}" y="0" width="0" height="{layout.height}"/>'
+    # Above all, since a page keeps it in sight.
+    yield f'<g class="axis"><rect x="0" y="0" width="{layout.width}" height="{HEAD - 8}"/>'
+    yield "".join(f'<text class="day-name" x="{left + 4}" y="16">{day}</text>' for left, day in layout.days) + "</g>"
 
 
 def _lanes(history: History, layout: Layout) -> Iterable[str]:
@@ -115,8 +110,10 @@ def _lanes(history: History, layout: Layout) -> Iterable[str]:
         if not layout.lanes[index]:
             continue
         y = layout.y[index]
-        start = layout.x[first[index]] if index in first else MARGIN
-        end = layout.x[last[index]] if index in last else start
+        # A branch that has done nothing yet is a stub beside where it was made.
+        forks_at = MARGIN if lane.forks_at is None else layout.x[lane.forks_at] + _STUB
+        start = layout.x[first[index]] if index in first else forks_at
+        end = layout.x[last[index]] if index in last else start + _STUB
         classes = "lane" if lane.is_main else "lane branch"
         if lane.is_main:
             end = layout.width - MARGIN // 2

@@ -8,6 +8,7 @@ from lineage import made_from
 from storage import BranchHistory, InvalidRequest, Snapshot, SnapshotRef
 
 from .facts import Place, Platform
+from .view import is_named
 
 # So many changes of a table tell what it is made from.
 _LOOKED_AT = 10
@@ -71,8 +72,7 @@ class TableGraph:
 
     def matching(self, text: str) -> "TableGraph":
         """The tables whose name contains a text."""
-        wanted = text.casefold()
-        return self._only({node.name for node in self.nodes if wanted in ".".join(node.name).casefold()})
+        return self._only({node.name for node in self.nodes if is_named(node.name, text)})
 
     def folded(self, databases: Iterable[str]) -> "TableGraph":
         """With these databases as one node each."""

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from urllib.parse import urlencode
 
-from .shown_text import shown
+from ..links.address import text_of
+from ..links.shown_text import shown
 from .svg import shown_time
 from .table_graph import TableGraph, TableNode
 from .table_layout import Spot, lay_out_tables
-from .view import View, text_of
+from .view import View, is_named
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 230, 46, 70, 14, 16
 # The room that a line takes where it passes a column.
@@ -67,7 +68,7 @@ def _box(node: TableNode, x: int, y: int, base: str, view: View) -> str:
         href = f"{base}/snapshot?{urlencode({'ref': text_of(node.latest)})}"
     else:
         href = f"{base}/history?{urlencode({'tables': f'{catalog}.{database}.{table}'})}"
-    is_found = view.find and view.find.casefold() in ".".join(node.name).casefold()
+    is_found = view.find and is_named(node.name, view.find)
     classes = ["box", *([node.state] if node.state else []), *(["found"] if is_found else [])]
     classes += ["mending"] if node.recoveries else []
     classes += ["behind"] if node.behind else []

@@ -90,9 +90,8 @@ class View:
 
     def shows_lane(self, lane: Lane) -> bool:
         """Whether the filters leave a branch of a table."""
-        name = ".".join(lane.place[:3]).casefold()
-        texts = [text.strip().casefold() for text in self.tables.split(",") if text.strip()]
-        return (self.branches or lane.is_main) and (not texts or any(text in name for text in texts))
+        texts = [text.strip() for text in self.tables.split(",") if text.strip()]
+        return (self.branches or lane.is_main) and (not texts or any(is_named(lane.place[:3], text) for text in texts))
 
     def shows(self, dot: Dot) -> bool:
         """Whether the filters leave a snapshot, if they leave its lane. A compaction that something was made from is not
@@ -104,6 +103,15 @@ class View:
             return False
         pairs = ((self.job, dot.job), (self.run, dot.run), (self.partition, dot.partitions), (self.kind, dot.kind))
         return all(wanted.casefold() in value.casefold() for wanted, value in pairs)
+
+
+def is_named(name: tuple[str, str, str], text: str) -> bool:
+    """Whether the name of a table, of catalog, database and table, contains a text: as it is shown, without the default catalog;
+    with that if the text begins with it.
+    """
+    wanted, whole = text.casefold(), ".".join(name).casefold()
+    shown = whole.partition(".")[2] if name[0] == DEFAULT_CATALOG else whole
+    return wanted in shown or (wanted.startswith(f"{name[0]}.".casefold()) and whole.startswith(wanted))
 
 
 # Everything there is, whatever the address says.
@@ -118,11 +126,6 @@ def parameters_of(request: Request) -> dict[str, str]:
         twice = next(name for name, _ in pairs if [one for one, _ in pairs].count(name) > 1)
         raise InvalidRequest(f"The address has the parameter {twice[:100]!r} more than once: leave out all but one.")
     return found
-
-
-def text_of(ref: SnapshotRef) -> str:
-    """A snapshot as addresses name it, `catalog.db.t[$branch_b]@5`."""
-    return f"{ref.catalog}.{ref.table_name}@{ref.snapshot_id}"
 
 
 def ref_of(text: str) -> SnapshotRef:

@@ -8,10 +8,11 @@ import click
 from rich.progress import Progress
 
 from ..actions import ACTIONS, Action, Parameter, Reach
-from ..rendering import console
-from ..session import CATALOG_NAME, Session
+from ..session import Session
+from ..warehouse.catalogs import CATALOG_NAME
 from .completion import names_for
 from .output import format_option, print_outcome
+from .rendering import console
 
 
 def add_actions(cli: click.Group, groups: Mapping[str, click.Group]) -> None:

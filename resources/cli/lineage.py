@@ -1,4 +1,4 @@
-"""Commands that ask lineage, and that make a snapshot again."""
+"""Commands that ask lineage, and that send it elsewhere."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,14 +12,17 @@ import click
 from lineage import LineageGraph, dot, mermaid, rows, text_tree
 from storage import InvalidRequest, SnapshotRef
 
-from ..actions import Reach
+from ..actions import Outcome, Reach
 from ..actions.lineage import rebuild_lineage
-from ..parameters import Timestamp, partition_values
-from ..rendering import print_rows
-from ..row_comparison import compare_rows
-from ..session import CATALOG_NAME, Session
+from ..actions.values import partition_values
+from ..openlineage_export import client_of, export
+from ..session import Session
+from ..warehouse.catalogs import CATALOG_NAME
+from ..warehouse.row_comparison import compare_rows
 from .completion import complete_table
 from .output import format_option, print_listing, print_outcome
+from .parameters import Timestamp
+from .rendering import print_rows
 
 Direction = Literal["up", "down"]
 _FORMATS = ("tree", "table", "json", "csv", "mermaid", "dot")
@@ -108,10 +111,9 @@ def lineage(session: Session, up: bool, down: bool, **given: object) -> None:
 
 
 def _rebuild(question: Question) -> None:
-    question.refuse_beside(
-        "rebuild", "--up or --down", "--tables", "--against", "--hops", "--partition", "--format", "--html"
-    )
-    print_outcome(rebuild_lineage(Reach(question.session, CATALOG_NAME, question.session.table)), "table")
+    question.refuse_beside("rebuild", "--up or --down", "--tables", "--against", "--hops", "--partition", "--html")
+    form = question.listing_form
+    print_outcome(rebuild_lineage(Reach(question.session, CATALOG_NAME, question.session.table)), form)
 
 
 def _print_tables(question: Question, target: str) -> None:
@@ -131,6 +133,7 @@ def _print_difference(question: Question, target: str, against: str) -> None:
 
 
 def _write_page(question: Question, target: str, page: str) -> None:
+    # Dagster and a web server wait behind it: only those who ask for a page pay.
     from ..browser.alone import alone_page
 
     question.refuse_beside("--html", "--partition", "--format")
@@ -197,48 +200,22 @@ def _known_ref(session: Session, target: str) -> SnapshotRef:
 @click.option("--file", "path", type=click.Path(dir_okay=False), help="Or: append to a file, an event a line.")
 @click.option("--since", type=Timestamp(), help="Only what was committed since then (UTC).")
 @click.option("--namespace", default="snapline", show_default=True, help="Of the jobs.")
+@format_option
 @click.pass_obj
 def export_openlineage(
-    session: Session, url: str | None, path: str | None, since: datetime | None, namespace: str
+    session: Session, url: str | None, path: str | None, since: datetime | None, namespace: str, form: str
 ) -> None:
     """Send lineage as OpenLineage events. A period can be sent again: events of a commit always have the same run id."""
-    from ..openlineage import client_of, export
-
     client = client_of(url, path)
     try:
         done = export(session, client, since, namespace)
+    except RuntimeError as error:
+        # What a transport says of a file, or of a server.
+        raise InvalidRequest(f"Events could not be sent: {error}. Send them again.") from None
     finally:
         client.close()
-    click.echo(f"Sent {done.events} events" + (f", up to {done.until.isoformat(' ')} UTC." if done.until else "."))
-
-
-@click.command()
-@click.argument("target", metavar="TABLE@SNAPSHOT|TABLE@TAG", shell_complete=complete_table)
-@click.option("--engine", type=click.Choice(["spark", "duckdb"]), show_default="duckdb", help="For SQL.")
-@click.option("--keep", is_flag=True, help="Keep the scratch branch, to look at.")
-@click.pass_obj
-def reproduce(session: Session, target: str, engine: str | None, keep: bool) -> None:
-    """Make a snapshot again from exactly the snapshots it was made from, and say how what comes out differs.
-
-    Works for what a table asset or an SQL statement made. Exit code 1 if there are differences.
-    """
-    from ..code_location import platform_table_assets
-    from ..reproduce import Reproducer
-    from ..spark import start_spark
-
-    reproduced = Reproducer(session, platform_table_assets, lambda: start_spark(session.settings)).reproduce(
-        session.ref(target), engine=engine, keep=keep
-    )
-    for warning in reproduced.warnings:
-        click.echo(f"Warning: {warning}", err=True)
-    comparison = reproduced.comparison
-    click.echo(f"{reproduced.ref}: {comparison.describe()}")
-    if not comparison.identical and comparison.examples is not None:
-        print_rows(comparison.examples, "table")
-    if reproduced.branch:
-        click.echo(f"The rows are on the branch {reproduced.branch}.")
-    if not comparison.identical:
-        raise SystemExit(1)
+    until = f", up to {done.until.isoformat(' ')} UTC" if done.until else ""
+    print_outcome(Outcome(f"Sent {done.events} events{until}."), form)
 
 
 @click.command()
@@ -279,6 +256,3 @@ def aligned(session: Session, names: Sequence[str], on: str, form: str) -> None:
     """Show the newest snapshots of tables that were made from the same snapshot of a source."""
     newest = {name: table.snapshot() for name, table in session.aligned(names, on).items()}
     print_listing(["table", "snapshot"], [(name, each and each.id) for name, each in newest.items()], form)
-
-
-LINEAGE = (lineage, export_openlineage, reproduce, impact, freshness, aligned)

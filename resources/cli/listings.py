@@ -9,9 +9,10 @@ import click
 from lineage import LineageUnavailable, sources_of, trace
 from storage import BATCH_COMMIT_IDENTIFIER, CorruptData, Snapshot, Table, operation_of
 
-from ..parameters import partition_values
-from ..rendering import size_text
-from ..session import CATALOG_NAME, Session
+from ..actions.sentences import size_text
+from ..actions.values import partition_values
+from ..session import Session
+from ..warehouse.catalogs import CATALOG_NAME
 from .completion import complete_table
 from .output import format_option, print_listing
 
@@ -38,7 +39,7 @@ def tables(session: Session, database: str | None, form: str) -> None:
         rows.append(
             (name, snapshot and snapshot.id, snapshot and snapshot.total_record_count, _time(snapshot), key, by)
         )
-    print_listing(["table", "snapshot", "records", "committed", "primary key", "partitioned by"], rows, form)
+    print_listing(["table", "snapshot", "records in files", "committed", "primary key", "partitioned by"], rows, form)
     for name, why in damaged.items():
         click.echo(f"{name}: {why}", err=form != "table")
     if damaged:
@@ -97,7 +98,7 @@ def snapshots(session: Session, table: str, form: str) -> None:
         did = (snapshot.commit_kind, operation_of(snapshot) or "", snapshot.delta_record_count)
         made_by = (snapshot.commit_user, barrier, sources)
         rows.append((snapshot.id, _time(snapshot), *did, snapshot.total_record_count, *made_by))
-    names = ["snapshot", "committed", "kind", "operation", "change", "records", "job", "barrier", "made from"]
+    names = ["snapshot", "committed", "kind", "operation", "change", "records in files", "job", "barrier", "made from"]
     print_listing(names, rows, form)
 
 
@@ -111,7 +112,7 @@ def tags(session: Session, table: str, form: str) -> None:
         (tag.name, tag.snapshot.id, _time(tag.snapshot), tag.snapshot.total_record_count)
         for tag in session.table(table).tags.list()
     ]
-    print_listing(["tag", "snapshot", "committed", "records"], rows, form)
+    print_listing(["tag", "snapshot", "committed", "records in files"], rows, form)
 
 
 @click.command()

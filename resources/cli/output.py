@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ..actions import Outcome
-from ..rendering import FORMATS, console, print_objects, print_rows, rendered_table
+from .rendering import FORMATS, console, print_objects, print_rows, rendered_table
 
 format_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True

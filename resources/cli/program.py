@@ -39,6 +39,10 @@ def answer() -> NoReturn:
     """Obey the command line and exit: 0, 1 for what was found broken, 2 for an error, which is told in one line."""
     try:
         code = cli.main(prog_name="snapline", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        # A group without a command: its help is the answer, as click has it.
+        print(error.format_message(), file=sys.stderr)
+        sys.exit(2)
     except click.UsageError as error:
         hint = f" See `{error.ctx.command_path} --help`." if error.ctx else ""
         _fail(f"{error.format_message()}{hint}")

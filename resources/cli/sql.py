@@ -8,10 +8,11 @@ import click
 
 from storage import InvalidRequest
 
-from ..quick_reads import run_query
-from ..rendering import console, print_rows
 from ..session import Session
+from ..sql.duckdb_select import run_query
 from .output import format_option
+from .rendering import console, print_rows
+from .shell import print_results, run_shell
 
 
 @click.command()
@@ -38,8 +39,6 @@ def sql(session: Session, statement: str | None, script: str | None, engine: str
 
     Queries, table definitions, INSERT, DELETE, UPDATE, MERGE, CALL sys.*: what docs/sql.md lists.
     """
-    from ..sql.shell import print_results, run_shell
-
     out = console()
     if statement is not None and script is not None:
         raise InvalidRequest("Give a statement or a file, not both.")
@@ -54,6 +53,3 @@ def sql(session: Session, statement: str | None, script: str | None, engine: str
             raise InvalidRequest(f"{script or 'What is read'} is no text in UTF-8: {error}.") from None
     with out.status("running …") if out.is_terminal else nullcontext():
         print_results(session.statements.each(text, engine), form, out)
-
-
-SQL = (query, sql)

@@ -8,8 +8,8 @@ import dagster as dg
 
 from storage import Clock, StorageError
 
-from ..browser.dagster_links import RECOVERY_TAG
-from ..table_assets import TableAsset
+from ..assets.table_asset import TableAsset
+from ..links.launchpad_path import RECOVERY_TAG
 from .left_to_do import left_to_do, wanted_keys
 from .stages import Recovery
 from .twins import BRANCHES, event_partition, has_own_partitions, twin_key

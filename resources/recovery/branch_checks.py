@@ -10,11 +10,11 @@ import dagster as dg
 
 from storage import InvalidRequest, Table
 
-from ..quick_reads import run_query
+from ..assets.sql_checks import SqlCheck, check_metadata, sql_checks
+from ..assets.tables import TablesResource
+from ..assets.ui_metadata import page_metadata, recovery_page_metadata
 from ..session import Session
-from ..sql_checks import SqlCheck, check_metadata, sql_checks
-from ..tables import TablesResource
-from ..ui_metadata import page_metadata, recovery_page_metadata
+from ..sql.duckdb_select import run_query
 from .stages import Recovery
 from .words import Words
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from ..code_location import platform_definitions, platform_table_assets
-from ..dagster_home import prepare_dagster_home
+from ..assets.dagster_home import prepare_dagster_home
+from ..assets.platform_tables import platform_table_assets
+from ..code_location import platform_definitions
 from ..session import Session
 from .branch_checks import published_checks
 from .plan import RecoveryPlan

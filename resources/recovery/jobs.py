@@ -11,12 +11,12 @@ from pydantic import Field
 
 from storage import InvalidRequest, StorageError
 
-from ..browser.dagster_links import RECOVERY_TAG
-from ..launchpad import Launchpads, can_be_recovered
+from ..assets.launchpad import Launchpads, can_be_recovered
+from ..assets.table_asset import TableAsset, table_assets
+from ..assets.tables import TablesResource
+from ..assets.ui_metadata import page_metadata, recovery_page_metadata
+from ..links.launchpad_path import RECOVERY_TAG
 from ..session import Session
-from ..table_assets import TableAsset, table_assets
-from ..tables import TablesResource
-from ..ui_metadata import page_metadata, recovery_page_metadata
 from .backfill import backfill
 from .branch_checks import published_checks
 from .pages import (

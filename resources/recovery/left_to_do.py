@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from lineage import sources_of
 from storage import NotFound, Snapshot, SnapshotRef
 
-from ..properties import PARTITIONS_PROPERTY
-from ..table_assets import TableAsset
+from ..assets.table_asset import TableAsset
+from ..warehouse.snapshot_properties import PARTITIONS_PROPERTY
 from .record import TableRecord
 from .stages import Recovery
 

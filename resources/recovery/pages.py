@@ -10,8 +10,8 @@ import dagster as dg
 
 from storage.engines.duckdb_compare import Comparison
 
-from ..browser.dagster_links import DagsterLinks
-from ..launchpad import Launchpads
+from ..assets.launchpad import Launchpads
+from ..links.dagster_links import DagsterLinks
 from .plan import RecoveryPlan
 from .progress import TO_BE_CORRECTED, TO_BE_PUBLISHED, Progress
 from .words import OPS, free_name

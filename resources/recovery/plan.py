@@ -10,7 +10,9 @@ from typing import Any, Literal
 from lineage import LineageStore, impact
 from storage import InvalidRequest, NotFound, SnapshotRef, Table
 
-from ..session import CATALOG_NAME, Session
+from ..session import Session
+from ..warehouse.catalogs import CATALOG_NAME
+from .made_good import MadeGood, made_good
 from .spoilt import Spoilt
 
 # full: everything downstream is computed anew. incremental: downstream tables start at their last good snapshot, and only
@@ -47,20 +49,23 @@ class PlannedTable:
 
 @dataclass(frozen=True)
 class GoodTable:
-    """A table that the bad snapshot had spoilt from `bad` on, and that is good again at its newest change, `head`.
-    `repaired_by`: the recovery that put it right; empty if production has made it anew, or taken it back, since.
+    """A table that the bad snapshot had spoilt from `bad` on, and that is good again at its newest change, `head`; `how`: what
+    has made it good.
     """
 
     name: str
     bad: int
     head: int
-    repaired_by: str
+    how: MadeGood
+
+    @property
+    def repaired_by(self) -> str:
+        """The recovery that put it right; empty if none did."""
+        return self.how.recovery
 
     def describe(self) -> str:
         """Why nothing happens to it, in a sentence."""
-        if self.repaired_by:
-            return f"stays: repaired by recovery {self.repaired_by}"
-        return "stays: production has made it good since"
+        return f"stays: {self.how.describe()}"
 
 
 @dataclass(frozen=True)
@@ -133,7 +138,8 @@ def plan_recovery(
         head = table.last_change()
         assert head is not None
         if not spoilt.is_spoilt(head):
-            good.append(GoodTable(name, ref.snapshot_id, head.snapshot_id, spoilt.repaired_by(head)))
+            how = made_good(spoilt, ref, head, table.store.snapshots.backwards())
+            good.append(GoodTable(name, ref.snapshot_id, head.snapshot_id, how))
         elif ref == bad:
             tables.append(_planned(table, ref, mode, corrected=True))
         else:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from storage import CorruptData
 
+from ..assets.table_asset import TableAsset
 from ..session import Session
-from ..table_assets import TableAsset
 from .left_to_do import left_to_do
 from .publish import uncorrected
 from .record import PUBLISHED, get_record, names

@@ -11,8 +11,8 @@ from typing import Any
 from lineage import sources_of, sources_property
 from storage import CommitConflict, InvalidRequest, NotFound, SnapshotRef, Table, Verdict, operation_of, whole_number
 
+from ..assets.table_asset import TableAsset
 from ..session import Session
-from ..table_assets import TableAsset
 from .branch_checks import judged_by_checks
 from .left_to_do import WHOLE, has_changed, left_to_do, makings
 from .record import PUBLISHED, TableRecord, replace_record

@@ -8,11 +8,17 @@ import dagster as dg
 from lineage import sources_of
 from storage import NotFound, SnapshotRef, Table
 
-from ..properties import PARTITIONS_PROPERTY
+from ..assets.table_asset import TableAsset
+from ..assets.tables import provenance_tags, tag_name
+from ..assets.ui_metadata import (
+    CommitNumbers,
+    page_metadata,
+    partition_metadata,
+    recovery_page_metadata,
+    table_metadata,
+)
 from ..session import Session
-from ..table_assets import TableAsset
-from ..tables import provenance_tags, tag_name
-from ..ui_metadata import CommitNumbers, page_metadata, partition_metadata, recovery_page_metadata, table_metadata
+from ..warehouse.snapshot_properties import PARTITIONS_PROPERTY
 from .left_to_do import has_changed, table_order, wanted_keys
 from .plan import partitions_of
 from .publish import Published

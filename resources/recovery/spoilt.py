@@ -8,7 +8,7 @@ made from others is spoilt if a snapshot that some of its rows come from read on
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from lineage import LineageStore, direct_sources
+from lineage import LineageStore, direct_sources, was_replaced
 from storage import InvalidRequest, NotFound, Snapshot, SnapshotRef, whole_number
 
 from ..session import Session
@@ -27,6 +27,11 @@ def repairs_property(recovery: str, bad: str, until: int) -> dict[str, str]:
 
 def _place(ref: SnapshotRef) -> _Place:
     return ref.catalog, ref.database, ref.table, ref.branch
+
+
+def _added_rows(snapshot: Snapshot) -> bool:
+    """Whether rows are in a table that a snapshot wrote itself: one with more records than before, that went back to none."""
+    return (snapshot.delta_record_count or 0) > 0 and snapshot.changes_rows and snapshot.number(ROLLED_BACK) is None
 
 
 class Spoilt:
@@ -56,14 +61,6 @@ class Spoilt:
             self._known[key] = self._is_bad(ref) if self._is_of_bad(ref) else self._comes_from_bad(ref)
         return self._known[key]
 
-    def repaired_by(self, ref: SnapshotRef) -> str:
-        """The recovery that put right the rows that a table of main has at a snapshot; empty if none did."""
-        main = self._session.catalog.table(ref.table_name)
-        for snapshot in main.store.snapshots.backwards():
-            if snapshot.id <= ref.snapshot_id and (name := self.repair(snapshot)):
-                return name
-        return ""
-
     def _is_of_bad(self, ref: SnapshotRef) -> bool:
         bad = self._bad
         return (ref.catalog, ref.database, ref.table, ref.branch) == (bad.catalog, bad.database, bad.table, bad.branch)
@@ -72,6 +69,9 @@ class Spoilt:
         """Whether the bad table was still bad at one of its own snapshots."""
         if ref.snapshot_id < self._bad.snapshot_id:
             return False
+        if was_replaced(ref):
+            # It is in no table any more, and nothing puts it right.
+            return True
         number = ref.snapshot_id
         try:
             table = self._session.catalog.table(ref.table_name)
@@ -97,6 +97,10 @@ class Spoilt:
         if ref.branch == "main" and ref.catalog == self._bad.catalog:
             try:
                 table = self._session.catalog.table(ref.table_name)
+                own = table.store.snapshots.find(ref.snapshot_id)
+                if own is not None and _added_rows(own) and not self.repair(own) and self._was_made_from_bad(ref):
+                    # Its own rows are there: those of earlier ones need not be looked at.
+                    return True
                 makers = [
                     one for one in table.contributors({}, ref.snapshot_id)
                     if not self.repair(table.store.snapshots.get(one.snapshot_id))

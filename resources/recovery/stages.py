@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from lineage import NAME_LENGTH, sources_of
 from storage import (
+    MAIN_BRANCH,
     AlreadyExists,
     Clock,
     CommitId,
     CorruptData,
+    Identifier,
     InvalidRequest,
     NotFound,
     Snapshot,
@@ -20,6 +22,7 @@ from storage import (
 from storage.engines.duckdb_compare import Comparison, compare
 
 from ..session import Session
+from ..sql import Statements
 from .plan import RecoveryPlan
 from .record import (
     PUBLISHED,
@@ -67,7 +70,7 @@ class Recovery:
         }  # fmt: skip
         known = read_record(session.catalog, branch)
         if known is None:
-            _refuse_long(branch)
+            _refuse_name(branch)
             recovery._refuse_taken()
         if (
             known is None
@@ -178,6 +181,10 @@ class Recovery:
         Raises NotFound if there is no such recovery.
         """
         record = self.record
+        if Identifier.parse(name).branch != MAIN_BRANCH:
+            raise InvalidRequest(
+                f"{name} is a branch already: name the table alone, which means its branch {self.branch}."
+            )
         if not self.is_branched(name):
             base = record.base.get(name)
             branches = self._catalog.table(name).branches
@@ -193,8 +200,6 @@ class Recovery:
 
     def correct(self, sql: str, engine: str = "duckdb") -> list[str]:
         """Run statements in which the names of tables mean their branches; returns what each of them says."""
-        from ..sql import Statements
-
         # No recovery is begun by correcting one that is misspelt.
         _ = self.record
         statements = Statements(self._session, None, self.table, branched=self.branched)
@@ -351,7 +356,13 @@ def _without_identities(tables: Mapping[str, TableRecord]) -> dict[str, TableRec
     return {name: replace(one, main_identity=None) for name, one in tables.items()}
 
 
-def _refuse_long(branch: str) -> None:
+def _refuse_name(branch: str) -> None:
+    """Refuse what a new recovery cannot be called."""
+    if branch.startswith("-"):
+        raise InvalidRequest(
+            f"{branch!r} cannot name a recovery: commands would take it for an option. Let it begin with a letter or a digit. "
+            "Nothing has been done."
+        )
     if len(branch) > NAME_LENGTH:
         raise InvalidRequest(
             f"{branch[:60]!r}… cannot name a recovery: it has {len(branch)} characters, and lineage keeps names of at most "

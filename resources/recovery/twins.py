@@ -17,11 +17,11 @@ from storage import InvalidRequest, NotFound, SnapshotRef, StorageError, Table
 from storage.engines.duckdb_compare import Comparison
 from storage.engines.spark_writer import APPEND, OVERWRITE_TABLE
 
-from ..browser.dagster_links import RECOVERY_TAG
-from ..partition_context import PartitionContext
-from ..table_assets import TableAsset, table_assets
-from ..tables import TablesResource
-from ..ui_metadata import recovery_page_metadata
+from ..assets.partition_context import PartitionContext
+from ..assets.table_asset import TableAsset, table_assets
+from ..assets.tables import TablesResource
+from ..assets.ui_metadata import recovery_page_metadata
+from ..links.launchpad_path import RECOVERY_TAG
 from .branch_checks import twin_checks
 from .left_to_do import has_changed
 from .record import names, read_record

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from storage import InvalidRequest
+from storage.engines.duckdb_statistics import analyze
 from storage.sql.commands import AnalyzeTable
 
 from .names import Names
@@ -24,8 +25,6 @@ def analyzed(node: AnalyzeTable, names: Names) -> Callable[[], Result]:
             chosen.append(known[one.name.lower()])
 
     def act() -> Result:
-        from storage.engines.duckdb_statistics import analyze
-
         snapshot = analyze(table, chosen)
         if snapshot is None:
             return Result(f"{table.identifier} has no snapshot; there is nothing to analyze.")

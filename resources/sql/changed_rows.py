@@ -14,7 +14,7 @@ from storage.engines.merge_clauses import HIDDEN, SOURCE, TARGET, Kind, MergeCla
 from storage.sql.dialect import SnaplineSql
 
 from .default_words import default_tree, is_default
-from .engines import Engine
+from .engine import Engine
 from .place import at
 from .query import Input, Query, is_count_of_rows
 

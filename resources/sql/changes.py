@@ -13,7 +13,7 @@ from storage.sql.predicate_text import literal_of
 from storage.sql.pure_expression import is_of_row_alone
 
 from .default_words import default_tree, is_default
-from .engines import APPEND, DYNAMIC, OVERWRITE
+from .engine import APPEND, DYNAMIC, OVERWRITE
 from .fill import Fill
 from .held_names import held_name, held_names
 from .names import Names

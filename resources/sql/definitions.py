@@ -12,7 +12,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from storage import (
-    AddColumn,
     AlreadyExists,
     Catalog,
     ChangeType,
@@ -30,18 +29,19 @@ from storage import (
     SetOptions,
     StorageError,
     Table,
+    options_in_case,
     refuse_without_effect,
     shown_options,
     with_an_effect,
 )
-from storage.sql.commands import AddedColumn, AlterTable, CreateCatalog, DropCatalog
-from storage.sql.dialect import shown
-from storage.sql.table_definition import constant_of, define_table, like_of, nullable_of, options_of, type_of
+from storage.sql.commands import AlterTable, CreateCatalog, DropCatalog
+from storage.sql.table_definition import constant_of, define_table, like_of, options_of, type_of
 
-from ..session import Session
+from ..warehouse.warehouse_session import WarehouseSession
+from .added_column import added_column
 from .changes import partition_values
 from .computed import check_computed, with_renamed, without
-from .held_names import held_names, in_place, in_words_of
+from .held_names import held_names, in_place, in_words_of, is_held
 from .names import Names
 from .place import at
 from .result import Result
@@ -55,7 +55,7 @@ Act = Callable[[], Result]
 class Definitions:
     """Reads definitions for a session; what it returns carries them out."""
 
-    def __init__(self, session: Session, settings: Settings, names: Names) -> None:
+    def __init__(self, session: WarehouseSession, settings: Settings, names: Names) -> None:
         self._session = session
         self._settings = settings
         self._names = names
@@ -185,7 +185,10 @@ class Definitions:
             def copy(_: pa.Schema | None) -> Table:
                 try:
                     return catalog.create_table_like(
-                        str(place.identifier), str(model.identifier), options=options, if_not_exists=if_not_exists
+                        str(place.identifier),
+                        str(model.identifier),
+                        if_not_exists=if_not_exists,
+                        options=options_in_case(options, catalog.table(str(model.identifier)).schema.column_names),
                     )
                 except StorageError as error:
                     raise at(name, error) from None
@@ -216,6 +219,7 @@ class Definitions:
             _refuse_twins(names)
             for what in ("primary_key", "partition_by"):
                 said[what] = held_names(said[what], names)
+            said["options"] = options_in_case(options, names)
             try:
                 if replaces:
                     return catalog.redefined_table(str(place.identifier), columns, **said)
@@ -347,19 +351,22 @@ class Definitions:
 
     def _changes(self, node: AlterTable, table: Table, action: str, values: Any) -> list[SchemaChange]:
         """The changes of an ALTER TABLE; none if IF EXISTS or IF NOT EXISTS leave nothing to do."""
-        names = {one.lower() for one in table.schema.column_names}
         values = in_words_of(table, action, values)
         if action == "add":
-            added = [in_place(_added(one), table) for one in values]
+            added = [in_place(added_column(one), table) for one in values]
             _refuse_twins(
                 [*table.schema.column_names, *(one.name for one in added)] if not node.args.get("action_exists") else []
             )
             if node.args.get("action_exists"):
-                added = [one for one in added if one.name.lower() not in names]
+                added = [one for one in added if not is_held(one.name, table.schema.fields)]
             return list(added)
         if action == "drop":
-            names |= {one.name.lower() for one in table.computed_columns}
-            wanted = [one for one in values if not node.args.get("action_exists") or one.lower() in names]
+            computed = {one.name.lower() for one in table.computed_columns}
+            wanted = [
+                one
+                for one in values
+                if not node.args.get("action_exists") or one.lower() in computed or is_held(one, table.schema.fields)
+            ]
             held, changes = without(table, wanted)
             return [*changes, *(DropColumn(name) for name in held)]
         if action == "rename":
@@ -368,6 +375,7 @@ class Definitions:
                 _refuse_twins([*(name for name in table.schema.column_names if name.lower() != old.lower()), new])
             return [RenameColumn(*values), *with_renamed(table, *values)]
         if action == "reset":
+            values = [*options_in_case(dict.fromkeys(values, ""), table.schema.column_names)]
             missing = [key for key in values if key not in table.schema.options]
             if missing and not node.args.get("action_exists"):
                 raise InvalidRequest(f"Option {missing[0]!r} is not set, so that it cannot be reset.")
@@ -378,7 +386,7 @@ class Definitions:
             field = table.schema.field(name) if "." not in name else None
             return [SetDefault(name, value if field is None else constant_of(value, field.type, name))]
         if action == "set":
-            values = _once(values)
+            values = options_in_case(_once(values), table.schema.column_names)
             if "comment" in values:
                 # What Paimon's SQL calls a table's comment.
                 said = values.pop("comment")
@@ -474,28 +482,3 @@ def _changes(action: str, values: Any) -> list[SchemaChange]:
         case "move":
             return [MoveColumn(values[0], first=values[2], after=values[1])]
     raise InvalidRequest(f"ALTER TABLE … {action} is not known.")
-
-
-def _added(node: AddedColumn) -> AddColumn:
-    column = node.this
-    # Its name is the path that the node has beside it.
-    take(column.this)
-    column.args.get("this")
-    comment = None
-    constraints = column.args.get("constraints") or []
-    nullable = nullable_of([one.args.get("kind") or one for one in constraints], column.name)
-    for one in constraints:
-        kind = one.args.get("kind")
-        if isinstance(kind, exp.CommentColumnConstraint):
-            comment = kind.this.name
-        elif isinstance(kind, exp.NotNullColumnConstraint):
-            continue
-        elif isinstance(kind, exp.DefaultColumnConstraint):
-            raise InvalidRequest(
-                f"Column {column.name!r}: ADD COLUMN … DEFAULT is not supported here, for Spark shows the default in the rows "
-                "that are there, and Paimon null. ADD COLUMN, ALTER COLUMN … SET DEFAULT for rows to come, and UPDATE the others."
-            )
-        else:
-            raise InvalidRequest(f"Column {column.name!r}: {shown(kind or one)} is not known here.")
-    kind = type_of(column.args["kind"], nullable=nullable)
-    return AddColumn(node.args["name"], kind, comment, bool(node.args.get("first")), node.args.get("after"))

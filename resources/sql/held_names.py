@@ -6,6 +6,9 @@ from typing import Any
 
 from storage import AddColumn, DataField, InvalidRequest, Table
 
+# What that is called which is inside of an array or a map.
+_INSIDE = {"ARRAY": "element", "MAP": "value", "MULTISET": "element"}
+
 
 def held_name(name: str, names: Sequence[str]) -> str | None:
     """The one of some names that is meant by another; None if there is none. Raises InvalidRequest if there are several."""
@@ -34,8 +37,25 @@ def held_path(path: str, fields: Sequence[DataField]) -> str:
     name = held_name(first, [one.name for one in fields])
     if name is None or not dot:
         return f"{name or first}{dot}{rest}"
-    inner = next(one.type.fields for one in fields if one.name == name)
-    return f"{name}.{held_path(rest, inner)}"
+    kind = next(one.type for one in fields if one.name == name)
+    parts = [name]
+    # Inside of arrays and maps the next word is `element` or `value`.
+    while kind.element is not None and rest:
+        part, _, rest = rest.partition(".")
+        kind = kind.element
+        parts.append(part.lower())
+    return ".".join([*parts, held_path(rest, kind.fields)] if rest else parts)
+
+
+def is_held(path: str, fields: Sequence[DataField]) -> bool:
+    """Whether there is a column, or a field of a ROW, of that path."""
+    *parent, last = held_path(path, fields).split(".")
+    for name in parent:
+        found = next((one.type for one in fields if one.name == name), None)
+        if found is None:
+            return False
+        fields = found.fields if found.element is None else (DataField(0, _INSIDE[found.root], found.element),)
+    return last in [one.name for one in fields]
 
 
 def _held_beside(other: str | None, path: str, fields: Sequence[DataField]) -> str | None:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from storage import Catalog, ComputedColumn, InvalidRequest, NotFound, Table, View, shown_options
 from storage.sql.commands import DescribeTable, Show
 
-from ..session import Session
+from ..warehouse.warehouse_session import WarehouseSession
 from .changes import partition_values
 from .information import INFORMATION_SCHEMA
 from .names import Names
@@ -33,7 +33,7 @@ _INNER = ("paimon", INFORMATION_SCHEMA)
 class Look:
     """Reads SHOW and DESCRIBE for a session; what it returns gives the rows."""
 
-    def __init__(self, session: Session, settings: Settings, names: Names) -> None:
+    def __init__(self, session: WarehouseSession, settings: Settings, names: Names) -> None:
         self._session = session
         self._settings = settings
         self._names = names

@@ -25,8 +25,9 @@ from storage import (
 )
 from storage.sql.dialect import HINT_OPTIONS
 
-from ..quick_reads import CATALOG_OPTIONS, LINEAGE_DATABASE, LINEAGE_TABLES, lineage_rows
-from ..session import CATALOG_NAME, Session
+from ..warehouse.catalogs import CATALOG_NAME
+from ..warehouse.lineage_tables import CATALOG_OPTIONS, LINEAGE_DATABASE, LINEAGE_TABLES, lineage_rows
+from ..warehouse.warehouse_session import WarehouseSession
 from .constant import moment
 from .information import INFORMATION_SCHEMA, information
 from .place import at
@@ -83,7 +84,7 @@ class Names:
 
     def __init__(
         self,
-        session: Session,
+        session: WarehouseSession,
         settings: Settings,
         open_table: Callable[[str], Table] | None = None,
         opened: str = CATALOG_NAME,
@@ -136,6 +137,10 @@ class Names:
         try:
             self.refuse_read_only(place)
             if self._change is not None:
+                if place.catalog != self._opened:
+                    raise InvalidRequest(
+                        f"{place.catalog}.{place.identifier} is in another catalog, and no part of this."
+                    )
                 return self._change(str(place.identifier))
             table = self.catalog(place).table(str(place.identifier))
             self._session.reconcile(table, place.catalog)

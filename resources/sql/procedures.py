@@ -10,12 +10,27 @@ from sqlglot import exp
 
 from storage import InvalidRequest, Unsupported
 
-from ..actions import Action, Parameter, Procedure, Reach, procedures
+from ..actions import Action, Procedure, Reach, procedures
 from .result import Result
 
 PROCEDURES = procedures()
 # Parameters that say how Paimon does something, not what comes of it.
-_WITHOUT_EFFECT = {"remove_orphan_files": ("parallelism", "mode")}
+_WITHOUT_EFFECT = {"remove_orphan_files": ("parallelism", "mode"), "rescale": ("scan_parallelism", "sink_parallelism")}
+# What arguments without a name stand for in Paimon's Spark procedures, where that is more than is carried out here.
+# Parameters of this platform alone come behind them.
+_POSITIONS = {
+    "compact": (
+        "table", "partitions", "compact_strategy", "order_strategy", "order_by", "where", "options", "partition_idle_time",
+    ),
+    "compact_database": ("including_databases", "including_tables", "excluding_tables", "options"),
+    "expire_partitions": (
+        "table", "expiration_time", "timestamp_formatter", "timestamp_pattern", "expire_strategy", "max_expires", "options",
+    ),
+    "expire_snapshots": ("table", "retain_max", "retain_min", "older_than", "max_deletes", "options"),
+    "expire_tags": ("table", "older_than"),
+    "remove_orphan_files": ("table", "older_than", "dry_run", "parallelism", "mode"),
+    "rescale": ("table", "buckets", "partition", "where"),
+}  # fmt: skip
 _SORTED = "rows are not sorted by other columns here"
 _REFUSED_PARAMETERS = {
     "compact": {
@@ -24,12 +39,17 @@ _REFUSED_PARAMETERS = {
         "where": "name partitions, by 'partitions'",
         "options": "set them on the table, by ALTER TABLE … SET",
         "partition_idle_time": "name partitions, by 'partitions'",
+        "full": "everything is merged, unless 'triggers' is TRUE",
+        "buckets": "all buckets of a partition are compacted",
     },
-    "compact_database": {"options": "set them on the tables, by ALTER TABLE … SET"},
-    "rescale": {
-        "partitions": "all partitions get the same number of buckets",
-        "where": "all partitions get the same number of buckets",
+    "compact_database": {
+        "options": "set them on the tables, by ALTER TABLE … SET",
+        "table_options": "set them on the tables, by ALTER TABLE … SET",
+        "mode": "each table is compacted by itself",
+        "partition_idle_time": "compact tables by themselves, and name partitions",
+        "compact_strategy": "everything is merged; compact tables by themselves, with 'compact_strategy'",
     },
+    "rescale": {"where": "name a partition, by 'partition'"},
     "expire_snapshots": {
         "max_deletes": "the option 'snapshot.expire.limit' is for commits",
         "options": "set them on the table",
@@ -88,7 +108,7 @@ def call(reach: Reach, name: str, arguments: Sequence[tuple[str | None, exp.Expr
         hint = f" Did you mean sys.{near[0]}?" if near else ""
         raise InvalidRequest(f"There is no procedure {name!r}.{hint} SHOW PROCEDURES lists them.")
     action, procedure = PROCEDURES[plain]
-    return _result(action, reach, {**_bound(procedure, arguments), **procedure.preset})
+    return _result(action, reach, _bound(procedure, arguments))
 
 
 def _result(action: Action, reach: Reach, values: dict[str, Any]) -> Result:
@@ -99,20 +119,24 @@ def _result(action: Action, reach: Reach, values: dict[str, Any]) -> Result:
 def _bound(procedure: Procedure, arguments: Sequence[tuple[str | None, exp.Expr]]) -> dict[str, Any]:
     """What is given to each parameter. NULL is none given, but for those that may be left out."""
     given: dict[str, Any] = {}
+    positions = _positions(procedure)
     for position, (key, node) in enumerate(arguments):
-        label = (key or "").lower()
+        if key is None and position >= len(positions):
+            raise InvalidRequest(
+                f"sys.{procedure.name} takes {len(procedure.parameters)} arguments ({procedure.signature}), "
+                f"{len(arguments)} are given."
+            )
+        label, constant = (key or positions[position]).lower(), _constant(node)
         reason = _REFUSED_PARAMETERS.get(procedure.name, {}).get(label)
-        if reason is not None:
-            raise Unsupported(f"CALL sys.{procedure.name} with {key!r}: {reason}.")
-        if label in _WITHOUT_EFFECT.get(procedure.name, ()):
+        if reason is not None and (key or constant is not None):
+            raise Unsupported(f"CALL sys.{procedure.name} with {key or label!r}: {reason}.")
+        if reason is not None or label in _WITHOUT_EFFECT.get(procedure.name, ()):
             continue
-        parameter = _parameter(procedure, label, position, len(arguments))
+        parameter = next((each for each in procedure.parameters if label in (each.name, *each.given.also)), None)
         if parameter is None or parameter.name in given:
             raise InvalidRequest(
-                f"sys.{procedure.name} has no argument {label or (parameter and parameter.name)!r} left. "
-                f"Arguments: {procedure.signature}."
+                f"sys.{procedure.name} has no argument {label!r} left. Arguments: {procedure.signature}."
             )
-        constant = _constant(node)
         given[parameter.name] = None if constant is None else parameter.value(constant)
     missing = [each.name for each in procedure.parameters if each.required and given.get(each.name) is None]
     if missing:
@@ -120,15 +144,10 @@ def _bound(procedure: Procedure, arguments: Sequence[tuple[str | None, exp.Expr]
     return given
 
 
-def _parameter(procedure: Procedure, label: str, position: int, count: int) -> Parameter | None:
-    """The parameter of a name, one of Paimon's included, or at a position; None if there is none of the name."""
-    if label:
-        return next((each for each in procedure.parameters if label in (each.name, *each.given.also)), None)
-    if position < len(procedure.parameters):
-        return procedure.parameters[position]
-    raise InvalidRequest(
-        f"sys.{procedure.name} takes {len(procedure.parameters)} arguments ({procedure.signature}), {count} are given."
-    )
+def _positions(procedure: Procedure) -> list[str]:
+    """The names that arguments without one have, in their order."""
+    of_paimon = _POSITIONS.get(procedure.name, ())
+    return [*of_paimon, *(each.name for each in procedure.parameters if each.name not in of_paimon)]
 
 
 def known_procedures() -> list[str]:

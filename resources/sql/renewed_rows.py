@@ -17,10 +17,10 @@ from storage import InvalidRequest, Table
 from storage.engines.spark_stream import SOURCE_NUMBER, TOUCHED_KEYS, at_position, batch_spans
 from storage.engines.spark_types import column_named, spark_schema
 
-from .engines import SparkEngine
 from .fill import Fill
 from .query import Input
 from .renewal import GROUPS, Branch, keys_of
+from .spark_engine import SparkEngine
 
 KIND = "__snapline_kind"
 _SOURCE, _THERE = "__source", "__there"

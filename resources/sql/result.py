@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from storage import InvalidRequest, StorageError
+from storage.engines.spark_errors import own_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,8 +25,6 @@ def spark_errors() -> Iterator[None]:
     except Exception as error:
         if not type(error).__module__.startswith(("pyspark", "py4j")):
             raise
-        from storage.engines.spark_errors import own_error
-
         raise own_error(error) or InvalidRequest(f"Spark cannot run the statement: {_said(error)}") from None
 
 
@@ -39,8 +38,6 @@ def _said(error: Exception) -> str:
 
 def _stream_failure(error: Exception) -> StorageError:
     """What ended a stream, in a line."""
-    from storage.engines.spark_errors import own_error
-
     return own_error(error) or StorageError(f"The stream failed: {str(error).splitlines()[0]}")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from storage import InvalidRequest, TableOptions, check_table_options
 
-from ..session import CATALOG_NAME
+from ..warehouse.catalogs import CATALOG_NAME
 
 JOB_OPTION = "pipeline.name"
 STARTUP_OPTION = "pipeline.startup-from"

@@ -8,49 +8,36 @@ INSERT INTO word_count SELECT word, count(*) FROM words GROUP BY word;
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-import pyarrow as pa
+from pyspark.sql import DataFrame
 from sqlglot import exp
 
-from storage import BRANCH_OPTIONS, InvalidRequest, SnapshotRef
+from storage import InvalidRequest, SnapshotRef
+from storage.engines.spark_stream import INSERTS_ONLY, read_stream, write_stream
 
 from . import changes
-from .engines import Engine, SparkEngine
+from .engine import Engine
 from .fill import Fill
 from .names import Place, Source
 from .query import Input, Query
 from .renewal import branches, is_renewed, key_constants, keys_of, reads_kinds
+from .renewed_rows import KIND, RenewedRows
 from .result import Result
 from .settings import JOB_OPTION, TRIGGER, trigger
+from .spark_engine import SparkEngine
+from .statement_context import StatementContext
 from .stream_query import refuse_other_query
+from .stream_sources import ROW_KIND, STREAM_OPTIONS
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from .statements import Statements
-
-    _Planned = tuple[DataFrame, str | None, Callable[[DataFrame, int], AbstractContextManager[DataFrame]] | None]
-
-ROW_KIND = "rowkind"
+_Planned = tuple[DataFrame, str | None, Callable[[DataFrame, int], AbstractContextManager[DataFrame]] | None]
 _KIND = "__snapline_kind"
-_STREAM_OPTIONS = (
-    "scan.mode",
-    "scan.snapshot-id",
-    "scan.timestamp-millis",
-    "consumer-id",
-    "snapshots-per-batch",
-    "read.changelog",
-)
 
 
 def insert_stream(
-    statements: "Statements", query: Query, target: changes.Target, place: Place, engine: Engine
+    context: StatementContext, query: Query, target: changes.Target, place: Place, engine: Engine
 ) -> Result:
     """Start the query. Raises InvalidRequest without a name for the job, by which it is found again."""
-    from storage.engines.spark_stream import write_stream
-
-    options = statements.settings.options
+    options = context.settings.options
     if not isinstance(engine, SparkEngine):
         raise InvalidRequest("A stream needs the engine spark.")
     if JOB_OPTION not in options:
@@ -59,8 +46,8 @@ def insert_stream(
         raise InvalidRequest("A stream cannot overwrite: SET 'execution.runtime-mode' = 'batch', or INSERT INTO.")
     job = options[JOB_OPTION]
     constants = key_constants(query, target) if is_renewed(query) else None
-    refuse_other_query(statements.checkpoint(job), job, query, target, constants)
-    rows, kind, made = _planned_rows(engine, query, target, statements.checkpoint(job))
+    refuse_other_query(context.checkpoint(job), job, query, target, constants)
+    rows, kind, made = _planned_rows(engine, query, target, context.checkpoint(job))
     if not rows.isStreaming:
         raise InvalidRequest(
             "A streaming INSERT reads a table. For rows that are given: SET 'execution.runtime-mode' = 'batch'."
@@ -68,16 +55,16 @@ def insert_stream(
     sources = [_planned(one.source) for one in query.inputs if one.source.table is not None]
     one = target.table.identifier
     sink = SnapshotRef(place.catalog, one.database, one.table, one.branch, 0)
-    recorder = statements.recorder(place.catalog)
+    recorder = context.recorder(place.catalog)
     recorder.record_job(job, sources, [sink])
 
     def properties(refs: list[SnapshotRef]) -> dict[str, str]:
         # Of a job that goes on from its checkpoint, what it once began with stays.
         recorder.record_startup(job, refs)
-        return changes.sources_property(sorted({statements.changed(one) for one in refs}))
+        return changes.sources_property(sorted({context.changed(one) for one in refs}))
 
     stream = write_stream(
-        rows, target.table, statements.warehouse(place), commit_user=job, checkpoint=statements.checkpoint(job),
+        rows, target.table, context.warehouse(place), commit_user=job, checkpoint=context.checkpoint(job),
         trigger=trigger(options.get(TRIGGER, "available-now")), properties=properties, row_kind_column=kind, made=made,
         output_mode="update" if made is None and _is_aggregated(query) else "append",
         change_tracking=target.change_tracking,
@@ -86,30 +73,9 @@ def insert_stream(
     return Result(f"The stream {job} writes to {one}.", stream=stream, ends=ends)
 
 
-def streamed(source: Source, node: exp.Table) -> Source:
-    """A source as a stream reads it; where changes are asked for with their kinds, these are a column. Raises InvalidRequest
-    for a version, which a stream does not stay at.
-    """
-    other = [key for key in source.options if key not in (*_STREAM_OPTIONS, *BRANCH_OPTIONS)]
-    if source.table is not None and (other or node.args.get("version")):
-        raise InvalidRequest(
-            f"{repr(other[0]) if other else 'AS OF'} is no way for a stream to begin with {source.name}: "
-            "OPTIONS('scan.mode' = 'full', 'latest', 'from-snapshot' or 'from-timestamp')."
-        )
-    if source.table is None or not reads_kinds(source):
-        return source
-    if ROW_KIND in source.schema.names:
-        raise InvalidRequest(f"{source.name} has a column {ROW_KIND!r} of its own, beside which no kinds can be read.")
-    return replace(source, schema=source.schema.insert(0, pa.field(ROW_KIND, pa.string(), False)))
-
-
-def _planned_rows(engine: SparkEngine, query: Query, target: changes.Target, checkpoint: str) -> "_Planned":
+def _planned_rows(engine: SparkEngine, query: Query, target: changes.Target, checkpoint: str) -> _Planned:
     """What Spark is to stream, the column that holds kinds, and what makes the rows to commit of it, if they are not it."""
-    from storage.engines.spark_stream import INSERTS_ONLY
-
     if is_renewed(query):
-        from .renewed_rows import KIND, RenewedRows
-
         found, fills = branches(query, target)
         renewed = RenewedRows(found, fills, target.table, checkpoint)
         renewed.check(engine)
@@ -141,13 +107,11 @@ def _is_aggregated(query: Query) -> bool:
     return query.tree.find(exp.AggFunc, exp.Group) is not None
 
 
-def _frame(engine: SparkEngine, one: Input, more: Mapping[str, str]) -> "DataFrame":
-    from storage.engines.spark_stream import read_stream
-
+def _frame(engine: SparkEngine, one: Input, more: Mapping[str, str]) -> DataFrame:
     table = one.source.table
     if table is None:
         return engine.frame(one)
-    given: dict[str, str] = {key: value for key, value in one.source.options.items() if key in _STREAM_OPTIONS}
+    given: dict[str, str] = {key: value for key, value in one.source.options.items() if key in STREAM_OPTIONS}
     if one.columns is not None and not reads_kinds(one.source):
         given["columns"] = ",".join(one.columns)
     return read_stream(engine.session, table, one.source.warehouse, one.source.catalog, {**given, **more})

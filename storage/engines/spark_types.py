@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, MapType, NullType, StringType, StructField, StructType
 
 from ..errors import InvalidRequest, Unsupported
 from ..secret import revealed
@@ -51,9 +51,29 @@ def _is_known(field: pa.Field) -> bool:
 def arrow_schema_of(schema: StructType) -> pa.Schema:
     """The Arrow schema of a Spark DataFrame, as a new table would have it. Raises InvalidRequest for other types."""
     try:
-        return to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
+        return to_arrow_schema(_with_nulls(schema), timezone="UTC", prefers_large_types=False)
     except Exception as error:
         raise InvalidRequest(f"The DataFrame has a column that a table cannot hold: {error}") from None
+
+
+def _with_nulls(kind: Any) -> Any:
+    """The same type where what is of the type of NULL may be null, as Arrow wants it: `array()` says that it is not."""
+    if isinstance(kind, StructType):
+        fields = [
+            StructField(
+                one.name, _with_nulls(one.dataType), one.nullable or isinstance(one.dataType, NullType), one.metadata
+            )
+            for one in kind
+        ]
+        return StructType(fields)
+    if isinstance(kind, ArrayType):
+        return ArrayType(_with_nulls(kind.elementType), kind.containsNull or isinstance(kind.elementType, NullType))
+    if isinstance(kind, MapType):
+        contains_null = kind.valueContainsNull or isinstance(kind.valueType, NullType)
+        # A key is never null: such a map is empty.
+        keys = StringType() if isinstance(kind.keyType, NullType) else _with_nulls(kind.keyType)
+        return MapType(keys, _with_nulls(kind.valueType), contains_null)
+    return kind
 
 
 def as_spark_expects(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from ..data_types import DataType
 from ..errors import InvalidRequest, Unsupported
 from ..options import takes_back
+from .collection_aggregates import CollectionOptions, aggregate_collections, check_collection
 from .key_order import ranks
 
 
@@ -69,6 +70,8 @@ class AggregateOptions:
     distinct: bool = False
     # Whether Paimon lets a table have `ignore-retract` besides: not where a delete removes the row.
     may_ignore: bool = True
+    # Of a collection: nested tables, maps, bitmaps.
+    collection: CollectionOptions | None = None
 
 
 Aggregator = Callable[[pa.Array, Groups, AggregateOptions], pa.Array]
@@ -83,7 +86,6 @@ def aggregate(name: str, column: pa.Array, groups: Groups, options: AggregateOpt
     """One value for each group. Raises InvalidRequest if the function cannot take values back and must, or if a value does not
     fit the column.
     """
-    function = _FUNCTIONS[name]
     if options.ignore_retract and groups.retracts.any():
         # Rows that are not counted must not leave a group empty: they become nulls that every function skips.
         column = pc.if_else(pa.array(groups.retracts), pa.scalar(None, column.type), column)
@@ -91,7 +93,11 @@ def aggregate(name: str, column: pa.Array, groups: Groups, options: AggregateOpt
     elif groups.retracts.any() and not takes_back(name):
         raise InvalidRequest(not_taken_back(name, column_name, options))
     try:
-        return function(column, groups, options).cast(column.type)
+        if name in _OF_COLLECTIONS:
+            assert options.collection is not None
+            late = _late(groups)
+            return aggregate_collections(name, column, groups.starts, groups.retracts, late, options.collection)
+        return _FUNCTIONS[name](column, groups, options).cast(column.type)
     except pa.ArrowInvalid as error:
         raise InvalidRequest(
             f"Column {column_name!r} is aggregated by {name!r}, and of some key the result does not fit its type, "
@@ -112,15 +118,19 @@ def not_taken_back(name: str, column_name: str, options: AggregateOptions) -> st
 
 def check_function(name: str, column_name: str) -> str:
     """Return the name of a function there is; raise Unsupported that lists them."""
-    if name not in _FUNCTIONS:
+    if name not in _FUNCTIONS and name not in _OF_COLLECTIONS:
+        reason = f" ({_REFUSED[name]})" if name in _REFUSED else ""
         raise Unsupported(
-            f"Column {column_name!r}: aggregate function {name!r} is not supported. Supported: {', '.join(_FUNCTIONS)}."
+            f"Column {column_name!r}: aggregate function {name!r} is not supported{reason}. Supported: "
+            f"{', '.join((*_FUNCTIONS, *_OF_COLLECTIONS))}."
         )
     return name
 
 
-def check_type(name: str, column_name: str, kind: DataType) -> None:
+def check_type(name: str, column_name: str, kind: DataType, options: AggregateOptions) -> None:
     """Raise InvalidRequest if a function does not take values of a type. As in Paimon's Java library."""
+    if options.collection is not None and name in _OF_COLLECTIONS:
+        check_collection(name, column_name, options.collection)
     fits, wanted = _TYPES.get(name, (None, ""))
     if fits is not None and not fits(kind):
         raise InvalidRequest(
@@ -309,6 +319,13 @@ _FUNCTIONS: dict[str, Aggregator] = {
     "bool_or": _bool_or,
     "listagg": _listagg,
     "collect": _collect,
+}
+
+_OF_COLLECTIONS = ("nested_update", "nested_partial_update", "merge_map", "merge_map_with_keytime", "rbm32")
+_REFUSED = {
+    "rbm64": "Java writes its bitmaps of 64 bits in a form of its own library's",
+    "hll_sketch": "no two libraries write the same sketch",
+    "theta_sketch": "no two libraries write the same sketch",
 }
 
 

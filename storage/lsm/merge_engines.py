@@ -26,7 +26,10 @@ from .aggregators import (
     not_taken_back,
     pick,
 )
+from .collection_aggregates import collection_options
 from .key_order import ranks, reversed_ranks
+from .record_expiry import record_expiry_of
+from .sequence_groups import SequenceGroup, removing_fields, sequence_groups, since_last_removal
 from .system_columns import DELETE, INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND, WHOLE
 
 _FIRST_ROW_RETRACTS = "The merge engine first-row takes no rows of kind -U or -D. Set 'ignore-delete' to drop them."
@@ -140,14 +143,6 @@ class Aggregation(MergeEngine):
         return _first_refusal(self.aggregates) if takes_values_back else None
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceGroup:
-    """Columns that are updated together, by the order of columns of their own."""
-
-    order_by: tuple[str, ...]
-    columns: tuple[str, ...]
-
-
 class PartialUpdate(MergeEngine):
     """Later values that are not null replace earlier ones; columns of a sequence group are replaced together."""
 
@@ -158,8 +153,11 @@ class PartialUpdate(MergeEngine):
         order_by: Sequence[str],
         *,
         remove_on_delete: bool,
+        removing: Sequence[str] = (),
     ) -> None:
         self._groups = groups
+        # A -D that is not late in one of these groups removes the row.
+        self._removing = [group for group in groups if set(group.order_by) & set(removing)]
         self.aggregates = aggregates
         self.order_by = tuple(order_by)
         self._remove_on_delete = remove_on_delete
@@ -170,6 +168,8 @@ class PartialUpdate(MergeEngine):
         for group in self._groups:
             if set(wanted) & {*group.order_by, *group.columns}:
                 wanted += group.order_by
+        for group in self._removing:
+            wanted += group.order_by
         return list(dict.fromkeys(wanted))
 
     def reduce(self, rows: pa.RecordBatch, groups: Groups) -> pa.RecordBatch:
@@ -184,13 +184,16 @@ class PartialUpdate(MergeEngine):
                     deleted = np.asarray(merged[VALUE_KIND]) == DELETE
                     valid = np.asarray(rows.column(name).is_valid())
                     merged[name] = pick(ordered.column(name), np.where(deleted, groups.ends, groups.last_where(valid)))
+        removals = None
+        if self._removing and groups.retracts.any():
+            rows, groups, merged, removals = since_last_removal(rows, groups, merged, self._removing)
         for name in rows.schema.names:
             if name not in merged and name not in self._grouped:
                 valid = np.asarray(rows.column(name).is_valid()) & ~groups.retracts
                 merged[name] = pick(rows.column(name), groups.last_where(valid))
         for group in self._groups:
             if set(rows.schema.names).issuperset(group.order_by):
-                self._reduce_group(group, rows, groups, merged)
+                self._reduce_group(group, rows, groups, merged, removals)
         return _finish(rows, merged)
 
     def refusal(self, retractions: pa.Table, kinds: np.ndarray) -> str | None:
@@ -208,10 +211,17 @@ class PartialUpdate(MergeEngine):
         return None
 
     def _reduce_group(
-        self, group: SequenceGroup, rows: pa.RecordBatch, groups: Groups, merged: dict[str, pa.Array]
+        self,
+        group: SequenceGroup,
+        rows: pa.RecordBatch,
+        groups: Groups,
+        merged: dict[str, pa.Array],
+        removals: np.ndarray | None,
     ) -> None:
-        """The row with the highest order is the one that counts; a retraction leaves nulls behind."""
-        counts = np.zeros(rows.num_rows, bool)
+        """The row with the highest order is the one that counts; a retraction leaves nulls behind. What a key is since its
+        removal counts without an order, too.
+        """
+        counts = np.zeros(rows.num_rows, bool) if removals is None else removals.copy()
         for name in group.order_by:
             counts |= np.asarray(rows.column(name).is_valid())
         orders = [ranks(rows.column(name)) for name in group.order_by]
@@ -326,8 +336,9 @@ def check_merge_engine(schema: TableSchema) -> None:
     """Raise InvalidRequest or Unsupported for options that ask for what cannot be merged. Asked of what is given: a table of
     another writer is read as long as its rows allow it.
     """
+    record_expiry_of(schema, 0)
     for name, aggregate_ in merge_engine_of(schema).aggregates.items():
-        check_type(aggregate_.function, name, schema.field(name).type)
+        check_type(aggregate_.function, name, schema.field(name).type, aggregate_.options)
 
 
 def _engine_of(schema: TableSchema) -> MergeEngine:
@@ -351,7 +362,7 @@ def _engine_of(schema: TableSchema) -> MergeEngine:
         remove = schema.options.get("aggregation.remove-record-on-delete", "false") == "true"
         return Aggregation(aggregates, order_by, remove_on_delete=remove)
     if options.merge_engine == "partial-update":
-        groups = _sequence_groups(schema)
+        groups = sequence_groups(schema)
         grouped = {name for group in groups for name in group.columns}
         declared = {name: _declared(schema, name) for name in values}
         for name, function in declared.items():
@@ -366,7 +377,8 @@ def _engine_of(schema: TableSchema) -> MergeEngine:
             raise InvalidRequest(
                 "'partial-update.remove-record-on-delete' and sequence groups exclude each other: leave one out."
             )
-        return PartialUpdate(groups, aggregates, order_by, remove_on_delete=remove)
+        removing = removing_fields(schema.options, groups)
+        return PartialUpdate(groups, aggregates, order_by, remove_on_delete=remove, removing=removing)
     raise Unsupported(
         f"Merge engine {options.merge_engine!r} is not supported. "
         "Supported: deduplicate, partial-update, aggregation, first-row."
@@ -388,21 +400,6 @@ def _aggregate_of(schema: TableSchema, name: str) -> ColumnAggregate:
             delimiter=options.get(f"fields.{name}.list-agg-delimiter", ","),
             distinct=options.get(f"fields.{name}.distinct", "false") == "true",
             may_ignore=options.get("aggregation.remove-record-on-delete", "false") != "true",
+            collection=collection_options(options, name, schema.field(name).type),
         ),
     )
-
-
-def _sequence_groups(schema: TableSchema) -> list[SequenceGroup]:
-    groups = []
-    for key, text in schema.options.items():
-        if key.startswith("fields.") and key.endswith(".sequence-group"):
-            order_by = _names(key.removeprefix("fields.").removesuffix(".sequence-group"))
-            columns = _names(text)
-            for name in (*order_by, *columns):
-                schema.field(name)
-            groups.append(SequenceGroup(order_by, columns))
-    return groups
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -26,6 +26,7 @@ from ..metadata.branch_origin import BranchOrigin, origin_content, read_origin
 from ..metadata.discard import delete_moved, discard
 from ..metadata.history import identity_at
 from ..metadata.main_branch import find_main
+from ..metadata.pointed_schema import own_schema
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
@@ -145,7 +146,7 @@ def _make(
     if snapshot is not None and not latest_schema:
         schema_ids = [schema_id for schema_id in schema_ids if schema_id <= max(snapshot.schema_id, 0)]
     try:
-        schemas = {schema_id: file_io.read_bytes(store.paths.schema(schema_id)) for schema_id in reversed(schema_ids)}
+        schemas = {schema_id: own_schema(file_io, store.paths, schema_id) for schema_id in reversed(schema_ids)}
     except NotFound:
         # Main has been replaced, and what it was is dropped.
         if paths != final:

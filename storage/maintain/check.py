@@ -26,7 +26,7 @@ from ..metadata.history import REVERTED_PROPERTY, ROLLED_BACK_PROPERTY
 from ..metadata.index_manifest import DELETION_VECTORS, read_index_manifest
 from ..metadata.live_files import live_files
 from ..metadata.main_branch import find_main
-from ..metadata.manifest import ManifestEntry, ManifestFile, ManifestFiles, Place
+from ..metadata.manifest import POSTPONED_BUCKET, ManifestEntry, ManifestFile, ManifestFiles, Place
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
@@ -49,7 +49,6 @@ from .tagging import ahead_by_name, is_ahead
 from .unfinished import unfinished
 from .unmergeable import unmergeable_rows
 
-_POSTPONED_BUCKET = -2
 # Of those that share what is broken.
 _MOST_NAMED = 10
 _LONGEST_HINT = 30
@@ -457,7 +456,8 @@ class _BranchCheck:
         store = self._store
         counts: dict[bytes, set[int]] = {}
         for entry in entries:
-            counts.setdefault(entry.partition, set()).add(entry.total_buckets)
+            if entry.bucket != POSTPONED_BUCKET:
+                counts.setdefault(entry.partition, set()).add(entry.total_buckets)
         for partition, numbers in counts.items():
             if len(numbers) > 1:
                 self._broken(
@@ -509,7 +509,7 @@ class _BranchCheck:
         columns = [ranks(table.column(f"{KEY_PREFIX}{one.name}")) for one in keys]
         order = np.lexsort(tuple(reversed(columns)))
         # Files of the bucket for rows that wait for one are written as they come.
-        is_sorted = entry.bucket != _POSTPONED_BUCKET
+        is_sorted = entry.bucket != POSTPONED_BUCKET
         if is_sorted and not (order == np.arange(rows)).all():
             yield f"data file {file.name} is not sorted by its key"
         same = np.ones(rows - 1, bool)
@@ -517,8 +517,8 @@ class _BranchCheck:
             same &= column[1:] == column[:-1]
         if is_sorted and same.any() and not is_changelog:
             yield f"data file {file.name} holds a key more than once"
-        for number, recorded, what in ((0, file.min_key, "first"), (rows - 1, file.max_key, "last")):
-            row = number if is_sorted else int(order[number])
+        # Of rows as they come, Java records the first and the last key.
+        for row, recorded, what in ((0, file.min_key, "first"), (rows - 1, file.max_key, "last")):
             values = [from_arrow(table.column(f"{KEY_PREFIX}{one.name}").slice(row, 1), one.type)[0] for one in keys]
             if encode([one.type for one in keys], values) != recorded:
                 yield f"the {what} key of data file {file.name} is not the one in its manifest"

@@ -21,6 +21,7 @@ from ..format.deletion_vector import DeletionVector
 from ..format.parquet_file import ParquetReader
 from ..lsm.changelog import changelog
 from ..lsm.merge_engines import merge_engine_of
+from ..lsm.record_expiry import RecordExpiry, record_expiry_of
 from ..lsm.sorted_run import Section, SortedRun, split_into_sections
 from ..lsm.system_columns import INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_AFTER, VALUE_KIND
 from ..lsm.universal import LevelRun, UniversalOptions, pick_all_of_level_0, pick_compaction, pick_everything
@@ -28,7 +29,7 @@ from ..metadata.change_tracking import is_tracked
 from ..metadata.index_manifest import vectors_of
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, COMPACTED, LOOKUP_MARK, ManifestEntry, Place
-from ..metadata.schema import KEY_PREFIX, refuse_buckets_of_others
+from ..metadata.schema import KEY_PREFIX, refuse_unwritable
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.way_back import told_of_way_back
@@ -37,10 +38,13 @@ from ..read.split_read import ReadRequest, read_run, read_sections
 from ..write.commit import CommitId, CommitListener, TableCommit
 from ..write.data_file_sink import Bucket, DataFileSink
 from ..write.lift import lift_to_top
+from ..write.postponed import is_postponed
 from ..write.table_write import CommitMessage, earliest
 from ..write.vectors import MarkedFile
+from .expired_rows import expired_files
 from .mark_replaced import marks_of
 from .outdated import outdated_columns
+from .settle_postponed import settle_postponed
 
 _log = logging.getLogger(__name__)
 _TRIES_AFTER_COMMIT = 3
@@ -68,6 +72,13 @@ class BucketCompaction:
     vectors: Mapping[str, DeletionVector] = field(default_factory=dict)
     # Names of files that are written anew, however large they are.
     outdated: frozenset[str] = frozenset()
+    # What of the files is too old to be kept; None: rows do not expire.
+    expiry: RecordExpiry | None = None
+
+    @property
+    def expiring(self) -> dict[str, RecordExpiry]:
+        """By the file's name, what rows are left out of it: of those that are only looked up none are."""
+        return {} if self.expiry is None else {entry.file.name: self.expiry for entry in self.entries}
 
     @property
     def place(self) -> Place:
@@ -102,7 +113,10 @@ def compact(
     took away files meanwhile.
     """
     refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
-    refuse_buckets_of_others(store.schema)
+    refuse_unwritable(store.schema)
+    settled = None
+    if full and is_postponed(store.schema):
+        settled = settle_postponed(store, wanted=wanted, listeners=listeners)
     planned = store.snapshots.latest()
     try:
         plans = plan_compaction(store, planned, full=full, outdated=outdated, wanted=wanted)
@@ -119,7 +133,7 @@ def compact(
     if not results:
         # Nothing to do in this table, and not in one that has gone.
         store.refuse_other_table()
-        return None
+        return settled
     commit_id = CommitId(store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER)
     return TableCommit(store, commit_id, listeners).commit(
         [result.message for result in results],
@@ -187,6 +201,7 @@ def plan_compaction(
     """What to compact in a snapshot, bucket by bucket; arguments as those of `compact`."""
     if snapshot is None:
         return []
+    expiry = record_expiry_of(store.schema, store.clock.now_ms()) if store.schema.primary_keys else None
 
     def keep(entry: ManifestEntry) -> bool:
         return entry.bucket >= 0 and (wanted is None or wanted(entry.place))
@@ -200,9 +215,12 @@ def plan_compaction(
         entries = list(group)
         old = frozenset(entry.file.name for entry in entries if outdated and outdated_columns(store, entry))
         if store.schema.primary_keys:
-            plans += _plan_keyed(entries, store.options, old, vectors, full=full)
+            aged = expired_files(store, expiry, entries) if full else frozenset()
+            plans += _plan_keyed(entries, store.options, old, aged.union(vectors), full=full)
         else:
             plans += _plan_plain(entries, store.options, old.union(vectors if full else ()), full=full)
+    if expiry is not None:
+        plans = [replace(plan, expiry=expiry) for plan in plans]
     return [replace(plan, vectors=_of_plan(plan, vectors)) for plan in plans] if vectors else plans
 
 
@@ -215,10 +233,11 @@ def _plan_keyed(
     entries: Sequence[ManifestEntry],
     options: TableOptions,
     outdated: frozenset[str],
-    vectors: Mapping[str, DeletionVector],
+    lessened: Collection[str],
     *,
     full: bool,
 ) -> Iterator[BucketCompaction]:
+    """`lessened`: names of files some rows of which are gone, by deletion vectors, or too old."""
     # Newest first: files of level 0 one by one, then a run for each level.
     ordered = sorted(entries, key=lambda one: (one.file.level, -one.file.max_sequence_number, one.file.name))
     runs = [[one] for one in ordered if one.file.level == 0]
@@ -235,7 +254,7 @@ def _plan_keyed(
     pick_some = pick_all_of_level_0 if options.looks_up else pick_compaction
     pick = pick_everything(sizes, universal) if everything else pick_some(sizes, universal)
     if pick is None:
-        marked = tuple(entry for entry in ordered if full and entry.file.name in vectors)
+        marked = tuple(entry for entry in ordered if full and entry.file.name in lessened)
         if outdated:
             yield BucketCompaction(tuple(entries), options.top_level, drops_deletes=True, outdated=outdated)
         elif marked:
@@ -353,9 +372,11 @@ def _rewrite_keyed(store: TableStore, plan: BucketCompaction, bucket: Bucket, si
     added: list[ManifestEntry] = []
     # Of a pick of the highest level alone, for the deleted rows in it, nothing may stay.
     is_for_marks = not plan.outdated and all(entry.file.level == plan.output_level for entry in plan.entries)
+    aged = expired_files(store, plan.expiry, plan.entries)
 
     def may_stay_as_it_is(section: Section) -> bool:
-        return not is_for_marks and _may_stay(store, plan, bucket, section)
+        is_aged = any(file.name in aged for file in section.files)
+        return not is_for_marks and not is_aged and _may_stay(store, plan, bucket, section)
 
     for may_stay, group in groupby(sections, may_stay_as_it_is):
         together = list(group)
@@ -388,11 +409,19 @@ def _tell_changes(store: TableStore, plan: BucketCompaction, bucket: Bucket, sin
         old = [file for file in section.files if file.level >= told_level]
         before: Iterator[pa.RecordBatch] = iter(())
         for part in split_into_sections(old, store.key_range):
-            run = read_run(request, bucket.partition, bucket.directory, part, plan.vectors, keep_deletes=False)
+            run = read_run(
+                request,
+                bucket.partition,
+                bucket.directory,
+                part,
+                plan.vectors,
+                keep_deletes=False,
+                expiring=plan.expiring,
+            )
             before = chain(before, run)
         after = read_run(
             request, bucket.partition, bucket.directory, section, plan.vectors,
-            keep_deletes=False, with_level=True, merges_single_rows=merges_single_rows,
+            keep_deletes=False, with_level=True, merges_single_rows=merges_single_rows, expiring=plan.expiring,
         )  # fmt: skip
         key_count = len(store.key_types)
         rows = changelog(before, after, key_count, told_level, drops_equal_pairs=options.changelog_row_deduplicate)
@@ -411,6 +440,7 @@ def _merged(
         batches = read_run(
             request, bucket.partition, bucket.directory, section, plan.vectors,
             keep_deletes=not plan.drops_deletes, with_level=looks_up, merges_single_rows=_merges_single_rows(store, plan),
+            expiring=plan.expiring,
         )  # fmt: skip
         for rows in batches:
             if looks_up:

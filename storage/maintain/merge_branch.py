@@ -16,6 +16,7 @@ from ..metadata.history import ROLLED_BACK_PROPERTY, despite_expiry, has_expired
 from ..metadata.index_manifest import marked_places, refuse_index, vectors_of
 from ..metadata.live_files import merge_entries
 from ..metadata.manifest import ADD, ManifestEntry, Place
+from ..metadata.pointed_schema import point_at_main
 from ..metadata.schema import refuse_moving_keys
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
@@ -375,3 +376,4 @@ def copy_schemas(source: TableStore, target: TableStore) -> None:
     for schema_id in source.schemas.ids():
         if schema_id not in known and not target.schemas.create(source.schemas.get(schema_id)):
             refuse_altered(*((target, source) if source.identifier.branch != MAIN_BRANCH else (source, target)))
+    point_at_main(target.file_io, target.paths, target.read_witness)

@@ -17,6 +17,7 @@ from ..file_io import FileIO
 from ..identifier import MAIN_BRANCH, Identifier
 from ..metadata.discard import all_files, discard, is_named_again
 from ..metadata.main_branch import find_main
+from ..metadata.pointed_schema import point_at_main
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
@@ -95,6 +96,8 @@ def move_table(store: TableStore, target: Identifier, target_root: str, refuse: 
         latest = moved.snapshots.latest()
         if latest is not None and latest.identity == closing.identity:
             open_again(moved, closing)
+    arrived = move.moved(MAIN_BRANCH)
+    point_at_main(arrived.file_io, arrived.paths, arrived.read_witness)
     was_dropped = _drop_old(move)
     main.file_io.delete_if(_claim_path(target_root), move.claim)
     if not was_dropped:
@@ -229,7 +232,11 @@ def _copy(move: _Move) -> None:
 def _named(move: _Move) -> dict[str, bytes]:
     """The files that others may change, with what they hold, but for those of the move itself."""
     file_io, root = move.main.file_io, move.main.paths.root
-    own = (move.main.paths.schema(0), decision_file(move.main, move.closing), _claim_path(root))
+    own = [move.main.paths.schema(0), decision_file(move.main, move.closing), _claim_path(root)]
+    if move.main.paths.branch != MAIN_BRANCH:
+        # What points at the branch that main is follows once the table is there.
+        directory = TablePaths(root).schema_directory
+        own += [f"{directory}/{one.name}" for one in file_io.list_files(directory)]
     named = [path for path in all_files(file_io, root) if is_named_again(path, root) and path not in own]
     contents = ((path, file_io.read_bytes_or_none(path)) for path in named)
     return {path: content for path, content in contents if content is not None}

@@ -19,6 +19,7 @@ from ..metadata.consumer import Consumer
 from ..metadata.discard import delete_moved, discard
 from ..metadata.history import identity_at
 from ..metadata.main_branch import find_main, name_main, unname_main
+from ..metadata.pointed_schema import point_at_main, points_at
 from ..metadata.schema import TableSchema
 from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
@@ -336,7 +337,8 @@ def _end(
 
 
 def _drop_old(main: TableStore) -> None:
-    """Drop whatever was main before, with the files that nobody needs then."""
+    """Let others find what is main, and drop whatever was before, with the files that nobody needs then."""
+    point_at_main(main.file_io, main.paths, main.read_witness)
     for old, schemas, closing in _closed_for_good(main):
         numbers = [number for number in old.snapshots.listed_ids() if number < closing.id]
         tags = [old.paths.tag(name) for name in old.tags.names()]
@@ -352,7 +354,8 @@ def _drop_old(main: TableStore) -> None:
             left_over = ()
         # Without its first schema it is no branch any more.
         for schema in schemas:
-            old.schemas.delete_if(schema)
+            if points_at(schema) is None:
+                old.schemas.delete_if(schema)
         for path in tags:
             _delete_if(old, path, contents[path])
         for directory in (

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..data_types import DataType
 from ..document import file_name, text
-from ..errors import CorruptData, NotFound, Unsupported
+from ..errors import CorruptData, NotFound
 from ..file_io import FileIO
 from ..format import avro
 from ..format.binary_row import EMPTY_ROW, decode
@@ -29,6 +29,10 @@ WRITTEN, COMPACTED = 0, 1
 # In names of files that a compaction has written which merges with what the levels above hold.
 LOOKUP_MARK = "-lookup-"
 _EPOCH = datetime(1970, 1, 1)
+
+
+# The bucket of rows that have none yet.
+POSTPONED_BUCKET = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,9 +372,4 @@ class ManifestFiles:
 
 
 def _checked_entry(record: dict[str, Any], file_io: FileIO, path: str) -> ManifestEntry:
-    entry = _entry(record, file_io, path)
-    if entry.file.write_columns is not None or entry.file.first_row_id is not None:
-        raise Unsupported(
-            f"Data file {entry.file.name} belongs to a table with row tracking or data evolution, which is not supported."
-        )
-    return entry
+    return _entry(record, file_io, path)

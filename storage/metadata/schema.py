@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..data_types import DataField, DataType, arrow_schema, nested_fields, type_from_arrow
+from ..data_types import READ_ONLY_ROOTS, DataField, DataType, arrow_schema, nested_fields, type_from_arrow
 from ..document import integer, read_document, sealed, texts, writable
 from ..document import text as document_text
 from ..errors import CorruptData, InvalidRequest, NotFound, Unsupported
@@ -380,13 +380,21 @@ def _check_keys(schema: TableSchema) -> None:
         )
 
 
-def refuse_buckets_of_others(schema: TableSchema) -> None:
-    """Raise Unsupported for buckets that other writers give keys to, and this one would give to others."""
+def refuse_unwritable(schema: TableSchema) -> None:
+    """Raise Unsupported for columns that are read and not written, and for buckets that other writers give keys to, and this one
+    would give to others.
+    """
+    for field in schema.fields:
+        for one in (field, *nested_fields(field.type)):
+            if one.type.root in READ_ONLY_ROOTS:
+                raise Unsupported(
+                    f"Column {field.name!r} is of type {one.type}, which is read and not written here. Leave the column "
+                    "out, or store it as BYTES."
+                )
     bucket = schema.table_options.bucket
-    if schema.primary_keys and bucket < 1 and bucket != -1:
+    if schema.primary_keys and bucket < 1 and bucket not in (-1, -2):
         raise Unsupported(
-            f"A table with a primary key needs a positive 'bucket', or -1 for dynamic ones, found {bucket}: postponed "
-            "buckets are not supported for writing."
+            f"A table with a primary key needs a positive 'bucket', -1 for dynamic ones or -2 for postponed ones, found {bucket}."
         )
 
 
@@ -401,16 +409,18 @@ def refuse_moving_keys(schema: TableSchema, doing: str) -> None:
 
 def _check_buckets(schema: TableSchema) -> None:
     options = schema.table_options
-    refuse_buckets_of_others(schema)
-    if options.bucket == 0 or options.bucket < -1:
-        raise InvalidRequest(f"Option 'bucket' = {options.bucket}: use a positive number, or -1.")
+    refuse_unwritable(schema)
+    if options.bucket == 0 or options.bucket < -2 or (options.bucket == -2 and not schema.primary_keys):
+        raise InvalidRequest(
+            f"Option 'bucket' = {options.bucket}: use a positive number, -1, or with a primary key -2."
+        )
     if not schema.primary_keys and options.bucket > 0 and not options.bucket_key:
         raise InvalidRequest(
             f"Option 'bucket' = {options.bucket} without a primary key needs a 'bucket-key': name the columns to hash."
         )
     if options.dynamic_bucket_max_buckets == 0:
         raise InvalidRequest("Option 'dynamic-bucket.max-buckets' = 0: use a positive number, or -1 for no limit.")
-    if options.bucket == -1 and options.bucket_key:
+    if options.bucket < 0 and options.bucket_key:
         raise InvalidRequest("Option 'bucket-key' needs a positive 'bucket'.")
     for key in options.bucket_key:
         field = _declared(schema, key, "bucket key")

@@ -1,6 +1,7 @@
 """Changes of a table's schema, and the next version that they make.
 
-Pure: works on schemas alone. A column is named by its name, a field of a nested ROW by the path to it, as in `address.city`.
+Pure: works on schemas alone. A column is named by its name, a field of a nested ROW by the path to it, as in `address.city`,
+also inside of arrays (`lines.element.price`) and maps (`prices.value.net`).
 Field ids never change and are never used again, so that files of older versions stay readable. Follows
 `docs/format.md`, "Schema files".
 """
@@ -16,21 +17,25 @@ import pyarrow as pa
 from ..arguments import checked
 from ..data_types import STRING, DataField, DataType, nested_fields, parse_type, type_from_arrow
 from ..errors import AlreadyExists, InvalidRequest
-from ..format.file_index.wanted import PREFIX, check_file_indexes, is_indexed, renamed_index_option, wanted_indexes
+from ..format.file_index.wanted import PREFIX, check_file_indexes, is_indexed, wanted_indexes
 from ..options import check_table_options, takes_back
 from .case_twins import refuse_new_twins
 from .default_values import check_defaults, default_text
+from .option_columns import OF_COLUMNS, renamed_options
 from .schema import TableSchema, check_avro, check_column_options, check_schema
 
 # Options that decide how rows were written, so that they stand once there are any.
 FIXED_OPTIONS = (
     "bucket-key", "merge-engine", "sequence.field", "rowkind.field", "primary-key", "partition", "type", "bucket-function.type",
-    "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete", "row-tracking.enabled",
+    "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete",
+    "partial-update.remove-record-on-sequence-group", "row-tracking.enabled",
     "data-evolution.enabled", "deletion-vectors.enabled", "dynamic-bucket.initial-buckets", "sequence.field.sort-order",
     "data-file.path-directory",
 )  # fmt: skip
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
+# What Spark and Paimon call that which is inside of an array or a map.
+_PARTS = {"ARRAY": "element", "MAP": "value"}
 _TO_TEXT = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "DECIMAL")
 
 
@@ -122,7 +127,7 @@ class RenameColumn(SchemaChange):
             schema,
             fields=fields,
             primary_keys=tuple(self.new_name if key == name else key for key in schema.primary_keys),
-            options=_renamed_options(schema.options, name, self.new_name),
+            options=renamed_options(schema.options, {name: self.new_name}),
         )
 
 
@@ -242,6 +247,9 @@ class SetOptions(SchemaChange):
     removed: Sequence[str] = ()
 
     def apply(self, schema: TableSchema) -> TableSchema:
+        for key, what in (("primary-key", "The primary key"), ("partition", "The partition columns")):
+            if key in self.options or key in self.removed:
+                raise InvalidRequest(f"{what} of a table cannot change: make another table, and copy the rows.")
         texts = {
             key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in self.options.items()
         }
@@ -384,24 +392,6 @@ def _renamed_value(old: TableSchema, new: TableSchema, text: str | None) -> str 
     return ",".join(names.get(part.strip(), part.strip()) for part in text.split(","))
 
 
-def _renamed_options(options: Mapping[str, str], name: str, new_name: str) -> dict[str, str]:
-    def renamed(text: str) -> str:
-        return ",".join(new_name if part.strip() == name else part.strip() for part in text.split(","))
-
-    result = {}
-    for key, value in options.items():
-        if key.startswith(PREFIX):
-            key, value = renamed_index_option(key, value, {name: new_name})
-        elif key in ("bucket-key", "sequence.field", "rowkind.field"):
-            value = renamed(value)
-        elif key.startswith("fields.") and "." in key.removeprefix("fields."):
-            columns, _, rest = key.removeprefix("fields.").rpartition(".")
-            key = f"fields.{renamed(columns)}.{rest}"
-            value = renamed(value) if rest == "sequence-group" else value
-        result[key] = value
-    return result
-
-
 def _refuse_key(schema: TableSchema, name: str, what: str) -> None:
     for role, keys in (("the primary key", schema.primary_keys), ("the partition columns", schema.partition_keys)):
         if name in keys:
@@ -413,7 +403,7 @@ def _refuse_used(schema: TableSchema, name: str, what: str) -> None:
         named = [part.strip() for part in value.split(",")]
         in_key = key.startswith("fields.") and name in key.removeprefix("fields.").rpartition(".")[0].split(",")
         in_key = in_key or (key.startswith(PREFIX) and is_indexed(key, value, name))
-        if in_key or (name in named and (key.endswith("sequence-group") or key in ("bucket-key", "sequence.field"))):
+        if in_key or (name in named and (key.endswith("sequence-group") or key in OF_COLUMNS)):
             raise InvalidRequest(
                 f"Column {name!r} is named by option {key!r} and cannot be {what}. Reset the option first."
             )
@@ -470,11 +460,25 @@ def _inside(
         return act(fields)
     place = _index(fields, parent[0])
     field = fields[place]
-    if field.type.root != "ROW":
-        inside = " Fields of structs inside of arrays and maps cannot be changed." if field.type.is_nested else ""
-        raise InvalidRequest(f"Column {field.name!r} of type {field.type} has no fields of its own.{inside}")
-    changed = replace(field, type=replace(field.type, fields=_inside(field.type.fields, parent[1:], act)))
+    changed = replace(field, type=_within(field.type, field.name, parent[1:], act))
     return (*fields[:place], changed, *fields[place + 1 :])
+
+
+def _within(
+    data_type: DataType, path: str, parent: Sequence[str], act: Callable[[tuple[DataField, ...]], tuple[DataField, ...]]
+) -> DataType:
+    """A type with the fields of a ROW in it changed; `path` leads to the type, and `parent` on from there."""
+    if data_type.root == "ROW":
+        return replace(data_type, fields=_inside(data_type.fields, parent, act))
+    part = _PARTS.get(data_type.root)
+    if part is None or data_type.element is None:
+        raise InvalidRequest(f"Column {path!r} of type {data_type} has no fields of its own.")
+    if not parent or parent[0].lower() != part:
+        raise InvalidRequest(
+            f"Column {path!r} of type {data_type} has no fields of its own. Those inside of it are called {path}.{part}.…; keys "
+            "of maps stay as they are."
+        )
+    return replace(data_type, element=_within(data_type.element, f"{path}.{part}", parent[1:], act))
 
 
 def _changed(schema: TableSchema, path: str, act: Callable[[DataField], DataField]) -> TableSchema:

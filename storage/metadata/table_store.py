@@ -22,6 +22,7 @@ from .committed import CommittedFiles
 from .consumer import ConsumerFiles
 from .main_branch import find_main
 from .manifest import DataFile, ManifestEntry, ManifestFile, ManifestFiles, Place
+from .pointed_schema import points_at, take_over_schemas
 from .schema import SchemaFiles, TableSchema
 from .snapshot import Snapshot, SnapshotFiles
 from .tag import TagFiles
@@ -51,9 +52,15 @@ class TableStore:
                     self.identifier = replace(identifier, branch=MAIN_BRANCH)
             self.schemas = SchemaFiles(file_io, self.paths, self.read_witness)
             latest = schema or self.schemas.latest()
-            # A main that is replaced once it has been looked up has no schemas any more.
-            if latest is not None or main is None or main == find_main(file_io, root):
+            pointed = None if latest is None or self.paths.branch != MAIN_BRANCH else points_at(latest)
+            # A main that is replaced once it has been looked up has no schemas of its own any more.
+            if (latest is not None and pointed is None) or main is None or main == find_main(file_io, root):
                 break
+        if pointed is not None:
+            raise CorruptData(
+                f"{self.paths.main_branch_file} is lost: the newest schema of {identifier} says that branch {pointed!r} is main. "
+                "Restore it."
+            )
         if latest is None:
             raise NotFound(f"Table {identifier} does not exist at {self.paths.metadata_root}.")
         self.schema = latest
@@ -63,6 +70,12 @@ class TableStore:
         if schema is None and self.paths.branch != MAIN_BRANCH:
             # As it is, also damaged: it tells the branch from others all the same.
             self._origin = file_io.read_bytes_or_none(self.paths.origin)
+            if (
+                main == self.paths
+                and self._origin is not None
+                and take_over_schemas(file_io, main, self.read_witness())
+            ):
+                self._opened = self.schema = self.schemas.latest() or latest
 
     def __reduce__(self) -> tuple[object, ...]:
         arguments = (self.file_io, self.paths.root, self.identifier, self.schema, None, self.paths)

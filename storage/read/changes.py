@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..data_types import arrow_schema
-from ..errors import NotFound
+from ..errors import NotFound, Unsupported
 from ..format.deletion_vector import DeletionVector
 from ..lsm.moving_keys import in_order_of_moves
 from ..lsm.row_multiset import difference
@@ -26,7 +26,7 @@ from ..metadata.change_tracking import tracks
 from ..metadata.history import told_of_expiry
 from ..metadata.index_manifest import vectors_of
 from ..metadata.live_files import live_files
-from ..metadata.manifest import ADD, DataFile, ManifestEntry
+from ..metadata.manifest import ADD, POSTPONED_BUCKET, DataFile, ManifestEntry
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
@@ -236,6 +236,18 @@ def plan_first_reading(request: ReadRequest, snapshot: Snapshot) -> Iterator[Cha
     sees_level_0 = options.deletion_vectors_enabled and options.told_level is None
     for split in Scan(request.store, snapshot, columns, request.predicate, sees_level_0=sees_level_0).splits:
         yield ChangeSplit(request, snapshot.id, split.partition, current=split)
+    if (
+        request.store.schema.primary_keys
+        and options.bucket == POSTPONED_BUCKET
+        and options.changelog_producer == "none"
+    ):
+        # Compactions do not tell of them.
+        postponed = live_files(
+            request.store.manifests_of(snapshot),
+            request.store.manifests.read,
+            lambda one: one.bucket == POSTPONED_BUCKET,
+        )
+        yield from _plan(request, snapshot, postponed, [])
 
 
 def latest_schema(store: TableStore) -> TableStore:
@@ -246,6 +258,10 @@ def latest_schema(store: TableStore) -> TableStore:
 
 def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeSplit]:
     store, manifests = request.store, request.store.manifests
+    if store.schema.options.get("data-evolution.enabled", "false") == "true":
+        raise Unsupported(
+            f"{store.identifier} has 'data-evolution.enabled': which rows a commit changed is not told here."
+        )
     if snapshot.changelog_manifest_list is not None:
         listed = manifests.read_list(snapshot.changelog_manifest_list)
         entries = [entry for one in listed for entry in manifests.read(one.name)]
@@ -255,6 +271,9 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
         return
     listed = manifests.read_list(snapshot.delta_manifest_list)
     delta = [entry for one in listed for entry in manifests.read(one.name)]
+    if store.options.changelog_producer != "none":
+        # They are told of once a compaction moves them.
+        delta = [entry for entry in delta if entry.bucket != POSTPONED_BUCKET]
     added = [one for one in delta if one.kind == ADD]
     removed = [one for one in delta if one.kind != ADD]
     told = _told_level(store, snapshot)

@@ -19,6 +19,11 @@ def evolve(column: pa.Array, old: DataType, new: DataType, name: str, *, trims_c
     # A field that was dropped and added again looks alike and is another one: its id tells.
     if is_same and column.type == target and not trims_char:
         return column
+    if old.root == "VARIANT" and column.type.num_fields != target.num_fields:
+        raise Unsupported(
+            f"Column {name!r} holds variants that are shredded: parts of them lie in columns of their own, which are not "
+            "read here."
+        )
     if new.root == "ROW" and old.root == "ROW":
         return _evolve_row(column, old, new, name, trims_char)
     if new.root == "ARRAY" and old.root == "ARRAY" and old.element and new.element:

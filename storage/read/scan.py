@@ -21,12 +21,13 @@ from ..lsm.sorted_run import Section, SortedRun, cut_by_key, split_into_sections
 from ..metadata.history import told_of_expiry
 from ..metadata.index_manifest import vectors_of
 from ..metadata.live_files import live_files
-from ..metadata.manifest import DataFile, ManifestEntry, ManifestFile, Place
+from ..metadata.manifest import POSTPONED_BUCKET, DataFile, ManifestEntry, ManifestFile, Place
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..options import refuse_unsupported
 from ..values import to_arrow
 from .file_indexes import FileIndexes
+from .joined_columns import row_groups
 from .predicate import Predicate, exact_values, restricted_to
 from .split import Split
 from .split_read import ReadRequest
@@ -169,6 +170,8 @@ class Scan:
         key_types = self.store.key_types
         if not key_types or (self._has_deletion_vectors and all(file.level for file in files)):
             # With deletion vectors, what a newer file replaced is marked in the older one: nothing is merged.
+            if self.store.schema.options.get("data-evolution.enabled", "false") == "true":
+                return row_groups(files)
             ordered = sorted(files, key=lambda file: file.min_sequence_number)
             return [Section((SortedRun((file,)),)) for file in ordered]
         return split_into_sections(files, self.store.key_range)
@@ -296,8 +299,9 @@ class FileStatistics:
             types = [field.type for field in described]
             self._described[key] = ([field.id for field in described], types, decoder(types))
         ids, types, decode = self._described[key]
-        if file.value_stats_columns is None and any(one.is_nested for one in types):
-            # Statistics of nested columns lie between the others and cannot be decoded.
+        if file.value_stats_columns is None and (file.write_columns is not None or any(one.is_nested for one in types)):
+            # Statistics of nested columns lie between the others and cannot be decoded, and who has written a part of the columns
+            # does not say here which.
             return {}
         return dict(zip(ids, deserialize(file.value_stats, types, decode), strict=True))
 
@@ -327,7 +331,7 @@ class _Pruning:
 
     def keeps_place(self, entry: ManifestEntry) -> bool:
         """By partition and bucket alone, so that an add and its delete are kept or dropped together."""
-        if entry.bucket == -2:
+        if entry.bucket == POSTPONED_BUCKET:
             # Postponed rows are invisible until a compaction distributes them.
             return False
         if self._bucket_hashes is not None and entry.total_buckets > 0 and self._has_bucket_types(entry.file.schema_id):

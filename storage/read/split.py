@@ -28,7 +28,9 @@ class Split:
     @property
     def needs_merge(self) -> bool:
         """Whether reading the files one after another would show rows that are overwritten or deleted."""
-        return bool(self.request.store.schema.primary_keys) and any(section.needs_merge for section in self.sections)
+        keyed = bool(self.request.store.schema.primary_keys)
+        # Without a key, several files of a section hold columns of the same rows.
+        return any(len(section.runs) > 1 or (keyed and section.needs_merge) for section in self.sections)
 
     @property
     def file_paths(self) -> list[str]:
@@ -71,7 +73,7 @@ class Split:
             not self.needs_merge
             and not self.deletion_vectors
             and all(
-                file.schema_id == schema.id and file.format == "parquet"
+                file.schema_id == schema.id and file.format == "parquet" and file.write_columns is None
                 for section in self.sections
                 for file in section.files
             )

@@ -20,6 +20,7 @@ from ..format.deletion_vector import DeletionVector
 from ..format.open_data_file import open_reader
 from ..lsm.merge import RunCursor, comparable_key, merge_sorted_runs, within_keys, without_deletes
 from ..lsm.merge_engines import merge_engine_of
+from ..lsm.record_expiry import RecordExpiry
 from ..lsm.sorted_run import Key, Section, SortedRun
 from ..lsm.system_columns import INSERT, LEVEL, SEQUENCE_NUMBER, VALUE_KIND, WHOLE
 from ..metadata.manifest import LOOKUP_MARK, WRITTEN, DataFile
@@ -28,11 +29,13 @@ from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..values import to_arrow
 from .evolution import evolve
+from .joined_columns import columns_of_files, side_by_side
 from .predicate import Predicate, exact_values, restricted_to, value_ranges
 
 # Row kinds of a batch in which every row was added (+I is 0).
 _ZEROS = pa.py_buffer(bytes(MOST_BATCH_ROWS))
 _NONE: Mapping[str, DeletionVector] = MappingProxyType({})
+_NO_EXPIRY: Mapping[str, RecordExpiry] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -79,14 +82,16 @@ def read_run(
     keep_deletes: bool,
     with_level: bool = False,
     merges_single_rows: bool = False,
+    expiring: Mapping[str, RecordExpiry] = _NO_EXPIRY,
 ) -> Iterator[pa.RecordBatch]:
-    """The merged rows of a section as one sorted run, for writing it anew; those that are marked as deleted are left out.
+    """The merged rows of a section as one sorted run, for writing it anew; those that are marked as deleted are left out, and
+    those that are too old, of the files named in `expiring`.
 
     Columns: `_KEY_<key>`, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, `_LEVEL` (the lowest of each key) if wanted, then the wanted
     columns that are not in the key.
     """
     reader = _SectionReader(
-        request, partition, directory, False, deletion_vectors, merges_single_rows=merges_single_rows
+        request, partition, directory, False, deletion_vectors, merges_single_rows=merges_single_rows, expiring=expiring
     )
     runs = _oldest_first(section.runs)
     return reader.merged(
@@ -147,8 +152,10 @@ class _SectionReader:
         deletion_vectors: Mapping[str, DeletionVector] = _NONE,
         *,
         merges_single_rows: bool = False,
+        expiring: Mapping[str, RecordExpiry] = _NO_EXPIRY,
     ) -> None:
         schema = request.store.schema
+        self._expiring = expiring
         self._deletion_vectors = deletion_vectors
         self._use_threads = use_threads
         self._directory = directory
@@ -170,10 +177,25 @@ class _SectionReader:
     def read(self, section: Section) -> Iterator[pa.RecordBatch]:
         if self._key_fields and section.needs_merge:
             batches = self._merge(section)
+        elif len(section.files) > 1:
+            batches = self._join(section)
         else:
             batches = (batch for file in section.files for batch in self._read_raw(file, self._predicate))
         for batch in batches:
             yield self._finish(batch)
+
+    def _join(self, section: Section) -> Iterator[pa.RecordBatch]:
+        """The rows of files that hold columns of the same rows."""
+        known = {file.schema_id: self._store.schemas.get(file.schema_id).fields for file in section.files}
+        chosen = columns_of_files(self._fields, section.files, known)
+        parts = [(fields, self._read_raw(file, None, fields)) for file, fields in chosen]
+        for columns, row_count in side_by_side(parts, section.files[0].row_count):
+            arrays = [
+                columns.get(field.name, pa.nulls(row_count, field.type.to_arrow())) if field.name not in self._partition
+                else self._constant(field, row_count)
+                for field in self._fields
+            ]  # fmt: skip
+            yield pa.RecordBatch.from_arrays(arrays, [field.name for field in self._fields])
 
     def _finish(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self._predicate is not None:
@@ -225,7 +247,7 @@ class _SectionReader:
         marked = self._deletion_vectors
         counts = [
             sum(file.row_count for file in run.files)
-            if is_whole and not any(file.name in marked for file in run.files)
+            if is_whole and not any(file.name in marked or file.name in self._expiring for file in run.files)
             else None
             for run in runs
         ]
@@ -294,6 +316,8 @@ class _SectionReader:
                     rows = rows.filter(row_filter.mask(self._filter_view(rows)))
                 if self._store.options.ignore_delete:
                     rows = without_deletes(rows)
+                if file.name in self._expiring:
+                    rows = self._expiring[file.name].kept(rows)
                 if rows.num_rows:
                     yield rows
 
@@ -361,16 +385,19 @@ class _SectionReader:
         names = [field.name for field in (*self._key_fields, *partition)]
         return pa.RecordBatch.from_arrays([*keys, *constants], names)
 
-    def _read_raw(self, file: DataFile, predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
+    def _read_raw(
+        self, file: DataFile, predicate: Predicate | None, wanted: Sequence[DataField] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        fields = self._fields if wanted is None else wanted
         with self._open(file) as reader:
             mapping = self._mapping(file, reader)
-            plain = [field for field in self._fields if field.name not in self._partition]
+            plain = [field for field in fields if field.name not in self._partition]
             needed = [name for name in mapping.sources(plain) if name is not None]
             # Files just written may hold deletes that their manifest does not count.
             checks_kind = bool(self._key_fields) and file.level == 0
             if checks_kind:
                 needed.append(VALUE_KIND)
-            names = [field.name for field in self._fields]
+            names = [field.name for field in fields]
             ranges = self._ranges(predicate, mapping, keyed=False)
             vector = self._deletion_vectors.get(file.name)
             marked = None if vector is None else read_vector(self._store, file, vector)
@@ -381,7 +408,7 @@ class _SectionReader:
             for batch in batches:
                 if checks_kind:
                     batch = without_deletes(batch)
-                yield pa.RecordBatch.from_arrays([self._value(batch, field, mapping) for field in self._fields], names)
+                yield pa.RecordBatch.from_arrays([self._value(batch, field, mapping) for field in fields], names)
 
     def _mapping(self, file: DataFile, reader: DataFileReader) -> "FileColumns":
         schema = self._store.schemas.get(file.schema_id)

@@ -27,6 +27,9 @@ AS_TYPED = frozenset(
 PLAIN = frozenset({
     "LISTAGG", "STRING_AGG", "PERCENTILE", "PERCENTILE_APPROX", "APPROX_PERCENTILE", "MAX_BY", "MIN_BY", "ARG_MAX", "ARG_MIN",
     "ARGMAX", "ARGMIN", "INITCAP", "REGR_AVGX", "REGR_AVGY", "REGR_SXX", "REGR_SXY", "REGR_SYY",
+    # Spark has none of these: what is made of them elsewhere is nobody's business.
+    "CONVERT", "GAP_FILL", "JSON_OBJECT", "JSON_OBJECTAGG", "JSON_TABLE", "MATCH", "NORMALIZE", "OPENJSON", "SAFE_CAST",
+    "TRY_CONVERT", "WEIGHT_STRING", "XMLELEMENT", "XMLTABLE",
 })  # fmt: skip
 # Written in other words that mean the same in Spark.
 _SAME = frozenset({
@@ -54,6 +57,9 @@ def as_typed(node: exp.Expr, name: str, arguments: Sequence[Any], dialect: Any) 
     if upper == "NAMED_STRUCT" and arguments and len(arguments) % 2 == 0:
         return node
     if (upper in _BY_DEFAULT and len(arguments) <= _BY_DEFAULT[upper]) or (upper in _WITH_UNIT and len(arguments) == 3):
+        # A unit in quotes is other systems'.
+        if upper in _WITH_UNIT and isinstance(arguments[0], exp.Literal):
+            return exp.Anonymous(this=name, expressions=list(arguments))
         return node
     if upper in _SAME and _holds(node, arguments):
         return node

@@ -664,7 +664,9 @@ class _Parser(DatabricksParser):
             ):
                 words.append(self._curr)
                 self._advance()
-            if not words:
+            if not words or (
+                len(words) == 1 and words[0].token_type in (TokenType.NULL, TokenType.TRUE, TokenType.FALSE)
+            ):
                 self.raise_error("Expected a snapshot id, a tag, or branch.tag")
             version = exp.Literal.string(_joined(words))
             return self.expression(exp.Version(this="VERSION", kind="AS OF", expression=version))

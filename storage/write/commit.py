@@ -27,7 +27,7 @@ from ..identifier import Identifier
 from ..metadata.change_tracking import untracked_property
 from ..metadata.index_manifest import refuse_index, write_index_manifest
 from ..metadata.live_files import live_files
-from ..metadata.manifest import ADD, ManifestEntry, ManifestFile
+from ..metadata.manifest import ADD, POSTPONED_BUCKET, ManifestEntry, ManifestFile
 from ..metadata.snapshot import (
     ANALYZE,
     APPEND,
@@ -631,7 +631,7 @@ class _Attempt:
         if self._latest is None or is_current:
             return
         count = newest.table_options.bucket
-        if any(entry.total_buckets not in (count, -1) for entry in self._change.added):
+        if count != POSTPONED_BUCKET and any(one.total_buckets not in (count, -1) for one in self._change.added):
             raise CommitConflict(
                 f"{store.identifier} has {count} buckets since its schema {newest.id}, the rows were written for "
                 f"{store.options.bucket}. Open the table again and repeat the write."

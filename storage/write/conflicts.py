@@ -9,7 +9,7 @@ from itertools import pairwise
 from ..data_types import DataType
 from ..errors import CommitConflict, RowsChanged
 from ..format.binary_row import decode
-from ..metadata.manifest import ADD, ManifestEntry
+from ..metadata.manifest import ADD, POSTPONED_BUCKET, ManifestEntry
 
 
 def check_conflicts(
@@ -42,6 +42,7 @@ def _check_bucket_counts(live: Sequence[ManifestEntry], partitions: set[bytes], 
     for entry in live:
         if (
             entry.partition in partitions
+            and entry.bucket != POSTPONED_BUCKET
             and counts.setdefault(entry.partition, entry.total_buckets) != entry.total_buckets
         ):
             what = "overwrite the whole partition" if rescales else "overwrite the partition first"

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from ..data_types import DataType
 from ..format.binary_row import decode
-from ..metadata.manifest import ManifestEntry
+from ..metadata.manifest import POSTPONED_BUCKET, ManifestEntry
 
 
 def lift_to_top(entries: Sequence[ManifestEntry], key_types: Sequence[DataType], top_level: int) -> list[ManifestEntry]:
@@ -19,7 +19,7 @@ def lift_to_top(entries: Sequence[ManifestEntry], key_types: Sequence[DataType],
     place = attrgetter("place")
     for _, group in groupby(sorted(entries, key=place), place):
         together = list(group)
-        if _is_a_run(together, key_types):
+        if together[0].bucket != POSTPONED_BUCKET and _is_a_run(together, key_types):
             together = [replace(one, file=replace(one.file, level=top_level)) for one in together]
         lifted += together
     return lifted

@@ -25,8 +25,8 @@ from ..lsm.system_columns import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_K
 from ..metadata.change_tracking import is_tracked
 from ..metadata.history import Mark, has_expired
 from ..metadata.live_files import live_files
-from ..metadata.manifest import ADD, ManifestEntry
-from ..metadata.schema import refuse_buckets_of_others
+from ..metadata.manifest import ADD, POSTPONED_BUCKET, ManifestEntry
+from ..metadata.schema import refuse_unwritable
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.way_back import told_of_way_back
@@ -37,6 +37,7 @@ from .data_file_sink import Bucket, DataFileSink
 from .dynamic_buckets import DynamicBuckets, NewKeys
 from .incoming import Rows, row_kinds, shaped
 from .moved_rows import FindKeys, RowMover
+from .postponed import is_postponed, postponed_sink
 from .vectors import MarkedFile
 from .watermark import highest, row_time
 
@@ -185,7 +186,7 @@ class TableWrite:
         of a table whose keys do not say in which partition they are.
         """
         refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
-        refuse_buckets_of_others(store.schema)
+        refuse_unwritable(store.schema)
         self._store = store
         self._schema = store.schema
         self._options = store.options
@@ -199,7 +200,8 @@ class TableWrite:
         self._added: list[ManifestEntry] = []
         own_name = store.clock.unique_name()
         prefix = f"{_file_prefix(write_name)}{own_name[:8]}" if write_name else f"data-{own_name}"
-        self._sink = DataFileSink(store, prefix)
+        self._is_postponed = is_postponed(store.schema)
+        self._sink = postponed_sink(store, prefix) if self._is_postponed else DataFileSink(store, prefix)
         self._changelog: list[ManifestEntry] = []
         self._retracted: list[pa.Table] = []
         self._row_time = row_time(self._schema)
@@ -207,7 +209,8 @@ class TableWrite:
         self._duplicate_key_count = 0
         self._changelog_sink: DataFileSink | None = None
         # What an overwrite changes is seen by comparing what it replaced with what it wrote.
-        if self._options.changelog_producer == "input" and change_tracking and not ignore_existing:
+        tells = self._options.changelog_producer == "input" and not self._is_postponed
+        if tells and change_tracking and not ignore_existing:
             self._changelog_sink = DataFileSink(store, prefix.replace("data-", "changelog-", 1))
         self._value_fields = list(self._schema.fields)
         self._key_fields = self._schema.fields_named(self._schema.trimmed_primary_keys)
@@ -410,7 +413,8 @@ class TableWrite:
     def _place(self, rows: pa.Table, row: int, buckets: np.ndarray | None) -> _Place:
         """The bucket that a row goes to; all rows of a run go to the same one."""
         partition, values = self._partition(rows, row)
-        bucket = 0 if buckets is None else int(buckets[row])
+        only = POSTPONED_BUCKET if self._is_postponed else 0
+        bucket = only if buckets is None else int(buckets[row])
         place = self._places.get((partition, bucket))
         if place is None:
             path = partition_path(self._partition_fields, values, self._options, for_writing=True)
@@ -422,7 +426,7 @@ class TableWrite:
         return place
 
     def _first_sequence_number(self, partition: bytes, bucket: int) -> int:
-        if self._ignore_existing or (not self._key_fields and self._options.bucket <= 0):
+        if self._ignore_existing or self._is_postponed or (not self._key_fields and self._options.bucket <= 0):
             return 0
         if self._existing is None:
             self._existing = self._highest_sequence_numbers()

@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from resources import Settings
-from resources.spark import start_spark
+from resources.spark_session import start_spark
 from storage import Catalog
 from storage.engines.spark_jobs import compact_on_spark
 from storage.engines.spark_reader import read_scan

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 from resources import Session
-from resources.sql.statements import parse
+from resources.sql.parsing import parse
 from tests.tpch import KEYS, QUERIES, generate
 
 ROUNDS = 3
@@ -73,7 +73,7 @@ def tpch_duckdb(session: Session, directory: Path, texts: list[str]) -> tuple[li
 
 
 def tpch_spark(session: Session, directory: Path, texts: list[str]) -> tuple[list[float], list[float]]:
-    from resources.spark import start_spark
+    from resources.spark_session import start_spark
 
     spark: Any = start_spark(session.settings)
     for name in KEYS:

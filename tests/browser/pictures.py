@@ -30,7 +30,7 @@ BAD_DAY = (
 
 STORIES: dict[str, tuple[Callable[[Visitor, BadDay], None], str]] = {
     "recovery": (story.repaired, ""),
-    "browser": (lineage_story.repaired, "resources.ui_services"),
+    "browser": (lineage_story.repaired, "resources.ui.services"),
 }
 
 

@@ -44,7 +44,19 @@ def test_a_bad_day_is_repaired_from_its_event_through_the_lineage_browser(
         dots.nth(0).click()
         dots.nth(2).click()
         user.page.locator("#slider").fill("3")
-        user.sees("core.days", "What had been taken back by then")
+        user.sees("core.days", "The marks are those of that moment")
+        # Nothing has moved, and the times stay in sight where the picture is scrolled.
+        picture = user.page.locator("#lanes")
+        where = picture.bounding_box()
+        user.page.locator("#slider").fill("4")
+        user.page.locator("#slider").fill("3")
+        user.page.wait_for_load_state("networkidle")
+        assert picture.bounding_box() == where
+        picture.evaluate("(each) => { each.style.height = '60px'; each.scrollTop = 40; }")
+        user.page.wait_for_function(
+            "document.querySelector('svg .axis').getAttribute('transform') === 'translate(0 40)'"
+        )
+        picture.evaluate("(each) => { each.style.height = ''; each.scrollTop = 0; }")
         assert "at=" in str(user.page.locator("#files a").first.get_attribute("href"))
         after = user.page.url
         assert "at=" in after

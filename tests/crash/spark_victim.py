@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from resources import Settings
-from resources.spark import start_spark
+from resources.spark_session import start_spark
 from storage import Catalog, CommitId, NotFound, Table
 from storage.engines.spark_writer import write_frame
 

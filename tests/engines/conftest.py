@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark(spark_home: Path) -> "Iterator[SparkSession]":
     from resources import Settings
-    from resources.spark import start_spark
+    from resources.spark_session import start_spark
 
     # Stays up for the rest of the test run: starting it again costs seconds.
     yield start_spark(Settings.from_environment())

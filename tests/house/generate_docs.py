@@ -10,6 +10,7 @@ import click
 
 from resources.actions import ACTIONS
 from resources.cli import cli
+from resources.cli.lazy_commands import commands_of
 from storage.known_options import ACCEPTED, REFUSED
 from storage.options import TableOptions
 
@@ -70,7 +71,7 @@ def cli_page() -> str:
 
 def _sections(group: click.Group, context: click.Context, path: tuple[str, ...]) -> Iterator[str]:
     for name in group.list_commands(context):
-        command, names = group.commands[name], (*path, name)
+        command, names = commands_of(group)[name], (*path, name)
         if command.hidden:
             continue
         with click.Context(command, info_name=name, parent=context, terminal_width=110) as inner:

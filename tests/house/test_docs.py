@@ -8,6 +8,7 @@ import click
 import pytest
 
 from resources.cli import cli
+from resources.cli.lazy_commands import commands_of
 from tests.house.generate_docs import DOCS, PAGES
 
 ROOT = DOCS.parent
@@ -20,7 +21,7 @@ def test_a_generated_page_is_up_to_date(name: str) -> None:
 
 def test_every_command_and_those_of_groups_have_a_section() -> None:
     def headings(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[str]:
-        for name, command in group.commands.items():
+        for name, command in commands_of(group).items():
             if command.hidden:
                 continue
             yield f"\n#{'#' * (len(path) + 1)} {' '.join((*path, name))}\n"

@@ -1,47 +1,82 @@
 """Imports go downwards only, and the front doors offer what the documentation promises."""
 
 import ast
+import graphlib
+import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
 
+from resources.cli import cli
+from resources.cli.lazy_commands import LazyCommand
+from tests.house.measure import Sources, measure
+
 ROOT = Path(__file__).parent.parent.parent
 PACKAGES = ["storage", "lineage", "resources", "platform_assets"]
-# Rooms and files of the store by floor, from the ground up. Rooms on one floor do not know each other.
-FLOORS = [
-    {"redaction", "version"},
-    {"errors"},
-    {"clock", "lazy", "date_pattern", "known_options", "local_file"},
-    {"secret", "options", "identifier", "lock", "store_errors", "document", "arguments"},
-    {"data_types", "object_store", "options_without_effect"},
-    {"values"},
-    {"paths", "file_io"},
-    {"format", "journal"},
-    {"metadata"},
-    {"lsm"},
-    {"read", "write"},
-    {"maintain"},
-    {"sql"},
-    {"basis", "derived", "same_table"},
-    {"system_tables", "row_changes", "not_null", "tags", "branches", "consumers", "description", "branch_history"},
-    {"table"},
-    {"publications"},
-    {"branch_set", "notes", "views"},
-    {"warehouse_check"},
-    {"catalog"},
-    {"engines"},
-]
+# Rooms and files of each package by floor, from the ground up. Those on one floor do not know each other.
+FLOORS: dict[str, list[set[str]]] = {
+    "storage": [
+        {"redaction", "version"},
+        {"errors"},
+        {"clock", "lazy", "date_pattern", "known_options", "local_file"},
+        {"secret", "options", "identifier", "lock", "store_errors", "document", "arguments"},
+        {"data_types", "object_store", "options_without_effect"},
+        {"values"},
+        {"paths", "file_io"},
+        {"format", "journal"},
+        {"metadata"},
+        {"lsm"},
+        {"read", "write"},
+        {"maintain"},
+        {"sql"},
+        {"basis", "derived", "same_table"},
+        {"system_tables", "row_changes", "not_null", "tags", "branches", "consumers", "description", "branch_history"},
+        {"table"},
+        {"publications"},
+        {"branch_set", "notes", "views"},
+        {"warehouse_check"},
+        {"catalog"},
+        {"engines"},
+    ],
+    "lineage": [
+        {"entities", "jdbc_url"},
+        {"store", "schema"},
+        {"guarded_store", "graph", "migrations", "database_url", "current_names", "forget", "testing"},
+        {"questions", "recorder", "drawing", "window", "sql_store"},
+        {"comparison", "reconcile"},
+    ],
+    "resources": [
+        {"settings", "private_files", "ports", "java", "code_location"},
+        {"warehouse"},
+        {"actions", "links", "spark_session"},
+        {"sql"},
+        {"session"},
+        {"openlineage_export"},
+        {"assets"},
+        {"recovery"},
+        {"browser"},
+        {"ui"},
+        {"cli"},
+    ],
+    "platform_assets": [
+        {"partitions"},
+        {"flights", "marts", "raw", "word_count"},
+        {"checks"},
+        {"jobs"},
+        {"definitions"},
+    ],
+}
 ONLY_IN = {
     "pyspark": {"storage/engines", "resources", "platform_assets"},
     "duckdb": {"storage/engines", "resources"},
     "sqlalchemy": {"lineage/schema.py", "lineage/migrations.py", "lineage/database_url.py", "lineage/sql_store.py"},
     "dagster": {"resources", "platform_assets"},
     "fastavro": {"storage/format/avro.py"},
-    "openlineage": {"resources/openlineage.py"},
+    "openlineage": {"resources/openlineage_export.py"},
     "sqlglot": {"storage/sql", "resources/sql"},
 }
 
@@ -50,10 +85,14 @@ def modules() -> list[Path]:
     return [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 
 
-def imports(path: Path) -> Iterator[tuple[list[str], str, int]]:
+def imports(path: Path, *, at_run_time: bool = False) -> Iterator[tuple[list[str], str, int]]:
     """What a module imports: the absolute dotted parts, the written text, the line."""
     package = list(path.relative_to(ROOT).parts[:-1])
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    for_types = {id(inner) for node in ast.walk(tree) if _is_for_types(node) for inner in ast.walk(node)}
+    for node in ast.walk(tree):
+        if at_run_time and id(node) in for_types:
+            continue
         if isinstance(node, ast.Import):
             for one in node.names:
                 yield one.name.split("."), one.name, node.lineno
@@ -64,13 +103,25 @@ def imports(path: Path) -> Iterator[tuple[list[str], str, int]]:
                 yield [*parts, one.name], ast.unparse(node), node.lineno
 
 
-def floor_of(room: str) -> int:
-    return next(index for index, floor in enumerate(FLOORS) if room in floor)
+def _is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def floor_of(package: str, room: str) -> int:
+    return next(index for index, floor in enumerate(FLOORS[package]) if room in floor)
+
+
+def test_every_room_has_a_floor() -> None:
+    for package, floors in FLOORS.items():
+        parts = [path.relative_to(ROOT).parts for path in modules()]
+        rooms = {rest[0].removesuffix(".py") for own, *rest in parts if own == package}
+        assert rooms - {"__init__"} == set().union(*floors), package
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_module_imports_only_from_below_and_through_front_doors(path: Path) -> None:
-    package = path.relative_to(ROOT).parts[0]
+    package, *rest = path.relative_to(ROOT).parts
+    own = rest[0].removesuffix(".py")
     for parts, text, line in imports(path):
         if parts[0] not in PACKAGES:
             continue
@@ -80,12 +131,23 @@ def test_a_module_imports_only_from_below_and_through_front_doors(path: Path) ->
             # Across packages: the front door, or one of the other doors of the store.
             through = len(parts) == 2 or parts[:2] in (["storage", "engines"], ["storage", "sql"])
             assert through, f"{where} goes around the front door"
-        elif package == "storage" and path.parent != ROOT / "storage":
-            own, other = path.relative_to(ROOT).parts[1], parts[1]
-            if own != other:
-                assert floor_of(other) < floor_of(own), f"{where} goes upwards"
-        elif package == "storage" and path.stem != "__init__":
-            assert floor_of(parts[1]) < floor_of(path.stem), f"{where} goes upwards"
+        elif own not in ("__init__", parts[1]):
+            assert floor_of(package, parts[1]) < floor_of(package, own), f"{where} goes upwards"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """What is imported for annotations alone is left out: it is not there when the code runs."""
+    names = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in modules()}
+    graph = {
+        name: {_module(parts, names) for parts, _, _ in imports(path, at_run_time=True)} - {"", name}
+        for name, path in names.items()
+    }
+    graphlib.TopologicalSorter(graph).prepare()
+
+
+def _module(parts: list[str], names: Collection[str]) -> str:
+    """The module that an import leads to; empty for those of elsewhere, and for packages, whose front doors import all rooms."""
+    return next((name for end in (len(parts), len(parts) - 1) if (name := ".".join(parts[:end])) in names), "")
 
 
 @pytest.mark.parametrize("library", ONLY_IN)
@@ -108,6 +170,48 @@ def test_importing_the_store_loads_no_engine() -> None:
     script = f"import sys, storage; print([one for one in {engines} if one in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert shown.stdout.strip() == "[]"
+
+
+def test_the_command_line_loads_no_engine_until_a_command_needs_one() -> None:
+    """Neither for its commands on tables, nor to list them, nor for what a shell completes."""
+    engines = ("dagster", "pyspark", "sqlalchemy", "sqlglot", "pandas", "starlette")
+    script = f"""
+import os, sys
+from resources.cli import answer
+sys.argv = ["snapline", *sys.argv[1:]]
+try:
+    answer()
+except SystemExit:
+    pass
+print("loaded", [one for one in {engines} if one in sys.modules])
+"""
+    completing = {"_SNAPLINE_COMPLETE": "bash_complete", "COMP_WORDS": "snapline re", "COMP_CWORD": "1"}
+    for arguments, more in ((["--help"], {}), (["compact", "--help"], {}), ([], completing)):
+        shown = subprocess.run(
+            [sys.executable, "-c", script, *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+            env={**os.environ, **more},
+        )
+        assert "recovery" in shown.stdout or "compact" in shown.stdout, shown.stderr
+        assert shown.stdout.splitlines()[-1] == "loaded []", arguments
+
+
+def test_a_command_that_waits_says_the_same_before_and_after_it_is_loaded() -> None:
+    for name, command in cli.commands.items():
+        if isinstance(command, LazyCommand):
+            assert command.load().name == name
+            assert command.get_short_help_str(1000) == command.load().get_short_help_str(1000)
+
+
+def test_own_imports_in_functions_are_few_and_say_what_waits_behind_them() -> None:
+    found = [each for package in PACKAGES for each in measure(Sources(), package).own_imports]
+    assert len(found) < 10
+    for each in found:
+        above = (ROOT / each.path).read_text().splitlines()[each.line - 2]
+        assert above.lstrip().startswith("# "), f"{each} says no reason"
 
 
 @pytest.mark.parametrize("package", ["storage", "lineage", "resources"])

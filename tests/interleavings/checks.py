@@ -14,7 +14,9 @@ import pyarrow as pa
 
 from storage import Catalog, StorageError, Table, Unfinished
 from storage.maintain.references import Holder, holders_of, needed_files
-from tests.interleavings.memory_files import Files
+from storage.metadata.pointed_schema import points_at
+from storage.metadata.schema import TableSchema
+from tests.interleavings.memory_files import Event, Files
 from tests.interleavings.operations import NEXT_DAY, SCHEMA, held, rows
 
 _SNAPSHOT = re.compile(r"(.+)/snapshot/snapshot-(\d+)")
@@ -161,6 +163,10 @@ def _next_write(table: Table) -> Iterator[str]:
         yield f"{table.identifier}: the next write is not seen: {before} became {held(table)}"
 
 
+def _points(event: Event) -> bool:
+    return points_at(TableSchema.from_json((event.data or b"").decode(), event.path)) is not None
+
+
 def rewritten_history(files: Files, *, hints_rise: bool) -> Iterator[str]:
     """Snapshot numbers that were committed twice, and hints that went down (on object stores nobody reads them).
 
@@ -170,8 +176,8 @@ def rewritten_history(files: Files, *, hints_rise: bool) -> Iterator[str]:
     twice: dict[str, tuple[str, str]] = {}
     hints: dict[str, int] = {}
     for event in files.events:
-        if event.path.endswith("/schema/schema-0") and event.data is None:
-            # The table or branch is gone: what comes under its name is another one.
+        if event.path.endswith("/schema/schema-0") and (event.data is None or _points(event)):
+            # The table or branch is gone, or main is a branch: what comes under its name is another one.
             root = event.path.removesuffix("/schema/schema-0")
             committed = {key: value for key, value in committed.items() if not key[0].startswith(root)}
             hints = {path: value for path, value in hints.items() if not path.startswith(root)}

@@ -51,13 +51,13 @@ class JavaPaimon:
 
     def create(
         self, warehouse: str, table: str, fields: Mapping[str, str | DataType], *, partition_by: Sequence[str] = (),
-        primary_key: Sequence[str] = (), options: Mapping[str, str] | None = None,
+        primary_key: Sequence[str] = (), options: Mapping[str, str] | None = None, if_not_exists: bool = False,
     ) -> None:  # fmt: skip
         """A new table. `fields`: names and types, as texts of the format or as types."""
         typed = [[name, one if isinstance(one, str) else one.to_json()] for name, one in fields.items()]
         self.ask(
             warehouse, table, "create", fields=typed, partition_keys=list(partition_by), primary_keys=list(primary_key),
-            options=dict(options or {}),
+            options=dict(options or {}), if_not_exists=if_not_exists,
         )  # fmt: skip
 
     def read(

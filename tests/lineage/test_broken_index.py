@@ -17,9 +17,9 @@ import pytest
 from lineage import GuardedStore, LineageUnavailable, sources_property
 from lineage.entities import replaced_branch
 from resources import Session
-from resources.catalogs import open_catalog
 from resources.cli import main
-from resources.session import CATALOG_NAME
+from resources.warehouse.catalog_registry import open_catalog
+from resources.warehouse.catalogs import CATALOG_NAME
 from storage import Catalog, CommitId, FixedClock, InvalidRequest, SnapshotRef, Table
 from tests.lineage.conftest import options_of
 
@@ -535,7 +535,7 @@ def test_sql_sees_what_a_crash_left_out(opened: Open) -> None:
     chain(opened())
     source = opened().ref("raw.a")
     plainly(opened(), "core.b", source)
-    from resources.quick_reads import run_query
+    from resources.sql.duckdb_select import run_query
 
     for name, expected in [
         ("sink_snapshot_lineage", "core.b"), ("source_snapshot_lineage", "raw.a"),

@@ -15,7 +15,7 @@ import pytest
 
 from lineage import LineageRecorder, LineageStore, open_lineage_store, rebuild, sources_property, text_tree
 from resources import Session
-from resources.session import CATALOG_NAME
+from resources.warehouse.catalogs import CATALOG_NAME
 from storage import CommitId, SnapshotRef, Table
 from tests.scale import amount, seeds
 

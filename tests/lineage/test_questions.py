@@ -19,7 +19,7 @@ from lineage import (
 )
 from lineage.entities import Side
 from resources import Session
-from resources.session import CATALOG_NAME
+from resources.warehouse.catalogs import CATALOG_NAME
 from storage import CommitId, NotFound, SnapshotRef
 from tests.lineage.test_lineage import MOMENT
 from tests.scale import seeds

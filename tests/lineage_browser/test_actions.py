@@ -118,6 +118,18 @@ def test_a_recovery_that_was_published_uncorrected_says_so(shop: Shop) -> None:
     assert "was not corrected" in page and "is to be" not in page
 
 
+def test_a_recovery_that_is_needed_no_more_says_so(shop: Shop) -> None:
+    browser = client_of(shop.session, location="shop")
+    shop.start("fix", "raw.orders@2")
+    assert "not needed any more" not in browser.get("/recoveries/fix").text
+    for name in ("raw.orders", "core.days", "mart.rainy", "mart.totals"):
+        table = shop.session.table(name)
+        table.rollback_to(table.history().snapshots[0].id)
+    page = text(browser.get("/recoveries/fix").text)
+    assert "Nothing comes from raw.orders@2 now: raw.orders stays: taken back by @" in page
+    assert "This recovery is not needed any more: drop it." in page
+
+
 def check_refused(browser: TestClient, session: Session, form: Form, status: int, said: str, **given: object) -> None:
     before = state(session)
     answer = form.send(browser, **given)  # type: ignore[arg-type]

@@ -17,8 +17,8 @@ from resources.browser.alone import alone_page
 from resources.browser.facts import Facts
 from resources.browser.history import read_history
 from resources.browser.path import path_through
-from resources.browser.view import text_of
 from resources.cli import cli
+from resources.links.address import text_of
 from resources.recovery import plan_recovery
 from tests.lineage_browser.random_platform import RandomPlatform
 from tests.scale import seeds

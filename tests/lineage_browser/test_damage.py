@@ -9,10 +9,10 @@ from starlette.testclient import TestClient
 
 from resources import Session
 from resources.browser.spoilt import damage_of
-from resources.browser.view import text_of
 from resources.cli import cli
-from resources.quick_reads import run_query
+from resources.links.address import text_of
 from resources.recovery import plan_recovery
+from resources.sql.duckdb_select import run_query
 from storage import InvalidRequest, NotFound, SnapshotRef, StorageError
 from tests.lineage_browser.random_platform import RandomPlatform
 from tests.lineage_browser.test_actions import text

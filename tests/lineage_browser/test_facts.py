@@ -18,9 +18,9 @@ from resources import Session
 from resources.browser.facts import Facts
 from resources.browser.history import read_history
 from resources.browser.path import path_through
-from resources.browser.view import text_of
 from resources.cli import cli
-from resources.quick_reads import run_query
+from resources.links.address import text_of
+from resources.sql.duckdb_select import run_query
 from tests.lineage_browser.random_platform import SCHEMA, RandomPlatform
 from tests.scale import seeds
 

@@ -10,9 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from resources import Session, code_location
-from resources.browser.address import command
-from resources.browser.shown_text import visible
-from resources.browser.view import text_of
+from resources.links.address import command, text_of
+from resources.links.shown_text import visible
 from resources.recovery import Recovery, plan_recovery
 from storage import CommitId, InvalidRequest, SnapshotRef
 from tests.lineage_browser.bad_day import Form

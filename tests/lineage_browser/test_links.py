@@ -9,9 +9,9 @@ import dagster as dg
 import pytest
 
 from resources import code_location
-from resources.browser.dagster_links import DagsterLinks
-from resources.browser.known_assets import KnownAssets
 from resources.browser.view import ref_of
+from resources.links.dagster_links import DagsterLinks
+from resources.links.known_assets import KnownAssets
 from resources.recovery import Recovery
 from resources.recovery.carry_out import publish
 from resources.recovery.words import COMMAND_LINE

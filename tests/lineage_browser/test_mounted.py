@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from dagster._cli import dev
 
-from resources import ui_services
+from resources.ui import services as ui_services
 from tests.lineage_browser.bad_day import Form, bad_day
 from tests.resources.dagster_server import DagsterServer, dagster_server
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.dagster
 def server(spark_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterServer]:
     home = tmp_path / "home"
     shop = bad_day(home, monkeypatch)
-    with dagster_server("tests.resources.quick_shop", home, home / "dagster", "resources.ui_services") as found:
+    with dagster_server("tests.resources.quick_shop", home, home / "dagster", "resources.ui.services") as found:
         yield found
     shop.instance.dispose()
 

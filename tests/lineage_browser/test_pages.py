@@ -16,10 +16,10 @@ from starlette.testclient import TestClient
 from lineage import sources_property
 from resources import Session
 from resources.browser.alone import alone_page
-from resources.browser.shown_text import visible
 from resources.browser.spoilt import damage_of
-from resources.browser.view import text_of
 from resources.cli import cli
+from resources.links.address import text_of
+from resources.links.shown_text import visible
 from storage import CommitId, SnapshotRef
 
 SCHEMA = pa.schema([("id", pa.int64()), ("said", pa.string())])

@@ -14,16 +14,16 @@ from starlette.testclient import TestClient
 
 from lineage import sources_property
 from resources import Session
-from resources.browser.address import command
 from resources.browser.app import browser_app
 from resources.browser.facts import Facts
 from resources.browser.history import read_history
 from resources.browser.lanes import lay_out
-from resources.browser.shown_text import visible
 from resources.browser.spoilt import damage_of
 from resources.browser.table_graph import TableNode
 from resources.browser.table_svg import _said
 from resources.browser.view import View
+from resources.links.address import command
+from resources.links.shown_text import visible
 from storage import InvalidRequest, SnapshotRef
 from tests.lineage_browser.test_compactions import text_at
 

@@ -348,7 +348,7 @@ class Oracle:
 
     def close(self) -> None:
         self._spark.sql("DROP TABLE IF EXISTS o")
-        for name in ("__t", "t", "u"):
+        for name in ("__t", "__new", "t", "u"):
             self._spark.catalog.dropTempView(name)
 
     def answer(self, change: Change, *, keyed: bool, partitioned: bool) -> list[dict[str, Any]] | None:
@@ -398,9 +398,12 @@ class Oracle:
     def _merged(self, change: Merge) -> list[int]:
         """The numbers of the rows that are gone, one for each row of the source that makes them go."""
         gone: list[int] = []
+        # Kept apart: Spark would judge conditions on rows that match as well, and fail on them.
+        new = self._spark.sql(f"SELECT v.* FROM {change.source} AS v LEFT ANTI JOIN __t AS t ON {change.on}")
+        new.localCheckpoint().createOrReplaceTempView("__new")
         places = {
             "matched": f"__t AS t JOIN {change.source} AS v ON {change.on}",
-            "new": f"{change.source} AS v LEFT ANTI JOIN __t AS t ON {change.on}",
+            "new": "__new AS v",
             "old": f"__t AS t LEFT ANTI JOIN {change.source} AS v ON {change.on}",
         }
         for kind, place in places.items():

@@ -95,7 +95,7 @@ def test_an_action_is_a_procedure_and_its_commands_take_the_same_parameters(acti
 def test_every_parameter_of_a_procedure_is_one_of_its_action() -> None:
     for action, procedure in procedures().values():
         names = {each.name for each in action.parameters}
-        assert {*(each.name for each in procedure.parameters), *procedure.preset} <= names
+        assert {each.name for each in procedure.parameters} <= names
 
 
 def test_noun_and_verb_do_what_the_older_spellings_do(run: Run) -> None:

@@ -1,13 +1,15 @@
 """Declarations of assets that cannot work are refused in a line that names the asset."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 import pytest
 
-from resources import Session, table_asset
+from resources import Session, consistency_check, freshness_check, sql_check, table_asset
+from storage import InvalidRequest
 
 
 @pytest.mark.parametrize(
@@ -18,6 +20,10 @@ from resources import Session, table_asset
         ({"primary_key": None}, r"primary_key=None: give names"),
         ({"inputs": ["raw.y"]}, r"inputs=\['raw.y'\] is no mapping"),
         ({"inputs": {"y": 5}}, r"5 is no name of a table"),
+        ({"inputs": {"y": "nope"}}, r"'nope' is no name of a table"),
+        ({"inputs": {"y": "core.src$x"}}, r"'core.src\$x' is no name of a table"),
+        ({"inputs": {"y": "core.src"}, "mode": "overwrite-partitions"}, r"needs partition_by"),
+        ({"code_version": 3}, r"code_version=3 is no text"),
         ({"options": "bucket=1"}, r"options='bucket=1' is no mapping"),
         ({"column_descriptions": ["a"]}, r"is no mapping"),
         ({"partition_mappings": "raw.y"}, r"is no mapping"),
@@ -36,6 +42,40 @@ def test_what_cannot_be_an_asset_is_said_in_a_line_with_its_name(arguments: dict
         @table_asset(**given)
         def made(y: Any) -> pa.Table:
             return pa.table({"a": [1]})
+
+
+@pytest.mark.parametrize(
+    ("declare", "said"),
+    [
+        (lambda: sql_check("nope", "n", "SELECT 1"), "sql_check of 'nope': 'nope' is no name of a table"),
+        (lambda: sql_check(None, "n", "SELECT 1"), "None is no name of a table"),
+        (lambda: sql_check("core.t", 5, "SELECT 1"), "name=5 is no text"),
+        (lambda: sql_check("core.t", "n", None), "violations=None is no text"),
+        (lambda: sql_check("core.t", "n", "SELECT 1", blocking="yes"), "blocking='yes' is no True or False"),
+        (lambda: freshness_check("core.t", at_most="zz"), "freshness_check of 'core.t': at_most='zz' is no timedelta"),
+        (lambda: freshness_check("core.t", at_most=5), "at_most=5 is no timedelta"),
+        (lambda: freshness_check("t", at_most=timedelta(1)), "'t' is no name of a table"),
+        (lambda: consistency_check("core.t", "core.u", on="raw.s"), r"give names of tables, as \['core.u'\]"),
+        (lambda: consistency_check("core.t", ["u"], on="raw.s"), "'u' is no name of a table"),
+        (lambda: consistency_check("core.t", ["core.u"], on=None), "None is no name of a table"),
+    ],
+)
+def test_what_cannot_be_a_check_is_said_in_a_line_with_its_table(declare: Callable[[], Any], said: str) -> None:
+    with pytest.raises(InvalidRequest, match=rf"^.*{said}[^\n]*$"):
+        declare()
+
+
+def test_a_check_that_fails_says_so_in_a_line(session: Session, materialize: Callable[..., Any]) -> None:
+    @table_asset("db.t")
+    def made() -> pa.Table:
+        return pa.table({"a": [1]})
+
+    for query in ("SELECT * FROM db.nope", "SELECT * FROM read_csv('/etc/passwd')"):
+        check = sql_check("db.t", "is_right", query)
+        with pytest.raises(dg.Failure) as failed:
+            materialize(made, check)
+        assert "\n" not in str(failed.value.description)
+        assert failed.value.__cause__ is None
 
 
 def test_a_function_without_a_text_needs_a_code_version() -> None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from resources import Session, function_of, table_asset
-from resources.asset_arguments import OWN, PASSED, REFUSED
+from resources.assets.asset_arguments import OWN, PASSED, REFUSED
 from storage import InvalidRequest
 
 pytestmark = pytest.mark.dagster

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from resources import Session, table_asset
-from resources.quick_reads import run_query
+from resources.sql.duckdb_select import run_query
 from storage import AddColumn, InvalidRequest, RenameColumn, StorageError
 from storage.metadata import schema as schemas
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from resources import Session, SparkResource, TablesResource, code_location, table_asset
-from resources.demo import run_demo
+from resources.cli.demo import run_demo
 
 pytestmark = pytest.mark.dagster
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from resources import Session
-from resources.reproduce import Reproducer
+from resources.assets.reproduce import Reproducer
 from storage import CorruptData, StorageError, Unsupported
 from storage.document import CHECKSUM
 
@@ -45,7 +45,7 @@ def test_a_computed_column_of_a_forged_table_is_refused_before_anything_is_run(
             ):
                 fresh.sql(statement, engine).to_arrow()
     if engine == "spark":
-        from resources.spark import start_spark
+        from resources.spark_session import start_spark
 
         java = start_spark(session.settings).sparkContext._jvm
         assert java is not None

@@ -13,7 +13,7 @@ from resources.java import java_home, java_version
 ROOT = Path(__file__).parent.parent.parent
 SCRIPT = """
 from resources import Settings
-from resources.spark import start_spark
+from resources.spark_session import start_spark
 spark = start_spark(Settings.from_environment())
 print(spark.range(1000).selectExpr("sum(id)").collect()[0][0])
 print(spark._jvm.java.lang.System.getProperty("java.home"))

@@ -10,8 +10,8 @@ import pytest
 
 from lineage import LineageUnavailable
 from resources import Session, TableDefinition, TablesResource
-from resources.lineage_checks import consistency_check, freshness_check
-from resources.tables import STARTUP_TAG
+from resources.assets.lineage_checks import consistency_check, freshness_check
+from resources.assets.tables import STARTUP_TAG
 
 pytestmark = pytest.mark.dagster
 SCHEMA = pa.schema([("id", pa.int64())])

@@ -1,6 +1,7 @@
 """Lineage as OpenLineage events: into a file, and to a server."""
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -14,7 +15,8 @@ from jsonschema import Draft202012Validator, FormatChecker
 
 from resources import Session, SparkResource, TablesResource, openlineage_sensor
 from resources.cli import cli
-from resources.openlineage import run_id
+from resources.openlineage_export import run_id
+from storage import InvalidRequest
 
 Events = list[dict[str, Any]]
 
@@ -95,7 +97,7 @@ def server() -> Iterator[tuple[str, Events]]:
 def test_a_sensor_sends_what_is_new_from_where_it_had_come_to(
     history: Session, server: tuple[str, Events], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import resources.openlineage as module
+    import resources.openlineage_export as module
 
     url, received = server
     sensor = openlineage_sensor(url=url)
@@ -121,3 +123,29 @@ def test_where_events_go_is_said_once(session: Session, monkeypatch: pytest.Monk
     done: Callable[..., Any] = CliRunner().invoke
     found = done(cli, ["export-openlineage", "--file", "x", "--url", "http://x"])
     assert found.exit_code != 0
+
+
+def test_events_that_would_go_nowhere_are_refused(
+    history: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [one for one in os.environ if one.startswith("OPENLINEAGE")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def refused(*arguments: str) -> str:
+        done = CliRunner().invoke(cli, ["export-openlineage", *arguments])
+        assert isinstance(done.exception, InvalidRequest | OSError)
+        return str(done.exception)
+
+    assert "Say where events go" in refused()
+    assert str(tmp_path / "none/x") in refused("--file", str(tmp_path / "none/x"))
+    monkeypatch.setenv("OPENLINEAGE_DISABLED", "true")
+    for arguments in ([], ["--file", str(tmp_path / "x")], ["--url", "http://localhost:1"]):
+        assert "switched off" in refused(*arguments)
+    monkeypatch.setenv("OPENLINEAGE_DISABLED", "false")
+    # Where the console is asked for, it is written to.
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "console")
+    assert "Sent 2 events" in command()
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "nonsense")
+    assert "configuration of OpenLineage" in refused()

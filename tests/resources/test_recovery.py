@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 import pytest
 
 from resources import Session, SparkResource, TablesResource, recovery_definitions, table_asset
+from resources.assets.table_asset import table_assets
 from resources.recovery import Recovery, bad_snapshot, plan_recovery
 from resources.recovery.backfill import backfill
 from resources.recovery.left_to_do import left_to_do
 from resources.recovery.publish import publish
-from resources.table_assets import table_assets
 from storage import AlreadyExists, CommitConflict, InvalidRequest, NotFound
 from tests.resources import shop
 from tests.resources.shop import ASSETS, MONTHS, rows

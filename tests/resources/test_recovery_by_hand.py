@@ -1,9 +1,11 @@
 """Recovery of tables that SQL has made: what was made from their sources as they were is left to do."""
 
 import pytest
+from click.testing import CliRunner
 
 from lineage import sources_of
 from resources import Session
+from resources.cli import cli
 from resources.recovery import Recovery, plan_recovery
 from resources.recovery.left_to_do import left_to_do
 from resources.recovery.publish import publish
@@ -69,3 +71,69 @@ def test_lineage_of_what_is_published_in_spite_names_what_was_read(session: Sess
     read = {str(one) for one in sources_of(session.table("d.sums").snapshot())}
     assert str(session.table("d.raw").last_change()) not in read
     assert "d.raw$branch_fix@3" in read
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP TABLE d.raw",
+        "CREATE TABLE d.other (a INT)",
+        "CREATE TABLE d.other AS SELECT 1 AS a",
+        "CREATE OR REPLACE TABLE d.sums AS SELECT 1 AS g",
+        "ALTER TABLE d.raw RENAME TO d.zz",
+        "CREATE VIEW d.v AS SELECT * FROM d.raw",
+        "CREATE TEMPORARY VIEW v AS SELECT 1 AS a",
+        "DROP VIEW IF EXISTS d.v",
+        "CREATE DATABASE other",
+        "DROP DATABASE d CASCADE",
+        "CREATE CATALOG c WITH ('type' = 'paimon', 'warehouse' = '/tmp/none')",
+        "DROP CATALOG IF EXISTS c",
+        "USE CATALOG paimon",
+        "USE d",
+        "CALL sys.delete_branch('d.raw', 'fix')",
+        "CALL sys.create_tag('d.raw', 'x')",
+        "CALL sys.publish_branches('d.raw', 'fix')",
+        "CALL sys.forget_lineage('1 d')",
+    ],
+)
+def test_a_correction_reaches_nothing_but_branches(session: Session, recovery: Recovery, statement: str) -> None:
+    before = {name: session.table(name).snapshot() for name in session.catalog.tables()}
+    with pytest.raises(InvalidRequest, match="is no correction"):
+        # Nor is what stands before it done.
+        recovery.correct(f"UPDATE d.raw SET v = 0; {statement}")
+    assert {name: session.table(name).snapshot() for name in session.catalog.tables()} == before
+    assert session.table("d.raw").on_branch("fix").to_arrow()["v"].to_pylist() == [1, 2, 999999]
+    assert session.catalog.databases() == ["d"]
+
+
+def test_a_correction_names_tables_alone(session: Session, recovery: Recovery) -> None:
+    session.table("d.raw").branches.create("other")
+    with pytest.raises(InvalidRequest, match="is a branch already"):
+        recovery.correct("DELETE FROM d.`raw$branch_other` WHERE k = 1")
+    session.sql(
+        "CREATE CATALOG c WITH ('type' = 'paimon', 'warehouse' = '" + session.settings.warehouse + "2')", "duckdb"
+    )
+    session.sql("CREATE TABLE c.d.raw (k BIGINT, v BIGINT); INSERT INTO c.d.raw VALUES (1, 1)", "duckdb")
+    with pytest.raises(InvalidRequest, match="another catalog"):
+        recovery.correct("DELETE FROM c.d.raw WHERE k = 1")
+    assert session.table("d.raw").on_branch("fix").to_arrow().num_rows == 3
+
+
+def test_a_correction_changes_the_branch_in_every_way_that_it_can(session: Session, recovery: Recovery) -> None:
+    main = session.table("d.raw").to_arrow()
+    recovery.correct("TRUNCATE TABLE d.raw")
+    recovery.correct("CALL sys.rollback('d.raw', 2); ALTER TABLE d.raw ADD COLUMN note STRING; SHOW TABLES IN d")
+    assert session.table("d.raw").on_branch("fix").to_arrow().column_names == ["k", "v", "note"]
+    assert session.table("d.raw").to_arrow().equals(main)
+
+
+def test_a_backfill_says_what_no_asset_makes(
+    session: Session, recovery: Recovery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resources.cli.recovery._backfill", lambda *given: 0)
+    monkeypatch.setattr("resources.cli.recovery.platform_table_assets", dict)
+    run = CliRunner().invoke(cli, ["recovery", "backfill", "fix"])
+    assert (run.exit_code, run.output) == (1, "0 runs on branch fix. Left to compute: d.sums, d.mart.\n")
+    recovery.correct(f"{SUM}; {MART}")
+    run = CliRunner().invoke(cli, ["recovery", "backfill", "fix"])
+    assert (run.exit_code, run.output) == (0, "Everything on branch fix is computed anew already.\n")

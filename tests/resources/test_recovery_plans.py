@@ -59,9 +59,7 @@ def test_what_a_rollback_has_taken_back_is_spoilt_no_more(shop: Shop, session: S
     session.table("raw.orders").rollback_to(1)
     plan = plan_recovery(session, session.ref("raw.orders@2"), "incremental")
     assert [one.name for one in plan.tables] == ["core.days", "mart.rainy", "mart.totals"]
-    assert [(one.name, one.describe()) for one in plan.good] == [
-        ("raw.orders", "stays: production has made it good since")
-    ]
+    assert [(one.name, one.describe()) for one in plan.good] == [("raw.orders", "stays: taken back by @3")]
     Recovery.start(session, "fix", plan)
     assert shop.backfill("fix") == 3
     publish(session, Recovery.open(session, "fix"), KNOWN)

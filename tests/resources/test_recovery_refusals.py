@@ -7,11 +7,11 @@ import dagster as dg
 import pytest
 
 from resources import Session
+from resources.assets.table_asset import table_assets
 from resources.recovery import Recovery, plan_recovery
 from resources.recovery.backfill import backfill
 from resources.recovery.left_to_do import left_to_do
 from resources.recovery.publish import publish
-from resources.table_assets import table_assets
 from storage import CommitConflict, InvalidRequest, NotFound
 from tests.resources import quick_shop
 from tests.resources.quick_shop import ASSETS, KEYS

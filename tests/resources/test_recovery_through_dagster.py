@@ -139,7 +139,7 @@ def test_a_backfill_that_dies_between_commit_and_event_commits_each_partition_on
     bad_day: Callable[..., Any], session: Session, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit is there, Dagster has not heard of it: what is run again takes the commit for its own."""
-    from resources.tables import TablesResource
+    from resources.assets.tables import TablesResource
 
     tags = {"dagster/asset_partition_range_start": KEYS[0], "dagster/asset_partition_range_end": KEYS[11]}
     result = TablesResource._result

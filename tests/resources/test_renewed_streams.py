@@ -245,7 +245,7 @@ def test_a_source_without_a_key_whose_rows_go_stops_the_stream(session: Session)
 def test_what_cannot_be_right_is_refused_before_anything_begins(
     session: Session, sink: str, query: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resources.spark.start_spark", lambda *_: pytest.fail("Spark was started"))
+    monkeypatch.setattr("resources.spark_session.start_spark", lambda *_: pytest.fail("Spark was started"))
     session.sql(SOURCES, "duckdb")
     session.sql(f"CREATE TABLE sink ({sink})", "duckdb")
     session.sql(STREAMING, "duckdb")

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from resources import Session, table_asset
-from resources.reproduce import Reproducer, Reproduction
-from resources.table_assets import table_assets
+from resources.assets.reproduce import Reproducer, Reproduction
+from resources.assets.table_asset import table_assets
 from storage import InvalidRequest, NotFound
 from tests.resources.test_table_asset import DAYS, counts, days, range_tags, words
 
@@ -21,7 +21,7 @@ Sql = Callable[[str], Any]
 @pytest.fixture
 def reproduce(session: Session) -> Callable[..., Reproduction]:
     def run(target: str, *assets: Any, **how: Any) -> Reproduction:
-        from resources.spark import start_spark
+        from resources.spark_session import start_spark
 
         found = Reproducer(session, lambda: table_assets(assets), lambda: start_spark(session.settings)).reproduce(
             session.ref(target), **how

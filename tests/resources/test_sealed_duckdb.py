@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from resources import Session, Settings
-from resources.quick_reads import run_query
+from resources.sql.duckdb_select import run_query
 from storage import InvalidRequest, StorageError
 from storage.engines.duckdb_compare import compare
 from storage.engines.duckdb_connection import sealed_duckdb

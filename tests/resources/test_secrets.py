@@ -17,9 +17,9 @@ from click.testing import CliRunner
 
 from lineage import GuardedStore, LineageUnavailable
 from resources import Session, Settings
-from resources.catalogs import CatalogRegistry, open_catalog
 from resources.cli import cli
 from resources.private_files import make_private_directory
+from resources.warehouse.catalog_registry import CatalogRegistry, open_catalog
 from storage import Catalog, InvalidRequest, Secret, SetOptions, StorageError, hidden, revealed, shown_options
 from storage.redaction import is_secret_name, secrets_in
 from storage.secret import guarded_options, resolved
@@ -275,7 +275,7 @@ def test_no_output_shows_a_secret(environment: Path, tmp_path: Path, caplog: pyt
 SPARK = """
 import json, os, pathlib, sys
 from resources import Session
-from resources.spark import start_spark
+from resources.spark_session import start_spark
 
 session = Session()
 spark = start_spark(session.settings)
@@ -336,7 +336,7 @@ def test_dagster_and_openlineage_show_no_secret(
     import dagster as dg
 
     from resources import SparkResource, TableDefinition, TablesResource
-    from resources.openlineage import client_of, export
+    from resources.openlineage_export import client_of, export
 
     caplog.set_level(logging.DEBUG)
 

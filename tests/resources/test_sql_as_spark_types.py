@@ -48,3 +48,28 @@ def test_a_text_that_is_no_whole_day_is_compared_as_spark_reads_it(session: Sess
 def test_what_spark_does_not_parse_is_refused(session: Session, text: str, said: str) -> None:
     with pytest.raises(StorageError, match=said):
         session.sql(text, "duckdb")
+
+
+@pytest.mark.spark
+def test_an_empty_array_or_map_is_stored(session: Session) -> None:
+    """On Spark: an array of nothing was taken for a type that no table has."""
+    session.sql("CREATE TABLE t (id INT, b ARRAY<INT>, m MAP<STRING, INT>, s STRUCT<q ARRAY<STRING>>)", "duckdb")
+    session.sql("INSERT INTO t SELECT 1, array(), map(), named_struct('q', array())", "spark")
+    session.sql("WITH w AS (SELECT 2 AS id, array() AS b) INSERT INTO t (id, b) SELECT id, b FROM w", "spark")
+    rows = session.sql("SELECT id, b, m, s FROM t ORDER BY id", "duckdb").to_arrow().to_pylist()
+    assert rows[0] == {"id": 1, "b": [], "m": [], "s": {"q": []}}
+    assert rows[1] == {"id": 2, "b": [], "m": None, "s": None}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "call",
+    [
+        "SAFE_CAST('1' AS INT)", "CONVERT('1', INT)", "CONVERT(INT, '1')", "TRY_CONVERT('1', INT)", "safe_divide(1, 0)",
+        "date_diff('day', DATE'2024-01-01', DATE'2024-01-02')", "dateadd('day', 1, DATE'2024-01-01')",
+        "JSON_OBJECT('a': 1)", "OPENJSON('[]')", "XMLTABLE('a')", "NORMALIZE('a')",
+    ],
+)  # fmt: skip
+def test_functions_that_spark_has_not_are_refused(sql: Sql, call: str) -> None:
+    with pytest.raises(StorageError):
+        sql(f"SELECT {call}")

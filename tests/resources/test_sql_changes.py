@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from resources import Session
-from resources.spark import start_spark
+from resources.spark_session import start_spark
 from storage import StorageError
 from storage.engines.spark_types import spark_schema
 from tests.resources.sql_changes import SCHEMA, Change, Changes, Oracle, rows

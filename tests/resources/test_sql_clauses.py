@@ -8,8 +8,8 @@ import pytest
 from sqlglot import exp
 
 from resources import Session
+from resources.sql.parsing import parse
 from resources.sql.settings import check_setting
-from resources.sql.statements import parse
 from storage import StorageError, TableOptions
 from storage.sql import commands
 
@@ -77,7 +77,7 @@ def refused(session: Session, tree: exp.Expr, what: str) -> None:
     before = files(session)
     statements = session.statements
     with pytest.raises(StorageError) as caught:
-        statements._run(tree, statements._engine("duckdb"))
+        statements._run(tree, statements._engines.named("duckdb"))
     assert files(session) == before, what
     assert "\n" not in str(caught.value) and "<" not in str(caught.value).replace("ARRAY<…>", ""), what
 

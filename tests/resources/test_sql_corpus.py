@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from resources import Session
-from resources.spark import start_spark
+from resources.spark_session import start_spark
 from storage import StorageError
 from storage.engines.spark_types import spark_schema
 from tests.resources.sql_corpus import Grammar, tables

@@ -4,7 +4,7 @@ import pytest
 from sqlglot import exp
 
 from resources import Session
-from resources.sql.statements import parse
+from resources.sql.parsing import parse
 from storage import Unsupported
 from storage.sql.dialect import MetadataConstraint
 

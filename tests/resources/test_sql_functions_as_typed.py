@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from resources import Session
-from resources.spark import start_spark
+from resources.spark_session import start_spark
 from resources.sql.engine_dialects import spark_text
 from storage import InvalidRequest, StorageError
 from storage.sql.dialect import SnaplineSql

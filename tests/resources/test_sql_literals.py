@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from resources import Session
-from resources.spark import start_spark
+from resources.spark_session import start_spark
 from storage import InvalidRequest, Table
 
 # Each is written in statements as it stands, and asked of plain Spark as well.

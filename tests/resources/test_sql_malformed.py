@@ -60,6 +60,8 @@ SPECIFIC = {
     "SELECT * FROM t VERSION AS OF 99": "Existing snapshot",
     "SELECT * FROM t VERSION AS OF nope": "Existing tags",
     "SELECT * FROM t VERSION AS OF": "Expected a snapshot id",
+    "SELECT * FROM t VERSION AS OF NULL": "Expected a snapshot id",
+    "SELECT * FROM t VERSION AS OF TRUE": "Expected a snapshot id",
     "SELECT * FROM t TIMESTAMP AS OF 'yesterday'": "no date and time",
     "SELECT * FROM t /*+ OPTIONS('scan.snapshot-id'='x') */": "not a whole number",
     "SELECT * FROM t /*+ OPTIONS('scan.snapshot-id'='1', 'scan.tag-name'='x') */": "several versions",
@@ -197,6 +199,6 @@ def test_a_statement_that_cannot_be(
 
 @pytest.mark.parametrize("text", VALID)
 def test_what_they_are_made_from_can_be_parsed(text: str) -> None:
-    from resources.sql.statements import parse
+    from resources.sql.parsing import parse
 
     assert len(parse(text)) == 1

@@ -14,11 +14,11 @@ import pytest
 from click.testing import CliRunner
 
 from resources import Session, consistency_check, freshness_check, sql_check, table_asset, upkeep_schedule
+from resources.actions.values import partition_values
+from resources.assets.table_declaration import TableDefinition
 from resources.cli import cli
-from resources.definition import TableDefinition
-from resources.parameters import partition_values
-from resources.rendering import print_rows
-from resources.sql.statements import parse
+from resources.cli.rendering import print_rows
+from resources.sql.parsing import parse
 from storage import Catalog, InvalidRequest, NotFound, Predicate, StorageError
 from storage.sql.predicate_text import parse_predicate
 

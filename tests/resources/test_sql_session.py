@@ -13,7 +13,7 @@ from rich.console import Console
 
 from resources import Session
 from resources.cli import main
-from resources.sql.shell import completions, run_shell
+from resources.cli.shell import completions, run_shell
 from storage import CommitId, InvalidRequest
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from resources import Session
-from resources.spark import start_spark
+from resources.spark_session import start_spark
 from storage import InvalidRequest
 
 pytestmark = pytest.mark.spark

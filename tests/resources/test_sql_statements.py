@@ -208,7 +208,7 @@ def test_a_statement_ends_at_a_semicolon_outside_of_texts_and_comments() -> None
 def test_the_shell_runs_what_is_ended(session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from rich.console import Console
 
-    from resources.sql.shell import run_shell
+    from resources.cli.shell import run_shell
 
     session.sql("CREATE TABLE t (a STRING)", "duckdb")
     lines = iter(["INSERT INTO t VALUES ('a;", "b'), ('--;');", "-- a comment;", "SELECT a FROM t;"])

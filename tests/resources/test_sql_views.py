@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from resources import Session
-from resources.quick_reads import run_query
+from resources.sql.duckdb_select import run_query
 from storage import AlreadyExists, CorruptData, InvalidRequest, NotFound, StorageError, Unsupported
 from storage.document import CHECKSUM
 

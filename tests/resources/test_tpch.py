@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from resources import Session
-from resources.sql.statements import parse
+from resources.sql.parsing import parse
 from tests.tpch import KEYS, QUERIES, generate
 
 pytestmark = pytest.mark.spark

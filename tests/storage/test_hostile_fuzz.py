@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from resources import Session, Settings
-from resources.quick_reads import run_query
-from resources.reproduce import Reproducer
+from resources.assets.reproduce import Reproducer
+from resources.sql.duckdb_select import run_query
 from storage import Catalog, StorageError, Table
 from storage.document import CHECKSUM
 from storage.metadata import manifest
@@ -251,6 +251,8 @@ def attack(seed: int, directory: Path, model: Path, watch: Watch) -> None:
         home / "warehouse/catalog-options.json",
         home / "warehouse/.catalog-options.json",
         home / "warehouse/a.db/neighbour",
+        # Lineage asks every table of the warehouse for the names that it had.
+        home / "warehouse/golden.db/jv_dv/FORMER-NAMES",
     ):
         todo = acts(catalog, settings, "a.t")
         for what in chosen.sample(sorted(todo), 6):

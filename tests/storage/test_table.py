@@ -220,7 +220,7 @@ def test_a_table_is_refused_with_a_reason(catalog: Catalog) -> None:
     for arguments, message in (
         ({"primary_key": ["id"], "partition_by": ["day"], "options": {"bucket": 1}}, "add day"),
         ({"primary_key": ["key"]}, "'key' is not a column"),
-        ({"primary_key": ["id"], "options": {"bucket": -2}}, "'bucket'"),
+        ({"primary_key": ["id"], "options": {"bucket": -3}}, "'bucket'"),
         ({"options": {"bukcet": 1}}, "Did you mean 'bucket'"),
         ({"options": {"bucket": "many"}}, "whole number"),
         ({"primary_key": ["id"], "options": {"bucket": 1, "merge-engine": "guess"}}, "merge-engine"),

@@ -15,8 +15,15 @@ document.addEventListener("keydown", (event) => {
 
 if (picture && scroller) {
   const data = document.getElementById("arcs");
+  scroller.addEventListener("scroll", keepAxis, { passive: true });
   if (data) browse(JSON.parse(data.textContent));
   else showNewest();
+}
+
+// The times stay in sight, as the names of the lanes do.
+function keepAxis() {
+  const scale = picture.height.baseVal.value / picture.viewBox.baseVal.height;
+  picture.querySelector(".axis")?.setAttribute("transform", `translate(0 ${scroller.scrollTop / scale})`);
 }
 
 // The part of the picture that the names of the lanes leave.

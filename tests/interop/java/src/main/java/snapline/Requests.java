@@ -83,6 +83,8 @@ final class Requests {
                     return stream(table, asked);
                 case "write":
                     return write(table, asked);
+                case "write columns":
+                    return Columns.write((FileStoreTable) table, asked);
                 case "compact":
                     return compact((FileStoreTable) table, asked.get("full").booleanValue());
                 default:
@@ -99,7 +101,7 @@ final class Requests {
         return answer;
     }
 
-    /** {@code fields}: list of name and type; {@code partition_keys}, {@code primary_keys}, {@code options}. */
+    /** {@code fields}: list of name and type; {@code partition_keys}, {@code primary_keys}, {@code options}, {@code if_not_exists}. */
     private static JsonNode create(Catalog catalog, Identifier name, JsonNode asked) throws Exception {
         Schema.Builder schema = Schema.newBuilder();
         for (JsonNode field : asked.get("fields")) {
@@ -109,7 +111,7 @@ final class Requests {
         schema.primaryKey(list(asked.get("primary_keys")));
         schema.options(texts(asked.get("options")));
         catalog.createDatabase(name.getDatabaseName(), true);
-        catalog.createTable(name, schema.build(), false);
+        catalog.createTable(name, schema.build(), asked.path("if_not_exists").asBoolean());
         return PaimonProcess.JSON.createObjectNode();
     }
 

@@ -109,6 +109,9 @@ final class Values {
             case ROW:
                 return rowToJson((InternalRow) value, (RowType) type);
             default:
+                if (isVariant(type)) {
+                    return NODES.textNode((String) call(value, "toJson"));
+                }
                 throw new UnsupportedOperationException("No JSON for " + type);
         }
     }
@@ -174,7 +177,31 @@ final class Values {
             case ROW:
                 return rowFromJson(json, (RowType) type);
             default:
+                if (isVariant(type)) {
+                    return variant(json.textValue());
+                }
                 throw new UnsupportedOperationException("No value of " + type + " from JSON");
+        }
+    }
+
+    /** By name: earlier versions have none. */
+    private static boolean isVariant(DataType type) {
+        return type.getTypeRoot().name().equals("VARIANT");
+    }
+
+    private static Object variant(String json) {
+        try {
+            return Class.forName("org.apache.paimon.data.variant.GenericVariant").getMethod("fromJson", String.class).invoke(null, json);
+        } catch (ReflectiveOperationException error) {
+            throw new UnsupportedOperationException(error);
+        }
+    }
+
+    private static Object call(Object value, String method) {
+        try {
+            return value.getClass().getMethod(method).invoke(value);
+        } catch (ReflectiveOperationException error) {
+            throw new UnsupportedOperationException(error);
         }
     }
 

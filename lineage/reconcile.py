@@ -1,0 +1,67 @@
+"""Bring lineage up to date with what tables say: after a crash, and after commits of those who tell lineage nothing."""
+
+from collections.abc import Mapping
+
+from storage import Catalog, Identifier, Table
+
+from .current_names import CurrentNames
+from .entities import Reconciled, commit_time, moment_of_ms
+from .recorder import LineageRecorder, commits_of, remember
+
+# By database, table and branch, how far each is known to be recorded.
+Until = Mapping[tuple[str, str, str], Reconciled]
+
+
+def known_reconciled(recorder: LineageRecorder) -> Until:
+    """How far each branch of a catalog is known to be recorded, by database, table and branch."""
+    return {(row.database, row.table, row.branch): row for row in recorder.store.reconciled()}
+
+
+def reconcile(table: Table, recorder: LineageRecorder, catalog: Catalog, until: Until | None = None) -> int:
+    """Record what a crash left out of one branch of a table; returns the number of snapshots that were looked at.
+
+    Only snapshots after those that are known to be recorded are read. `until`: the answer of `known_reconciled`, for those who
+    ask for many tables.
+    """
+    snapshots = table.store.snapshots
+    latest = snapshots.latest_id()
+    if latest is None:
+        return 0
+    one = table.identifier
+    known = _reconciled(one, recorder) if until is None else until.get((one.database, one.table, one.branch))
+    if known is None:
+        _tell_renamed(one, recorder, catalog)
+        known = _reconciled(one, recorder)
+    start = snapshots.earliest_id() or latest
+    if known is not None:
+        last = snapshots.find(known.snapshot_id)
+        if last is not None and commit_time(last) == known.snapshot_time:
+            start = last.id + 1
+    if start > latest:
+        return 0
+    found = [one for one in map(snapshots.find, range(start, latest + 1)) if one is not None]
+    recorder.record(commits_of(table, found, recorder, CurrentNames(catalog)))
+    remember(table, found, recorder)
+    return len(found)
+
+
+def _reconciled(one: Identifier, recorder: LineageRecorder) -> Reconciled | None:
+    rows = recorder.store.reconciled(database=one.database, table=one.table, branch=one.branch)
+    return rows[0] if rows else None
+
+
+def _tell_renamed(identifier: Identifier, recorder: LineageRecorder, catalog: Catalog) -> None:
+    """Say again under which name a table is found, if the store could not be told when it was renamed.
+
+    What is known under the old name may also be about a table that was made, and dropped, since: then it stays.
+    """
+    store = recorder.store
+    if store.reconciled(database=identifier.database, table=identifier.table):
+        return
+    for former in catalog.former_names(identifier.full_name):
+        old, until = Identifier.parse(former.name), moment_of_ms(former.until_ms)
+        place = {"database": old.database, "table": old.table}
+        times = [row.create_time for row in store.tables("sink", **place)]
+        times += [row.create_time for row in store.snapshots("sink", **place)]
+        if times and max(times) <= until and not catalog.exists(former.name):
+            store.rename_table((old.database, old.table), (identifier.database, identifier.table))

@@ -1,0 +1,46 @@
+"""What was done to tables and branches, in a sentence."""
+
+from collections.abc import Mapping
+
+from storage import Snapshot, Verdict
+
+
+def rolled_back(table: str, version: object, snapshot: Snapshot | None) -> str:
+    """What a rollback did, in a sentence."""
+    if snapshot is None:
+        return f"{table} holds the rows of {version} already."
+    return (
+        f"{table} holds the rows of {version} again, by snapshot {snapshot.id}. Those before it stay until they expire."
+    )
+
+
+def merged(table: str, branch: str, verdict: Verdict) -> str:
+    """What a merge did, in a sentence."""
+    if verdict.made is None:
+        return f"{table} has taken nothing over from branch {branch}: it has all of it already."
+    return (
+        f"{table} has taken {len(verdict.new)} snapshots over from branch {branch} ({verdict.kind}), by snapshot "
+        f"{verdict.made.id}."
+    )
+
+
+def replaced(table: str, branch: str, verdict: Verdict, snapshot: Snapshot | None) -> str:
+    """What the replacement of a main did, in a sentence; `snapshot` is the newest that main has now."""
+    where = "without a snapshot" if snapshot is None else f"at snapshot {snapshot.id}"
+    return f"Branch {branch} is the main of {table} ({verdict.kind}), {where}."
+
+
+def published(verdicts: Mapping[str, Verdict]) -> tuple[list[str], list[tuple[str, str, int | None]]]:
+    """Names and rows of a table that says how each main has taken its branch over, and by which snapshot."""
+    rows = [(name, one.describe(), None if one.made is None else one.made.id) for name, one in verdicts.items()]
+    return ["table", "verdict", "by snapshot"], rows
+
+
+def size_text(size_bytes: int) -> str:
+    """A size for people: 12.3 MB (powers of 1000)."""
+    size = float(size_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

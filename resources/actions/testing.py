@@ -1,0 +1,55 @@
+"""What every action has to do, as tests for those of one's own.
+
+from resources.actions.testing import ActionContract
+
+class TestVacuum(ActionContract):
+    name = "vacuum"
+    good = {"table": "shop.orders"}
+    wrong = {"older_than": "soon"}
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import pytest
+
+from storage import InvalidRequest
+
+from . import ACTIONS, Action, procedures
+
+
+class ActionContract:
+    """Tests that an action passes. `name`: that of its function. `good`: a value for each parameter that has to be given.
+    `wrong`: for some parameters a value that is none of its kind.
+    """
+
+    name: ClassVar[str]
+    good: ClassVar[Mapping[str, Any]]
+    wrong: ClassVar[Mapping[str, Any]]
+
+    @property
+    def action(self) -> Action:
+        return ACTIONS[self.name]
+
+    def test_it_is_registered_and_says_what_it_does(self) -> None:
+        assert procedures()[self.name][0] is self.action
+        assert self.action.meaning
+
+    def test_it_has_one_command_of_noun_and_verb_at_most(self) -> None:
+        assert len(self.action.command) in (0, 2)
+        same = [other for other in ACTIONS.values() if other.command and other.command == self.action.command]
+        assert len(same) <= 1
+
+    def test_each_parameter_takes_what_is_right(self) -> None:
+        needed = {parameter.name for parameter in self.action.parameters if parameter.required}
+        assert needed <= set(self.good) <= {parameter.name for parameter in self.action.parameters}
+        for parameter in self.action.parameters:
+            if parameter.name in self.good:
+                assert parameter.value(self.good[parameter.name]) is not None
+
+    def test_each_parameter_refuses_in_one_line_what_is_wrong(self) -> None:
+        parameters = {parameter.name: parameter for parameter in self.action.parameters}
+        for name, value in self.wrong.items():
+            with pytest.raises(InvalidRequest) as refused:
+                parameters[name].value(value)
+            assert "\n" not in str(refused.value)

@@ -1,0 +1,86 @@
+"""Which arguments of `dagster.asset` a table asset passes on, and why it refuses the others."""
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import dagster as dg
+
+from storage import InvalidRequest, StorageError
+
+from ..settings import Settings
+from ..warehouse.catalogs import CATALOG_NAME
+
+# Given to Dagster as they are; `deps`, `metadata` and `tags` besides those of the table.
+PASSED = (
+    "automation_condition", "backfill_policy", "deps", "freshness_policy", "group_name", "hooks", "kinds", "metadata",
+    "op_tags", "owners", "pool", "retry_policy", "tags",
+)  # fmt: skip
+# Arguments of `table_asset` itself.
+OWN = ("code_version", "description", "name", "partitions_def")
+_RESOURCES = "take what the function needs from its module, or write a @dagster.asset around `TablesResource`"
+_IO = "rows are committed as the table, and no IO manager has a part in that"
+REFUSED = {
+    "auto_materialize_policy": "use automation_condition",
+    "check_specs": "a function that returns rows reports no checks: use sql_check, or @dagster.asset_check",
+    "compute_fn": "the decorated function is given",
+    "compute_kind": "use kinds",
+    "config_schema": "let the function take a parameter `config` that is annotated with a dagster.Config",
+    "dagster_type": _IO,
+    "ins": "inputs={parameter: 'database.table'} says what is read, deps=[…] what is not",
+    "io_manager_def": _IO,
+    "io_manager_key": _IO,
+    "is_virtual": "the table is made by this asset",
+    "key": "the key is the table's name",
+    "key_prefix": "the key is the table's name",
+    "kwargs": "it is none",
+    "legacy_freshness_policy": "use freshness_policy, or freshness_check",
+    "non_argument_deps": "use deps",
+    "output_required": "a run that commits nothing still says which version there is",
+    "required_resource_keys": _RESOURCES,
+    "resource_defs": _RESOURCES,
+}
+
+
+def check_arguments(given: Mapping[str, Any]) -> None:
+    """Raise InvalidRequest that names an argument which is not passed on, and what to do instead."""
+    for name in given:
+        if name in REFUSED:
+            raise InvalidRequest(f"{name}=… of dagster.asset is not taken: {REFUSED[name]}.")
+        if name not in PASSED:
+            close = difflib.get_close_matches(
+                name, [*PASSED, *OWN, "inputs", "primary_key", "partition_by", "mode"], n=1
+            )
+            hint = f"Did you mean {close[0]}?" if close else f"Those of dagster.asset are: {', '.join(PASSED)}."
+            raise InvalidRequest(f"there is no argument {name!r}. {hint}")
+
+
+def mapping(name: str, given: Any, what: str) -> dict[Any, Any]:
+    """An argument that maps names; none is empty. Raises InvalidRequest for anything else, with what it maps."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        raise InvalidRequest(f"{name}={given!r} is no mapping: give {what}.")
+    return dict(given)
+
+
+def table_description(name: str, transform: Callable[..., Any]) -> dict[str, Any]:
+    """Metadata of an asset by which Dagster shows where its table lies and where its code is."""
+    database, _, table = name.partition(".")
+    found: dict[str, Any] = {"dagster/table_name": f"{CATALOG_NAME}.{name}", "dagster/storage_kind": "paimon"}
+    # Whoever runs anything will be told what is wrong with the settings.
+    with suppress(StorageError):
+        warehouse = Settings.from_environment().warehouse.rstrip("/")
+        warehouse = warehouse if "://" in warehouse else f"file://{warehouse}"
+        found["dagster/uri"] = f"{warehouse}/{database}.db/{table}"
+    plain = inspect.unwrap(transform)
+    with suppress(OSError, TypeError):
+        # What has no text has no place either.
+        path, line = inspect.getsourcefile(plain), inspect.getsourcelines(plain)[1]
+        if path is None:
+            return found
+        reference = dg.LocalFileCodeReference(file_path=path, line_number=line, label=plain.__name__)
+        found["dagster/code_references"] = dg.CodeReferencesMetadataValue(code_references=[reference])
+    return found

@@ -1,0 +1,57 @@
+"""The Dagster instance of this platform: its home, and the UI on it."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from ..ports import bound
+from ..private_files import make_private_directory
+from ..settings import PROJECT_ROOT, Settings
+
+_CODE_LOCATION = "platform_assets.definitions"
+# As workspace.yaml says.
+_LOCATION_OF_WORKSPACE = "platform"
+_SERVICES = "resources.ui.services"
+
+
+def prepare_dagster_home(settings: Settings) -> Path:
+    """The directory for DAGSTER_HOME, made if need be, with the project's dagster.yaml; it is set in this process too."""
+    home = settings.dagster_home
+    make_private_directory(settings.home)
+    make_private_directory(home)
+    config = PROJECT_ROOT / "dagster.yaml"
+    if config.exists():
+        shutil.copyfile(config, home / "dagster.yaml")
+    elif not (home / "dagster.yaml").exists():
+        (home / "dagster.yaml").touch()
+    os.environ["DAGSTER_HOME"] = str(home)
+    return home
+
+
+def code_location_name() -> str:
+    """The name of the platform's code location in the UI that `start_ui` becomes."""
+    return _LOCATION_OF_WORKSPACE if _workspace().exists() else _CODE_LOCATION
+
+
+def _workspace() -> Path:
+    return PROJECT_ROOT / "workspace.yaml"
+
+
+def start_ui(settings: Settings, host: str, port: int) -> None:
+    """Become `dagster dev`: the UI with the lineage browser, the daemon that runs backfills and schedules, the code location.
+
+    Raises InvalidRequest for an address that cannot be had.
+    """
+    # Dagster would say so, and go on without its UI.
+    bound(host, port).close()
+    prepare_dagster_home(settings)
+    os.environ["SNAPLINE_HOME"] = str(settings.home)
+    # Dagster says on every start that another command will replace this one.
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    workspace = _workspace()
+    location = ["-w", str(workspace)] if workspace.exists() else ["-m", _CODE_LOCATION]
+    # Dagster warns of a dagster.yaml beside it that is not the one in use: start where there is none.
+    os.chdir(settings.home)
+    arguments = ["-m", _SERVICES, "dev", "--host", host, "--port", str(port), *location]
+    os.execv(sys.executable, [sys.executable, *arguments])

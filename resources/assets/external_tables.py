@@ -1,0 +1,168 @@
+"""Tables that others write, as assets: their data version is their snapshot, and new ones start runs. And snapshots that others
+make of tables which have assets: Dagster is told of them.
+"""
+
+import json
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import dagster as dg
+
+from lineage import RUN_PROPERTY, sources_of
+from storage import Identifier, Snapshot, Table
+
+from ..warehouse.snapshot_properties import STATEMENT_PROPERTY
+from .launchpad import Launchpads, if_it_is_bad
+from .table_asset import TableAsset, table_assets
+from .tables import TablesResource, newest_told, provenance_tags
+from .ui_metadata import CommitNumbers, page_metadata, partition_metadata, table_metadata
+
+# Of more snapshots that came since the last look, the newest are told of.
+_TOLD_AT_ONCE = 100
+
+
+def external_table(name: str, *, description: str | None = None, **spec_arguments: Any) -> dg.SourceAsset:
+    """An observable source asset for a table that another program writes in the format, Paimon's own jobs for example.
+
+    Observing it reports the newest snapshot that changed rows, so that what was made from an older one is stale. Further
+    arguments go to `dagster.observable_source_asset`. Raises InvalidRequest for what is no name of a table.
+    """
+    identifier = Identifier.parse(name)
+    with warnings.catch_warnings():
+        # Observable source assets work, and are called beta.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+
+        @dg.observable_source_asset(
+            key=dg.AssetKey([identifier.database, identifier.table]),
+            description=description or f"{name}, written elsewhere.",
+            **({"group_name": identifier.database} | spec_arguments),
+        )
+        def observe(context: dg.OpExecutionContext, tables: TablesResource) -> dg.ObserveResult:
+            table = tables.session.table(name)
+            ref = table.last_change()
+            if ref is None:
+                return dg.ObserveResult(data_version=dg.DataVersion("main@0"), metadata={"snapshot": 0})
+            snapshot = table.snapshot(ref.snapshot_id)
+            assert snapshot is not None
+            metadata: dict[str, Any] = {
+                "snapshot": ref.snapshot_id, "branch": ref.branch,
+                "dagster/row_count": table.count(version=ref.snapshot_id),
+                "commit": f"{snapshot.commit_kind} by {snapshot.commit_user}", **page_metadata(ref),
+            }  # fmt: skip
+            return dg.ObserveResult(data_version=dg.DataVersion(ref.data_version), metadata=metadata)
+
+    return observe
+
+
+def external_table_sensor(
+    name: str, tables: Sequence[str], *, target: Any, minimum_interval_seconds: int = 30,
+    default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
+) -> dg.SensorDefinition:  # fmt: skip
+    """A sensor that starts a run of `target` (a job, or a selection of assets) when one of the tables has a new snapshot
+    that changes rows, and reports the observation. Compactions start nothing. `default_status`: whether it runs before
+    anybody has switched it on.
+    """
+    names = tuple(tables)
+
+    @dg.sensor(
+        name=name, target=target, minimum_interval_seconds=minimum_interval_seconds, default_status=default_status
+    )
+    def look(context: dg.SensorEvaluationContext, tables: TablesResource) -> dg.SensorResult | dg.SkipReason:
+        found = {}
+        for one in names:
+            ref = tables.session.table(one).last_change() if tables.session.catalog.exists(one) else None
+            if ref is not None:
+                found[one] = ref
+        cursor = ",".join(f"{one}={ref.data_version}:{ref.time_ms}" for one, ref in found.items())
+        if cursor == (context.cursor or ""):
+            return dg.SkipReason(f"Nothing new in {', '.join(names)}.")
+        before = set((context.cursor or "").split(","))
+        new = {one: ref for one, ref in found.items() if f"{one}={ref.data_version}:{ref.time_ms}" not in before}
+        events = [
+            dg.AssetObservation(
+                dg.AssetKey(one.split(".")), metadata={"snapshot": ref.snapshot_id, "branch": ref.branch, **page_metadata(ref)},
+                tags={"dagster/data_version": ref.data_version},
+            )
+            for one, ref in new.items()
+        ]  # fmt: skip
+        requests = [dg.RunRequest(run_key=cursor)] if new else []
+        return dg.SensorResult(run_requests=requests, cursor=cursor, asset_events=events)
+
+    return look
+
+
+def commits_of_others_sensor(
+    assets: Sequence[Any], *, name: str = "commits_of_others", minimum_interval_seconds: int = 30,
+    default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
+) -> dg.SensorDefinition:  # fmt: skip
+    """A sensor that tells Dagster of the snapshots which SQL, or another program, has made of the tables of `assets`: each is
+    a materialization, of the partitions that it changed, with its statement where that is known, so that what was made from
+    older ones is stale.
+
+    A run's own snapshots, and those that a recovery publishes, are told of by themselves. One that a run has overtaken before
+    the sensor saw it is an observation, since the newest materialization is what a table is now. The first look begins with
+    the newest snapshot that Dagster knows. `default_status`: whether it runs before anybody has switched it on.
+    """
+    known = table_assets(assets)
+
+    @dg.sensor(name=name, minimum_interval_seconds=minimum_interval_seconds, default_status=default_status)
+    def look(context: dg.SensorEvaluationContext, tables: TablesResource) -> dg.SensorResult | dg.SkipReason:
+        seen: dict[str, int] = json.loads(context.cursor or "{}")
+        events: list[dg.AssetMaterialization | dg.AssetObservation] = []
+        for asset in known.values():
+            table = tables.session.table(asset.name) if tables.session.catalog.exists(asset.name) else None
+            latest = None if table is None else table.snapshot()
+            if table is None or latest is None:
+                continue
+            told = newest_told(context.instance, asset.key, table.identifier.branch)
+            after = seen.get(asset.name, told)
+            # One that was dropped and made anew counts from 1 again.
+            after = 0 if after > latest.id else after
+            later = [table.store.snapshots.find(number) for number in range(after + 1, latest.id + 1)]
+            for snapshot in [one for one in later if one is not None and _is_of_others(one)][-_TOLD_AT_ONCE:]:
+                events += _told(context, asset, table, snapshot, is_overtaken=snapshot.id < told)
+            seen[asset.name] = latest.id
+        if not events:
+            return dg.SensorResult(cursor=json.dumps(seen), skip_reason="Nobody else has written to a table.")
+        return dg.SensorResult(cursor=json.dumps(seen), asset_events=events)
+
+    return look
+
+
+def _is_of_others(snapshot: Snapshot) -> bool:
+    """Whether a snapshot changes rows, and neither a run nor a recovery has made it."""
+    is_own = RUN_PROPERTY in (snapshot.properties or {}) or snapshot.commit_user.startswith("recovery/")
+    return snapshot.changes_rows and not is_own
+
+
+def _told(
+    context: dg.SensorEvaluationContext, asset: TableAsset, table: Table, snapshot: Snapshot, *, is_overtaken: bool
+) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
+    """The events of a snapshot: one for each partition that it changed."""
+    ref = table.ref(snapshot.id)
+    assert ref is not None
+    instance = context.instance
+    sources, numbers = sources_of(snapshot), CommitNumbers.of(table, snapshot)
+    # What somebody looks for who asks what was done comes first.
+    metadata = {**if_it_is_bad(Launchpads.of_sensor(context), ref), "written_by": snapshot.commit_user}
+    if STATEMENT_PROPERTY in (snapshot.properties or {}):
+        metadata["statement"] = (snapshot.properties or {})[STATEMENT_PROPERTY]
+    metadata |= table_metadata(table, snapshot, sources, numbers)
+    if is_overtaken:
+        yield dg.AssetObservation(asset.key, metadata=metadata)
+        return
+    tags = {
+        "dagster/data_version": ref.data_version, "dagster/data_version_is_user_provided": "true",
+        **provenance_tags(instance, {dg.AssetKey([one.database, one.table]): one for one in sources}),
+    }  # fmt: skip
+    if asset.partitions_def is None or asset.partition_column is None:
+        yield dg.AssetMaterialization(asset.key, metadata=metadata, tags=tags)
+        return
+    partitions = set(asset.partitions_def.get_partition_keys(dynamic_partitions_store=instance))
+    metadata = {name: value for name, value in metadata.items() if name not in (*numbers.total, "dagster/row_count")}
+    for values, _ in table.changes_by_partition(snapshot):
+        key = asset.partition_key(values)
+        if key in partitions:
+            own = partition_metadata(table, snapshot, values, numbers)
+            yield dg.AssetMaterialization(asset.key, partition=key, metadata=metadata | own, tags=tags)

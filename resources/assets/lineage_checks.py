@@ -1,0 +1,143 @@
+"""Asset checks that lineage answers: is a table up to date with its sources, and do tables belong together."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import dagster as dg
+
+from lineage import LineageUnavailable
+from storage import InvalidRequest, NotFound
+
+from ..session import Session
+from .declared import check_types, failing_in_a_line, named_table
+from .tables import TablesResource
+from .ui_metadata import page_metadata
+
+_INPUT = "dagster/input_data_version/"
+
+
+def freshness_check(table: str, *, at_most: timedelta, blocking: bool = False) -> dg.AssetChecksDefinition:
+    """A check that passes if a table is no more than so much behind any table that it was made from, over any number of
+    hops: behind by the time between the change that it was made from and the newest one.
+    """
+    what = f"freshness_check of {table!r}"
+    identifier = named_table(what, table)
+    check_types(what, {"at_most": (at_most, timedelta), "blocking": (blocking, bool)})
+    if at_most < timedelta(0):
+        raise InvalidRequest(f"{table} cannot be {at_most} behind its sources: give a time that is not negative.")
+
+    @dg.asset_check(
+        asset=dg.AssetKey([identifier.database, identifier.table]), name="is_fresh", blocking=blocking,
+        description=f"At most {at_most} behind its sources",
+    )  # fmt: skip
+    def check(context: dg.AssetCheckExecutionContext, tables: TablesResource) -> dg.AssetCheckResult:
+        try:
+            with failing_in_a_line():
+                lags = tables.session.freshness(table)
+        except LineageUnavailable as error:
+            return _unanswered(error)
+        again = _made_again_from(context.instance, tables.session, table)
+        late = [
+            one for one in lags
+            if one.behind_ms > at_most / timedelta(milliseconds=1)
+            and again.get(one.source.table_name, 0) < one.newest.snapshot_id
+        ]  # fmt: skip
+        rows = [
+            dg.TableRecord(
+                {
+                    "source": one.source.table_name,
+                    "made from": max(one.source.snapshot_id, again.get(one.source.table_name, 0)),
+                    "newest": one.newest.snapshot_id, "behind": str(timedelta(milliseconds=one.behind_ms)),
+                }
+            )
+            for one in lags
+        ]  # fmt: skip
+        told = ", ".join(f"{one.source.table_name} by {timedelta(milliseconds=one.behind_ms)}" for one in late)
+        return dg.AssetCheckResult(
+            passed=not late, description=f"Behind {told}" if late else "Up to date",
+            metadata={**({"sources": dg.MetadataValue.table(rows)} if rows else {}), **_page(tables.session, table)},
+        )  # fmt: skip
+
+    return check
+
+
+def consistency_check(
+    table: str, others: Sequence[str], *, on: str, blocking: bool = False
+) -> dg.AssetChecksDefinition:
+    """A check that passes if the newest snapshots of a table and of others were made from the same snapshot of a source."""
+    what = f"consistency_check of {table!r}"
+    identifier = named_table(what, table)
+    check_types(what, {"blocking": (blocking, bool)})
+    if isinstance(others, str):
+        raise InvalidRequest(f"{what}: others={others!r} is one text: give names of tables, as ['{others}'].")
+    for one in (*others, on):
+        named_table(what, one)
+    if not others:
+        raise InvalidRequest(f"{table} belongs together with other tables: name some.")
+    names = [table, *others]
+
+    @dg.asset_check(
+        asset=dg.AssetKey([identifier.database, identifier.table]), name=f"belongs_together_on_{on.replace('.', '_')}",
+        blocking=blocking, description=f"Made from the same {on} as {', '.join(others)}",
+    )  # fmt: skip
+    def check(context: dg.AssetCheckExecutionContext, tables: TablesResource) -> dg.AssetCheckResult:
+        session = tables.session
+        with failing_in_a_line():
+            newest = {name: session.ref(name).snapshot_id for name in names}
+        try:
+            found = {name: one.snapshot() for name, one in session.aligned(names, on=on).items()}
+        except LineageUnavailable as error:
+            return _unanswered(error)
+        except NotFound as error:
+            return dg.AssetCheckResult(passed=False, description=str(error), metadata=_page(session, table))
+        together = {name: snapshot.id for name, snapshot in found.items() if snapshot is not None}
+        behind = [name for name in names if together.get(name) != newest[name]]
+        if behind and len({_made_again_from(context.instance, session, name).get(on, name) for name in names}) == 1:
+            behind = []
+        return dg.AssetCheckResult(
+            passed=not behind,
+            description=f"{', '.join(behind)} have moved on: together they were last at "
+            f"{', '.join(f'{name}@{number}' for name, number in together.items())}" if behind else "All belong together",
+            metadata={
+                **{name: f"{number}, together {together.get(name)}" for name, number in newest.items()},
+                **_page(session, table),
+            },
+        )  # fmt: skip
+
+    return check
+
+
+def _page(session: Session, name: str) -> dict[str, Any]:
+    """The page of the newest snapshot of a table in the lineage browser."""
+    ref = session.table(name).last_change()
+    return {} if ref is None else page_metadata(ref)
+
+
+def _made_again_from(instance: dg.DagsterInstance, session: Session, name: str) -> dict[str, int]:
+    """The snapshots of main that Dagster knows a table's newest change to come from, by table, over any number of hops. They may
+    be newer than those in its commit: a run whose rows are there already commits nothing.
+    """
+    ref = session.table(name).last_change()
+    found: dict[str, int] = {}
+    pending = [] if ref is None else [(dg.AssetKey(name.split(".")), ref.data_version)]
+    while pending:
+        key, version = pending.pop()
+        records = instance.fetch_materializations(key, limit=1).records
+        event = records[0].asset_materialization if records else None
+        tags = (event.tags if event is not None else None) or {}
+        if tags.get("dagster/data_version") != version:
+            continue
+        for tag, source in tags.items():
+            branch, _, number = source.partition("@")
+            if tag.startswith(_INPUT) and branch == "main" and number.isdecimal():
+                read = dg.AssetKey.from_user_string(tag.removeprefix(_INPUT))
+                if int(number) > found.get(".".join(read.path), 0):
+                    found[".".join(read.path)] = int(number)
+                    pending.append((read, source))
+    return found
+
+
+def _unanswered(error: LineageUnavailable) -> dg.AssetCheckResult:
+    """Nobody is stopped because lineage cannot be asked."""
+    return dg.AssetCheckResult(passed=False, severity=dg.AssetCheckSeverity.WARN, description=str(error))

@@ -1,0 +1,433 @@
+"""`@table_asset`: a plain function from DataFrames to a DataFrame, with its table beside it, as a Dagster asset.
+
+    @table_asset("marts.daily_delays", inputs={"flights": "core.flights"}, primary_key=["day", "origin"])
+    def daily_delays(flights: DataFrame) -> DataFrame: ...
+
+A parameter named in `inputs` gets that table at the run's snapshot: a Spark DataFrame, or what it is annotated as, of the
+kinds in `frames`. `context`, `spark` and a `config`, annotated with its class, are passed where the function asks for them.
+The function returns rows of any of these kinds.
+"""
+
+import ast
+import hashlib
+import inspect
+import textwrap
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, get_type_hints
+
+import dagster as dg
+
+from storage import InvalidRequest, StorageError
+from storage.engines.spark_writer import APPEND, OVERWRITE_PARTITIONS, OVERWRITE_TABLE, WRITE_MODES
+
+from .asset_arguments import check_arguments, mapping, table_description
+from .declared import check_types, named_table
+from .frames import as_rows, as_wanted, check_given, check_taken, wants_arrow
+from .schema_policy import REFUSE, check_policy
+from .table_declaration import TableDefinition
+from .tables import TablesResource, tag_name
+
+_SPECIAL = ("context", "spark", "config")
+Transform = Callable[..., Any]
+# How a parameter gets its rows: the name of a table, and whether it wants them in Arrow.
+Read = Callable[[str, bool], Any]
+
+
+@dataclass(frozen=True)
+class TableAsset:
+    """A function and the table that it makes: what the asset and all else that runs the function are made from."""
+
+    definition: TableDefinition
+    transform: Transform
+    inputs: Mapping[str, str]
+    mode: str
+    code_version: str
+    incremental: str | None = None
+    partitions_def: dg.PartitionsDefinition[Any] | None = None
+    partition_column: str | Mapping[str, str] | None = None
+    tag_partitions: bool = True
+    partition_mappings: Mapping[str, dg.PartitionMapping] = field(default_factory=dict)
+    skip_unchanged: bool = True
+    on_schema_change: str = REFUSE
+    asset_arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def key(self) -> dg.AssetKey:
+        return dg.AssetKey(self.name.split("."))
+
+    @property
+    def config_type(self) -> type[dg.Config] | None:
+        """The class of the run configuration that the function takes, if it takes one."""
+        return None if "config" in self.inputs else _hints(self.transform).get("config")
+
+    def rows(self, read: Read, context: Any, spark: Callable[[], Any], config: dg.Config | None = None) -> Any:
+        """What the function makes of its inputs: a Spark DataFrame or an Arrow table. Without a `config`, where it takes one,
+        that of the class's defaults is taken. Raises InvalidRequest for what is no rows.
+        """
+        hints = _hints(self.transform)
+        arguments: dict[str, Any] = {
+            parameter: as_wanted(read(table, wants_arrow(hints.get(parameter))), hints.get(parameter))
+            for parameter, table in self.inputs.items()
+        }
+        wanted = inspect.signature(self.transform).parameters
+        if "context" in wanted:
+            arguments["context"] = context
+        if "spark" in wanted:
+            arguments["spark"] = spark()
+        if "config" in wanted and "config" not in self.inputs:
+            arguments["config"] = self._default_config() if config is None else config
+        return as_rows(self.name, self.transform(**arguments))
+
+    def _default_config(self) -> dg.Config:
+        kind = self.config_type
+        assert kind is not None
+        missing = [name for name, one in kind.model_fields.items() if one.is_required()]
+        if missing:
+            raise InvalidRequest(
+                f"{self.name} takes a configuration in which {', '.join(missing)} has no default: on branches of recoveries, and "
+                "where a snapshot is made again, it is made with the defaults. Give it one."
+            )
+        return kind()
+
+    def partitions(self, keys: Sequence[str]) -> dict[str, dict[str, str]] | None:
+        """The values of partition columns that Dagster's partition keys mean; None if the whole table is made."""
+        if self.partitions_def is None or self.partition_column is None:
+            return None
+        return {str(key): self._values(key) for key in keys}
+
+    def partition_key(self, partition: Mapping[str, object]) -> str:
+        """Dagster's key of a partition of the table, given by column, where there is a partition column."""
+        column = self.partition_column
+        if isinstance(column, Mapping):
+            return "|".join(str(partition[column[dimension]]) for dimension in sorted(column))
+        return str(partition[str(column)])
+
+    def _values(self, key: str) -> dict[str, str]:
+        column = self.partition_column
+        if isinstance(column, Mapping):
+            # Read by the definition: a key that was stored is plain text, its dimensions in the order of their names.
+            values = zip(sorted(column), key.split("|"), strict=True)
+            return {column[dimension]: value for dimension, value in values}
+        return {str(column): key}
+
+    def tags_of(self, keys: Sequence[str]) -> list[str]:
+        """The tags that a run over some partitions sets: of a table whose snapshots are its partitions, that of the last."""
+        whole = self.partitions_def is not None and self.partition_column is None
+        return [tag_name(keys[-1])] if whole and self.tag_partitions and keys else []
+
+    def asset(self) -> dg.AssetsDefinition:
+        """The asset that materializes the table."""
+        with warnings.catch_warnings():
+            # Backfill policies work, and are called beta.
+            warnings.simplefilter("ignore", dg.BetaWarning)
+
+            given = dict(self.asset_arguments)
+            tags = {"dagster/storage_kind": "paimon", **(given.pop("tags", None) or {})}
+            metadata = {**table_description(self.name, self.transform), **(given.pop("metadata", None) or {})}
+
+            declare = dg.asset(
+                key=self.key,
+                deps=self._deps(given.pop("deps", None) or ()),
+                partitions_def=self.partitions_def,
+                backfill_policy=given.pop("backfill_policy", None) or self._backfill_policy(),
+                description=self.definition.comment,
+                code_version=self.code_version,
+                tags=tags,
+                metadata=metadata,
+                **({"kinds": {"spark", "paimon"}, "group_name": self.key.path[0]} | given),
+            )
+            config_type = self.config_type
+            # Dagster asks for the configuration that the signature names.
+            if config_type is None:
+
+                @declare
+                def asset(context: dg.AssetExecutionContext, tables: TablesResource) -> dg.MaterializeResult[Any]:
+                    return self._materialize(context, tables, None)
+
+            else:
+
+                @declare
+                def asset(
+                    context: dg.AssetExecutionContext,
+                    config: config_type,  # type: ignore[valid-type]
+                    tables: TablesResource,
+                ) -> dg.MaterializeResult[Any]:
+                    return self._materialize(context, tables, config)
+
+        # By the operation, which stays the same where Dagster makes copies of an asset: keys may be declared twice.
+        _declared[id(asset.op)] = (asset.op, self)
+        return asset
+
+    def _materialize(
+        self, context: dg.AssetExecutionContext, tables: TablesResource, config: dg.Config | None
+    ) -> dg.MaterializeResult[Any]:
+        # All inputs are pinned before the first is read.
+        for table in self.inputs.values():
+            tables.pin(context, table)
+        source = None if self.incremental is None else self.inputs[self.incremental]
+        increment = None if source is None else tables.increment(context, source, self.name, self.key)
+        came = None if increment is None else increment.rows
+
+        def read(table: str, in_arrow: bool) -> Any:
+            if came is not None and table == source:
+                return came if in_arrow else tables.spark.spark_session.createDataFrame(came)
+            return (tables.read_arrow if in_arrow else tables.read)(context, table)
+
+        keys = [] if self.partitions_def is None else list(context.partition_keys)
+        # What comes on top is added; without it the table is made as a whole.
+        mode = self.mode if source is None else OVERWRITE_TABLE if came is None else APPEND
+        with _in_one_line():
+            rows = self.rows(read, context, lambda: tables.spark.spark_session, config)
+            result = tables.write(
+                context, rows, self.definition, mode=mode, partitions=self.partitions(keys),
+                tag_partitions=self.tag_partitions, tags=self.tags_of(keys),
+                # An incremental asset's snapshot says what it has consumed.
+                unless_same=self.skip_unchanged and source is None, on_schema_change=self.on_schema_change,
+            )  # fmt: skip
+        if increment is None:
+            return result
+        return result._replace(metadata={**(result.metadata or {}), "incremental": increment.told})
+
+    def _deps(self, others: Iterable[Any]) -> list[dg.AssetDep]:
+        """What is read, and after that what else the asset comes after."""
+        found = {
+            one.asset_key: one
+            for one in (
+                dg.AssetDep(dg.AssetKey(name.split(".")), partition_mapping=self.partition_mappings.get(name))
+                for name in dict.fromkeys(self.inputs.values())
+            )
+        }
+        for other in others:
+            for dep in _as_deps(other):
+                found.setdefault(dep.asset_key, dep)
+        return list(found.values())
+
+    def _backfill_policy(self) -> dg.BackfillPolicy | None:
+        if self.partitions_def is None:
+            return None
+        # Where each partition is a snapshot of the whole table, each has a run of its own.
+        return dg.BackfillPolicy.single_run() if self.partition_column else dg.BackfillPolicy.multi_run(1)
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    """Say what a user can mend without the trace of the platform's own code."""
+    try:
+        yield
+    except InvalidRequest as error:
+        raise dg.Failure(" ".join(str(error).split()), allow_retries=False) from None
+
+
+def _as_deps(other: Any) -> list[dg.AssetDep]:
+    """What `deps` of dagster.asset takes, which also knows `database.table` as a key."""
+    if isinstance(other, dg.AssetDep):
+        return [other]
+    if isinstance(other, str) and other.count(".") == 1:
+        return [dg.AssetDep(dg.AssetKey(other.split(".")))]
+    if isinstance(other, dg.AssetsDefinition):
+        return [dg.AssetDep(key) for key in other.keys]
+    return [dg.AssetDep(other)]
+
+
+def _hints(transform: Transform) -> dict[str, Any]:
+    """The annotations of a function. Raises InvalidRequest for one that cannot be resolved."""
+    try:
+        return get_type_hints(transform)
+    except NameError as error:
+        raise InvalidRequest(
+            f"an annotation of the function cannot be resolved ({error}). Import what it names where the module is loaded, "
+            "not only for type checkers."
+        ) from None
+
+
+_declared: dict[int, tuple[dg.OpDefinition, TableAsset]] = {}
+
+
+def table_assets(assets: Sequence[Any]) -> dict[str, TableAsset]:
+    """The table assets among some assets, by the name of their table."""
+    found = {}
+    for one in assets:
+        if isinstance(one, dg.AssetsDefinition) and one.is_executable and id(one.node_def) in _declared:
+            declared = _declared[id(one.node_def)][1]
+            found[declared.name] = declared
+    return found
+
+
+def function_of(asset: dg.AssetsDefinition) -> Transform:
+    """The plain function that a table asset was made from, to be called with rows in a test of its own.
+
+    Raises InvalidRequest for an asset that `table_asset` did not make.
+    """
+    found = list(table_assets([asset]).values())
+    if not found:
+        raise InvalidRequest(f"{asset} is no @table_asset.")
+    return found[0].transform
+
+
+def table_asset(
+    name: str,
+    *,
+    inputs: Mapping[str, str] | None = None,
+    primary_key: str | Sequence[str] = (),
+    partition_by: str | Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+    mode: str = OVERWRITE_TABLE,
+    partitions_def: dg.PartitionsDefinition[Any] | None = None,
+    partition_column: str | Mapping[str, str] | None = None,
+    tag_partitions: bool = True,
+    partition_mappings: Mapping[str, dg.PartitionMapping] | None = None,
+    incremental: str | None = None,
+    skip_unchanged: bool = True,
+    on_schema_change: str = REFUSE,
+    column_descriptions: Mapping[str, str] | None = None,
+    description: str | None = None,
+    code_version: str | None = None,
+    **asset_arguments: Any,
+) -> Callable[[Transform], dg.AssetsDefinition]:
+    """Turn a function into the asset that materializes table `name` (`database.table`).
+
+    With a `partitions_def`, `partition_column` names the column that holds the Dagster partition key, or for partitions of
+    several dimensions the column of each: the partitions of a run are replaced in one commit, and each becomes a tag. Without
+    a column each partition is the whole table: a snapshot, and a tag. Further arguments are those of `dagster.asset`: see
+    `asset_arguments` for those that are passed on, and those that are refused, with what to do instead.
+
+    A run that makes exactly the rows that it would replace commits nothing; `skip_unchanged=False` commits without comparing.
+
+    `on_schema_change` says what becomes of columns that the rows have and the table does not: `refuse`; `add`, nullable and
+    null in the rows that are there; `evolve`, by which types become wider too.
+
+    `incremental` names an input of which a run gets only the rows that came since the snapshot that the asset consumed last,
+    as lineage tells; what the function makes of them is appended, or upserted with a primary key. A full run, over the whole
+    input and in place of the whole table, is made the first time, when the code has changed, and when rows of the input went.
+
+    Raises DagsterInvalidDefinitionError, naming the asset, for a declaration that cannot work.
+    """
+
+    def decorate(transform: Transform) -> dg.AssetsDefinition:
+        try:
+            read = mapping("inputs", inputs, "{parameter: 'database.table'}")
+            for one in read.values():
+                named_table("inputs", one)
+            if code_version is not None:
+                check_types("the asset", {"code_version": (code_version, str)})
+            mappings = mapping("partition_mappings", partition_mappings, "{'database.table': dagster.PartitionMapping}")
+            definition = TableDefinition(
+                name,
+                primary_key,
+                partition_by,
+                mapping("options", options, "{'bucket': 4}"),
+                description or inspect.getdoc(transform),
+                mapping("column_descriptions", column_descriptions, "{column: 'text'}"),
+            )
+            check_arguments(asset_arguments)
+            check_policy(on_schema_change)
+            _check(definition, transform, read, mode, partitions_def, partition_column)
+            _check_annotations(transform, read)
+            strange = sorted(set(mappings) - set(read.values()))
+            if strange:
+                raise InvalidRequest(
+                    f"partition_mappings names {', '.join(strange)}, which the asset does not read: its inputs are "
+                    f"{', '.join(read.values()) or 'none'}."
+                )
+            for argument, flag in (("skip_unchanged", skip_unchanged), ("tag_partitions", tag_partitions)):
+                if not isinstance(flag, bool):
+                    raise InvalidRequest(f"{argument}={flag!r} is neither True nor False.")
+            policy = asset_arguments.get("backfill_policy")
+            if (
+                policy is not None
+                and partitions_def is not None
+                and partition_column is None
+                and (policy.max_partitions_per_run != 1)
+            ):
+                raise InvalidRequest(
+                    "each partition is a snapshot of the whole table, made by a run of its own: leave backfill_policy out."
+                )
+            if incremental is not None and (incremental not in read or partitions_def is not None):
+                raise InvalidRequest(
+                    f"incremental={incremental!r} names one of the inputs ({', '.join(read) or 'none'}) of an asset without "
+                    "partitions."
+                )
+            version = code_version or _source_version(transform)
+        except StorageError as error:
+            raise dg.DagsterInvalidDefinitionError(f"@table_asset({name!r}): {error}") from None
+        return TableAsset(
+            definition, transform, read, mode, version, incremental, partitions_def, partition_column, tag_partitions,
+            mappings, skip_unchanged, on_schema_change, asset_arguments,
+        ).asset()  # fmt: skip
+
+    return decorate
+
+
+def _check(
+    definition: TableDefinition,
+    transform: Transform,
+    inputs: Mapping[str, str],
+    mode: str,
+    partitions_def: dg.PartitionsDefinition[Any] | None,
+    partition_column: str | Mapping[str, str] | None,
+) -> None:
+    parameters = list(inspect.signature(transform).parameters)
+    unknown = [one for one in parameters if one not in inputs and one not in _SPECIAL]
+    if unknown:
+        raise InvalidRequest(
+            f"the function's parameter {unknown[0]!r} is no input. Add it to inputs={{{unknown[0]!r}: 'database.table'}}."
+        )
+    unused = [one for one in inputs if one not in parameters]
+    if unused:
+        raise InvalidRequest(
+            f"input {unused[0]!r} is no parameter of the function ({', '.join(parameters) or 'it has none'})."
+        )
+    if mode not in WRITE_MODES:
+        raise InvalidRequest(f"mode {mode!r} is unknown. Use one of: {', '.join(WRITE_MODES)}.")
+    if mode == OVERWRITE_PARTITIONS and not definition.partition_by:
+        raise InvalidRequest(f"mode {mode!r} replaces partitions: it needs partition_by.")
+    if partitions_def is None and partition_column is not None:
+        raise InvalidRequest("partition_column holds Dagster's partition key: it needs a partitions_def.")
+    if isinstance(partitions_def, dg.MultiPartitionsDefinition) and partition_column is not None:
+        names = sorted(partitions_def.partition_dimension_names)
+        if not isinstance(partition_column, Mapping) or sorted(partition_column) != names:
+            raise InvalidRequest(f"partition_column must give a column for each of the dimensions {', '.join(names)}.")
+    elif isinstance(partition_column, Mapping):
+        raise InvalidRequest("partition_column is one column: only partitions of several dimensions have several.")
+    columns = partition_column.values() if isinstance(partition_column, Mapping) else [partition_column]
+    for column in columns:
+        if column is not None and column not in definition.partition_by:
+            raise InvalidRequest(
+                f"partition_column {column!r} must be one of partition_by ({', '.join(definition.partition_by) or 'none'})."
+            )
+    if partitions_def is not None and partition_column is None and definition.partition_by:
+        raise InvalidRequest(
+            "A table that is partitioned needs a partition_column: the column that holds the partition key."
+        )
+
+
+def _check_annotations(transform: Transform, inputs: Mapping[str, str]) -> None:
+    hints = _hints(transform)
+    for parameter in inputs:
+        check_taken(parameter, hints.get(parameter, Any))
+    if "return" in hints:
+        check_given(hints["return"])
+    config = hints.get("config")
+    takes_config = "config" in inspect.signature(transform).parameters and "config" not in inputs
+    if takes_config and not (isinstance(config, type) and issubclass(config, dg.Config)):
+        raise InvalidRequest(
+            "the parameter 'config' is annotated with the class of the configuration, a dagster.Config."
+        )
+
+
+def _source_version(transform: Transform) -> str:
+    """A code version that changes with what the function says, not with its layout or comments."""
+    try:
+        code = ast.dump(ast.parse(textwrap.dedent(inspect.getsource(transform))))
+    except (OSError, TypeError, SyntaxError):
+        raise InvalidRequest(
+            "the text of the function cannot be read, so that nothing tells when it changes: give code_version='…'."
+        ) from None
+    return hashlib.sha1(code.encode()).hexdigest()[:12]

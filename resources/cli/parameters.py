@@ -1,0 +1,39 @@
+"""Types of parameters on the command line: times and lengths of time; and groups that keep their order."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+
+from ..actions.values import duration
+
+
+class OrderedGroup(click.Group):
+    """Lists its commands in the order in which they are written down."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+class Duration(click.ParamType):
+    """A length of time: `1 d`, `12 h`, `30 min`."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> timedelta:
+        return value if isinstance(value, timedelta) else duration(value)
+
+
+class Timestamp(click.ParamType):
+    """A local date and time: `2024-05-01`, `2024-05-01T12:30`, `2024-05-01 12:30:15.250`."""
+
+    name = "timestamp"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> datetime:
+        try:
+            moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+            # The first and the last day of the calendar are none everywhere on Earth.
+            _ = moment.timestamp()
+            return moment
+        except (ValueError, OverflowError, OSError):
+            self.fail(f"{value!r} is no date and time, such as 2024-05-01 12:30.", param, context)

@@ -1,0 +1,219 @@
+"""`snapline recovery …`: the stages of a recovery on the command line."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import click
+
+from ..actions import Outcome
+from ..actions.values import partition_values
+from ..assets.platform_tables import platform_table_assets
+from ..code_location import platform_definitions
+from ..recovery import Recovery, RecoveryPlan, bad_snapshot, carry_out, plan_recovery
+from ..recovery.backfill import backfill as run_backfill
+from ..recovery.left_to_do import left_to_do
+from ..recovery.progress import recoveries
+from ..recovery.stages import drop_damaged
+from ..recovery.words import COMMAND_LINE
+from ..session import Session
+from .error_log import errors_into
+from .output import format_option, print_listing, print_outcome
+from .parameters import OrderedGroup, Timestamp
+from .rendering import console, print_rows
+
+branch_argument = click.argument("branch")
+
+
+@click.group(cls=OrderedGroup)
+def recovery() -> None:
+    """Repair a bad day: plan, start, correct, backfill, compare, publish or drop."""
+
+
+def _opened(session: Session, branch: str) -> Recovery:
+    return Recovery.open(session, branch)
+
+
+def which_bad(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say what is bad, and how it is put right."""
+    for option in (
+        click.option("--mode", type=click.Choice(["full", "incremental"]), default="full", show_default=True),
+        click.option("--partition", multiple=True, metavar="COLUMN=VALUE", help="Or: the newest snapshot of its rows."),
+        click.option("--since", type=Timestamp(), help="Or: the table's first change at or after this local time."),
+    ):
+        command = option(command)
+    return command
+
+
+def _plan(session: Session, bad: str, mode: Any, since: datetime | None, partition: tuple[str, ...]) -> RecoveryPlan:
+    ref = bad_snapshot(session, bad, since=since, partition=partition_values(partition))
+    return plan_recovery(session, ref, mode)
+
+
+@recovery.command()
+@click.argument("bad", metavar="TABLE[@SNAPSHOT|@TAG]")
+@which_bad
+@format_option
+@click.pass_obj
+def plan(session: Session, bad: str, mode: Any, since: datetime | None, partition: tuple[str, ...], form: str) -> None:
+    """Show which tables and partitions a bad snapshot has spoilt, and what would be done. Nothing is changed."""
+    _print_plan(_plan(session, bad, mode, since, partition).rows(), form)
+
+
+def _print_plan(rows: list[tuple[Any, ...]], form: str) -> None:
+    print_listing(["table", "bad from", "newest", "branch at", "what happens"], rows, form)
+
+
+def _say(text: str, form: str) -> None:
+    """Print a sentence beside rows; for programs the rows alone stand on standard output."""
+    click.echo(text, err=form != "table")
+
+
+@recovery.command()
+@branch_argument
+@click.option("--bad", required=True, metavar="TABLE[@SNAPSHOT|@TAG]", help="The first bad snapshot.")
+@which_bad
+@format_option
+@click.pass_obj
+def start(
+    session: Session, branch: str, bad: str, mode: Any, since: datetime | None, partition: tuple[str, ...], form: str
+) -> None:
+    """Branch every table that is spoilt. No data is copied; main and its readers notice nothing."""
+    planned = _plan(session, bad, mode, since, partition)
+    carry_out.start(session, branch, planned)
+    _print_plan(planned.rows(), form)
+    _say(f"Branch {branch} is there, on {len(planned.tables)} tables.", form)
+
+
+@recovery.command("list")
+@format_option
+@click.pass_obj
+def list_(session: Session, form: str) -> None:
+    """List the recoveries, with what is left to do of each."""
+    listed = recoveries(session, platform_table_assets())
+    rows = [(one.branch, one.bad, one.mode, one.state, ", ".join(one.left), ", ".join(one.tables)) for one in listed]
+    print_listing(["recovery", "bad", "mode", "state", "left to do", "tables"], rows, form)
+    for one in listed:
+        for line in [*one.overrides, one.trouble]:
+            if line:
+                _say(line if line == one.trouble else f"{one.branch}: {line}.", form)
+
+
+@recovery.command()
+@branch_argument
+@click.option("--sql", help="Statements to run; tables mean their branches.")
+@click.option("--engine", type=click.Choice(["spark", "duckdb"]), show_default="duckdb", help="For --sql.")
+@click.option("--undo-bad", is_flag=True, help="Or: take the source back to before the bad snapshot.")
+@format_option
+@click.pass_obj
+def correct(session: Session, branch: str, sql: str | None, engine: str | None, undo_bad: bool, form: str) -> None:
+    """Correct the source on the branch."""
+    if (sql is None) != undo_bad:
+        raise click.UsageError("Say how: --sql or --undo-bad, one of them.")
+    if undo_bad and engine is not None:
+        raise click.UsageError("--engine runs what --sql says: leave it out beside --undo-bad.")
+    found = _opened(session, branch)
+    said = [found.undo_bad()] if sql is None else found.correct(sql, engine or "duckdb")
+    carry_out.tell_of_branch(session, found)
+    print_outcome(Outcome(lines=said), form)
+
+
+@recovery.command()
+@branch_argument
+@format_option
+@click.pass_obj
+def backfill(session: Session, branch: str, form: str) -> None:
+    """Compute anew what was made from the source, on the branch, through Dagster. Goes on where it stopped. Exit code 1 if tables
+    are left that no asset makes.
+    """
+    found = _opened(session, branch)
+    count = _backfill(session, found, form)
+    left = left_to_do(found, platform_table_assets())
+    done = f"{count} runs on branch {branch}." if count else f"Everything on branch {branch} is computed anew already."
+    if left:
+        done = f"{count} runs on branch {branch}. Left to compute: {', '.join(left)}."
+    print_outcome(Outcome(done, sound=not left), form)
+
+
+def _backfill(session: Session, found: Recovery, form: str) -> int:
+    definitions, assets = platform_definitions(), platform_table_assets()
+    out = console()
+    # Spark talks of itself while it starts.
+    with (
+        errors_into(session.settings.home / "recovery.log"),
+        carry_out.told_instance(session) as instance,
+        out.status("running …"),
+    ):
+        return run_backfill(found, definitions, assets, instance, lambda what: _say(f"  {what}", form))
+
+
+@recovery.command()
+@branch_argument
+@click.argument("tables", nargs=-1, metavar="[TABLE …]")
+@format_option
+@click.pass_obj
+def compare(session: Session, branch: str, tables: tuple[str, ...], form: str) -> None:
+    """Show how the branch of each table differs from main, or, once it is published, what that changed; for tables that are
+    named, the first rows too.
+    """
+    found = _opened(session, branch)
+    compared = {name: found.compare(name) for name in tables or found.changed()}
+    rows = [(name, one.rows_before, one.rows_after, one.describe()) for name, one in compared.items()]
+    print_listing(["table", f"rows {found.sides[0]}", found.sides[1], "difference"], rows, form)
+    for name in tables if form == "table" else ():
+        examples = compared[name].examples
+        if examples is not None and examples.num_rows:
+            print_rows(examples, "table")
+
+
+@recovery.command()
+@branch_argument
+@click.option("--replay", is_flag=True, help="First bring to the branch what main got since the recovery began.")
+@click.option("--discard-main", is_flag=True, help="Give up what main got since the recovery began.")
+@click.option("--allow-incomplete", is_flag=True, help="Publish though tables are left to compute; this is recorded.")
+@click.option("--allow-failed-checks", is_flag=True, help="Publish though blocking checks fail; this is recorded.")
+@format_option
+@click.pass_obj
+def publish(
+    session: Session,
+    branch: str,
+    replay: bool,
+    discard_main: bool,
+    allow_incomplete: bool,
+    allow_failed_checks: bool,
+    form: str,
+) -> None:
+    """Make the branch main's, on all tables or none, and tell Dagster. Refused while something is left to compute. Can be
+    repeated after a crash.
+    """
+    if replay and discard_main:
+        raise click.UsageError("What main got is either brought along (--replay) or given up (--discard-main).")
+    found = _opened(session, branch)
+    if replay:
+        found.replay()
+        _backfill(session, found, form)
+    done = carry_out.publish(
+        session, found, COMMAND_LINE, discard_main=discard_main, allow_incomplete=allow_incomplete,
+        allow_failed_checks=allow_failed_checks,
+    )  # fmt: skip
+    rows = [(one.name, one.ref.snapshot_id, one.verdict) for one in done.tables]
+    print_listing(["table", "main is snapshot", "verdict"], rows, form)
+    for one in found.record.overrides:
+        _say(f"Recorded: {one}.", form)
+    _say(f"Published {branch}; Dagster was told of {done.events} materializations.", form)
+
+
+@recovery.command()
+@branch_argument
+@click.option("--discard-damaged", is_flag=True, help="Give up one whose file cannot be read, and keep that aside.")
+@format_option
+@click.pass_obj
+def drop(session: Session, branch: str, discard_damaged: bool, form: str) -> None:
+    """Delete the branch of every table, published or not."""
+    if discard_damaged:
+        tables, path = drop_damaged(session, branch)
+        carry_out.forget_branch(session, branch)
+        lines = [f"The damaged file is kept as {path}."]
+    else:
+        tables, lines = carry_out.drop(session, branch), []
+    print_outcome(Outcome(f"Dropped branch {branch} of {', '.join(tables) or 'no table'}.", lines=lines), form)

@@ -1,0 +1,124 @@
+"""Rows for people and programs: a table on the terminal, JSON, CSV."""
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from storage import InvalidRequest
+
+FORMATS = ("table", "json", "csv")
+# A pipe or a file has no width to fit into.
+_WIDE = 10_000
+
+
+def console() -> Console:
+    """Standard output: coloured and fitted on a terminal, plain and unbroken elsewhere."""
+    return Console(soft_wrap=True) if sys.stdout.isatty() else Console(width=_WIDE, soft_wrap=True)
+
+
+def rendered_table(names: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None) -> RichTable:
+    """A table to print; columns of numbers stand to the right."""
+    table = RichTable(title=title, title_justify="left", header_style="bold", box=box.ROUNDED)
+    for index, name in enumerate(names):
+        values = [row[index] for row in rows]
+        numeric = any(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_text(value) for value in row))
+    return table
+
+
+def print_rows(rows: pa.Table, form: str) -> None:
+    """Print rows in one of `FORMATS`."""
+    names, values = rows.column_names, _rows_of(rows)
+    if form == "table":
+        console().print(rendered_table(names, values))
+    else:
+        print_objects(names, values, form)
+
+
+def print_objects(names: Sequence[str], rows: Sequence[Sequence[Any]], form: str) -> None:
+    """Print rows of plain values for programs, as `json` or `csv`. Raises InvalidRequest if JSON has no place for them."""
+    if form == "csv":
+        print(_csv(names, rows), end="")
+        return
+    twice = [name for number, name in enumerate(names) if name in names[:number]]
+    if twice:
+        raise InvalidRequest(
+            f"JSON has no place for two columns of the name {twice[0]!r}. Give one another name, by AS."
+        )
+    objects = [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in rows]
+    print(json.dumps(objects, ensure_ascii=False, indent=2))
+
+
+def _rows_of(rows: pa.Table) -> list[tuple[Any, ...]]:
+    """The values by row, whatever the columns are called."""
+    return list(zip(*map(_values, rows.columns), strict=True)) if rows.num_columns else [()] * rows.num_rows
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError):
+        # Dates that Python does not have, and texts that are no UTF-8, are shown as text.
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            return [
+                None if one is None else one.decode(errors="replace") for one in column.cast(pa.binary()).to_pylist()
+            ]
+        try:
+            return list(column.cast(pa.string()).to_pylist())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise InvalidRequest(
+                f"A value of type {column.type} cannot be shown: give it as a text, by CAST(… AS STRING)."
+            ) from None
+
+
+def _csv(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    return "".join(",".join(map(_csv_cell, row)) + "\n" for row in (names, *rows))
+
+
+def _csv_cell(value: Any) -> str:
+    """A value: null is nothing at all, an empty text is quoted."""
+    plain = _plain(value)
+    if plain is None:
+        return ""
+    text = json.dumps(plain, ensure_ascii=False) if isinstance(plain, list | dict) else str(plain)
+    quoted = text.replace('"', '""')
+    return f'"{quoted}"' if not text or any(mark in text for mark in ',"\r\n') else text
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: text for NaN, the infinite, and what JSON has no type for. Decimals stay exact, as text."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        # As Spark writes them: JSON has no number for these.
+        return (
+            value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        )
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    if hasattr(value, "as_tuple"):
+        return int(value) if value == value.to_integral_value() and value.as_tuple().exponent >= 0 else str(value)
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "[dim]null[/]"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    plain = _plain(value)
+    text = json.dumps(plain, ensure_ascii=False) if isinstance(plain, list | dict) else str(plain)
+    return text.replace("[", "\\[")

@@ -1,0 +1,1 @@
+"""Addresses of pages, of the lineage browser and of the Dagster UI."""

@@ -1,0 +1,199 @@
+"""Run prepared queries on DuckDB in this process, and write their rows. No JVM."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from storage import Basis, InvalidRequest, Snapshot, Table
+from storage.engines.duckdb_connection import sealed_duckdb
+from storage.engines.duckdb_merge import merge_rows, replace_where
+from storage.engines.duckdb_views import add_views
+from storage.engines.merge_clauses import MergeClause
+from storage.engines.storable import refuse_unstorable
+
+from .duckdb_casts import cast
+from .duckdb_expressions import implied
+from .duckdb_failure import failure
+from .duckdb_queries import compile_condition, compile_expression, compile_query, function_names
+from .duckdb_relations import Relation, as_results, quoted, relation_of
+from .engine import APPEND, DYNAMIC, Engine
+from .fill import Fill
+from .query import Input, Query
+from .result import Result
+from .spark_types import of_arrow
+
+
+class DuckDbEngine(Engine):
+    """DuckDB in this process; no JVM. It runs what is known to mean there what it means in Spark: see `duckdb_queries`."""
+
+    def text(self, query: Query) -> str:
+        return compile_query(query.tree, _schemas(query.inputs)).sql
+
+    def expression(
+        self,
+        node: exp.Expr,
+        tables: Mapping[str, pa.Schema],
+        inputs: Sequence[Input],
+        to: pa.DataType,
+        column: str,
+    ) -> str:
+        typed = compile_expression(node, _relations(tables), _schemas(inputs))
+        if typed.type.is_known:
+            refuse_unstorable(typed.type.arrow, to, column)
+        return implied(typed, of_arrow(to), node)
+
+    def condition(self, node: exp.Expr, tables: Mapping[str, pa.Schema], inputs: Sequence[Input]) -> str:
+        return compile_condition(node, _relations(tables), _schemas(inputs))
+
+    def schema(self, query: Query) -> pa.Schema:
+        compiled = compile_query(query.tree, _schemas(query.inputs))
+        return pa.schema(
+            [
+                (name, one.arrow if one.is_known else pa.null())
+                for name, one in zip(compiled.names, compiled.types, strict=True)
+            ]
+        )
+
+    def columns_of(self, query: Query) -> pa.Schema:
+        return self.schema(query)
+
+    def rows(self, query: Query) -> pa.Table:
+        compiled = compile_query(query.tree, _schemas(query.inputs))
+        add = partial(add_views, "main", self.views(query.inputs))
+        try:
+            with sealed_duckdb(add, settings=("SET TimeZone = 'UTC'",)) as connection:
+                return as_results(connection.sql(compiled.sql).to_arrow_table(), compiled)
+        except duckdb.Error as error:
+            raise InvalidRequest(f"DuckDB cannot run the query: {failure(error)}") from None
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InvalidRequest(f"A value of the result does not fit its type in Spark: {error}") from None
+
+    def views(self, inputs: Sequence[Input]) -> Mapping[str, Any]:
+        return {one.view: one.source.rows if one.source.rows is not None else one.scan() for one in inputs}
+
+    def result(self, rows: pa.Table) -> Result:
+        return Result(rows=rows)
+
+    def columns(self, rows: pa.Table) -> pa.Schema:
+        return rows.schema
+
+    def fill(self, rows: pa.Table, fills: Sequence[Fill]) -> pa.Table:
+        columns = [
+            rows.column(one.position) if one.position is not None else pa.repeat(_scalar(one.value), rows.num_rows)
+            for one in fills
+        ]
+        return pa.table(columns, [one.name for one in fills])
+
+    def write(
+        self,
+        rows: pa.Table,
+        table: Table,
+        warehouse: str,
+        mode: str,
+        partition: Mapping[str, Any],
+        how: Mapping[str, Any],
+    ) -> Snapshot | None:
+        rows = _cast(rows, table, partition)
+        if mode == APPEND:
+            return table.write(rows, **how)
+        return table.overwrite(
+            rows, partition=partition or None, dynamic=mode == DYNAMIC if not partition else None, **how
+        )
+
+    def merge(
+        self,
+        source: pa.Table,
+        table: Table,
+        warehouse: str,
+        on: str,
+        clauses: Sequence[MergeClause],
+        how: Mapping[str, Any],
+        basis: Basis,
+    ) -> Snapshot | None:
+        return merge_rows(table, source, on, clauses, basis=basis, **how)
+
+    def replace(
+        self, rows: pa.Table, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis
+    ) -> Snapshot | None:
+        return replace_where(table, _cast(rows, table, ()), where, basis=basis, **how)
+
+    def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis) -> Snapshot | None:
+        return self._change(table, MergeClause("not matched by source", "delete", where), "DELETE", how, basis)
+
+    def update(
+        self, table: Table, warehouse: str, where: str, values: Mapping[str, str], how: Mapping[str, Any], basis: Basis
+    ) -> Snapshot | None:
+        clause = MergeClause("not matched by source", "update", where, dict(values))
+        return self._change(table, clause, "UPDATE", how, basis)
+
+    def _change(
+        self, table: Table, clause: MergeClause, operation: str, how: Mapping[str, Any], basis: Basis
+    ) -> Snapshot | None:
+        nothing = pa.table({"__none": pa.array([], pa.int64())})
+        return merge_rows(table, nothing, "FALSE", [clause], operation=operation, basis=basis, **how)
+
+    def functions(self) -> list[str]:
+        return function_names()
+
+
+def _scalar(value: Any) -> pa.Scalar:
+    return value if isinstance(value, pa.Scalar) else pa.scalar(value)
+
+
+def _relations(tables: Mapping[str, pa.Schema]) -> list[Relation]:
+    return [relation_of(name, schema) for name, schema in tables.items()]
+
+
+def _schemas(inputs: Sequence[Input]) -> dict[str, pa.Schema]:
+    """The columns that views hold: those that a query needs."""
+    return {
+        one.view: pa.schema([field for field in one.source.schema if one.columns is None or field.name in one.columns])
+        for one in inputs
+    }
+
+
+def _cast(rows: pa.Table, table: Table, filled: Collection[str]) -> pa.Table:
+    """Rows under the types of a table's columns; those that are `filled` are what the statement says of its partition.
+
+    Raises InvalidRequest for values that are not stored, or do not fit.
+    """
+    fields = [table.schema.field(name).to_arrow() for name in rows.column_names]
+    chosen, differs = [], False
+    for position, (field, column) in enumerate(zip(fields, rows.columns, strict=True)):
+        given, held = of_arrow(column.type), of_arrow(field.type)
+        value = quoted(f"c{position}")
+        if field.name not in filled:
+            refuse_unstorable(column.type, field.type, field.name)
+        if given != held and given.word != "null" and not (given.inner and column.type.equals(field.type)):
+            differs = True
+            value = cast(value, given, held, exp.column(field.name), implied=True) if held.is_known else value
+        chosen.append(f"{value} AS {quoted(f'c{position}')}")
+    if differs:
+        numbered = rows.rename_columns([f"c{position}" for position in range(rows.num_columns)])
+
+        def add(connection: duckdb.DuckDBPyConnection) -> list[str]:
+            connection.register("__rows", numbered)
+            return []
+
+        try:
+            with sealed_duckdb(add, settings=("SET TimeZone = 'UTC'",)) as connection:
+                text = f"SELECT {', '.join(chosen)} FROM __rows"
+                rows = connection.sql(text).to_arrow_table().rename_columns(rows.column_names)
+        except duckdb.Error as error:
+            said = re.sub(r'\bcolumn "?c(\d+)"?', lambda found: f"column {fields[int(found[1])].name}", failure(error))
+            raise InvalidRequest(f"{table.identifier} cannot hold the values: {said}") from None
+    columns = []
+    for field, column in zip(fields, rows.columns, strict=True):
+        try:
+            columns.append(pc.cast(column, field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InvalidRequest(
+                f"Column {field.name!r} of {table.identifier} cannot hold the values: {error}"
+            ) from None
+    return pa.Table.from_arrays(columns, schema=pa.schema([pa.field(field.name, field.type) for field in fields]))

@@ -1,0 +1,174 @@
+"""Run prepared queries on Spark, and write their rows. Importing this imports PySpark."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.utils import is_remote
+from sqlglot import exp
+
+from storage import Basis, Snapshot, Table
+from storage.engines.merge_clauses import MergeClause
+from storage.engines.spark_reader import read_scan
+from storage.engines.spark_rows import delete_rows, merge_rows, replace_where, update_rows
+from storage.engines.spark_types import arrow_schema_of, column_named, spark_schema
+from storage.engines.spark_writer import write_frame
+from storage.engines.storable import refuse_unstorable
+from storage.sql.predicate_text import is_condition
+
+from .engine import APPEND, DYNAMIC, OVERWRITE, Engine
+from .engine_dialects import NATIVE, spark_text
+from .fill import Fill
+from .query import Input, Query
+from .result import Result, spark_errors
+
+
+class SparkEngine(Engine):
+    """Spark, started when it is first needed."""
+
+    def __init__(self, start: Callable[[], SparkSession]) -> None:
+        self._start = start
+
+    @property
+    def session(self) -> SparkSession:
+        return self._start()
+
+    def text(self, query: Query) -> str:
+        return spark_text(query.tree)
+
+    def expression(
+        self,
+        node: exp.Expr,
+        tables: Mapping[str, pa.Schema],
+        inputs: Sequence[Input],
+        to: pa.DataType,
+        column: str,
+    ) -> str:
+        return spark_text(node)
+
+    def condition(self, node: exp.Expr, tables: Mapping[str, pa.Schema], inputs: Sequence[Input]) -> str:
+        return spark_text(node)
+
+    def schema(self, query: Query) -> pa.Schema:
+        return pa.schema([])
+
+    def functions(self) -> list[str]:
+        rows = self.session.sql("SHOW SYSTEM FUNCTIONS").collect()
+        return sorted({row[0] for row in rows} - {*NATIVE})
+
+    def frame(self, one: Input) -> DataFrame:
+        """The rows that stand behind a view."""
+        rows = one.source.rows
+        if rows is not None:
+            # Without it, times that have no zone would get the session's.
+            return self.session.createDataFrame(rows, spark_schema(rows.schema))
+        assert one.source.table is not None
+        narrow = None if one.where is None else one.scan()
+        # A long condition is left to Spark.
+        where = one.where_text if is_condition(one.where_text) else ""
+        return read_scan(
+            self.session, one.source.table, one.unfiltered(), one.source.warehouse, narrow=narrow, where=where
+        )
+
+    def rows(self, query: Query) -> DataFrame:
+        return self.over({one.view: self.frame(one) for one in query.inputs}, query.tree)
+
+    def over(self, frames: Mapping[str, DataFrame], tree: exp.Expr) -> DataFrame:
+        """A statement over views."""
+        for view, frame in frames.items():
+            frame.createOrReplaceTempView(view)
+        text = spark_text(tree)
+        try:
+            with spark_errors():
+                return self.session.sql(text)
+        finally:
+            # By now the plan holds what stands behind the views; Spark Connect looks them up later.
+            for view in frames if not is_remote() else ():
+                self.session.catalog.dropTempView(view)
+
+    def views(self, inputs: Sequence[Input]) -> Mapping[str, Any]:
+        return {one.view: self.frame(one) for one in inputs}
+
+    def result(self, rows: DataFrame) -> Result:
+        return Result(frame=rows)
+
+    def columns(self, rows: DataFrame) -> pa.Schema:
+        return arrow_schema_of(rows.schema)
+
+    def fill(self, rows: DataFrame, fills: Sequence[Fill]) -> DataFrame:
+        # Names may occur twice: positions do not.
+        numbered = rows.toDF(*[f"c{number}" for number in range(len(rows.columns))])
+
+        def column(one: Fill) -> Any:
+            if one.position is not None:
+                return F.col(f"c{one.position}")
+            if isinstance(one.value, pa.Scalar):
+                (held,) = spark_schema(pa.schema([(one.name, one.value.type)])).fields
+                return F.lit(one.value.as_py()).cast(held.dataType)
+            return F.lit(one.value)
+
+        return numbered.select(*[column(one).alias(one.name) for one in fills])
+
+    def write(
+        self,
+        rows: DataFrame,
+        table: Table,
+        warehouse: str,
+        mode: str,
+        partition: Mapping[str, Any],
+        how: Mapping[str, Any],
+    ) -> Snapshot | None:
+        frame = self.cast(rows, table, partition)
+        listed = [dict(partition)] if partition else None
+        if mode != APPEND:
+            mode = DYNAMIC if partition or mode == DYNAMIC else OVERWRITE
+        with spark_errors():
+            return write_frame(frame, table, warehouse, mode=mode, partitions=listed if mode != APPEND else None, **how)
+
+    def cast(self, rows: DataFrame, table: Table, filled: Collection[str] | None = None) -> DataFrame:
+        """Rows under the types of a table's columns of the same names; other columns stay as they are. Those that are `filled`
+        are what the statement says of its partition. Raises InvalidRequest for values that are not stored, unless `filled` is
+        None.
+        """
+        if filled is not None:
+            for one in self.columns(rows):
+                if one.name not in filled:
+                    refuse_unstorable(one.type, table.schema.field(one.name).to_arrow().type, one.name)
+        types = {field.name: field.dataType for field in spark_schema(table.schema.to_arrow()).fields}
+        return rows.select(
+            *[
+                column_named(name).cast(types[name]).alias(name) if name in types else column_named(name)
+                for name in rows.columns
+            ]
+        )
+
+    def merge(
+        self,
+        source: DataFrame,
+        table: Table,
+        warehouse: str,
+        on: str,
+        clauses: Sequence[MergeClause],
+        how: Mapping[str, Any],
+        basis: Basis,
+    ) -> Snapshot | None:
+        with spark_errors():
+            return merge_rows(source, table, warehouse, on, clauses, basis=basis, **how)
+
+    def replace(
+        self, rows: DataFrame, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis
+    ) -> Snapshot | None:
+        with spark_errors():
+            return replace_where(self.cast(rows, table, ()), table, warehouse, where, basis=basis, **how)
+
+    def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis) -> Snapshot | None:
+        with spark_errors():
+            return delete_rows(self.session, table, warehouse, where, basis=basis, **how)
+
+    def update(
+        self, table: Table, warehouse: str, where: str, values: Mapping[str, str], how: Mapping[str, Any], basis: Basis
+    ) -> Snapshot | None:
+        with spark_errors():
+            return update_rows(self.session, table, warehouse, where, values, basis=basis, **how)

@@ -1,0 +1,1 @@
+"""The Dagster UI with the lineage browser beside it."""

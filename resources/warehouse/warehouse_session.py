@@ -1,0 +1,203 @@
+"""A warehouse with its lineage: snapshots by name, and what lineage answers of them."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Literal
+
+from lineage import (
+    AncestryComparison,
+    AncestryDifference,
+    Direction,
+    Lag,
+    LineageGraph,
+    aligned,
+    ancestry_difference,
+    compare_ancestries,
+    current_sources,
+    forget,
+    freshness,
+    impact,
+    neighbour_tables,
+    trace,
+    was_replaced,
+)
+from storage import (
+    Clock,
+    CorruptData,
+    Identifier,
+    InvalidRequest,
+    NotFound,
+    Snapshot,
+    SnapshotRef,
+    Table,
+    whole_number,
+)
+
+from .catalogs import CATALOG_NAME, Catalogs
+
+_SIDES: tuple[Literal["sink", "source"], ...] = ("sink", "source")
+# No database keeps a higher number.
+_MOST_SNAPSHOTS = 2**63 - 1
+
+
+class WarehouseSession(Catalogs):
+    """Tables and their lineage; SQL stands on it."""
+
+    def ref(self, text: str) -> SnapshotRef:
+        """The snapshot that `[catalog.]db.t`, `db.t@5` or `db.t@tag` names. Raises NotFound, listing what there is."""
+        catalog, name, version = _named(text)
+        table = self.catalog_of(catalog).table(name)
+        # A compaction has no lineage of its own: the rows are those of the change before it.
+        ref = table.last_change(version or None)
+        if ref is None:
+            raise InvalidRequest(f"{name} has no snapshot yet. Write to it first.")
+        return ref
+
+    def known_ref(self, text: str) -> SnapshotRef:
+        """As `ref`; also a snapshot that cannot be read any more, by its number, if lineage knows it."""
+        try:
+            found = self.ref(text)
+            return self.expired_change(found) or found
+        except NotFound:
+            catalog, name, version = _named(text)
+            number = whole_number(version)
+            if number is None or number > _MOST_SNAPSHOTS or catalog not in self.catalog_names():
+                raise
+            one = Identifier.parse(name)
+            store = self.stores_to_ask(catalog)[catalog]
+            where = {"database": one.database, "table": one.table, "branch": one.branch, "snapshot_id": number}
+            for side in _SIDES:
+                for row in store.snapshots(side, **where):
+                    return row.ref(catalog)
+            raise
+
+    def expired_change(self, ref: SnapshotRef) -> SnapshotRef | None:
+        """Of a compaction the change before it that has expired, as far as lineage knows it."""
+        snapshot = self.catalog_of(ref.catalog).table(ref.table_name).snapshot(ref.snapshot_id)
+        if snapshot is None or snapshot.changes_rows:
+            return None
+        where = {"database": ref.database, "table": ref.table, "branch": ref.branch}
+        rows = self.stores_to_ask(ref.catalog)[ref.catalog].snapshots("sink", **where)
+        earlier = [row for row in rows if row.snapshot_id < ref.snapshot_id]
+        return max(earlier, key=lambda row: row.snapshot_id).ref(ref.catalog) if earlier else None
+
+    def lineage(self, ref: SnapshotRef, direction: Direction, hops: int | None = None) -> LineageGraph:
+        """What a snapshot was made from (up), or what it fed (down)."""
+        return trace(self.stores_to_ask(ref.catalog), ref, direction, hops)
+
+    def partition_lineage(
+        self, name: str, partition: Mapping[str, object], direction: Direction, hops: int | None = None
+    ) -> list[LineageGraph]:
+        """The lineage of each snapshot that the rows of a partition come from, newest first."""
+        stores = self.stores_to_ask(CATALOG_NAME)
+        found = self.table(name).contributors(partition)
+        return [trace(stores, ref, direction, hops) for ref in found]
+
+    def fate(self, ref: SnapshotRef) -> str:
+        """What has become of a snapshot: `expired`, `dropped`, `replaced`, or `taken back` by a rollback; `damaged` if that
+        cannot be read; else empty.
+        """
+        try:
+            if gone := self._why_gone(ref):
+                return gone
+            table = self.catalog_of(ref.catalog).table(ref.table_name)
+            return "taken back" if table.is_taken_back(ref.snapshot_id) else ""
+        except CorruptData:
+            return "damaged"
+
+    def _why_gone(self, ref: SnapshotRef) -> str:
+        """Why a snapshot can no longer be read; empty if it can."""
+        if was_replaced(ref):
+            return "replaced"
+        try:
+            table = self.catalog_of(ref.catalog).table(ref.table_name)
+        except NotFound:
+            return "dropped"
+        if table.store.snapshots.find(ref.snapshot_id) is not None:
+            return ""
+        if any(tag.snapshot.id == ref.snapshot_id and tag.is_of_its_branch for tag in table.tags.list()):
+            return ""
+        latest = table.store.snapshots.latest_id() or 0
+        return "expired" if ref.snapshot_id <= latest else "taken back"
+
+    def forget_lineage(self, older_than: timedelta) -> int:
+        """Delete the lineage of snapshots that can no longer be read and were committed so long ago; returns the number of
+        rows.
+        """
+        stores = self.stores_to_ask()
+        before = (Clock().now() - older_than).replace(tzinfo=None)
+        return forget(stores, before, lambda ref: bool(self._why_gone(ref)))
+
+    def ancestry_difference(self, first: SnapshotRef, second: SnapshotRef) -> AncestryDifference:
+        """The snapshots that only one of two versions was made from, over any number of hops."""
+        return ancestry_difference(self.stores_to_ask(first.catalog, second.catalog), first, second)
+
+    def compare_ancestries(self, left: SnapshotRef, right: SnapshotRef) -> AncestryComparison:
+        """What two versions were made from, over any number of hops, and where that differs first."""
+        return compare_ancestries(self.stores_to_ask(left.catalog, right.catalog), left, right)
+
+    def neighbour_tables(self, name: str, direction: Direction) -> list[str]:
+        """The tables that jobs read to write a table (up), or write having read it (down)."""
+        one = self.catalog.table(name).identifier
+        found: set[str] = set()
+        for store in self.stores_to_ask(CATALOG_NAME).values():
+            found.update(".".join(row) for row in neighbour_tables(store, one.database, one.table, direction))
+        return sorted(found)
+
+    def impact(self, ref: SnapshotRef) -> list[SnapshotRef]:
+        """The first snapshot of each table downstream that a bad snapshot, or anything after it, went into."""
+        return impact(self.stores_to_ask(ref.catalog), ref)
+
+    def sources_of(self, snapshot: Snapshot) -> dict[SnapshotRef, SnapshotRef]:
+        """What a snapshot says that it was made from: each source as it was called then, and as it is found now."""
+        return current_sources(snapshot, self.catalog_of)
+
+    def aligned(self, names: Sequence[str], on: str) -> dict[str, Table]:
+        """Tables fixed at their newest snapshots that were made from the same snapshot of a source.
+
+        Raises NotFound if there are none.
+        """
+        stores = self.stores_to_ask(CATALOG_NAME)
+        source = self.table(on)
+        one = source.identifier
+        tables = {name: self.table(name) for name in names}
+        found = aligned(
+            stores, [_history(table) for table in tables.values()],
+            (CATALOG_NAME, one.database, one.table, one.branch),
+        )  # fmt: skip
+        if found is None:
+            raise NotFound(f"{', '.join(names)} have no snapshots that were made from the same snapshot of {on}.")
+        return {name: table.pinned(ref.snapshot_id) for (name, table), ref in zip(tables.items(), found, strict=True)}
+
+    def freshness(self, name: str) -> list[Lag]:
+        """How far the newest change of a table is behind each table that it was made from."""
+        ref = self.ref(name)
+
+        def newest_of(read: SnapshotRef) -> tuple[SnapshotRef, int, int] | None:
+            try:
+                table = self.catalog_of(read.catalog).table(read.table_name)
+            except NotFound:
+                return None
+            changes = [one for one in table.store.snapshots.all() if one.changes_rows]
+            later = [one for one in changes if one.id > read.snapshot_id]
+            if not later:
+                return read, 0, 0
+            newest = table.ref(later[-1].id)
+            before = next((one for one in reversed(changes) if one.id <= read.snapshot_id), later[0])
+            assert newest is not None
+            return newest, len(later), later[-1].time_ms - before.time_ms
+
+        return freshness(self.stores_to_ask(ref.catalog), ref, newest_of)
+
+
+def _named(text: str) -> tuple[str, str, str]:
+    """Catalog, table and version of `[catalog.]db.t[@version]`."""
+    name, _, version = text.partition("@")
+    catalog, _, rest = name.partition(".")
+    return (catalog, rest, version) if rest.partition("$")[0].count(".") == 1 else (CATALOG_NAME, name, version)
+
+
+def _history(table: Table) -> list[SnapshotRef]:
+    """The snapshots that changed rows, newest first."""
+    refs = (table.ref(one.id) for one in table.store.snapshots.backwards() if one.changes_rows)
+    return [ref for ref in refs if ref is not None]

@@ -1,0 +1,75 @@
+"""Move the rows of postponed buckets to real ones, where readers see them: a snapshot of kind COMPACT, as Java's compactions of
+such tables make it. A partition keeps the number of buckets that it has; the first time it gets `postpone.default-bucket-num`.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+import pyarrow as pa
+
+from ..lsm.system_columns import VALUE_KIND
+from ..metadata.live_files import live_files
+from ..metadata.manifest import POSTPONED_BUCKET, ManifestEntry, Place
+from ..metadata.schema import KEY_PREFIX
+from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
+from ..metadata.table_store import TableStore
+from ..read.changes import KINDS
+from ..read.split_read import ReadRequest, read_file
+from ..write.commit import CommitId, CommitListener, TableCommit
+from ..write.postponed import with_buckets
+from ..write.table_write import CommitMessage, TableWrite
+
+_KIND = "_SNAPLINE_KIND"
+
+
+def settle_postponed(
+    store: TableStore,
+    *,
+    wanted: Callable[[Place], bool] | None = None,
+    listeners: Sequence[CommitListener] = (),
+) -> Snapshot | None:
+    """Move the rows of all postponed buckets, or of those `wanted`; None if there are none. Raises CommitConflict if somebody
+    else has moved them meanwhile.
+    """
+    latest = store.snapshots.latest()
+    if latest is None:
+        return None
+    live = live_files(store.manifests_of(latest), store.manifests.read)
+    counts = {entry.partition: entry.total_buckets for entry in live if entry.bucket >= 0}
+    postponed = [
+        entry for entry in live if entry.bucket == POSTPONED_BUCKET and (wanted is None or wanted(entry.place))
+    ]
+    if not postponed:
+        return None
+
+    def count_of(entry: ManifestEntry) -> int:
+        return counts.get(entry.partition, store.options.postpone_default_bucket_num)
+
+    # Those of a partition in the order in which they were made, as Java takes them.
+    postponed.sort(key=lambda one: (count_of(one), one.partition, one.file.creation_time_local_ms or 0))
+    messages: list[CommitMessage] = []
+    try:
+        for count, group in groupby(postponed, count_of):
+            messages.append(_rewritten(store, list(group), count))
+    except BaseException:
+        store.file_io.delete_quietly([path for message in messages for path in message.paths])
+        raise
+    commit_id = CommitId(store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER)
+    return TableCommit(store, commit_id, listeners).commit(
+        messages, deleted=postponed, kind=COMPACT, operation="COMPACT"
+    )
+
+
+def _rewritten(store: TableStore, entries: Sequence[ManifestEntry], count: int) -> CommitMessage:
+    """The rows of files, written to so many buckets of their partitions."""
+    request = ReadRequest(store, tuple(store.schema.column_names), None)
+    keys = set(store.schema.trimmed_primary_keys)
+    stored = [f"{KEY_PREFIX}{name}" if name in keys else name for name in store.schema.column_names]
+    with TableWrite(with_buckets(store, count)) as write:
+        for entry in entries:
+            for rows in read_file(request, entry.partition, store.bucket_directory(entry.place), entry.file):
+                kinds = pa.array(KINDS).take(rows.column(VALUE_KIND))
+                columns = [*(rows.column(name) for name in stored), kinds]
+                table = pa.Table.from_arrays(columns, names=[*store.schema.column_names, _KIND])
+                write.write(table, row_kind_column=_KIND)
+        return write.prepare_commit()
