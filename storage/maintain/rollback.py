@@ -5,11 +5,11 @@ changes follow it. Schemas stay: a rollback undoes no change of columns. Follows
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
-from ..errors import CommitConflict, NotFound
+from ..errors import CommitConflict, CorruptData, NotFound
 from ..metadata.history import (
     REVERTED_PROPERTY,
     ROLLED_BACK_IDENTITY_PROPERTY,
@@ -123,8 +123,11 @@ def _lifted(store: TableStore, target: Snapshot) -> Snapshot:
     here = store.snapshots.find(target.id)
     is_own = TAG_BRANCH_KEY not in target.others and here is not None and here.identity == target.identity
     lifted = target
-    while is_own and store.options.hides_level_0 and store.schema.primary_keys:
-        following = store.snapshots.find(lifted.id + 1)
+    hides = is_own and store.options.hides_level_0 and bool(store.schema.primary_keys)
+    while hides and any(entry.file.level == 0 for entry in live_entries(store, lifted)):
+        following = None
+        with suppress(CorruptData):
+            following = store.snapshots.find(lifted.id + 1)
         if following is None or following.follows not in (None, lifted.identity) or not _only_compacts(following):
             break
         lifted = following

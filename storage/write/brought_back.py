@@ -106,10 +106,14 @@ def _points(store: TableStore, latest: Snapshot, files: set[_File], back_to: Sna
 
 def _down_to(store: TableStore, latest: Snapshot, number: int) -> Iterator[Snapshot]:
     """The history from the latest snapshot down to a number, also what was taken back in it."""
-    snapshot: Snapshot | None = latest
-    while snapshot is not None:
-        yield snapshot
-        snapshot = store.snapshots.find(snapshot.id - 1) if snapshot.id > max(number, 1) else None
+    yield latest
+    for below in range(latest.id - 1, max(number, 1) - 1, -1):
+        # One that is damaged Java cannot read either.
+        with suppress(CorruptData):
+            snapshot = store.snapshots.find(below)
+            if snapshot is None:
+                return
+            yield snapshot
 
 
 def _beyond(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, CommitConflict, CommitId, CommitOutcomeUnknown, FixedClock, NotFound, Table
+from storage import Catalog, CommitConflict, CommitId, CommitOutcomeUnknown, FixedClock, NotFound, Table, branch_set
 from storage.clock import Clock
 from storage.file_io import FileIO
 from storage.maintain import orphan_files
@@ -463,7 +463,9 @@ def test_a_rollback_to_what_has_lost_the_same_manifest_does_nothing_and_names_an
 
 
 @pytest.mark.parametrize("target", [4, 3])
-def test_beside_a_publication_only_what_cannot_be_read_is_rolled_back(catalog: Catalog, target: int) -> None:
+def test_beside_a_publication_only_what_cannot_be_read_is_rolled_back(
+    catalog: Catalog, target: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("a.one", "a.two"):
         options = {"bucket": 1, "write-only": True}
         table = catalog.create_table(name, pa.schema([("id", pa.int64())]), primary_key=["id"], options=options)
@@ -477,6 +479,11 @@ def test_beside_a_publication_only_what_cannot_be_read_is_rolled_back(catalog: C
     newest = two.store.snapshots.get(5)
     two.store.file_io.delete(two.store.paths.manifest(newest.base_manifest_list))
     manifest.forget()
+    with pytest.raises(NotFound, match="does not exist"):
+        both.publish()
+    assert catalog.publications() == []
+    # As if it were lost only after the look.
+    monkeypatch.setattr(branch_set, "refuse_unmergeable", lambda *given: None)
     with pytest.raises(NotFound, match="roll back to the one before it"):
         both.publish()
     with pytest.raises(NotFound, match=r"If the newest snapshot of a\.two cannot be read, roll it back"):
