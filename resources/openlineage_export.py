@@ -120,16 +120,25 @@ def events(
 
 
 def _event(
-    job: str, barrier: int, moment: datetime, sinks: Sequence[SnapshotRef], sources: Sequence[SnapshotRef],
-    datasets: "_Datasets", namespace: str,
-) -> "RunEvent":  # fmt: skip
+    job: str,
+    barrier: int,
+    moment: datetime,
+    sinks: Sequence[SnapshotRef],
+    sources: Sequence[SnapshotRef],
+    datasets: "_Datasets",
+    namespace: str,
+) -> "RunEvent":
     from openlineage.client.event_v2 import Job, Run, RunEvent, RunState
 
     return RunEvent(
-        eventTime=f"{moment.isoformat(timespec='milliseconds')}Z", eventType=RunState.COMPLETE, producer=PRODUCER,
-        run=Run(runId=run_id(job, barrier)), job=Job(namespace=namespace, name=job),
-        inputs=[datasets.input(one) for one in sources], outputs=[datasets.output(one) for one in sinks],
-    )  # fmt: skip
+        eventTime=f"{moment.isoformat(timespec='milliseconds')}Z",
+        eventType=RunState.COMPLETE,
+        producer=PRODUCER,
+        run=Run(runId=run_id(job, barrier)),
+        job=Job(namespace=namespace, name=job),
+        inputs=[datasets.input(one) for one in sources],
+        outputs=[datasets.output(one) for one in sinks],
+    )
 
 
 def run_id(job: str, barrier: int) -> str:

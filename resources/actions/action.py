@@ -105,9 +105,13 @@ def action(
         own = Procedure(function.__name__, parameters)
         others = [_variant(name, parameters, chosen) for name, chosen in (also or {}).items()]
         ACTIONS[function.__name__] = Action(
-            tuple(command.split()), tuple(alias.split()), (own, *others), parameters, function,
+            tuple(command.split()),
+            tuple(alias.split()),
+            (own, *others),
+            parameters,
+            function,
             inspect.getdoc(function) or "",
-        )  # fmt: skip
+        )
         return function
 
     return register

@@ -15,9 +15,20 @@ from ..warehouse.catalogs import CATALOG_NAME
 
 # Given to Dagster as they are; `deps`, `metadata` and `tags` besides those of the table.
 PASSED = (
-    "automation_condition", "backfill_policy", "deps", "freshness_policy", "group_name", "hooks", "kinds", "metadata",
-    "op_tags", "owners", "pool", "retry_policy", "tags",
-)  # fmt: skip
+    "automation_condition",
+    "backfill_policy",
+    "deps",
+    "freshness_policy",
+    "group_name",
+    "hooks",
+    "kinds",
+    "metadata",
+    "op_tags",
+    "owners",
+    "pool",
+    "retry_policy",
+    "tags",
+)
 # Arguments of `table_asset` itself.
 OWN = ("code_version", "description", "name", "partitions_def")
 _RESOURCES = "take what the function needs from its module, or write a @dagster.asset around `TablesResource`"

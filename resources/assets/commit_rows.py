@@ -31,9 +31,15 @@ def commit_rows(
     """
     if isinstance(rows, DataFrame):
         return spark_writer.write_frame(
-            rows, table, warehouse, mode=spark_writer.OVERWRITE_PARTITIONS if partitions is not None else mode,
-            commit_id=commit_id, properties=properties, partitions=partitions, unless_same=unless_same,
-        )  # fmt: skip
+            rows,
+            table,
+            warehouse,
+            mode=spark_writer.OVERWRITE_PARTITIONS if partitions is not None else mode,
+            commit_id=commit_id,
+            properties=properties,
+            partitions=partitions,
+            unless_same=unless_same,
+        )
     if mode == spark_writer.APPEND and partitions is None:
         return table.write(rows, commit_id=commit_id, properties=properties)
     with table.new_write(replaces=True) as writer:

@@ -14,8 +14,9 @@ from storage import Identifier, Snapshot, Table
 
 from ..warehouse.snapshot_properties import STATEMENT_PROPERTY
 from .launchpad import Launchpads, if_it_is_bad
+from .provenance import newest_told, provenance_tags
 from .table_asset import TableAsset, table_assets
-from .tables import TablesResource, newest_told, provenance_tags
+from .tables import TablesResource
 from .ui_metadata import CommitNumbers, page_metadata, partition_metadata, table_metadata
 
 # Of more snapshots that came since the last look, the newest are told of.
@@ -46,19 +47,25 @@ def external_table(name: str, *, description: str | None = None, **spec_argument
             snapshot = table.snapshot(ref.snapshot_id)
             assert snapshot is not None
             metadata: dict[str, Any] = {
-                "snapshot": ref.snapshot_id, "branch": ref.branch,
+                "snapshot": ref.snapshot_id,
+                "branch": ref.branch,
                 "dagster/row_count": table.count(version=ref.snapshot_id),
-                "commit": f"{snapshot.commit_kind} by {snapshot.commit_user}", **page_metadata(ref),
-            }  # fmt: skip
+                "commit": f"{snapshot.commit_kind} by {snapshot.commit_user}",
+                **page_metadata(ref),
+            }
             return dg.ObserveResult(data_version=dg.DataVersion(ref.data_version), metadata=metadata)
 
     return observe
 
 
 def external_table_sensor(
-    name: str, tables: Sequence[str], *, target: Any, minimum_interval_seconds: int = 30,
+    name: str,
+    tables: Sequence[str],
+    *,
+    target: Any,
+    minimum_interval_seconds: int = 30,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
-) -> dg.SensorDefinition:  # fmt: skip
+) -> dg.SensorDefinition:
     """A sensor that starts a run of `target` (a job, or a selection of assets) when one of the tables has a new snapshot
     that changes rows, and reports the observation. Compactions start nothing. `default_status`: whether it runs before
     anybody has switched it on.
@@ -81,11 +88,12 @@ def external_table_sensor(
         new = {one: ref for one, ref in found.items() if f"{one}={ref.data_version}:{ref.time_ms}" not in before}
         events = [
             dg.AssetObservation(
-                dg.AssetKey(one.split(".")), metadata={"snapshot": ref.snapshot_id, "branch": ref.branch, **page_metadata(ref)},
+                dg.AssetKey(one.split(".")),
+                metadata={"snapshot": ref.snapshot_id, "branch": ref.branch, **page_metadata(ref)},
                 tags={"dagster/data_version": ref.data_version},
             )
             for one, ref in new.items()
-        ]  # fmt: skip
+        ]
         requests = [dg.RunRequest(run_key=cursor)] if new else []
         return dg.SensorResult(run_requests=requests, cursor=cursor, asset_events=events)
 
@@ -93,9 +101,12 @@ def external_table_sensor(
 
 
 def commits_of_others_sensor(
-    assets: Sequence[Any], *, name: str = "commits_of_others", minimum_interval_seconds: int = 30,
+    assets: Sequence[Any],
+    *,
+    name: str = "commits_of_others",
+    minimum_interval_seconds: int = 30,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
-) -> dg.SensorDefinition:  # fmt: skip
+) -> dg.SensorDefinition:
     """A sensor that tells Dagster of the snapshots which SQL, or another program, has made of the tables of `assets`: each is
     a materialization, of the partitions that it changed, with its statement where that is known, so that what was made from
     older ones is stale.
@@ -153,9 +164,10 @@ def _told(
         yield dg.AssetObservation(asset.key, metadata=metadata)
         return
     tags = {
-        "dagster/data_version": ref.data_version, "dagster/data_version_is_user_provided": "true",
+        "dagster/data_version": ref.data_version,
+        "dagster/data_version_is_user_provided": "true",
         **provenance_tags(instance, {dg.AssetKey([one.database, one.table]): one for one in sources}),
-    }  # fmt: skip
+    }
     if asset.partitions_def is None or asset.partition_column is None:
         yield dg.AssetMaterialization(asset.key, metadata=metadata, tags=tags)
         return

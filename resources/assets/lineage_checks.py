@@ -28,9 +28,11 @@ def freshness_check(table: str, *, at_most: timedelta, blocking: bool = False) -
         raise InvalidRequest(f"{table} cannot be {at_most} behind its sources: give a time that is not negative.")
 
     @dg.asset_check(
-        asset=dg.AssetKey([identifier.database, identifier.table]), name="is_fresh", blocking=blocking,
+        asset=dg.AssetKey([identifier.database, identifier.table]),
+        name="is_fresh",
+        blocking=blocking,
         description=f"At most {at_most} behind its sources",
-    )  # fmt: skip
+    )
     def check(context: dg.AssetCheckExecutionContext, tables: TablesResource) -> dg.AssetCheckResult:
         try:
             with failing_in_a_line():
@@ -39,25 +41,28 @@ def freshness_check(table: str, *, at_most: timedelta, blocking: bool = False) -
             return _unanswered(error)
         again = _made_again_from(context.instance, tables.session, table)
         late = [
-            one for one in lags
+            one
+            for one in lags
             if one.behind_ms > at_most / timedelta(milliseconds=1)
             and again.get(one.source.table_name, 0) < one.newest.snapshot_id
-        ]  # fmt: skip
+        ]
         rows = [
             dg.TableRecord(
                 {
                     "source": one.source.table_name,
                     "made from": max(one.source.snapshot_id, again.get(one.source.table_name, 0)),
-                    "newest": one.newest.snapshot_id, "behind": str(timedelta(milliseconds=one.behind_ms)),
+                    "newest": one.newest.snapshot_id,
+                    "behind": str(timedelta(milliseconds=one.behind_ms)),
                 }
             )
             for one in lags
-        ]  # fmt: skip
+        ]
         told = ", ".join(f"{one.source.table_name} by {timedelta(milliseconds=one.behind_ms)}" for one in late)
         return dg.AssetCheckResult(
-            passed=not late, description=f"Behind {told}" if late else "Up to date",
+            passed=not late,
+            description=f"Behind {told}" if late else "Up to date",
             metadata={**({"sources": dg.MetadataValue.table(rows)} if rows else {}), **_page(tables.session, table)},
-        )  # fmt: skip
+        )
 
     return check
 
@@ -78,9 +83,11 @@ def consistency_check(
     names = [table, *others]
 
     @dg.asset_check(
-        asset=dg.AssetKey([identifier.database, identifier.table]), name=f"belongs_together_on_{on.replace('.', '_')}",
-        blocking=blocking, description=f"Made from the same {on} as {', '.join(others)}",
-    )  # fmt: skip
+        asset=dg.AssetKey([identifier.database, identifier.table]),
+        name=f"belongs_together_on_{on.replace('.', '_')}",
+        blocking=blocking,
+        description=f"Made from the same {on} as {', '.join(others)}",
+    )
     def check(context: dg.AssetCheckExecutionContext, tables: TablesResource) -> dg.AssetCheckResult:
         session = tables.session
         with failing_in_a_line():
@@ -98,12 +105,14 @@ def consistency_check(
         return dg.AssetCheckResult(
             passed=not behind,
             description=f"{', '.join(behind)} have moved on: together they were last at "
-            f"{', '.join(f'{name}@{number}' for name, number in together.items())}" if behind else "All belong together",
+            f"{', '.join(f'{name}@{number}' for name, number in together.items())}"
+            if behind
+            else "All belong together",
             metadata={
                 **{name: f"{number}, together {together.get(name)}" for name, number in newest.items()},
                 **_page(session, table),
             },
-        )  # fmt: skip
+        )
 
     return check
 

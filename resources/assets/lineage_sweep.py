@@ -32,9 +32,12 @@ def lineage_sweep_sensors(*, minimum_interval_seconds: int = 30) -> list[dg.Sens
 
 def _sensor(name: str, status: dg.DagsterRunStatus, seconds: int) -> dg.SensorDefinition:
     @dg.run_status_sensor(
-        name=name, run_status=status, minimum_interval_seconds=seconds, default_status=dg.DefaultSensorStatus.RUNNING,
+        name=name,
+        run_status=status,
+        minimum_interval_seconds=seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
         monitor_all_code_locations=False,
-    )  # fmt: skip
+    )
     def look(context: dg.RunStatusSensorContext, tables: TablesResource) -> dg.SkipReason:
         try:
             return dg.SkipReason(f"{sweep(tables.session, context.dagster_run.run_id)} rows of lineage went.")

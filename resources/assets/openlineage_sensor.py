@@ -9,9 +9,13 @@ from .tables import TablesResource
 
 
 def openlineage_sensor(
-    name: str = "openlineage", *, url: str | None = None, file: str | None = None, namespace: str = "snapline",
+    name: str = "openlineage",
+    *,
+    url: str | None = None,
+    file: str | None = None,
+    namespace: str = "snapline",
     minimum_interval_seconds: int = 60,
-) -> dg.SensorDefinition:  # fmt: skip
+) -> dg.SensorDefinition:
     """A sensor that sends what was committed since it last ran. Without a URL or a file OpenLineage's own configuration
     says where events go.
     """

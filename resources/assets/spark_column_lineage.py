@@ -18,10 +18,24 @@ from storage import SnapshotRef
 _MARK = "snapline:"
 # Nodes that give on what they get.
 _PASSING = {
-    "Filter", "Sort", "Distinct", "GlobalLimit", "LocalLimit", "Limit", "Offset", "Repartition",
-    "RepartitionByExpression", "RebalancePartitions", "Deduplicate", "ResolvedHint", "SubqueryAlias", "Sample", "View",
-    "WithCTE", "Tail",
-}  # fmt: skip
+    "Filter",
+    "Sort",
+    "Distinct",
+    "GlobalLimit",
+    "LocalLimit",
+    "Limit",
+    "Offset",
+    "Repartition",
+    "RepartitionByExpression",
+    "RebalancePartitions",
+    "Deduplicate",
+    "ResolvedHint",
+    "SubqueryAlias",
+    "Sample",
+    "View",
+    "WithCTE",
+    "Tail",
+}
 _LEFT_ONLY = ("LeftSemi", "LeftAnti")
 Sources = frozenset[SourceColumn] | None
 # Id of an attribute, and what it comes from: None if that is not known.

@@ -26,9 +26,10 @@ from storage.engines.spark_writer import APPEND, OVERWRITE_PARTITIONS, OVERWRITE
 from .asset_arguments import check_arguments, mapping, table_description
 from .declared import check_types, named_table
 from .frames import as_rows, as_wanted, check_given, check_taken, wants_arrow
+from .materialization import tag_name
 from .schema_policy import REFUSE, check_policy
 from .table_declaration import TableDefinition
-from .tables import TablesResource, tag_name
+from .tables import TablesResource
 
 _SPECIAL = ("context", "spark", "config")
 Transform = Callable[..., Any]
@@ -186,11 +187,17 @@ class TableAsset:
         with _in_one_line():
             rows = self.rows(read, context, lambda: tables.spark.spark_session, config)
             result = tables.write(
-                context, rows, self.definition, mode=mode, partitions=self.partitions(keys),
-                tag_partitions=self.tag_partitions, tags=self.tags_of(keys),
+                context,
+                rows,
+                self.definition,
+                mode=mode,
+                partitions=self.partitions(keys),
+                tag_partitions=self.tag_partitions,
+                tags=self.tags_of(keys),
                 # An incremental asset's snapshot says what it has consumed.
-                unless_same=self.skip_unchanged and source is None, on_schema_change=self.on_schema_change,
-            )  # fmt: skip
+                unless_same=self.skip_unchanged and source is None,
+                on_schema_change=self.on_schema_change,
+            )
         if increment is None:
             return result
         return result._replace(metadata={**(result.metadata or {}), "incremental": increment.told})
@@ -358,9 +365,20 @@ def table_asset(
         except StorageError as error:
             raise dg.DagsterInvalidDefinitionError(f"@table_asset({name!r}): {error}") from None
         return TableAsset(
-            definition, transform, read, mode, version, incremental, partitions_def, partition_column, tag_partitions,
-            mappings, skip_unchanged, on_schema_change, asset_arguments,
-        ).asset()  # fmt: skip
+            definition,
+            transform,
+            read,
+            mode,
+            version,
+            incremental,
+            partitions_def,
+            partition_column,
+            tag_partitions,
+            mappings,
+            skip_unchanged,
+            on_schema_change,
+            asset_arguments,
+        ).asset()
 
     return decorate
 

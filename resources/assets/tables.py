@@ -10,9 +10,8 @@ wrote since is what it reads. The snapshots read stand in the commit, in the lin
 provenance, and are the same in all three.
 """
 
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -25,10 +24,9 @@ from lineage import (
     JobStartup,
     LineageUnavailable,
     columns_property,
-    sources_of,
     sources_property,
 )
-from storage import CommitId, NotFound, Snapshot, SnapshotRef, Table, Unsupported
+from storage import CommitId, NotFound, Snapshot, SnapshotRef, Table
 from storage.engines import spark_reader, spark_stream, spark_writer
 from storage.engines.spark_types import arrow_schema_of
 
@@ -39,33 +37,17 @@ from ..sql import Statements
 from ..sql.duckdb_select import run_query
 from ..warehouse.snapshot_properties import BACKFILL_PROPERTY, CODE_PROPERTY, PARTITIONS_PROPERTY
 from .commit_rows import Rows, commit_rows
-from .launchpad import Launchpads, if_it_is_bad
+from .increments import Increment, ReadAll, came, consumed
+from .materialization import Materialization, tag_name
+from .provenance import provenance_tags
+from .run_inputs import inputs_of_run, newest_at_start
 from .schema_policy import REFUSE, left_null, with_columns_of
 from .spark_column_lineage import column_sources, marked
+from .step_commit import BACKFILL_TAG, Context, code_version_of, step_commit_id, step_of
 from .table_declaration import TableDefinition, unless_left_empty
-from .ui_metadata import CommitNumbers, partition_metadata, table_metadata
 
 # A run with this tag starts at the versions that another run, or any job, started at.
 STARTUP_TAG = "snapline/startup-of"
-_BACKFILL_TAG = "dagster/backfill"
-_PARENT_BACKFILL_TAG = "dagster/parent_backfill_id"
-Context = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
-# A barrier is the run's creation time in milliseconds, then this many bits that tell its steps apart.
-_STEP_BITS = 20
-# Below, it is of no account that looking for what has changed reads more than there is.
-_ROWS_WORTH_READING_ALL = 100_000
-
-
-@dataclass(frozen=True)
-class Increment:
-    """The rows of an input that an incremental asset has not read, or None if it has to read all of it; and the reason."""
-
-    rows: pa.Table | None
-    told: str
-
-
-class _ReadAll(Exception):
-    """Says why an increment would not be right."""
 
 
 class TablesResource(dg.ConfigurableResource):
@@ -111,7 +93,7 @@ class TablesResource(dg.ConfigurableResource):
                 if STARTUP_TAG in context.run.tags:
                     raise
                 error.say_once()
-                pinned = _newest_at_start(context, table)
+                pinned = newest_at_start(context, table)
             if pinned is None:
                 raise NotFound(f"{name} has no snapshot yet. Materialize the asset {'/'.join(_key(name).path)} first.")
             self._pins[key] = pinned
@@ -125,7 +107,7 @@ class TablesResource(dg.ConfigurableResource):
         run = context.run.run_id
         if not store.startups(job=run):
             self._pin_like_another(context)
-            self._pin_first(context, [*_inputs_of_run(context), name])
+            self._pin_first(context, [*inputs_of_run(context), name])
         identifier = table.identifier
         where = {"database": identifier.database, "table": identifier.table, "branch": identifier.branch}
         pinned = store.startups(job=run, **where)
@@ -211,49 +193,16 @@ class TablesResource(dg.ConfigurableResource):
         """
         ref = self.pin(context, name)
         try:
-            known = self._consumed(context, sink, "/".join(asset_key.path), ref)
-            rows = self._came(known, name, ref, sink)
-        except _ReadAll as reason:
+            code_version = code_version_of(context) or ""  # type: ignore[arg-type]
+            known = consumed(self.session, code_version, sink, "/".join(asset_key.path), ref)
+            rows = came(self.session, self._existing(name), known, name, ref, sink)
+        except ReadAll as reason:
             context.log.info(f"reading all of {name} at {ref}: {reason}")
             return Increment(None, f"all of {ref}: {reason}")
-        self._reads.setdefault((*_step(context), ""), {})[ref] = None
+        self._reads.setdefault((*step_of(context), ""), {})[ref] = None
         told = f"{rows.num_rows} rows that came to {name} after snapshot {known.snapshot_id}, up to {ref}"
         context.log.info(f"reading {told}")
         return Increment(rows, told)
-
-    def _came(self, known: SnapshotRef, name: str, ref: SnapshotRef, sink: str) -> pa.Table:
-        """The rows that came to a table since a snapshot. Raises _ReadAll."""
-        table = self._existing(name)
-        if table.schema.primary_keys and not self.session.table(sink).schema.primary_keys:
-            raise _ReadAll(f"rows of {name} may change, and {sink} has no key by which they could be replaced")
-        then = table.store.snapshots.find(known.snapshot_id)
-        if then is None or then.time_ms != known.time_ms:
-            raise _ReadAll(f"{known}, which was read last, has expired or is another one now")
-        _refuse_more_than_all(table, known, ref)
-        try:
-            came, went = table.net_changes(known.snapshot_id, ref.snapshot_id)
-        except (NotFound, Unsupported) as error:
-            raise _ReadAll(str(error)) from None
-        if went.num_rows:
-            raise _ReadAll(f"{went.num_rows} rows that {known} had were deleted, or replaced by others")
-        return came
-
-    def _consumed(self, context: Context, sink: str, job: str, ref: SnapshotRef) -> SnapshotRef:
-        """The snapshot of a source that the newest rows of an asset's table were made from. Raises _ReadAll if that is not
-        the whole story of these rows.
-        """
-        made = self.session.table(sink).last_change() if self.session.catalog.exists(sink) else None
-        snapshot = None if made is None else self.session.table(sink).snapshot(made.snapshot_id)
-        if snapshot is None:
-            raise _ReadAll(f"{sink} has no rows yet")
-        if snapshot.commit_user != job:
-            raise _ReadAll(f"snapshot {snapshot.id} of {sink} was written by {snapshot.commit_user}")
-        if (snapshot.properties or {}).get(CODE_PROPERTY) != (_code_version(context) or ""):  # type: ignore[arg-type]
-            raise _ReadAll(f"the code has changed since snapshot {snapshot.id} of {sink}")
-        for source in sources_of(snapshot):
-            if (source.database, source.table, source.branch) == (ref.database, ref.table, ref.branch):
-                return source
-        raise _ReadAll(f"snapshot {snapshot.id} of {sink} was not made from {ref.table_name}")
 
     def as_of(self, context: Context, name: str, partition: str) -> DataFrame:
         """The table as it was when a partition was made: at the tag that the partition became, as a Spark DataFrame.
@@ -290,7 +239,7 @@ class TablesResource(dg.ConfigurableResource):
         self, context: Context, name: str, ref: SnapshotRef | None = None, part: str = ""
     ) -> tuple[Table, SnapshotRef]:
         ref = ref or self.pin(context, name)
-        self._reads.setdefault((*_step(context), part), {})[ref] = None
+        self._reads.setdefault((*step_of(context), part), {})[ref] = None
         context.log.info(f"reading {ref}")
         return self.session.table(name), ref
 
@@ -301,9 +250,12 @@ class TablesResource(dg.ConfigurableResource):
         """
         table = self._existing(name)
         return spark_stream.read_stream(
-            self.spark.spark_session, table, self.session.settings.warehouse, self.session.catalog.name,
+            self.spark.spark_session,
+            table,
+            self.session.settings.warehouse,
+            self.session.catalog.name,
             {"read.changelog": str(row_kinds).lower()},
-        )  # fmt: skip
+        )
 
     # --- writing
 
@@ -342,7 +294,7 @@ class TablesResource(dg.ConfigurableResource):
         partition that Dagster's event is about, `source_key` for a snapshot that was read the asset it belongs to.
         """
         key = asset_key or context.asset_key
-        step = (*_step(context), part)
+        step = (*step_of(context), part)
         sources = list(self._reads.get(step, {}))
         columns = rows.schema if isinstance(rows, pa.Table) else arrow_schema_of(rows.schema)
 
@@ -358,7 +310,7 @@ class TablesResource(dg.ConfigurableResource):
                 columns_told = _told(context, table, altered, left_null(table, columns))
                 planned = SnapshotRef(self.session.catalog.name, *_place(table), 0)
                 with self.session.recorder.job(job, sources, [planned]):
-                    commit_id = _commit_id(context, job, table, key, part)
+                    commit_id = step_commit_id(context, job, table, key, part)
                     snapshot = self._commit(
                         context, rows, table, mode, partitions, commit_id, sources, properties, unless_same
                     )
@@ -378,9 +330,8 @@ class TablesResource(dg.ConfigurableResource):
         for name in tags if held is not None else ():
             table.tags.create(name, snapshot_id=held, replace=True)
         provenance = provenance_tags(context.instance, {(source_key or _key_of)(ref): ref for ref in sources})
-        result = self._result(
-            context, key, table, snapshot, sources, partitions or {}, tag_partitions, provenance, event_key, is_same
-        )
+        made = Materialization(context, key, table, provenance, partitions or {}, tag_partitions, event_key)
+        result = made.result(snapshot, sources, is_same=is_same)
         return result._replace(metadata={**(result.metadata or {}), **columns_told})
 
     def write_stream(
@@ -395,7 +346,7 @@ class TablesResource(dg.ConfigurableResource):
         """Commit what a streaming DataFrame has that is new, then stop: a snapshot for each micro-batch, its barrier the
         batch's number. A run that is started again goes on from the checkpoint, and commits no batch twice.
         """
-        static = list(self._reads.pop((*_step(context), ""), {}))
+        static = list(self._reads.pop((*step_of(context), ""), {}))
         with unless_left_empty(self.session.catalog) as created:
             table = definition.open_or_create(self.session.catalog, arrow_schema_of(rows.schema), created)
             return self._written_stream(context, rows, table, static, row_kind_column, output_mode)
@@ -419,21 +370,29 @@ class TablesResource(dg.ConfigurableResource):
             recorder.record_startup(job, sources)
             made[:] = sources
             return {
-                RUN_PROPERTY: context.run.run_id, CODE_PROPERTY: _code_version(context) or "", **sources_property(sources)
-            }  # fmt: skip
+                RUN_PROPERTY: context.run.run_id,
+                CODE_PROPERTY: code_version_of(context) or "",
+                **sources_property(sources),
+            }
 
         before = table.snapshot()
         query = spark_stream.write_stream(
-            rows, table, self.session.settings.warehouse, commit_user=job, row_kind_column=row_kind_column,
-            checkpoint=str(self.session.settings.home / "checkpoints" / job), trigger={"availableNow": True},
-            output_mode=output_mode, properties=properties,
-        )  # fmt: skip
+            rows,
+            table,
+            self.session.settings.warehouse,
+            commit_user=job,
+            row_kind_column=row_kind_column,
+            checkpoint=str(self.session.settings.home / "checkpoints" / job),
+            trigger={"availableNow": True},
+            output_mode=output_mode,
+            properties=properties,
+        )
         query.awaitTermination()
         newest = table.last_change()
         grown = newest is not None and (before is None or newest.snapshot_id > before.id)
         snapshot = table.snapshot(newest.snapshot_id) if newest is not None and grown else None
         provenance = provenance_tags(context.instance, {_key_of(ref): ref for ref in made})
-        return self._result(context, key, table, snapshot, made, {}, False, provenance, str)
+        return Materialization(context, key, table, provenance).result(snapshot, made)
 
     def _commit(
         self,
@@ -449,8 +408,8 @@ class TablesResource(dg.ConfigurableResource):
     ) -> Snapshot | None:
         recorded = {
             RUN_PROPERTY: context.run.run_id,
-            CODE_PROPERTY: _code_version(context) or "",
-            **({BACKFILL_PROPERTY: backfill} if (backfill := context.run.tags.get(_BACKFILL_TAG)) else {}),
+            CODE_PROPERTY: code_version_of(context) or "",
+            **({BACKFILL_PROPERTY: backfill} if (backfill := context.run.tags.get(BACKFILL_TAG)) else {}),
             **({PARTITIONS_PROPERTY: ",".join(partitions)} if partitions else {}),
             **sources_property(sources),
             **(columns_property(column_sources(rows)) if isinstance(rows, DataFrame) else {}),
@@ -460,113 +419,6 @@ class TablesResource(dg.ConfigurableResource):
         return commit_rows(
             rows, table, self.session.settings.warehouse, mode, listed, commit_id, recorded, unless_same=unless_same
         )
-
-    def _result(
-        self,
-        context: dg.AssetExecutionContext,
-        key: dg.AssetKey,
-        table: Table,
-        snapshot: Snapshot | None,
-        sources: Sequence[SnapshotRef],
-        partitions: Mapping[str, Mapping[str, Any]],
-        tag_partitions: bool,
-        tags: Mapping[str, str],
-        event_key: Callable[[str], str],
-        is_same: bool = False,
-    ) -> dg.MaterializeResult[Any]:
-        if snapshot is None:
-            return self._unchanged(context, key, table, partitions, tag_partitions, tags, event_key, is_same)
-        ref = table.ref(snapshot.id)
-        assert ref is not None
-        numbers = CommitNumbers.of(table, snapshot)
-        way_out = if_it_is_bad(Launchpads.of_run(context.run), ref)
-        metadata = way_out | table_metadata(table, snapshot, sources, numbers)
-        if numbers.given.get("duplicate_keys"):
-            context.log.warning(
-                f"{numbers.given['rows_given']} rows were given to {ref}, {numbers.given['duplicate_keys']} of them under a key "
-                f"that a later row has: {metadata['rows_added']} are written"
-            )
-        if "warning" in metadata:
-            context.log.warning(f"{ref} is committed, but {metadata['warning']}")
-        context.log.info(f"committed {ref}: {metadata['rows_added']} rows added, {metadata['rows_removed']} removed")
-        if partitions:
-            metadata = self._of_partitions(
-                context, key, table, snapshot, partitions, tag_partitions, event_key, metadata, numbers
-            )
-        return dg.MaterializeResult(
-            asset_key=key, metadata=metadata, data_version=dg.DataVersion(ref.data_version), tags=tags
-        )
-
-    def _unchanged(
-        self,
-        context: dg.AssetExecutionContext,
-        key: dg.AssetKey,
-        table: Table,
-        partitions: Mapping[str, Mapping[str, Any]],
-        tag_partitions: bool,
-        tags: Mapping[str, str],
-        event_key: Callable[[str], str],
-        is_same: bool,
-    ) -> dg.MaterializeResult[Any]:
-        """The result of a run that committed nothing: downstream must not take the table for changed."""
-        current = table.last_change()
-        version = current.data_version if current else f"{table.identifier.branch}@0"
-        why = "no other rows than there are" if is_same else "no rows"
-        context.log.info(f"nothing to commit to {table.identifier}, which got {why}; it stays at {version}")
-        snapshot = None if current is None else table.snapshot(current.snapshot_id)
-        numbers = CommitNumbers.none(table)
-        metadata: dict[str, Any] = {**numbers.total, "nothing_committed": f"got {why}, stays at {version}"}
-        if is_same and snapshot is not None:
-            metadata = table_metadata(table, snapshot, sources_of(snapshot), numbers) | metadata
-            if partitions:
-                metadata = self._of_partitions(
-                    context, key, table, snapshot, partitions, tag_partitions, event_key, metadata, numbers
-                )
-        return dg.MaterializeResult(asset_key=key, metadata=metadata, data_version=dg.DataVersion(version), tags=tags)
-
-    def _of_partitions(
-        self,
-        context: dg.AssetExecutionContext,
-        key: dg.AssetKey,
-        table: Table,
-        snapshot: Snapshot,
-        partitions: Mapping[str, Mapping[str, Any]],
-        tag_partitions: bool,
-        event_key: Callable[[str], str],
-        metadata: dict[str, Any],
-        numbers: CommitNumbers,
-    ) -> dict[str, Any]:
-        """Tag partitions and tell the numbers of each; returns what is true of all of them."""
-        for partition_key, values in partitions.items():
-            if tag_partitions:
-                table.tags.create(tag_name(partition_key), snapshot_id=snapshot.id, replace=True)
-            context.add_asset_metadata(
-                partition_metadata(table, snapshot, values, numbers),
-                asset_key=key, partition_key=event_key(partition_key),
-            )  # fmt: skip
-        # Numbers of the whole table and the whole commit would be read as those of the partition.
-        metadata = {name: value for name, value in metadata.items() if name not in (*numbers.total, "rows_given")}
-        metadata["table_rows"] = metadata.pop("dagster/row_count")
-        if len(partitions) == 1 and numbers.given:
-            metadata["rows_given"] = numbers.given["rows_given"]
-        if tag_partitions:
-            metadata["tags"] = ", ".join(tag_name(one) for one in partitions)
-        return metadata
-
-
-def tag_name(partition_key: str) -> str:
-    """The tag of a Dagster partition: its key, unless that is a number, which would hide a snapshot id."""
-    return f"p-{partition_key}" if partition_key.isdigit() else partition_key
-
-
-def _refuse_more_than_all(table: Table, known: SnapshotRef, ref: SnapshotRef) -> None:
-    """Raise _ReadAll if more was written and taken away since a snapshot than there is."""
-    snapshots = table.store.snapshots
-    later = [snapshots.find(number) for number in range(known.snapshot_id + 1, ref.snapshot_id + 1)]
-    changes = [table.changes_of(one) for one in later if one is not None and one.changes_rows]
-    moved, there = sum(one.rows_added + one.rows_deleted for one in changes), table.snapshot(ref.snapshot_id)
-    if there is not None and moved > max(there.total_record_count, _ROWS_WORTH_READING_ALL):
-        raise _ReadAll(f"{moved} rows were written and taken away since {known}, which is more than there are")
 
 
 def _key(name: str) -> dg.AssetKey:
@@ -585,120 +437,5 @@ def _place(table: Table) -> tuple[str, str, str]:
     return table.identifier.database, table.identifier.table, table.identifier.branch
 
 
-def _step(context: Context) -> tuple[str, str]:
-    return context.run.run_id, str(context.op_execution_context.op_handle)
-
-
-def _newest_at_start(context: Context, table: Table) -> int | None:
-    """The newest change of a table when the run began, which all of its processes find without asking each other; of a table
-    that is younger, the newest; None without any.
-    """
-    record = context.instance.get_run_record_by_id(context.run.run_id)
-    began = (record.start_time or record.create_timestamp.timestamp()) if record else 0
-    before = (one.id for one in table.store.snapshots.backwards() if one.time_ms <= began * 1000)
-    ref = table.last_change(next(before, None))
-    return None if ref is None else ref.snapshot_id
-
-
-def _code_version(context: dg.AssetExecutionContext) -> str | None:
-    return context.assets_def.get_asset_spec(context.asset_key).code_version if context.has_assets_def else None
-
-
-def _inputs_of_run(context: Context) -> list[str]:
-    """Names of all tables that assets of the run read. The asset layer is not public API: used here alone."""
-    layer = context.job_def.asset_layer
-    keys = {parent for key in layer.executable_asset_keys for parent in layer.asset_graph.get(key).parent_keys}
-    return sorted(".".join(key.path) for key in keys if len(key.path) == 2)
-
-
 def _key_of(ref: SnapshotRef) -> dg.AssetKey:
     return dg.AssetKey([ref.database, ref.table])
-
-
-def _commit_id(context: dg.AssetExecutionContext, job: str, table: Table, key: dg.AssetKey, part: str) -> CommitId:
-    """The barrier of a step: the same whenever the step is tried again, another for any other step.
-
-    A run that was started because an earlier one died takes the barrier of that one, if it had committed and died before
-    Dagster heard of it: then nothing is committed twice.
-    """
-    for run in _earlier_runs(context):
-        earlier = _barrier(context, run, job, part)
-        made = table.new_commit(earlier).find_committed()
-        # One that has expired is none to go on from.
-        ref = table.ref(made.id) if made is not None and earlier.made(made) else None
-        if ref is not None and not _is_reported(context.instance, key, ref):
-            return earlier
-    return _barrier(context, context.run, job, part)
-
-
-def _barrier(context: dg.AssetExecutionContext, run: dg.DagsterRun, job: str, part: str) -> CommitId:
-    record = context.instance.get_run_record_by_id(run.run_id)
-    created_ms = int(record.create_timestamp.timestamp() * 1000) if record else 0
-    keys = ",".join(context.partition_keys) if context.has_partition_key or context.has_partition_key_range else ""
-    step = f"{run.run_id}/{context.op_execution_context.op_handle}/{keys}/{part}"
-    identifier = (created_ms << _STEP_BITS) | (zlib.crc32(step.encode()) & ((1 << _STEP_BITS) - 1))
-    return CommitId(job, identifier, exact=True, not_before_ms=created_ms or None)
-
-
-def _earlier_runs(context: dg.AssetExecutionContext) -> Iterator[dg.DagsterRun]:
-    """The runs that this one repeats: those it was re-executed from, and those of the backfills that its own repeats."""
-    run: dg.DagsterRun | None = context.run
-    while run is not None and run.parent_run_id:
-        run = context.instance.get_run_by_id(run.parent_run_id)
-        if run is not None:
-            yield run
-    backfill = context.run.tags.get(_BACKFILL_TAG)
-    while backfill:
-        found = context.instance.get_backfill(backfill)
-        backfill = found.tags.get(_PARENT_BACKFILL_TAG) if found and found.tags else None
-        if backfill:
-            yield from context.instance.get_runs(dg.RunsFilter(tags={_BACKFILL_TAG: backfill}))
-
-
-def _is_reported(instance: dg.DagsterInstance, key: dg.AssetKey, ref: SnapshotRef) -> bool:
-    """Whether Dagster has an event of a snapshot."""
-    for _, snapshot_id in _events(instance, key, ref.branch):
-        if snapshot_id <= ref.snapshot_id:
-            return snapshot_id == ref.snapshot_id
-    return False
-
-
-def provenance_tags(instance: dg.DagsterInstance, sources: Mapping[dg.AssetKey, SnapshotRef]) -> dict[str, str]:
-    """Tags that tell Dagster which versions of which assets were read. Its own, taken as a step starts, can be wrong."""
-    tags = {}
-    for key, ref in sources.items():
-        tags[f"dagster/input_data_version/{key.to_user_string()}"] = ref.data_version
-        pointer = event_of(instance, key, ref)
-        if pointer is not None:
-            tags[f"dagster/input_event_pointer/{key.to_user_string()}"] = str(pointer)
-    return tags
-
-
-def event_of(instance: dg.DagsterInstance, key: dg.AssetKey, ref: SnapshotRef) -> int | None:
-    """The newest materialization of a table that is not newer than a snapshot."""
-    for storage_id, snapshot_id in _events(instance, key, ref.branch):
-        if snapshot_id <= ref.snapshot_id:
-            return storage_id
-    return None
-
-
-def newest_told(instance: dg.DagsterInstance, key: dg.AssetKey, branch: str) -> int:
-    """The snapshot of the newest materialization of a branch of a table; 0 without any."""
-    return next((snapshot_id for _, snapshot_id in _events(instance, key, branch)), 0)
-
-
-def _events(instance: dg.DagsterInstance, key: dg.AssetKey, branch: str) -> Iterator[tuple[int, int]]:
-    """Storage id and snapshot of the materializations of a branch of a table, newest first."""
-    cursor = None
-    while True:
-        page = instance.fetch_materializations(key, limit=100, cursor=cursor)
-        for record in page.records:
-            event = record.asset_materialization
-            if event is None:
-                continue
-            snapshot, of_branch = event.metadata.get("snapshot"), event.metadata.get("branch")
-            if snapshot is not None and of_branch is not None and of_branch.value == branch:
-                yield record.storage_id, int(str(snapshot.value))
-        if not page.has_more:
-            return
-        cursor = page.cursor

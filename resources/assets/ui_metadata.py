@@ -122,9 +122,12 @@ def trouble_metadata(table: Table) -> dict[str, Any]:
 
 def _numbers(changes: CommitSummary) -> dict[str, int]:
     return {
-        "rows_added": changes.rows_added, "rows_removed": changes.rows_deleted, "files_added": changes.files_added,
-        "files_removed": changes.files_deleted, "bytes_added": changes.bytes_added,
-    }  # fmt: skip
+        "rows_added": changes.rows_added,
+        "rows_removed": changes.rows_deleted,
+        "files_added": changes.files_added,
+        "files_removed": changes.files_deleted,
+        "bytes_added": changes.bytes_added,
+    }
 
 
 def _is_compared(snapshot: Snapshot | None, table: Table) -> bool:

@@ -58,9 +58,14 @@ async def _drop(request: Request) -> Response:
 
 
 async def _done(
-    request: Request, fields: Fields, action: str, hidden: Fields, act: Callable[[Session, str, Fields], None],
-    leads_to: str, branch: str = "",
-) -> Response:  # fmt: skip
+    request: Request,
+    fields: Fields,
+    action: str,
+    hidden: Fields,
+    act: Callable[[Session, str, Fields], None],
+    leads_to: str,
+    branch: str = "",
+) -> Response:
     """Check the token, do it, and lead to the page of the recovery, or to the list. Raises what `act` does."""
     browser: Browser = request.app.state.browser
     browser.tokens.use(fields.get(TOKEN, ""), action, hidden)

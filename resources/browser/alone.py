@@ -33,8 +33,17 @@ def alone_page(session: Session, ref: SnapshotRef, direction: str = "both", hops
         "\n".join((STATIC / name).read_text(encoding="utf-8") for name in names)
         for names in (("picture.css", "browser.css"), ("browser.js",))
     )
-    return templates().get_template("alone.html").render(
-        dot=history.dots[selected], history=history, names=lane_names(history, view), style=style, script=script,
-        picture=picture(history, layout, view, lambda other: f"#{quote(text_of(other), safe='')}", path),
-        arcs=json.dumps(history.arcs, separators=(",", ":")), now=f"{Clock().now():%Y-%m-%d %H:%M:%S}",
-    )  # fmt: skip
+    return (
+        templates()
+        .get_template("alone.html")
+        .render(
+            dot=history.dots[selected],
+            history=history,
+            names=lane_names(history, view),
+            style=style,
+            script=script,
+            picture=picture(history, layout, view, lambda other: f"#{quote(text_of(other), safe='')}", path),
+            arcs=json.dumps(history.arcs, separators=(",", ":")),
+            now=f"{Clock().now():%Y-%m-%d %H:%M:%S}",
+        )
+    )

@@ -43,9 +43,7 @@ class Browser:
     location whose launchpads are linked to, empty if none is known.
     """
 
-    def __init__(
-        self, session: Session, dagster_url: str, read_only: bool, location: str, assets: KnownAssets
-    ) -> None:  # fmt: skip
+    def __init__(self, session: Session, dagster_url: str, read_only: bool, location: str, assets: KnownAssets) -> None:
         self.session = session
         self.dagster_url = dagster_url.rstrip("/")
         self.read_only = read_only
@@ -72,9 +70,13 @@ class Browser:
 def templates() -> Environment:
     """The templates, with what they use to show values."""
     environment = Environment(
-        loader=PackageLoader("resources.browser"), autoescape=select_autoescape(default=True), undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, finalize=finalized,
-    )  # fmt: skip
+        loader=PackageLoader("resources.browser"),
+        autoescape=select_autoescape(default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=finalized,
+    )
     environment.filters |= {
         "time": shown_time,
         "target": str,
@@ -99,10 +101,15 @@ def browser_app(
     besides localhost, addresses of numbers, and that of SNAPLINE_BROWSER_URL; `assets`: those that can be linked to.
     """
     routes: list[BaseRoute] = [
-        *table_pages.routes(), *history_pages.routes(), *snapshot_pages.routes(), *spoilt_pages.routes(),
-        *recovery_pages.routes(), *actions.routes(), *compare_pages.routes(),
+        *table_pages.routes(),
+        *history_pages.routes(),
+        *snapshot_pages.routes(),
+        *spoilt_pages.routes(),
+        *recovery_pages.routes(),
+        *actions.routes(),
+        *compare_pages.routes(),
         Mount("/static", StaticFiles(directory=STATIC), name="static"),
-    ]  # fmt: skip
+    ]
     guard = Middleware(Guard, hosts=hosts, url=session.settings.browser_url, read_only=read_only)
     app = Starlette(
         routes=routes, middleware=[guard], exception_handlers={StorageError: _failed, HTTPException: _missing}

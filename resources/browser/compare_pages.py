@@ -44,15 +44,27 @@ def _page(request: Request) -> Response:
     every = parameters_of(request).get("snapshots") == "all"
     sides = [
         (name, refs, refs if every else refs[:_SHOWN])
-        for name, refs in ((f"only {left}", compared.only_left), (f"only {right}", compared.only_right), ("both", compared.both))
-    ]  # fmt: skip
+        for name, refs in (
+            (f"only {left}", compared.only_left),
+            (f"only {right}", compared.only_right),
+            ("both", compared.both),
+        )
+    ]
     return browser.render(
-        request, "compare.html", title=f"{left} and {right}", left=texts[0], right=texts[1], compared=compared, rows=rows,
-        sides=sides, columns=[] if examples is None else examples.column_names,
+        request,
+        "compare.html",
+        title=f"{left} and {right}",
+        left=texts[0],
+        right=texts[1],
+        compared=compared,
+        rows=rows,
+        sides=sides,
+        columns=[] if examples is None else examples.column_names,
         examples=[] if examples is None else [list(row.values()) for row in examples.to_pylist()],
-        fates={ref: browser.session.fate(ref) for ref in (left, right)}, address=snapshot_address,
+        fates={ref: browser.session.fate(ref) for ref in (left, right)},
+        address=snapshot_address,
         command=command("lineage", compare=texts),
-    )  # fmt: skip
+    )
 
 
 def _named(session: Session, text: str) -> SnapshotRef:

@@ -133,8 +133,9 @@ class Facts:
             branches, troubles = self._tables()
         away: dict[Place | str, str] = {
             catalog: f"The lineage of catalog {catalog!r} is out of reach: what it holds is left out."
-            for catalog in self._session.catalog_names() if catalog not in stores
-        }  # fmt: skip
+            for catalog in self._session.catalog_names()
+            if catalog not in stores
+        }
         self._platform = Platform(branches, stores, {**away, **troubles}, recoveries, read_ms)
         self._troubles = troubles
 

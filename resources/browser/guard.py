@@ -20,10 +20,13 @@ CONTENT_SECURITY_POLICY = (
 )
 # With no-referrer, a browser would not say either where a form of our own comes from.
 _HEADERS = {
-    "Content-Security-Policy": CONTENT_SECURITY_POLICY, "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-}  # fmt: skip
+}
 _READING = ("GET", "HEAD")
 READ_ONLY = (
     "This browser is read-only (SNAPLINE_BROWSER_READ_ONLY): nothing has been done. The page shows the command to copy."

@@ -242,9 +242,16 @@ class _Drawing:
         }
         lanes = tuple(self._lane(one, by_ref) for one in ordered)
         return History(
-            lanes, dots, tuple(sorted(arcs)), _joins(dots, arcs, lanes), has_earlier,
-            tuple(self._platform.troubles.values()), tuple(edges), _changes(dots, lanes), by_ref,
-        )  # fmt: skip
+            lanes,
+            dots,
+            tuple(sorted(arcs)),
+            _joins(dots, arcs, lanes),
+            has_earlier,
+            tuple(self._platform.troubles.values()),
+            tuple(edges),
+            _changes(dots, lanes),
+            by_ref,
+        )
 
     def _file(self, ref: SnapshotRef) -> Snapshot | None:
         if "~" in ref.branch:
@@ -268,12 +275,23 @@ class _Drawing:
         properties = snapshot.properties or {}
         history = self._platform.branches[place_of(ref)]
         return Dot(
-            ref, lane, time_ms, operation_of(snapshot) or snapshot.commit_kind, snapshot.commit_user,
-            _barrier(snapshot.commit_identifier), properties.get(RUN_PROPERTY, ""), properties.get(PARTITIONS_PROPERTY, ""),
-            snapshot.total_record_count, snapshot.delta_record_count, snapshot.changes_rows, snapshot.id in history.unchanged,
-            fate, self._tags_of(ref),
-            history.taken_over.get(snapshot.id, ""), is_read,
-        )  # fmt: skip
+            ref,
+            lane,
+            time_ms,
+            operation_of(snapshot) or snapshot.commit_kind,
+            snapshot.commit_user,
+            _barrier(snapshot.commit_identifier),
+            properties.get(RUN_PROPERTY, ""),
+            properties.get(PARTITIONS_PROPERTY, ""),
+            snapshot.total_record_count,
+            snapshot.delta_record_count,
+            snapshot.changes_rows,
+            snapshot.id in history.unchanged,
+            fate,
+            self._tags_of(ref),
+            history.taken_over.get(snapshot.id, ""),
+            is_read,
+        )
 
     def _lane(self, place: Place, by_ref: Mapping[SnapshotRef, int]) -> Lane:
         history = self._platform.branches.get(place)

@@ -65,13 +65,25 @@ def _page(request: Request) -> Response:
     earlier = view.query(until=_moment(history.dots[0])) if history.has_earlier and history.dots else ""
     more = view.query(limit=MOST_COMMITS) if history.has_earlier and view.limit < MOST_COMMITS else ""
     return browser.render(
-        request, "history.html", title="History", view=view, history=history, path_=path,
-        names=lane_names(history, view), picture=picture(history, layout, view, link, path), earlier=earlier, more=more,
-        newest=view.query(until=None) if view.until else "", is_partial=any(text.startswith(SO_FAR) for text in history.troubles),
-        selected=None if path is None else history.dots[path.selected], query=view.query(),
-        shown=list(_shown(history, layout)), is_missing=bool(view.select) and path is None,
-        arcs=json.dumps(history.arcs, separators=(",", ":")), there=sum(each.time_ms <= _until_ms(view) for each in history.dots),
-    )  # fmt: skip
+        request,
+        "history.html",
+        title="History",
+        view=view,
+        history=history,
+        path_=path,
+        names=lane_names(history, view),
+        picture=picture(history, layout, view, link, path),
+        earlier=earlier,
+        more=more,
+        newest=view.query(until=None) if view.until else "",
+        is_partial=any(text.startswith(SO_FAR) for text in history.troubles),
+        selected=None if path is None else history.dots[path.selected],
+        query=view.query(),
+        shown=list(_shown(history, layout)),
+        is_missing=bool(view.select) and path is None,
+        arcs=json.dumps(history.arcs, separators=(",", ":")),
+        there=sum(each.time_ms <= _until_ms(view) for each in history.dots),
+    )
 
 
 def _shown(history: History, layout: Layout) -> Iterable[Dot]:
@@ -121,9 +133,17 @@ def as_csv(dots: Iterable[Dot]) -> str:
     )
     for row in dots:
         cells = [
-            str(row.ref), shown_time(row.time_ms), row.kind, row.job, row.barrier, row.run, row.rows, row.change,
-            row.fate, " ".join(row.tags),
-        ]  # fmt: skip
+            str(row.ref),
+            shown_time(row.time_ms),
+            row.kind,
+            row.job,
+            row.barrier,
+            row.run,
+            row.rows,
+            row.change,
+            row.fate,
+            " ".join(row.tags),
+        ]
         writer.writerow([_cell(cell) for cell in cells])
     return out.getvalue()
 

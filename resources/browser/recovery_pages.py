@@ -115,16 +115,29 @@ def _recovery(request: Request) -> Response:
     hidden = hidden_of(branch, shown_state)
     shown_stages = stages(progress, browser.links)
     return browser.render(
-        request, "recovery.html", title=f"Recovery {branch}", progress=progress, record=record, rows=rows, shown=shown,
+        request,
+        "recovery.html",
+        title=f"Recovery {branch}",
+        progress=progress,
+        record=record,
+        rows=rows,
+        shown=shown,
         sides=("", "") if record is None else Recovery.open(session, branch).sides,
-        stages=shown_stages, links=browser.links, trouble=trouble, hidden=hidden, token_name=TOKEN,
-        publish_token=browser.tokens.issue(PUBLISH, hidden), drop_token=browser.tokens.issue(DROP, hidden),
-        commands=[command(f"recovery {name}", branch) for name in ((DROP,) if progress.is_published else (PUBLISH, DROP))],
+        stages=shown_stages,
+        links=browser.links,
+        trouble=trouble,
+        hidden=hidden,
+        token_name=TOKEN,
+        publish_token=browser.tokens.issue(PUBLISH, hidden),
+        drop_token=browser.tokens.issue(DROP, hidden),
+        commands=[
+            command(f"recovery {name}", branch) for name in ((DROP,) if progress.is_published else (PUBLISH, DROP))
+        ],
         needless="" if progress.is_published or not progress.bad else _needless(session, progress.bad),
         is_ready=any(stage.name == "published" and stage.state == NOW for stage in shown_stages),
         columns=[] if examples is None else examples.column_names,
         examples=[] if examples is None else [list(row.values()) for row in examples.to_pylist()],
-    )  # fmt: skip
+    )
 
 
 def _needless(session: Session, bad: str) -> str:
@@ -198,9 +211,11 @@ def stages(progress: Progress, links: DagsterLinks) -> list[Stage]:
         "Correct the source by SQL", "recovery_correct", command("recovery correct", branch, sql="UPDATE …"), sql=""
     )
     undo = way(
-        "Take the source back to before the bad snapshot", "recovery_correct",
-        command("recovery correct", branch, undo_bad=()), undo_bad=True,
-    )  # fmt: skip
+        "Take the source back to before the bad snapshot",
+        "recovery_correct",
+        command("recovery correct", branch, undo_bad=()),
+        undo_bad=True,
+    )
     backfill = way("Compute what is left", "recovery_backfill", command("recovery backfill", branch))
     ways = [(), (correct, undo) if progress.bad else (correct,), (backfill, correct), (), ()]
     named = ("branched", "corrected", "computed anew", "published")
@@ -208,8 +223,9 @@ def stages(progress: Progress, links: DagsterLinks) -> list[Stage]:
     left_out = {1: bool(progress.wrong), 2: len(progress.left) > len(progress.wrong)}
     return [
         Stage(
-            name, (LEFT_OUT if left_out.get(number) else DONE) if number < at else NOW if number == at else LATER,
+            name,
+            (LEFT_OUT if left_out.get(number) else DONE) if number < at else NOW if number == at else LATER,
             ways[number] if number == at else (),
         )
         for number, name in enumerate(named)
-    ]  # fmt: skip
+    ]

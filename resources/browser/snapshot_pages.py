@@ -34,9 +34,12 @@ _ROWS = 100
 _MOST_PARTITIONS = 200
 _OWN = ("ref", "column", "show")
 _FATES = {
-    "expired": "has expired", "taken back": "was taken back", "dropped": "was dropped with its table",
-    "replaced": "was replaced: its number belongs to another now", "damaged": "is damaged",
-}  # fmt: skip
+    "expired": "has expired",
+    "taken back": "was taken back",
+    "dropped": "was dropped with its table",
+    "replaced": "was replaced: its number belongs to another now",
+    "damaged": "is damaged",
+}
 
 
 def routes() -> list[BaseRoute]:
@@ -102,13 +105,29 @@ def _page(request: Request) -> Response:
     ups = [history.dots[source] for source, sink in history.arcs if sink == selected]
     downs = [history.dots[sink] for source, sink in history.arcs if source == selected]
     return browser.render(
-        request, "snapshot.html", title=str(ref), view=view, dot=one, history=history, ups=ups, downs=downs,
-        names=lane_names(history, WHOLE), layout=layout, query=view.query(), fate=_FATES.get(one.fate, one.fate),
-        change=graph.root, reproduce=command("reproduce", str(ref)),
+        request,
+        "snapshot.html",
+        title=str(ref),
+        view=view,
+        dot=one,
+        history=history,
+        ups=ups,
+        downs=downs,
+        names=lane_names(history, WHOLE),
+        layout=layout,
+        query=view.query(),
+        fate=_FATES.get(one.fate, one.fate),
+        change=graph.root,
+        reproduce=command("reproduce", str(ref)),
         picture=picture(
-            history, layout, WHOLE, lambda other: f"{base}/snapshot?ref={_quoted(other)}", path,
-        ), **details,
-    )  # fmt: skip
+            history,
+            layout,
+            WHOLE,
+            lambda other: f"{base}/snapshot?ref={_quoted(other)}",
+            path,
+        ),
+        **details,
+    )
 
 
 def _quoted(ref: SnapshotRef) -> str:
@@ -118,10 +137,19 @@ def _quoted(ref: SnapshotRef) -> str:
 def _details(browser: "Browser", one: Dot) -> dict[str, Any]:
     """What the table's own files tell of a snapshot; empty where they are gone."""
     empty: dict[str, Any] = {
-        "snapshot": None, "schema": [], "schema_changes": [], "partitions": [], "files": None, "rows": None,
-        "properties": {}, "trouble": "", "columns": {}, "silent": "", "told": [],
+        "snapshot": None,
+        "schema": [],
+        "schema_changes": [],
+        "partitions": [],
+        "files": None,
+        "rows": None,
+        "properties": {},
+        "trouble": "",
+        "columns": {},
+        "silent": "",
+        "told": [],
         "not_again": f"It cannot be made again: it {_FATES[one.fate]}." if one.fate else "",
-    }  # fmt: skip
+    }
     if not browser.session.records_lineage(one.ref.catalog):
         empty["silent"] = f"Catalog {one.ref.catalog} records no lineage of its snapshots."
     if one.fate in ("dropped", "replaced"):
@@ -169,17 +197,25 @@ def _read(session: Session, table: Table, snapshot: Snapshot) -> dict[str, Any]:
         # Its manifests went with a snapshot that has expired.
         changes = None
     return {
-        "snapshot": snapshot, "schema": schema, "schema_changes": _schema_changes(table, snapshot), "files": changes,
-        "partitions": partitions, "rows": first_rows(pinned), "columns": columns,
-        "told": sorted(told.values()), "not_again": _not_again(snapshot, [(one, session.fate(one)) for one in told.values()]),
+        "snapshot": snapshot,
+        "schema": schema,
+        "schema_changes": _schema_changes(table, snapshot),
+        "files": changes,
+        "partitions": partitions,
+        "rows": first_rows(pinned),
+        "columns": columns,
+        "told": sorted(told.values()),
+        "not_again": _not_again(snapshot, [(one, session.fate(one)) for one in told.values()]),
         "properties": {
             name: properties[key]
             for name, key in (
-                ("code version", CODE_PROPERTY), ("statement", STATEMENT_PROPERTY), ("partitions", PARTITIONS_PROPERTY),
+                ("code version", CODE_PROPERTY),
+                ("statement", STATEMENT_PROPERTY),
+                ("partitions", PARTITIONS_PROPERTY),
             )
             if key in properties
         },
-    }  # fmt: skip
+    }
 
 
 def _schema_changes(table: Table, snapshot: Snapshot) -> list[str]:

@@ -52,10 +52,22 @@ def _spoilt(request: Request) -> Response:
     base = request.scope.get("root_path", "").rstrip("/")
     names_of_lanes, drawn = _drawn(platform, bad, base)
     return browser.render(
-        request, "spoilt.html", title=f"What {bad} has spoilt", bad=bad, damage=damage, fate=browser.session.fate(bad),
-        shown=SHOWN, links=browser.links, address=snapshot_address, plan=plan_address, can_recover=can_recover(bad), asked=asked,
-        command=command("impact", str(bad)), names=names_of_lanes, picture=drawn,
-    )  # fmt: skip
+        request,
+        "spoilt.html",
+        title=f"What {bad} has spoilt",
+        bad=bad,
+        damage=damage,
+        fate=browser.session.fate(bad),
+        shown=SHOWN,
+        links=browser.links,
+        address=snapshot_address,
+        plan=plan_address,
+        can_recover=can_recover(bad),
+        asked=asked,
+        command=command("impact", str(bad)),
+        names=names_of_lanes,
+        picture=drawn,
+    )
 
 
 def _drawn(platform: Platform, bad: SnapshotRef, base: str) -> tuple[list[tuple[str, str, bool, bool]], str]:
@@ -96,11 +108,23 @@ def _plan(request: Request) -> Response:
     hidden = {"bad": text_of(bad), "mode": mode, "plan": fingerprint(plan)}
     name = free_name(target, names(browser.session.catalog))
     return browser.render(
-        request, "plan.html", title=f"Plan a recovery from {bad}", bad=bad, plan=plan, mode=mode, modes=_MODES,
-        name=name, hidden=hidden, token_name=TOKEN, token=browser.tokens.issue(START, hidden), links=browser.links,
-        address=snapshot_address, plan_address=plan_address, asked=asked,
+        request,
+        "plan.html",
+        title=f"Plan a recovery from {bad}",
+        bad=bad,
+        plan=plan,
+        mode=mode,
+        modes=_MODES,
+        name=name,
+        hidden=hidden,
+        token_name=TOKEN,
+        token=browser.tokens.issue(START, hidden),
+        links=browser.links,
+        address=snapshot_address,
+        plan_address=plan_address,
+        asked=asked,
         command=command("recovery start", name, bad=target, mode=mode),
-    )  # fmt: skip
+    )
 
 
 def mode_of(text: str) -> Mode:

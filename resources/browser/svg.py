@@ -36,14 +36,17 @@ def standalone(history: History, layout: Layout, view: View, style: str, path: P
     """The same with the names of the lanes and its style, for a file of its own."""
     labels = "".join(
         f'<text class="lane-name" x="8" y="{y + 4}">{shown(history.lanes[index].name)}</text>'
-        for index, y in enumerate(layout.y) if layout.lanes[index]
-    )  # fmt: skip
+        for index, y in enumerate(layout.y)
+        if layout.lanes[index]
+    )
     body = "".join(_lines(history, layout, view, lambda _: "", path))
     moved = f'<g transform="translate({_GUTTER} 0)">{body}</g>'
     return _svg(
-        layout.width + _GUTTER, layout.height, f"<style>{style}</style>{labels}{moved}",
+        layout.width + _GUTTER,
+        layout.height,
+        f"<style>{style}</style>{labels}{moved}",
         "history" + (" has-selection" if path else ""),
-    )  # fmt: skip
+    )
 
 
 def described(dot: Dot) -> str:
@@ -125,9 +128,12 @@ def _lanes(history: History, layout: Layout) -> Iterable[str]:
         if not (layout.lanes[history.dots[source].lane] and layout.lanes[history.dots[sink].lane]):
             continue
         yield _step(
-            "join", layout.x[source], layout.y[history.dots[source].lane],
-            layout.x[sink], layout.y[history.dots[sink].lane],
-        )  # fmt: skip
+            "join",
+            layout.x[source],
+            layout.y[history.dots[source].lane],
+            layout.x[sink],
+            layout.y[history.dots[sink].lane],
+        )
 
 
 def _ends(history: History) -> tuple[dict[int, int], dict[int, int]]:

@@ -188,9 +188,15 @@ def _node(platform: Platform, name: Name, branches: tuple[str, ...], at_ms: int 
     tags = [tag for tag in main.tags if tag.is_of_its_branch and (at_ms is None or tag.was_there(at_ms))]
     rows = _latest(main, snapshot, at_ms).total_record_count
     return TableNode(
-        name, ref, snapshot.time_ms, rows, _behind(platform, ref, sources.get(ref, ()), at_ms), branches,
-        len(tags), platform.recoveries.get(name, ()),
-    )  # fmt: skip
+        name,
+        ref,
+        snapshot.time_ms,
+        rows,
+        _behind(platform, ref, sources.get(ref, ()), at_ms),
+        branches,
+        len(tags),
+        platform.recoveries.get(name, ()),
+    )
 
 
 def _latest(history: BranchHistory, change: Snapshot, at_ms: int | None) -> Snapshot:
@@ -219,6 +225,7 @@ def _behind(platform: Platform, made: SnapshotRef, sources: Iterable[SnapshotRef
         return None
     return sum(
         later.changes_rows and later.id > number and (at_ms is None or later.time_ms <= at_ms)
-        for place, number in newest_read.items() if place in platform.branches
+        for place, number in newest_read.items()
+        if place in platform.branches
         for later in platform.branches[place].snapshots
-    )  # fmt: skip
+    )

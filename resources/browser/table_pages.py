@@ -31,10 +31,21 @@ def _page(request: Request) -> Response:
     folded = frozenset(name.strip() for name in view.fold.split(",") if name.strip())
     base = request.scope.get("root_path", "").rstrip("/")
     return browser.render(
-        request, "tables.html", title="Tables", view=view, graph=shown, found=_found(shown, view.find), folded=folded,
-        databases=graph.databases, picture=table_picture(shown.folded(folded), base, view), query=view.query(),
-        now=Clock().now(), focused=view.focus, is_partial=platform.is_partial, troubles=list(platform.troubles.values()),
-    )  # fmt: skip
+        request,
+        "tables.html",
+        title="Tables",
+        view=view,
+        graph=shown,
+        found=_found(shown, view.find),
+        folded=folded,
+        databases=graph.databases,
+        picture=table_picture(shown.folded(folded), base, view),
+        query=view.query(),
+        now=Clock().now(),
+        focused=view.focus,
+        is_partial=platform.is_partial,
+        troubles=list(platform.troubles.values()),
+    )
 
 
 def _found(graph: TableGraph, text: str) -> TableGraph:

@@ -192,9 +192,17 @@ def _of(allowed: tuple[str, ...]) -> Any:
 
 
 _READERS: dict[str, Any] = {
-    "direction": _of(DIRECTIONS), "hops": _hops, "at": _moment, "until": _moment, "limit": _number(MOST_COMMITS),
-    "branches": _flag, "gaps": _flag, "unchanged": _flag, "compactions": _flag, "arcs": _of(ARCS),
-}  # fmt: skip
+    "direction": _of(DIRECTIONS),
+    "hops": _hops,
+    "at": _moment,
+    "until": _moment,
+    "limit": _number(MOST_COMMITS),
+    "branches": _flag,
+    "gaps": _flag,
+    "unchanged": _flag,
+    "compactions": _flag,
+    "arcs": _of(ARCS),
+}
 
 
 def _written(value: Any) -> str:

@@ -76,15 +76,22 @@ def _click_parameter(parameter: Parameter, *, as_alias: bool) -> click.Parameter
     complete = names_for(kind)
     if not option:
         return click.Argument(
-            [parameter.name], nargs=-1 if kind.repeats else 1, required=parameter.required, shell_complete=complete,
+            [parameter.name],
+            nargs=-1 if kind.repeats else 1,
+            required=parameter.required,
+            shell_complete=complete,
             metavar=_metavar(parameter),
-        )  # fmt: skip
+        )
     if kind.is_flag:
         return click.Option([option, parameter.name], is_flag=True, help=given.meaning)
     return click.Option(
-        [option, parameter.name], required=parameter.required, multiple=kind.repeats, help=given.meaning or None,
-        metavar=kind.metavar, shell_complete=complete,
-    )  # fmt: skip
+        [option, parameter.name],
+        required=parameter.required,
+        multiple=kind.repeats,
+        help=given.meaning or None,
+        metavar=kind.metavar,
+        shell_complete=complete,
+    )
 
 
 def _metavar(parameter: Parameter) -> str:

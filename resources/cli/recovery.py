@@ -12,6 +12,7 @@ from ..assets.platform_tables import platform_table_assets
 from ..code_location import platform_definitions
 from ..recovery import Recovery, RecoveryPlan, bad_snapshot, carry_out, plan_recovery
 from ..recovery.backfill import backfill as run_backfill
+from ..recovery.left_to_do import left_to_do
 from ..recovery.progress import recoveries
 from ..recovery.stages import drop_damaged
 from ..recovery.words import COMMAND_LINE
@@ -125,8 +126,6 @@ def backfill(session: Session, branch: str, form: str) -> None:
     """Compute anew what was made from the source, on the branch, through Dagster. Goes on where it stopped. Exit code 1 if tables
     are left that no asset makes.
     """
-    from ..recovery.left_to_do import left_to_do
-
     found = _opened(session, branch)
     count = _backfill(session, found, form)
     left = left_to_do(found, platform_table_assets())
@@ -194,9 +193,13 @@ def publish(
         found.replay()
         _backfill(session, found, form)
     done = carry_out.publish(
-        session, found, COMMAND_LINE, discard_main=discard_main, allow_incomplete=allow_incomplete,
+        session,
+        found,
+        COMMAND_LINE,
+        discard_main=discard_main,
+        allow_incomplete=allow_incomplete,
         allow_failed_checks=allow_failed_checks,
-    )  # fmt: skip
+    )
     rows = [(one.name, one.ref.snapshot_id, one.verdict) for one in done.tables]
     print_listing(["table", "main is snapshot", "verdict"], rows, form)
     for one in found.record.overrides:

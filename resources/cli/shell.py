@@ -17,11 +17,35 @@ from ..sql.statements import Statements
 from .rendering import print_rows
 
 _WORDS = (
-    "ALTER TABLE", "CALL sys.", "CREATE BRANCH", "CREATE CATALOG", "CREATE DATABASE", "CREATE TABLE", "DELETE FROM", "DESCRIBE",
-    "DROP TABLE", "EXPLAIN", "FROM", "GROUP BY", "INSERT INTO", "INSERT OVERWRITE", "JOIN", "MERGE INTO", "ORDER BY",
-    "PARTITION", "RESET", "SELECT", "SET", "SHOW TABLES", "TIMESTAMP AS OF", "TRUNCATE TABLE", "UPDATE", "USE",
-    "VERSION AS OF", "WHERE",
-)  # fmt: skip
+    "ALTER TABLE",
+    "CALL sys.",
+    "CREATE BRANCH",
+    "CREATE CATALOG",
+    "CREATE DATABASE",
+    "CREATE TABLE",
+    "DELETE FROM",
+    "DESCRIBE",
+    "DROP TABLE",
+    "EXPLAIN",
+    "FROM",
+    "GROUP BY",
+    "INSERT INTO",
+    "INSERT OVERWRITE",
+    "JOIN",
+    "MERGE INTO",
+    "ORDER BY",
+    "PARTITION",
+    "RESET",
+    "SELECT",
+    "SET",
+    "SHOW TABLES",
+    "TIMESTAMP AS OF",
+    "TRUNCATE TABLE",
+    "UPDATE",
+    "USE",
+    "VERSION AS OF",
+    "WHERE",
+)
 _HISTORY_LINES = 2000
 
 

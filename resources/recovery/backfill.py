@@ -73,9 +73,13 @@ def _run(definitions: dg.Definitions, asset: TableAsset, instance: dg.DagsterIns
         warnings.simplefilter("ignore", dg.BetaWarning)
         job = definitions.resolve_implicit_global_asset_job_def()
         result = job.execute_in_process(
-            run_id=Clock().unique_name(), instance=instance, tags=tags, asset_selection=[twin_key(asset.name)],
-            raise_on_error=False, run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-        )  # fmt: skip
+            run_id=Clock().unique_name(),
+            instance=instance,
+            tags=tags,
+            asset_selection=[twin_key(asset.name)],
+            raise_on_error=False,
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+        )
     if not result.success:
         failures = [event.step_failure_data for event in result.all_events if event.is_step_failure]
         told = "; ".join(dict.fromkeys(map(_said, failures)))

@@ -20,9 +20,11 @@ from .words import Words
 
 
 def twin_checks(
-    checks: Sequence[Any], names: Iterable[str], twin_key: Callable[[str], dg.AssetKey],
+    checks: Sequence[Any],
+    names: Iterable[str],
+    twin_key: Callable[[str], dg.AssetKey],
     branches_of: Callable[[Mapping[str, str]], list[str]],
-) -> list[dg.AssetChecksDefinition]:  # fmt: skip
+) -> list[dg.AssetChecksDefinition]:
     """Main's checks of some tables as checks of their twins: of the same name, and blocking where main's are."""
     known = set(names)
     return [_twin_check(one, twin_key(one.table), branches_of) for one in sql_checks(checks) if one.table in known]
@@ -81,9 +83,16 @@ def published_checks(
             ref = view[check.table].last_change()
             metadata = check_metadata(check, rows) | {"read_at": str(ref)} | ({} if ref is None else page_metadata(ref))
             yield dg.AssetCheckEvaluation(
-                asset_key=dg.AssetKey(check.table.split(".")), check_name=check.name, passed=rows.num_rows == 0,
-                metadata={name: dg.MetadataValue.int(value) if isinstance(value, int) else
-                          dg.MetadataValue.text(value) if isinstance(value, str) else value
-                          for name, value in metadata.items()},
+                asset_key=dg.AssetKey(check.table.split(".")),
+                check_name=check.name,
+                passed=rows.num_rows == 0,
+                metadata={
+                    name: dg.MetadataValue.int(value)
+                    if isinstance(value, int)
+                    else dg.MetadataValue.text(value)
+                    if isinstance(value, str)
+                    else value
+                    for name, value in metadata.items()
+                },
                 blocking=check.blocking,
-            )  # fmt: skip
+            )

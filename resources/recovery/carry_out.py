@@ -54,16 +54,27 @@ class Publication:
 
 
 def publish(
-    session: Session, recovery: Recovery, words: Words, *, discard_main: bool = False, allow_incomplete: bool = False,
+    session: Session,
+    recovery: Recovery,
+    words: Words,
+    *,
+    discard_main: bool = False,
+    allow_incomplete: bool = False,
     allow_failed_checks: bool = False,
-) -> Publication:  # fmt: skip
+) -> Publication:
     """Make the branch main's, on all tables or none. Raises what `recovery.publish.publish` does."""
     assets = platform_table_assets()
     checks = list(platform_definitions().asset_checks or [])
     done = make_mains(
-        session, recovery, assets, checks=checks, discard_main=discard_main, allow_incomplete=allow_incomplete,
-        allow_failed_checks=allow_failed_checks, words=words,
-    )  # fmt: skip
+        session,
+        recovery,
+        assets,
+        checks=checks,
+        discard_main=discard_main,
+        allow_incomplete=allow_incomplete,
+        allow_failed_checks=allow_failed_checks,
+        words=words,
+    )
     with told_instance(session) as instance:
         count = report(session, recovery, done, assets, instance, instance.report_runless_asset_event)
         for evaluation in published_checks(session, [table.name for table in done], checks):

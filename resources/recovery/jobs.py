@@ -196,10 +196,8 @@ def _backfill_job(known: dict[str, TableAsset], graph: dg.Definitions) -> dg.Job
             recovery = Recovery.open(tables.session, config.branch)
             runnable = dg.Definitions.merge(
                 graph,
-                dg.Definitions(
-                    resources={"tables": tables, "spark": tables.spark}, executor=dg.in_process_executor
-                ),
-            )  # fmt: skip
+                dg.Definitions(resources={"tables": tables, "spark": tables.spark}, executor=dg.in_process_executor),
+            )
             said: list[str] = []
 
             def tell(what: str) -> None:
@@ -236,9 +234,15 @@ def _last_jobs(known: dict[str, TableAsset], checks: Sequence[Any]) -> list[dg.J
             if config.replay:
                 recovery.replay()
             done = publish(
-                tables.session, recovery, known, checks=checks, discard_main=config.discard_main,
-                allow_incomplete=config.allow_incomplete, allow_failed_checks=config.allow_failed_checks, words=JOBS,
-            )  # fmt: skip
+                tables.session,
+                recovery,
+                known,
+                checks=checks,
+                discard_main=config.discard_main,
+                allow_incomplete=config.allow_incomplete,
+                allow_failed_checks=config.allow_failed_checks,
+                words=JOBS,
+            )
             count = report(tables.session, recovery, done, known, context.instance, context.log_event)
             for evaluation in published_checks(tables.session, [one.name for one in done], checks):
                 context.instance.report_runless_asset_event(evaluation)
@@ -288,9 +292,11 @@ def _last_jobs(known: dict[str, TableAsset], checks: Sequence[Any]) -> list[dg.J
 
 
 def _state(
-    context: dg.OpExecutionContext, tables: TablesResource, config: BranchConfig | StartConfig,
+    context: dg.OpExecutionContext,
+    tables: TablesResource,
+    config: BranchConfig | StartConfig,
     known: dict[str, TableAsset],
-) -> str:  # fmt: skip
+) -> str:
     """How far the recovery of a run has come, and the ways on."""
     return state_page(progress(tables.session, config.branch, known), Launchpads.of_run(context.run), context.job_name)
 

@@ -59,11 +59,13 @@ def ways_to_start(plan: RecoveryPlan, taken: Sequence[str], launchpads: Launchpa
     bad = f"{plan.bad.table_name}@{plan.bad.snapshot_id}"
     return _next(
         launchpads.link(
-            texts[mode], "recovery_start", OPS["recovery_start"],
+            texts[mode],
+            "recovery_start",
+            OPS["recovery_start"],
             {"branch": free_name(bad, taken), "bad": bad, "mode": mode},
         )
         for mode in modes
-    )  # fmt: skip
+    )
 
 
 def state_page(progress: Progress, launchpads: Launchpads, done: str = "") -> str:
@@ -111,11 +113,16 @@ def list_page(listed: Sequence[Progress], launchpads: Launchpads) -> str:
     columns = ["recovery", "state", "left", "bad", "mode", "tables", "next"]
     rows = [
         [
-            f"**{text(one.branch)}**", text(one.state), ", ".join(map(asset_link, one.left)) or "nothing", text(one.bad),
-            one.mode, ", ".join(map(asset_link, one.tables)), " · ".join(ways(one, launchpads)),
+            f"**{text(one.branch)}**",
+            text(one.state),
+            ", ".join(map(asset_link, one.left)) or "nothing",
+            text(one.bad),
+            one.mode,
+            ", ".join(map(asset_link, one.tables)),
+            " · ".join(ways(one, launchpads)),
         ]
         for one in listed
-    ]  # fmt: skip
+    ]
     if any(one.overrides or one.trouble for one in listed):
         columns.append("in spite of")
         for row, one in zip(rows, listed, strict=True):
@@ -133,11 +140,16 @@ def comparison_page(found: Mapping[str, Comparison], sides: tuple[str, str]) -> 
     """How the two sides of each table differ."""
     rows = [
         (
-            asset_link(name), one.rows_before, one.rows_after, one.added, one.removed, one.changed,
+            asset_link(name),
+            one.rows_before,
+            one.rows_after,
+            one.added,
+            one.removed,
+            one.changed,
             ", ".join(f"{text(column)} in {count} rows" for column, count in one.changed_columns.items()),
         )
         for name, one in found.items()
-    ]  # fmt: skip
+    ]
     return table(("table", f"rows {sides[0]}", sides[1], "added", "removed", "changed", "columns that differ"), rows)
 
 

@@ -55,7 +55,13 @@ def progress(session: Session, name: str, assets: Mapping[str, TableAsset]) -> P
     else:
         state = f"{len(to_make) - len(left)} of {len(to_make)} computed anew" if left else TO_BE_PUBLISHED
     return Progress(
-        name, record.bad, record.mode, state, tuple(tables), (*wrong, *left), tuple(wrong),
+        name,
+        record.bad,
+        record.mode,
+        state,
+        tuple(tables),
+        (*wrong, *left),
+        tuple(wrong),
         tuple(record.overrides),
         is_published=record.status == PUBLISHED,
-    )  # fmt: skip
+    )

@@ -31,9 +31,16 @@ class Published:
 
 
 def publish(
-    session: Session, recovery: Recovery, assets: Mapping[str, TableAsset], *, checks: Sequence[Any] = (),
-    discard_main: bool = False, allow_incomplete: bool = False, allow_failed_checks: bool = False, words: Words = PYTHON,
-) -> list[Published]:  # fmt: skip
+    session: Session,
+    recovery: Recovery,
+    assets: Mapping[str, TableAsset],
+    *,
+    checks: Sequence[Any] = (),
+    discard_main: bool = False,
+    allow_incomplete: bool = False,
+    allow_failed_checks: bool = False,
+    words: Words = PYTHON,
+) -> list[Published]:
     """Make every branch main's, all or none. Can be called again after a crash.
 
     What main had when the recovery began is replaced. What production has written since stays, if it lies in other partitions
@@ -106,10 +113,18 @@ def _judged_complete(
         raise InvalidRequest(
             f"Recovery {recovery.branch!r} is not published, on no table: {'; '.join(said)}. "
             + ("Correct it first. " if wrong else "")
-            + (f"Compute what is left by {words.backfill.format(branch=recovery.branch)}. " if len(by_hand) < len(left) else "")
-            + (f"No asset makes {', '.join(by_hand)}: write to the branch by SQL, as in a correction. " if by_hand else "")
+            + (
+                f"Compute what is left by {words.backfill.format(branch=recovery.branch)}. "
+                if len(by_hand) < len(left)
+                else ""
+            )
+            + (
+                f"No asset makes {', '.join(by_hand)}: write to the branch by SQL, as in a correction. "
+                if by_hand
+                else ""
+            )
             + f"Or publish what is there ({words.allow_incomplete}), which is recorded."
-        )  # fmt: skip
+        )
     return [f"published though {one}" for one in said]
 
 
@@ -125,9 +140,10 @@ def _judged_ahead(
         if record.main is None or record.branch_at == record.main or not recovery.is_branched(name):
             continue
         later = [
-            one for one in main.store.snapshots.all()
+            one
+            for one in main.store.snapshots.all()
             if (record.branch_at or 0) < one.id <= record.main and recovery.is_productions(one)
-        ]  # fmt: skip
+        ]
         kept = _not_made_anew(main, recovery, assets.get(name), record)
         if later and kept:
             where = ", ".join(sorted(str(value) for one in kept for value in one.values()))
@@ -156,9 +172,10 @@ def _given_up(session: Session, recovery: Recovery) -> list[str]:
             if one.time_ms >= recovery.record.created_ms and (operation_of(one) or "").startswith(own)
         ]
         lost = [
-            f"{one.id} by {one.commit_user}" for one in snapshots
+            f"{one.id} by {one.commit_user}"
+            for one in snapshots
             if (record.main or 0) < one.id < max(replaced, default=0) and recovery.is_productions(one)
-        ]  # fmt: skip
+        ]
         if lost:
             found.append(f"published though main of {name} had {', '.join(lost)}, which was given up")
     return found
@@ -180,9 +197,10 @@ def _not_made_anew(
         theirs = main.changed_partitions(until=record.main)
     keyed = asset is not None and asset.partition_column is not None
     return [
-        one for one in theirs
+        one
+        for one in theirs
         if one not in ours and not (keyed and asset is not None and asset.partition_key(one) in made)
-    ]  # fmt: skip
+    ]
 
 
 def _until(recovery: Recovery, verdicts: Mapping[str, Verdict], discard_main: bool, words: Words) -> dict[str, int]:

@@ -8,8 +8,9 @@ import dagster as dg
 from lineage import sources_of
 from storage import NotFound, SnapshotRef, Table
 
+from ..assets.materialization import tag_name
+from ..assets.provenance import provenance_tags
 from ..assets.table_asset import TableAsset
-from ..assets.tables import provenance_tags, tag_name
 from ..assets.ui_metadata import (
     CommitNumbers,
     page_metadata,
@@ -30,9 +31,13 @@ Log = Callable[[dg.AssetMaterialization], None]
 
 
 def report(
-    session: Session, recovery: Recovery, published: list[Published], assets: Mapping[str, TableAsset],
-    instance: dg.DagsterInstance, log: Log,
-) -> int:  # fmt: skip
+    session: Session,
+    recovery: Recovery,
+    published: list[Published],
+    assets: Mapping[str, TableAsset],
+    instance: dg.DagsterInstance,
+    log: Log,
+) -> int:
     """Tell Dagster of every table that was published, sources before what was made from them; returns the number of events.
 
     Partitions get their tags on main. Telling again what Dagster knows does nothing.
@@ -109,9 +114,14 @@ def _right_already(
 
 
 def _report_twin(
-    session: Session, recovery: Recovery, asset: TableAsset, ref: SnapshotRef, keys: list[str | None],
-    instance: dg.DagsterInstance, log: Log,
-) -> int:  # fmt: skip
+    session: Session,
+    recovery: Recovery,
+    asset: TableAsset,
+    ref: SnapshotRef,
+    keys: list[str | None],
+    instance: dg.DagsterInstance,
+    log: Log,
+) -> int:
     key, count = twin_key(asset.name), 0
     metadata: dict[str, Any] = {"snapshot": ref.snapshot_id, "branch": ref.branch, "recovery": recovery.branch}
     metadata |= page_metadata(ref) | recovery_page_metadata(recovery.branch)
@@ -124,10 +134,11 @@ def _report_twin(
         ).records
         event = known[0].asset_materialization if known else None
         if event is not None and all(
-            event.metadata.get(name) == dg.MetadataValue.int(value) if isinstance(value, int)
+            event.metadata.get(name) == dg.MetadataValue.int(value)
+            if isinstance(value, int)
             else event.metadata.get(name) == dg.MetadataValue.text(value)
             for name, value in (("snapshot", ref.snapshot_id), ("branch", ref.branch))
-        ):  # fmt: skip
+        ):
             continue
         log(dg.AssetMaterialization(key, partition=partition, metadata=metadata, tags=tags))
         count += 1
@@ -149,9 +160,13 @@ def _partitions(table: Table, recovery: Recovery, asset: TableAsset, record: Tab
 
 
 def _tags(
-    session: Session, asset: TableAsset, ref: SnapshotRef, published: Mapping[str, SnapshotRef], base: Mapping[str, int],
+    session: Session,
+    asset: TableAsset,
+    ref: SnapshotRef,
+    published: Mapping[str, SnapshotRef],
+    base: Mapping[str, int],
     instance: dg.DagsterInstance,
-) -> dict[str, str]:  # fmt: skip
+) -> dict[str, str]:
     """The versions that main's rows were made from, as Dagster keeps them."""
     sources = {}
     for name in asset.inputs.values():

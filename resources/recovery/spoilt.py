@@ -102,9 +102,10 @@ class Spoilt:
                     # Its own rows are there: those of earlier ones need not be looked at.
                     return True
                 makers = [
-                    one for one in table.contributors({}, ref.snapshot_id)
+                    one
+                    for one in table.contributors({}, ref.snapshot_id)
                     if not self.repair(table.store.snapshots.get(one.snapshot_id))
-                ]  # fmt: skip
+                ]
             except (NotFound, InvalidRequest):
                 # It was dropped, or has expired: what lineage knows is all there is.
                 return self._was_made_from_bad(ref)

@@ -63,11 +63,14 @@ class Recovery:
             )
         tables = {
             one.name: TableRecord(
-                one.head, one.branch_at, None if one.partitions is None else [dict(part) for part in one.partitions],
-                one.corrected, recovery._identity(one.name, one.head),
+                one.head,
+                one.branch_at,
+                None if one.partitions is None else [dict(part) for part in one.partitions],
+                one.corrected,
+                recovery._identity(one.name, one.head),
             )
             for one in plan.tables
-        }  # fmt: skip
+        }
         known = read_record(session.catalog, branch)
         if known is None:
             _refuse_name(branch)

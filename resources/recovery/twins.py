@@ -159,12 +159,20 @@ def _materialize(
         return recovery.branched(asset.name)
 
     return tables.write(
-        context, rows, asset.definition, mode=mode, partitions=asset.partitions(keys), tag_partitions=asset.tag_partitions,
-        on=on_branch, part=branch, event_key=lambda key: event_partition(asset, branch, key),
+        context,
+        rows,
+        asset.definition,
+        mode=mode,
+        partitions=asset.partitions(keys),
+        tag_partitions=asset.tag_partitions,
+        on=on_branch,
+        part=branch,
+        event_key=lambda key: event_partition(asset, branch, key),
         source_key=lambda ref: twin_key(f"{ref.database}.{ref.table}"),
         # What is left to do is told from the commits on the branch.
-        unless_same=False, on_schema_change=asset.on_schema_change,
-    )  # fmt: skip
+        unless_same=False,
+        on_schema_change=asset.on_schema_change,
+    )
 
 
 def _read_at(context: dg.AssetExecutionContext, tables: TablesResource, recovery: Recovery, name: str) -> SnapshotRef:

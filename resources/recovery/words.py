@@ -6,10 +6,15 @@ from dataclasses import dataclass
 
 # The op of each job.
 OPS = {
-    "recovery_list": "list_the_recoveries", "recovery_plan": "plan_the_recovery", "recovery_start": "start_the_recovery",
-    "recovery_correct": "correct_the_source", "recovery_backfill": "compute_what_is_left",
-    "recovery_compare": "compare_the_branch", "recovery_publish": "publish_the_branch", "recovery_drop": "drop_the_branch",
-}  # fmt: skip
+    "recovery_list": "list_the_recoveries",
+    "recovery_plan": "plan_the_recovery",
+    "recovery_start": "start_the_recovery",
+    "recovery_correct": "correct_the_source",
+    "recovery_backfill": "compute_what_is_left",
+    "recovery_compare": "compare_the_branch",
+    "recovery_publish": "publish_the_branch",
+    "recovery_drop": "drop_the_branch",
+}
 
 
 @dataclass(frozen=True)
@@ -27,17 +32,26 @@ COMMAND_LINE = Words(
     "`snapline recovery backfill {branch}`", "--replay", "--discard-main", "--allow-incomplete", "--allow-failed-checks"
 )
 JOBS = Words(
-    "the job recovery_backfill", "replay: true", "discard_main: true", "allow_incomplete: true",
+    "the job recovery_backfill",
+    "replay: true",
+    "discard_main: true",
+    "allow_incomplete: true",
     "allow_failed_checks: true",
-)  # fmt: skip
+)
 PYTHON = Words(
-    "backfill(Recovery.open(session, {branch!r}), …)", "Recovery.replay()", "discard_main=True", "allow_incomplete=True",
+    "backfill(Recovery.open(session, {branch!r}), …)",
+    "Recovery.replay()",
+    "discard_main=True",
+    "allow_incomplete=True",
     "allow_failed_checks=True",
-)  # fmt: skip
+)
 BROWSER = Words(
-    "`snapline recovery backfill {branch}`, or the job recovery_backfill", "`--replay` of `snapline recovery publish`",
-    "give up what main has", "publish though something is left", "publish though checks fail",
-)  # fmt: skip
+    "`snapline recovery backfill {branch}`, or the job recovery_backfill",
+    "`--replay` of `snapline recovery publish`",
+    "give up what main has",
+    "publish though something is left",
+    "publish though checks fail",
+)
 
 
 def free_name(bad: str, taken: Sequence[str]) -> str:

@@ -5,15 +5,41 @@ from sqlglot import exp
 from storage.sql.dialect import SnaplineSql
 
 _OPERATORS: dict[type[exp.Expr], str] = {
-    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.EQ: "=", exp.LT: "<", exp.LTE: "<=",
-    exp.GT: ">", exp.GTE: ">=", exp.And: "AND", exp.Or: "OR", exp.IntDiv: "div", exp.NullSafeEQ: "<=>",
-}  # fmt: skip
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.EQ: "=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.And: "AND",
+    exp.Or: "OR",
+    exp.IntDiv: "div",
+    exp.NullSafeEQ: "<=>",
+}
 _CALLS: dict[type[exp.Expr], str] = {
-    exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max", exp.Stddev: "stddev", exp.StddevSamp: "stddev_samp",
-    exp.Upper: "upper", exp.Lower: "lower", exp.Abs: "abs", exp.Coalesce: "coalesce", exp.Length: "length",
-    exp.Concat: "concat", exp.Substring: "substring", exp.Round: "round", exp.Array: "array", exp.Year: "year",
-    exp.Sqrt: "sqrt", exp.Initcap: "initcap",
-}  # fmt: skip
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Min: "min",
+    exp.Max: "max",
+    exp.Stddev: "stddev",
+    exp.StddevSamp: "stddev_samp",
+    exp.Upper: "upper",
+    exp.Lower: "lower",
+    exp.Abs: "abs",
+    exp.Coalesce: "coalesce",
+    exp.Length: "length",
+    exp.Concat: "concat",
+    exp.Substring: "substring",
+    exp.Round: "round",
+    exp.Array: "array",
+    exp.Year: "year",
+    exp.Sqrt: "sqrt",
+    exp.Initcap: "initcap",
+}
 
 
 class _Unknown(Exception):

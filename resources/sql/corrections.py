@@ -21,8 +21,13 @@ _CHANGES = (exp.Insert, exp.Delete, exp.Update, exp.Merge, exp.TruncateTable, An
 _LOOKS = (exp.Query, exp.Values, Show, DescribeTable, Explain, SetOption, ResetOption)
 # Those that change the rows of one table, or how they lie.
 _PROCEDURES = (
-    "compact", "drop_partition", "rollback", "rollback_to", "rollback_to_timestamp", "rollback_to_watermark",
-)  # fmt: skip
+    "compact",
+    "drop_partition",
+    "rollback",
+    "rollback_to",
+    "rollback_to_timestamp",
+    "rollback_to_watermark",
+)
 
 
 def refuse_beyond_branches(tree: exp.Expr) -> None:

@@ -210,10 +210,13 @@ class Definitions:
 
         def create(schema: pa.Schema | None) -> Table:
             said: dict[str, Any] = {
-                "primary_key": definition.primary_key, "partition_by": definition.partition_by, "options": options,
-                "comment": definition.comment, "computed_columns": definition.computed_columns,
+                "primary_key": definition.primary_key,
+                "partition_by": definition.partition_by,
+                "options": options,
+                "comment": definition.comment,
+                "computed_columns": definition.computed_columns,
                 "watermark": definition.watermark,
-            }  # fmt: skip
+            }
             columns = definition.fields or schema or []
             names = [one.name for one in columns]
             _refuse_twins(names)

@@ -64,9 +64,20 @@ def _has_rule(name: str, count: int) -> bool:
 
 
 _SELECT_PARTS = {
-    "with_", "expressions", "from_", "joins", "where", "group", "having", "qualify", "windows", "order", "limit", "offset",
+    "with_",
+    "expressions",
+    "from_",
+    "joins",
+    "where",
+    "group",
+    "having",
+    "qualify",
+    "windows",
+    "order",
+    "limit",
+    "offset",
     "distinct",
-}  # fmt: skip
+}
 
 
 class _Queries:

@@ -34,9 +34,10 @@ def run_query(session: WarehouseSession, sql: str, open_table: Callable[[str], T
             # What a crash has left out of lineage is recorded before it is read.
             session.stores_to_ask(session.catalog.name)
         return [
-            path for database, name in tables
+            path
+            for database, name in tables
             for path in _add(session, connection, database, name, open_table or session.table)
-        ]  # fmt: skip
+        ]
 
     try:
         with sealed_duckdb(add, threads=2, readable=session.settings.readable_directories) as connection:

@@ -16,9 +16,19 @@ from .place import at
 
 NATIVE = ("reflect", "java_method", "try_reflect", "identifier")
 _HINTS = (
-    "BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "SHUFFLE_MERGE", "MERGEJOIN", "SHUFFLE_HASH", "SHUFFLE_REPLICATE_NL",
-    "COALESCE", "REPARTITION", "REPARTITION_BY_RANGE", "REBALANCE",
-)  # fmt: skip
+    "BROADCAST",
+    "BROADCASTJOIN",
+    "MAPJOIN",
+    "MERGE",
+    "SHUFFLE_MERGE",
+    "MERGEJOIN",
+    "SHUFFLE_HASH",
+    "SHUFFLE_REPLICATE_NL",
+    "COALESCE",
+    "REPARTITION",
+    "REPARTITION_BY_RANGE",
+    "REBALANCE",
+)
 _VALID_PATTERN = re.compile(r"(?:[^\\]|\\[%_\\])*", re.DOTALL)
 
 

@@ -27,25 +27,43 @@ def information(
             rows: list[tuple[Any, ...]] = [(catalog, one) for one in databases]
         case "tables":
             columns = {
-                "table_catalog": text, "table_schema": text, "table_name": text, "table_type": text, "comment": text
-            }  # fmt: skip
+                "table_catalog": text,
+                "table_schema": text,
+                "table_name": text,
+                "table_type": text,
+                "comment": text,
+            }
             rows = [
                 (catalog, one.identifier.database, one.identifier.table, "BASE TABLE", one.schema.comment)
                 for one in tables()
             ] + [(catalog, *view, "VIEW", None) for view in views()]
         case "columns":
             columns = {
-                "table_catalog": text, "table_schema": text, "table_name": text, "column_name": text,
-                "ordinal_position": number, "is_nullable": text, "data_type": text, "comment": text, "column_default": text,
-            }  # fmt: skip
+                "table_catalog": text,
+                "table_schema": text,
+                "table_name": text,
+                "column_name": text,
+                "ordinal_position": number,
+                "is_nullable": text,
+                "data_type": text,
+                "comment": text,
+                "column_default": text,
+            }
             rows = [
                 (
-                    catalog, one.identifier.database, one.identifier.table, field.name, position,
-                    "YES" if field.type.nullable else "NO", type_text(field.type).removesuffix(" NOT NULL"),
-                    field.description, field.default_value,
+                    catalog,
+                    one.identifier.database,
+                    one.identifier.table,
+                    field.name,
+                    position,
+                    "YES" if field.type.nullable else "NO",
+                    type_text(field.type).removesuffix(" NOT NULL"),
+                    field.description,
+                    field.default_value,
                 )
-                for one in tables() for position, field in enumerate(one.schema.fields, 1)
-            ]  # fmt: skip
+                for one in tables()
+                for position, field in enumerate(one.schema.fields, 1)
+            ]
         case _:
             raise NotFound(f"There is no {INFORMATION_SCHEMA}.{name}. There are schemata, tables and columns.")
     arrays = [pa.array([row[place] for row in rows], kind) for place, kind in enumerate(columns.values())]

@@ -23,9 +23,22 @@ from .views import create_view_statement, described_view
 
 Act = Callable[[], Result]
 _SHOWN = (
-    "CATALOGS", "COLUMNS", "CREATE TABLE", "CURRENT CATALOG", "CURRENT DATABASE", "DATABASES", "PARTITIONS", "PROCEDURES",
-    "FUNCTIONS", "TABLES", "TAGS", "BRANCHES", "SNAPSHOTS", "TBLPROPERTIES", "VIEWS",
-)  # fmt: skip
+    "CATALOGS",
+    "COLUMNS",
+    "CREATE TABLE",
+    "CURRENT CATALOG",
+    "CURRENT DATABASE",
+    "DATABASES",
+    "PARTITIONS",
+    "PROCEDURES",
+    "FUNCTIONS",
+    "TABLES",
+    "TAGS",
+    "BRANCHES",
+    "SNAPSHOTS",
+    "TBLPROPERTIES",
+    "VIEWS",
+)
 _SYSTEM = ("PARTITIONS", "TAGS", "BRANCHES", "SNAPSHOTS")
 _INNER = ("paimon", INFORMATION_SCHEMA)
 
@@ -176,11 +189,15 @@ def _described(table: Table, extended: bool) -> Result:
     keys = dict.fromkeys(schema.primary_keys, "PRI")
     columns = [
         (
-            one.name, type_text(one.type).removesuffix(" NOT NULL"), "YES" if one.type.nullable else "NO",
-            keys.get(one.name, ""), "yes" if one.name in schema.partition_keys else "", one.description or "",
+            one.name,
+            type_text(one.type).removesuffix(" NOT NULL"),
+            "YES" if one.type.nullable else "NO",
+            keys.get(one.name, ""),
+            "yes" if one.name in schema.partition_keys else "",
+            one.description or "",
         )
         for one in schema.fields
-    ]  # fmt: skip
+    ]
     columns += [(one.name, one.data_type, "YES", "", "", _of_computed(one)) for one in table.computed_columns]
     if extended:
         defaults = {one.name: f" default {one.default_value}" for one in schema.fields if one.default_value is not None}

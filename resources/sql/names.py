@@ -277,10 +277,12 @@ class Names:
     def _information(self, place: Place) -> pa.Table:
         catalog = self.catalog(place)
         return information(
-            place.identifier.table, place.catalog, lambda: [catalog.table(one) for one in catalog.tables()],
+            place.identifier.table,
+            place.catalog,
+            lambda: [catalog.table(one) for one in catalog.tables()],
             [*catalog.databases(), LINEAGE_DATABASE, INFORMATION_SCHEMA],
             lambda: [(one, view) for one in catalog.databases() for view in catalog.views.names(one)],
-        )  # fmt: skip
+        )
 
     def _nearest(self, place: Place) -> str:
         catalog, database = self.catalog(place), place.identifier.database

@@ -20,17 +20,30 @@ _WITHOUT_EFFECT = {"remove_orphan_files": ("parallelism", "mode"), "rescale": ("
 # Parameters of this platform alone come behind them.
 _POSITIONS = {
     "compact": (
-        "table", "partitions", "compact_strategy", "order_strategy", "order_by", "where", "options", "partition_idle_time",
+        "table",
+        "partitions",
+        "compact_strategy",
+        "order_strategy",
+        "order_by",
+        "where",
+        "options",
+        "partition_idle_time",
     ),
     "compact_database": ("including_databases", "including_tables", "excluding_tables", "options"),
     "expire_partitions": (
-        "table", "expiration_time", "timestamp_formatter", "timestamp_pattern", "expire_strategy", "max_expires", "options",
+        "table",
+        "expiration_time",
+        "timestamp_formatter",
+        "timestamp_pattern",
+        "expire_strategy",
+        "max_expires",
+        "options",
     ),
     "expire_snapshots": ("table", "retain_max", "retain_min", "older_than", "max_deletes", "options"),
     "expire_tags": ("table", "older_than"),
     "remove_orphan_files": ("table", "older_than", "dry_run", "parallelism", "mode"),
     "rescale": ("table", "buckets", "partition", "where"),
-}  # fmt: skip
+}
 _SORTED = "rows are not sorted by other columns here"
 _REFUSED_PARAMETERS = {
     "compact": {

@@ -32,10 +32,14 @@ from .place import at
 from .struct_stars import expand_structs
 
 _SQL_TYPES: list[tuple[Callable[[pa.DataType], bool], str]] = [
-    (pa.types.is_integer, "BIGINT"), (pa.types.is_floating, "DOUBLE"), (pa.types.is_decimal, "DECIMAL"),
-    (pa.types.is_date, "DATE"), (pa.types.is_timestamp, "TIMESTAMP"), (pa.types.is_boolean, "BOOLEAN"),
+    (pa.types.is_integer, "BIGINT"),
+    (pa.types.is_floating, "DOUBLE"),
+    (pa.types.is_decimal, "DECIMAL"),
+    (pa.types.is_date, "DATE"),
+    (pa.types.is_timestamp, "TIMESTAMP"),
+    (pa.types.is_boolean, "BOOLEAN"),
     (pa.types.is_binary, "BINARY"),
-]  # fmt: skip
+]
 
 # Others, such as '2024', are days in Spark too: it reads them itself.
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -389,9 +393,13 @@ def _predicate(condition: exp.Expr, types: Mapping[str, tuple[str, str]]) -> tup
         cast_to = literal.parent.to.this if isinstance(literal.parent, exp.Cast) else None
         numeric = not literal.is_string and cast_to is None
         fits = {
-            "BIGINT": numeric and literal.is_int, "DECIMAL": numeric, "TEXT": literal.is_string and cast_to is None,
-            "DATE": literal.is_string and cast_to in (None, exp.DataType.Type.DATE) and bool(_DAY.fullmatch(literal.this)),
-        }.get(kind, False)  # fmt: skip
+            "BIGINT": numeric and literal.is_int,
+            "DECIMAL": numeric,
+            "TEXT": literal.is_string and cast_to is None,
+            "DATE": literal.is_string
+            and cast_to in (None, exp.DataType.Type.DATE)
+            and bool(_DAY.fullmatch(literal.this)),
+        }.get(kind, False)
         if not fits:
             return None
     if kind not in ("BIGINT", "DECIMAL", "TEXT", "DATE"):

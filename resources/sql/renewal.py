@@ -7,7 +7,6 @@ each row has to be found again in the sink by the sink's key. Whatever cannot be
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
@@ -22,16 +21,35 @@ from . import changes
 from .fill import Fill
 from .names import Source
 from .query import Input, Query, known_columns, sql_type
+from .renewal_trees import groups_query, inlined, quoted_column, refused_query, restricted
 
-_Tree = TypeVar("_Tree", bound=exp.Expr)
-# The view in which the groups to be made anew are, and its columns, followed by numbers.
-GROUPS, GROUP = "__snapline_groups", "__group"
 # Their value is that of a set of rows, whatever their order.
 _AGGREGATES = (
-    exp.Sum, exp.Count, exp.CountIf, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr, exp.Stddev, exp.StddevPop,
-    exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Corr, exp.CovarPop, exp.CovarSamp, exp.ApproxDistinct, exp.Median,
-    exp.Quantile, exp.BitwiseAndAgg, exp.BitwiseOrAgg, exp.BitwiseXorAgg, exp.Skewness, exp.Kurtosis,
-)  # fmt: skip
+    exp.Sum,
+    exp.Count,
+    exp.CountIf,
+    exp.Avg,
+    exp.Min,
+    exp.Max,
+    exp.LogicalAnd,
+    exp.LogicalOr,
+    exp.Stddev,
+    exp.StddevPop,
+    exp.StddevSamp,
+    exp.Variance,
+    exp.VariancePop,
+    exp.Corr,
+    exp.CovarPop,
+    exp.CovarSamp,
+    exp.ApproxDistinct,
+    exp.Median,
+    exp.Quantile,
+    exp.BitwiseAndAgg,
+    exp.BitwiseOrAgg,
+    exp.BitwiseXorAgg,
+    exp.Skewness,
+    exp.Kurtosis,
+)
 _AROUND = (*_AGGREGATES, exp.Filter, exp.Where, exp.Distinct, exp.Alias)
 _CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "distinct"}
 _ROW_BY_ROW = {"expressions", "from_", "where"}
@@ -123,25 +141,18 @@ def _check_sink(query: Query, sink: Table) -> None:
         )
 
 
-def _refused(what: str, advice: str = "") -> InvalidRequest:
-    return InvalidRequest(
-        f"A streaming INSERT cannot follow {what} over a table whose rows change. "
-        + (advice or "Run it in batch mode: SET 'execution.runtime-mode' = 'batch', INSERT OVERWRITE.")
-    )
-
-
 def _united(tree: exp.Expr) -> Iterator[exp.Select]:
     tree = tree.unnest()
     if isinstance(tree, exp.Union) and tree.args.get("distinct") is False:
         extra = [key for key, value in tree.args.items() if value and key not in ("this", "expression", "distinct")]
         if extra:
-            raise _refused(f"UNION ALL with {extra[0].strip('_').upper()}")
+            raise refused_query(f"UNION ALL with {extra[0].strip('_').upper()}")
         yield from _united(tree.this)
         yield from _united(tree.expression)
     elif isinstance(tree, exp.Select):
         yield tree
     else:
-        raise _refused("UNION, which drops equal rows," if isinstance(tree, exp.Union) else named(tree))
+        raise refused_query("UNION, which drops equal rows," if isinstance(tree, exp.Union) else named(tree))
 
 
 @dataclass(frozen=True)
@@ -165,26 +176,26 @@ class _Reader:
         self._literals: list[Mapping[str, exp.Literal]] = []
 
     def branch(self, select: exp.Select) -> Branch:
-        tree = _inlined(select)
+        tree = inlined(select)
         for number, node in enumerate(tree.find_all(exp.Subquery)):
             if not node.alias:
                 node.set("alias", exp.TableAlias(this=exp.to_identifier(f"__snapline_derived_{number}")))
         try:
             seen = qualify(tree.copy(), schema=self._schema, dialect=SnaplineSql, identify=True)
         except (SqlglotError, KeyError, AttributeError, ValueError) as error:
-            raise _refused("this query", f"Its columns cannot be told: {str(error).splitlines()[0]}") from None
+            raise refused_query("this query", f"Its columns cannot be told: {str(error).splitlines()[0]}") from None
         assert isinstance(seen, exp.Select)
         self._check_clauses(seen, _CLAUSES)
         relations = self._relations(seen)
         views = [one.view for one in relations]
         if len(set(views)) < len(views):
-            raise _refused("one common table expression that is read twice", "Write it out twice.")
+            raise refused_query("one common table expression that is read twice", "Write it out twice.")
         projections = [one.unalias() for one in seen.expressions]
         output = self._output(seen)
         inputs = tuple(self._with_keys(self._inputs[view], alone=len(views) == 1) for view in views)
         root = relations[0]
         if not keys_of(self._inputs[root.view].source):
-            raise _refused(
+            raise refused_query(
                 f"{self._inputs[root.view].source.name}, which has no primary key,",
                 "Give it one; in a join, one that has a primary key stands first.",
             )
@@ -192,7 +203,7 @@ class _Reader:
         aggregated = any(one.find(exp.AggFunc) for one in projections) or seen.args.get("group") is not None
         if not (aggregated or seen.args.get("distinct")):
             if seen.args.get("having"):
-                raise _refused("HAVING without GROUP BY")
+                raise refused_query("HAVING without GROUP BY")
             self._check_rows(relations, output)
             return Branch(tree, inputs, root.view, joined)
         groups = self._groups(tree, seen, relations, projections, aggregated=aggregated)
@@ -205,26 +216,26 @@ class _Reader:
                 )
         if not groups:
             return Branch(tree, inputs, root.view, joined, None, tree)
-        return Branch(tree, inputs, root.view, joined, _groups_query(tree, groups), _restricted(tree, groups))
+        return Branch(tree, inputs, root.view, joined, groups_query(tree, groups), restricted(tree, groups))
 
     # --- what a query is made of
 
     def _check_clauses(self, select: exp.Select, known: set[str]) -> None:
         for key, value in select.args.items():
             if value and key not in known:
-                raise _refused(key.strip("_").replace("laterals", "lateral view").upper())
+                raise refused_query(key.strip("_").replace("laterals", "lateral view").upper())
         distinct = select.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
-            raise _refused("DISTINCT ON")
+            raise refused_query("DISTINCT ON")
         nodes = [node for one in self._parts(select) for node in one.walk()]
         if any(isinstance(node, exp.Query) for node in nodes):
-            raise _refused("a query inside of an expression", "Write it as a JOIN.")
+            raise refused_query("a query inside of an expression", "Write it as a JOIN.")
         if any(isinstance(node, exp.Window) for node in nodes):
-            raise _refused("window functions")
+            raise refused_query("window functions")
         for node in nodes:
             is_star = isinstance(node, exp.Star) and isinstance(node.parent, exp.Count)
             if not (type(node) in _AROUND or is_star or is_of_row_alone(node)):
-                raise _refused(
+                raise refused_query(
                     named(node),
                     "Its value may change while no row does, or depends on the order of rows: leave it out.",
                 )
@@ -238,7 +249,9 @@ class _Reader:
         if group is not None:
             extra = [key for key, value in group.args.items() if value and key != "expressions"]
             if extra:
-                raise _refused(f"GROUP BY {extra[0].replace('_', ' ').upper()}", "Name the columns after GROUP BY.")
+                raise refused_query(
+                    f"GROUP BY {extra[0].replace('_', ' ').upper()}", "Name the columns after GROUP BY."
+                )
             yield from group.expressions
         for join in select.args.get("joins") or []:
             if join.args.get("on"):
@@ -247,12 +260,14 @@ class _Reader:
     def _relations(self, select: exp.Select) -> list[_Relation]:
         start = select.args.get("from_")
         if start is None:
-            raise _refused("a SELECT without a table")
+            raise refused_query("a SELECT without a table")
         found = [self._relation(start.this, None)]
         for join in select.args.get("joins") or []:
             side, kind, method = join.side.upper(), join.kind.upper(), (join.method or "").upper()
             if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER", "CROSS") or method:
-                raise _refused(f"{' '.join(filter(None, (method, side, kind)))} JOIN", "Known are JOIN and LEFT JOIN.")
+                raise refused_query(
+                    f"{' '.join(filter(None, (method, side, kind)))} JOIN", "Known are JOIN and LEFT JOIN."
+                )
             found.append(self._relation(join.this, join))
         return found
 
@@ -261,18 +276,18 @@ class _Reader:
         if isinstance(node, exp.Table) and node.name in self._inputs:
             for key in ("pivots", "sample", "joins", "laterals"):
                 if node.args.get(key):
-                    raise _refused(key.upper())
+                    raise refused_query(key.upper())
             columns = {column.lower(): column for column in self._inputs[node.name].source.schema.names}
             return _Relation(name, node.name, columns, join)
         inner = node.this if isinstance(node, exp.Subquery) else None
         if not isinstance(inner, exp.Select):
-            raise _refused(named(node))
+            raise refused_query(named(node))
         extra = [key for key, value in node.args.items() if value and key not in ("this", "alias")]
         if extra or (node.args.get("alias") and node.args["alias"].columns):
-            raise _refused("an inner query with names for its columns, or a clause after it")
+            raise refused_query("an inner query with names for its columns, or a clause after it")
         self._check_clauses(inner, _ROW_BY_ROW)
         if any(one.find(exp.AggFunc) for one in inner.expressions):
-            raise _refused("an aggregate inside of another query")
+            raise refused_query("an aggregate inside of another query")
         below = self._relation(inner.args["from_"].this, None)
         columns = {}
         for one in inner.expressions:
@@ -361,14 +376,19 @@ class _Reader:
         return None
 
     def _groups(
-        self, tree: exp.Select, seen: exp.Select, relations: Sequence[_Relation], projections: Sequence[exp.Expr],
-        *, aggregated: bool,
-    ) -> list[exp.Expr]:  # fmt: skip
+        self,
+        tree: exp.Select,
+        seen: exp.Select,
+        relations: Sequence[_Relation],
+        projections: Sequence[exp.Expr],
+        *,
+        aggregated: bool,
+    ) -> list[exp.Expr]:
         """What a query groups by, constants left out."""
         if not aggregated:
             found = list(projections)
         elif seen.args.get("distinct"):
-            raise _refused("DISTINCT beside an aggregate", "Leave DISTINCT out: groups differ.")
+            raise refused_query("DISTINCT beside an aggregate", "Leave DISTINCT out: groups differ.")
         else:
             group = seen.args.get("group")
             found = [] if group is None else [one.unnest() for one in group.expressions]
@@ -378,7 +398,9 @@ class _Reader:
                 # Spark takes a column of the table before one of the query; so may not the analysis.
                 is_column = isinstance(said, exp.Column) and said.name.lower() in names
                 if is_column and not (isinstance(made, exp.Column) and made.name.lower() == said.name.lower()):
-                    raise _refused(f"GROUP BY {said.name}, which two columns are called,", "Give one another name.")
+                    raise refused_query(
+                        f"GROUP BY {said.name}, which two columns are called,", "Give one another name."
+                    )
         return [one for one in found if not isinstance(one, exp.Literal)]
 
     def _joined(self, tree: exp.Select, relations: Sequence[_Relation]) -> dict[str, exp.Select]:
@@ -391,11 +413,11 @@ class _Reader:
             if source.table is None:
                 continue
             if not keys_of(source):
-                raise _refused(f"a join with {source.name}, which has no primary key,", "Give it one.")
+                raise refused_query(f"a join with {source.name}, which has no primary key,", "Give it one.")
             missing = [key for key in keys if key not in names]
             if missing:
-                raise _refused(f"a join of an inner query that leaves out {missing[0]}", "Select the key in it.")
-            columns = [_quoted(root.name, names[key], key) for key in keys]
+                raise refused_query(f"a join of an inner query that leaves out {missing[0]}", "Select the key in it.")
+            columns = [quoted_column(root.name, names[key], key) for key in keys]
             select = exp.select(*columns, copy=False)
             select.set("from_", tree.args["from_"].copy())
             select.set("joins", [join.copy() for join in tree.args["joins"]])
@@ -410,10 +432,12 @@ class _Reader:
         for number, one in enumerate(self._literals):
             for other in self._literals[:number]:
                 apart = any(
-                    name in other and one[name].is_string == other[name].is_string and one[name].this != other[name].this
+                    name in other
+                    and one[name].is_string == other[name].is_string
+                    and one[name].this != other[name].this
                     and self._is_exact(name, one[name])
                     for name in one
-                )  # fmt: skip
+                )
                 if not apart:
                     raise InvalidRequest(
                         "Rows of the parts of a UNION ALL over tables whose rows change may have the same key in "
@@ -424,51 +448,3 @@ class _Reader:
     def _is_exact(self, name: str, literal: exp.Literal) -> bool:
         taken = self._target.table.schema.field(name).to_arrow().type
         return pa.types.is_string(taken) if literal.is_string else literal.is_int and pa.types.is_integer(taken)
-
-
-def _quoted(table: str, column: str, alias: str) -> exp.Expr:
-    made = exp.column(exp.to_identifier(column, quoted=True), table=exp.to_identifier(table, quoted=True))
-    return exp.alias_(made, alias, quoted=True)
-
-
-def _inlined(select: exp.Select) -> exp.Select:
-    """A SELECT in which common table expressions stand where they are read."""
-    tree = select.copy()
-    before = tree.args.pop("with_", None)
-    if before is None:
-        return tree
-    if before.args.get("recursive"):
-        raise _refused("WITH RECURSIVE")
-    made: dict[str, exp.Expr] = {}
-    for one in before.expressions:
-        if one.args["alias"].columns:
-            raise _refused("WITH that names columns", "Name them in the SELECT.")
-        made[one.alias.lower()] = _replaced(one.this.copy(), made)
-    return _replaced(tree, made)
-
-
-def _replaced(tree: _Tree, made: Mapping[str, exp.Expr]) -> _Tree:
-    for node in list(tree.find_all(exp.Table)):
-        if node.name.lower() in made and not node.db:
-            alias = exp.TableAlias(this=exp.to_identifier(node.alias_or_name, quoted=True))
-            node.replace(exp.Subquery(this=made[node.name.lower()].copy(), alias=alias))
-    return tree
-
-
-def _groups_query(tree: exp.Select, groups: Sequence[exp.Expr]) -> exp.Select:
-    """The groups of rows, whether HAVING keeps them or not."""
-    made = tree.copy()
-    for key in ("having", "group", "distinct"):
-        made.set(key, None)
-    made.set("expressions", [exp.alias_(one.copy(), f"{GROUP}{number}") for number, one in enumerate(groups)])
-    return made.distinct(copy=False)
-
-
-def _restricted(tree: exp.Select, groups: Sequence[exp.Expr]) -> exp.Select:
-    """A SELECT of the groups in a view alone."""
-    same = [
-        exp.NullSafeEQ(this=exp.column(f"{GROUP}{number}", table=GROUPS), expression=one.copy())
-        for number, one in enumerate(groups)
-    ]
-    held = exp.select("1").from_(GROUPS).where(*same)
-    return tree.copy().where(exp.Exists(this=held), copy=False)

@@ -19,7 +19,8 @@ from storage.engines.spark_types import column_named, spark_schema
 
 from .fill import Fill
 from .query import Input
-from .renewal import GROUPS, Branch, keys_of
+from .renewal import Branch, keys_of
+from .renewal_trees import GROUPS
 from .spark_engine import SparkEngine
 
 KIND = "__snapline_kind"

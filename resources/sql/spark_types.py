@@ -87,24 +87,54 @@ class SparkType:
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _DUCKDB = {
-    "tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "bigint": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
-    "string": "VARCHAR", "boolean": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMPTZ", "timestamp_ntz": "TIMESTAMP",
-    "binary": "BLOB", "null": "INTEGER",
-}  # fmt: skip
+    "tinyint": "TINYINT",
+    "smallint": "SMALLINT",
+    "int": "INTEGER",
+    "bigint": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "string": "VARCHAR",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "timestamp": "TIMESTAMPTZ",
+    "timestamp_ntz": "TIMESTAMP",
+    "binary": "BLOB",
+    "null": "INTEGER",
+}
 _ARROW = {
-    "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(), "float": pa.float32(),
-    "double": pa.float64(), "string": pa.string(), "boolean": pa.bool_(), "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"), "binary": pa.binary(), "null": pa.null(),
-}  # fmt: skip
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "binary": pa.binary(),
+    "null": pa.null(),
+}
 TINYINT, SMALLINT, INT, BIGINT = (SparkType(word) for word in _INTEGERS)
 FLOAT, DOUBLE, STRING, BOOLEAN = (SparkType(word) for word in ("float", "double", "string", "boolean"))
 DATE, TIMESTAMP, TIMESTAMP_NTZ = (SparkType(word) for word in ("date", "timestamp", "timestamp_ntz"))
 BINARY, NULL = SparkType("binary"), SparkType("null")
 _OF_TREE = {
-    _Type.TINYINT: TINYINT, _Type.SMALLINT: SMALLINT, _Type.INT: INT, _Type.BIGINT: BIGINT, _Type.FLOAT: FLOAT,
-    _Type.DOUBLE: DOUBLE, _Type.TEXT: STRING, _Type.BOOLEAN: BOOLEAN, _Type.DATE: DATE, _Type.TIMESTAMPTZ: TIMESTAMP,
-    _Type.TIMESTAMPLTZ: TIMESTAMP, _Type.TIMESTAMPNTZ: TIMESTAMP_NTZ, _Type.BINARY: BINARY,
-}  # fmt: skip
+    _Type.TINYINT: TINYINT,
+    _Type.SMALLINT: SMALLINT,
+    _Type.INT: INT,
+    _Type.BIGINT: BIGINT,
+    _Type.FLOAT: FLOAT,
+    _Type.DOUBLE: DOUBLE,
+    _Type.TEXT: STRING,
+    _Type.BOOLEAN: BOOLEAN,
+    _Type.DATE: DATE,
+    _Type.TIMESTAMPTZ: TIMESTAMP,
+    _Type.TIMESTAMPLTZ: TIMESTAMP,
+    _Type.TIMESTAMPNTZ: TIMESTAMP_NTZ,
+    _Type.BINARY: BINARY,
+}
 
 
 def decimal(digits: int, scale: int) -> SparkType:

@@ -193,9 +193,16 @@ class Statements:
         def act() -> Result:
             rows = [described(one) for one in query.inputs]
             schema = pa.schema(
-                [("table", pa.string()), ("snapshot", pa.int64()), ("columns", pa.string()), ("condition", pa.string()),
-                 ("files", pa.int64()), ("skipped", pa.int64()), ("sql", pa.string())]
-            )  # fmt: skip
+                [
+                    ("table", pa.string()),
+                    ("snapshot", pa.int64()),
+                    ("columns", pa.string()),
+                    ("condition", pa.string()),
+                    ("files", pa.int64()),
+                    ("skipped", pa.int64()),
+                    ("sql", pa.string()),
+                ]
+            )
             return Result(rows=pa.Table.from_pylist([{**row, "sql": engine.text(query)} for row in rows], schema))
 
         return act

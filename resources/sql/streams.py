@@ -64,11 +64,18 @@ def insert_stream(
         return changes.sources_property(sorted({context.changed(one) for one in refs}))
 
     stream = write_stream(
-        rows, target.table, context.warehouse(place), commit_user=job, checkpoint=context.checkpoint(job),
-        trigger=trigger(options.get(TRIGGER, "available-now")), properties=properties, row_kind_column=kind, made=made,
+        rows,
+        target.table,
+        context.warehouse(place),
+        commit_user=job,
+        checkpoint=context.checkpoint(job),
+        trigger=trigger(options.get(TRIGGER, "available-now")),
+        properties=properties,
+        row_kind_column=kind,
+        made=made,
         output_mode="update" if made is None and _is_aggregated(query) else "append",
         change_tracking=target.change_tracking,
-    )  # fmt: skip
+    )
     ends = "availableNow" in trigger(options.get(TRIGGER, "available-now"))
     return Result(f"The stream {job} writes to {one}.", stream=stream, ends=ends)
 

@@ -18,12 +18,27 @@ from .place import at
 # How a name or a text is written means nothing; that a type has types inside is said by them.
 _WITHOUT_MEANING = {"quoted", "is_string", "nested"}
 _NAMES_OF_CLAUSES = {
-    "alternative": "OR REPLACE | OR IGNORE", "by_name": "BY NAME", "conflict": "ON CONFLICT", "default": "DEFAULT VALUES",
-    "exists": "IF [NOT] EXISTS", "from_": "FROM", "is_database": "DATABASE", "is_function": "FUNCTION", "joins": "JOIN",
-    "laterals": "LATERAL VIEW", "order": "ORDER BY", "pivots": "PIVOT", "replace": "OR REPLACE", "sample": "TABLESAMPLE",
-    "stored": "STORED AS", "tables": "without FROM", "using_cond": "USING (columns)", "version": "VERSION AS OF",
-    "where": "REPLACE WHERE", HINT_OPTIONS: "OPTIONS(…)",
-}  # fmt: skip
+    "alternative": "OR REPLACE | OR IGNORE",
+    "by_name": "BY NAME",
+    "conflict": "ON CONFLICT",
+    "default": "DEFAULT VALUES",
+    "exists": "IF [NOT] EXISTS",
+    "from_": "FROM",
+    "is_database": "DATABASE",
+    "is_function": "FUNCTION",
+    "joins": "JOIN",
+    "laterals": "LATERAL VIEW",
+    "order": "ORDER BY",
+    "pivots": "PIVOT",
+    "replace": "OR REPLACE",
+    "sample": "TABLESAMPLE",
+    "stored": "STORED AS",
+    "tables": "without FROM",
+    "using_cond": "USING (columns)",
+    "version": "VERSION AS OF",
+    "where": "REPLACE WHERE",
+    HINT_OPTIONS: "OPTIONS(…)",
+}
 _ADVICE = {
     "alias": "The statement takes the name of a table alone.",
     "conflict": "Rows of a table with a primary key replace those with the same key; otherwise use MERGE INTO.",
@@ -159,7 +174,14 @@ def statement_name(tree: exp.Expr) -> str:
 
 
 _STATEMENT_NAMES = {
-    "ALTERTABLE": "ALTER TABLE", "ALTERVIEW": "ALTER VIEW", "ANALYZETABLE": "ANALYZE TABLE",
-    "CREATECATALOG": "CREATE CATALOG", "DESCRIBETABLE": "DESCRIBE", "DROPCATALOG": "DROP CATALOG",
-    "RESETOPTION": "RESET", "SETOPTION": "SET", "TRUNCATETABLE": "TRUNCATE TABLE", "USECATALOG": "USE CATALOG",
-}  # fmt: skip
+    "ALTERTABLE": "ALTER TABLE",
+    "ALTERVIEW": "ALTER VIEW",
+    "ANALYZETABLE": "ANALYZE TABLE",
+    "CREATECATALOG": "CREATE CATALOG",
+    "DESCRIBETABLE": "DESCRIBE",
+    "DROPCATALOG": "DROP CATALOG",
+    "RESETOPTION": "RESET",
+    "SETOPTION": "SET",
+    "TRUNCATETABLE": "TRUNCATE TABLE",
+    "USECATALOG": "USE CATALOG",
+}

@@ -45,10 +45,13 @@ def start() -> None:
         try:
             session = Session()
             browser = browser_app(
-                session, dagster_url=path_prefix, location=_location(context),
-                read_only=session.settings.browser_read_only, hosts=[_host()],
+                session,
+                dagster_url=path_prefix,
+                location=_location(context),
+                read_only=session.settings.browser_read_only,
+                hosts=[_host()],
                 assets=KnownAssets(lambda: _asset_keys(context)),
-            )  # fmt: skip
+            )
         except StorageError as error:
             _log.warning("The lineage browser is not served: %s", error)
             return create_dagster(context, path_prefix, poll_rate, **given)

@@ -50,8 +50,16 @@ _TABLE_DEFAULTS = "table-storage."
 _FILE_PATH = "table-storage.file.path"
 _FIXED = ("table-lineage", "data-lineage")
 _KEYS = (
-    "warehouse", "type", *_FIXED, "lineage-meta", "jdbc.url", "jdbc.username", "jdbc.password", "jdbc.database", "jdbc.driver",
-)  # fmt: skip
+    "warehouse",
+    "type",
+    *_FIXED,
+    "lineage-meta",
+    "jdbc.url",
+    "jdbc.username",
+    "jdbc.password",
+    "jdbc.database",
+    "jdbc.driver",
+)
 
 
 class CatalogRegistry:
@@ -194,7 +202,11 @@ def open_catalog(name: str, options: Mapping[str, Any]) -> Catalog:
     storage = {key.removeprefix(_STORAGE): value for key, value in options.items() if key.startswith(_STORAGE)}
     # What refers to the environment of whoever opens the catalog says nothing to others.
     own = {
-        key: value for key, value in options.items()
-        if key not in _NOT_KEPT and not key.startswith(_STORAGE) and not isinstance(value, Secret) and resolved(value) == value
-    }  # fmt: skip
+        key: value
+        for key, value in options.items()
+        if key not in _NOT_KEPT
+        and not key.startswith(_STORAGE)
+        and not isinstance(value, Secret)
+        and resolved(value) == value
+    }
     return Catalog(revealed(options["warehouse"]), name=name, options=own, storage_options=storage)

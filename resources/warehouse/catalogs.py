@@ -266,9 +266,12 @@ def _warn(warnings: Mapping[str, str]) -> None:
 
 def _recorder(catalogs: Catalogs, name: str, options: Mapping[str, str]) -> LineageRecorder:
     return LineageRecorder(
-        name, catalogs.lineage_stores, tables=options.get("table-lineage") == "true",
-        snapshots=options.get("data-lineage") == "true", catalog_of=catalogs.catalog_of,
-    )  # fmt: skip
+        name,
+        catalogs.lineage_stores,
+        tables=options.get("table-lineage") == "true",
+        snapshots=options.get("data-lineage") == "true",
+        catalog_of=catalogs.catalog_of,
+    )
 
 
 class _Stores(Mapping[str, LineageStore]):

@@ -162,9 +162,10 @@ class WarehouseSession(Catalogs):
         one = source.identifier
         tables = {name: self.table(name) for name in names}
         found = aligned(
-            stores, [_history(table) for table in tables.values()],
+            stores,
+            [_history(table) for table in tables.values()],
             (CATALOG_NAME, one.database, one.table, one.branch),
-        )  # fmt: skip
+        )
         if found is None:
             raise NotFound(f"{', '.join(names)} have no snapshots that were made from the same snapshot of {on}.")
         return {name: table.pinned(ref.snapshot_id) for (name, table), ref in zip(tables.items(), found, strict=True)}

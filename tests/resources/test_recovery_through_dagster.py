@@ -139,18 +139,18 @@ def test_a_backfill_that_dies_between_commit_and_event_commits_each_partition_on
     bad_day: Callable[..., Any], session: Session, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit is there, Dagster has not heard of it: what is run again takes the commit for its own."""
-    from resources.assets.tables import TablesResource
+    from resources.assets.materialization import Materialization
 
     tags = {"dagster/asset_partition_range_start": KEYS[0], "dagster/asset_partition_range_end": KEYS[11]}
-    result = TablesResource._result
+    result = Materialization.result
 
     def dying(*_: Any, **__: Any) -> None:
         raise RuntimeError("the machine went down")
 
-    monkeypatch.setattr(TablesResource, "_result", dying)
+    monkeypatch.setattr(Materialization, "result", dying)
     died = bad_day("core.days", tags=tags, raise_on_error=False)
     assert not died.success
-    monkeypatch.setattr(TablesResource, "_result", result)
+    monkeypatch.setattr(Materialization, "result", result)
     latest = session.ref("core.days")
     job = shop.defs.resolve_implicit_global_asset_job_def()
     run = instance.create_run_for_job(

@@ -1,0 +1,100 @@
+"""What Dagster is told of a commit: metadata, data version, provenance, and the numbers of each partition."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+
+from lineage import (
+    sources_of,
+)
+from storage import Snapshot, SnapshotRef, Table
+
+from .launchpad import Launchpads, if_it_is_bad
+from .ui_metadata import CommitNumbers, partition_metadata, table_metadata
+
+
+@dataclass(frozen=True)
+class Materialization:
+    """What a step has made of a table. `partitions`: values of partition columns by Dagster partition key, each of which
+    becomes a tag if `tag_partitions`; `event_key` gives for a key the partition that Dagster's event is about.
+    """
+
+    context: dg.AssetExecutionContext
+    key: dg.AssetKey
+    table: Table
+    tags: Mapping[str, str]
+    partitions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    tag_partitions: bool = False
+    event_key: Callable[[str], str] = str
+
+    def result(
+        self, snapshot: Snapshot | None, sources: Sequence[SnapshotRef], *, is_same: bool = False
+    ) -> dg.MaterializeResult[Any]:
+        """What Dagster is told of a snapshot; of none (None), why nothing was committed: `is_same` if the rows were those that
+        there are.
+        """
+        if snapshot is None:
+            return self._unchanged(is_same=is_same)
+        ref = self.table.ref(snapshot.id)
+        assert ref is not None
+        numbers = CommitNumbers.of(self.table, snapshot)
+        way_out = if_it_is_bad(Launchpads.of_run(self.context.run), ref)
+        metadata = way_out | table_metadata(self.table, snapshot, sources, numbers)
+        if numbers.given.get("duplicate_keys"):
+            self.context.log.warning(
+                f"{numbers.given['rows_given']} rows were given to {ref}, {numbers.given['duplicate_keys']} of them under a key "
+                f"that a later row has: {metadata['rows_added']} are written"
+            )
+        if "warning" in metadata:
+            self.context.log.warning(f"{ref} is committed, but {metadata['warning']}")
+        self.context.log.info(
+            f"committed {ref}: {metadata['rows_added']} rows added, {metadata['rows_removed']} removed"
+        )
+        if self.partitions:
+            metadata = self._of_partitions(snapshot, metadata, numbers)
+        return dg.MaterializeResult(
+            asset_key=self.key, metadata=metadata, data_version=dg.DataVersion(ref.data_version), tags=self.tags
+        )
+
+    def _unchanged(self, *, is_same: bool) -> dg.MaterializeResult[Any]:
+        """The result of a run that committed nothing: downstream must not take the table for changed."""
+        current = self.table.last_change()
+        version = current.data_version if current else f"{self.table.identifier.branch}@0"
+        why = "no other rows than there are" if is_same else "no rows"
+        self.context.log.info(f"nothing to commit to {self.table.identifier}, which got {why}; it stays at {version}")
+        snapshot = None if current is None else self.table.snapshot(current.snapshot_id)
+        numbers = CommitNumbers.none(self.table)
+        metadata: dict[str, Any] = {**numbers.total, "nothing_committed": f"got {why}, stays at {version}"}
+        if is_same and snapshot is not None:
+            metadata = table_metadata(self.table, snapshot, sources_of(snapshot), numbers) | metadata
+            if self.partitions:
+                metadata = self._of_partitions(snapshot, metadata, numbers)
+        return dg.MaterializeResult(
+            asset_key=self.key, metadata=metadata, data_version=dg.DataVersion(version), tags=self.tags
+        )
+
+    def _of_partitions(self, snapshot: Snapshot, metadata: dict[str, Any], numbers: CommitNumbers) -> dict[str, Any]:
+        """Tag partitions and tell the numbers of each; returns what is true of all of them."""
+        for partition_key, values in self.partitions.items():
+            if self.tag_partitions:
+                self.table.tags.create(tag_name(partition_key), snapshot_id=snapshot.id, replace=True)
+            self.context.add_asset_metadata(
+                partition_metadata(self.table, snapshot, values, numbers),
+                asset_key=self.key,
+                partition_key=self.event_key(partition_key),
+            )
+        # Numbers of the whole table and the whole commit would be read as those of the partition.
+        metadata = {name: value for name, value in metadata.items() if name not in (*numbers.total, "rows_given")}
+        metadata["table_rows"] = metadata.pop("dagster/row_count")
+        if len(self.partitions) == 1 and numbers.given:
+            metadata["rows_given"] = numbers.given["rows_given"]
+        if self.tag_partitions:
+            metadata["tags"] = ", ".join(tag_name(one) for one in self.partitions)
+        return metadata
+
+
+def tag_name(partition_key: str) -> str:
+    """The tag of a Dagster partition: its key, unless that is a number, which would hide a snapshot id."""
+    return f"p-{partition_key}" if partition_key.isdigit() else partition_key

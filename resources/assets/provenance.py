@@ -1,0 +1,56 @@
+"""Dagster's event log: which versions of which assets were read, and which materialization told of a snapshot."""
+
+from collections.abc import Iterator, Mapping
+
+import dagster as dg
+
+from storage import SnapshotRef
+
+
+def is_reported(instance: dg.DagsterInstance, key: dg.AssetKey, ref: SnapshotRef) -> bool:
+    """Whether Dagster has an event of a snapshot."""
+    for _, snapshot_id in _events(instance, key, ref.branch):
+        if snapshot_id <= ref.snapshot_id:
+            return snapshot_id == ref.snapshot_id
+    return False
+
+
+def provenance_tags(instance: dg.DagsterInstance, sources: Mapping[dg.AssetKey, SnapshotRef]) -> dict[str, str]:
+    """Tags that tell Dagster which versions of which assets were read. Its own, taken as a step starts, can be wrong."""
+    tags = {}
+    for key, ref in sources.items():
+        tags[f"dagster/input_data_version/{key.to_user_string()}"] = ref.data_version
+        pointer = event_of(instance, key, ref)
+        if pointer is not None:
+            tags[f"dagster/input_event_pointer/{key.to_user_string()}"] = str(pointer)
+    return tags
+
+
+def event_of(instance: dg.DagsterInstance, key: dg.AssetKey, ref: SnapshotRef) -> int | None:
+    """The newest materialization of a table that is not newer than a snapshot."""
+    for storage_id, snapshot_id in _events(instance, key, ref.branch):
+        if snapshot_id <= ref.snapshot_id:
+            return storage_id
+    return None
+
+
+def newest_told(instance: dg.DagsterInstance, key: dg.AssetKey, branch: str) -> int:
+    """The snapshot of the newest materialization of a branch of a table; 0 without any."""
+    return next((snapshot_id for _, snapshot_id in _events(instance, key, branch)), 0)
+
+
+def _events(instance: dg.DagsterInstance, key: dg.AssetKey, branch: str) -> Iterator[tuple[int, int]]:
+    """Storage id and snapshot of the materializations of a branch of a table, newest first."""
+    cursor = None
+    while True:
+        page = instance.fetch_materializations(key, limit=100, cursor=cursor)
+        for record in page.records:
+            event = record.asset_materialization
+            if event is None:
+                continue
+            snapshot, of_branch = event.metadata.get("snapshot"), event.metadata.get("branch")
+            if snapshot is not None and of_branch is not None and of_branch.value == branch:
+                yield record.storage_id, int(str(snapshot.value))
+        if not page.has_more:
+            return
+        cursor = page.cursor
