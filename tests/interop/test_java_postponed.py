@@ -2,6 +2,7 @@
 as from a table whose buckets are fixed.
 """
 
+import datetime as dt
 import random
 from collections import Counter
 from pathlib import Path
@@ -158,7 +159,7 @@ def test_two_compactions_do_not_move_a_row_twice(table: Table, monkeypatch: pyte
     table.compact()
     assert _seen(table) == [1, 2]
     assert not table.check(deep=True)
-    assert not table.remove_orphan_files(older_than_ms=0, no_writers=True)
+    assert not table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
 
 
 def test_changes_of_rows_are_postponed_as_well(table: Table) -> None:
