@@ -31,7 +31,7 @@ from .identifier import Identifier, SnapshotRef, whole_number
 from .lsm.merge_engines import check_merge_engine
 from .maintain.beside_publication import beside
 from .maintain.check import BrokenInvariant, check_table
-from .maintain.compaction import Progress, Run, as_top_runs, compact, compact_after
+from .maintain.compaction import Progress, Run, compact, compact_after
 from .maintain.expire import Removal, Retention, expire_snapshots, retention_of
 from .maintain.expire_partitions import expired_partitions
 from .maintain.follow import tell_after
@@ -42,6 +42,7 @@ from .maintain.rollback import rollback_to, taken_back_in
 from .maintain.same_rows import brings_the_same
 from .maintain.stand_in import Mended, mend_newest, mend_snapshots
 from .maintain.tagging import create_due_tag
+from .maintain.top_runs import as_top_runs
 from .metadata.derived_columns import ComputedColumn
 from .metadata.history import has_expired, told_of_expiry
 from .metadata.index_manifest import marked_places

@@ -20,7 +20,8 @@ from ..read.scan import Scan
 from ..write.close import RENAMING, REPLACEMENT, is_closed_for
 from ..write.commit import CommitId, CommitListener, TableCommit
 from ..write.table_write import CommitMessage, TableWrite
-from .compaction import as_top_runs, compact
+from .compaction import compact
+from .top_runs import as_top_runs
 
 _TRIES = 10
 # How long a replacement of main is waited for, which ends by itself unless whoever does it has died.

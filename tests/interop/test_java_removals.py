@@ -10,10 +10,15 @@ import pytest
 
 from storage import Catalog, InvalidRequest
 from tests import scale
-from tests.interop.java_paimon import JavaPaimon
+from tests.interop.java_paimon import VERSION, JavaPaimon
 from tests.interop.test_java_merges import Merges
 
-pytestmark = pytest.mark.pypaimon_differs("It knows no removals by sequence groups.")
+pytestmark = [
+    pytest.mark.pypaimon_differs("It knows no removals by sequence groups."),
+    pytest.mark.skipif(
+        VERSION != "1.4.2", reason="older versions keep other values of a row that was removed, or know no removals"
+    ),
+]
 
 REMOVING = "partial-update.remove-record-on-sequence-group"
 SEEDS = scale.seeds(12, 2000, full=200)

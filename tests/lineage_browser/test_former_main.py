@@ -9,7 +9,7 @@ from resources import Session
 from resources.browser.facts import Facts
 from resources.browser.history import History, read_history
 from resources.browser.spoilt import damage_of
-from resources.browser.view import text_of
+from resources.links.address import text_of
 from storage import SnapshotRef, Table
 
 SCHEMA = pa.schema([("id", pa.int64())])

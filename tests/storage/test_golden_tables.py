@@ -73,14 +73,11 @@ def test_a_golden_table_reads_as_in_java(name: str, view: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("data-evolution.enabled", "true"),
-        ("row-tracking.enabled", "true"),
         ("bucket-function.type", "mod"),
         ("chain-table.enabled", "true"),
         ("type", "object-table"),
         ("merge-engine", "future"),
         ("scan.fallback-branch", "other"),
-        ("partial-update.remove-record-on-sequence-group", "v"),
     ],
 )
 def test_what_would_be_misread_is_refused_by_name(tmp_path: Path, option: str, value: str) -> None:

@@ -76,7 +76,7 @@ def test_a_property_that_makes_no_sense_is_named(catalog: Catalog, aside: Table,
             act()
 
 
-@pytest.mark.parametrize(("key", "value"), [("bucket", "-2")])
+@pytest.mark.parametrize(("key", "value"), [("data-file.external-paths", "file:///elsewhere")])
 def test_what_other_writers_alone_can_write_is_refused_before_anything_is_written(
     catalog: Catalog, aside: Table, key: str, value: str
 ) -> None:

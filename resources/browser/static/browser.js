@@ -22,8 +22,10 @@ if (picture && scroller) {
 
 // The times stay in sight, as the names of the lanes do.
 function keepAxis() {
-  const scale = picture.height.baseVal.value / picture.viewBox.baseVal.height;
-  picture.querySelector(".axis")?.setAttribute("transform", `translate(0 ${scroller.scrollTop / scale})`);
+  const axis = picture.querySelector(".axis");
+  const place = `translate(0 ${scroller.scrollTop * picture.viewBox.baseVal.height / picture.height.baseVal.value})`;
+  // What is set is drawn again: to the sides nothing changes.
+  if (axis && axis.getAttribute("transform") !== place) axis.setAttribute("transform", place);
 }
 
 // The part of the picture that the names of the lanes leave.
