@@ -53,7 +53,9 @@ from .metadata.schema_change import (
 )
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from .notes import Notes
-from .options import TableOptions, check_table_options, parse_duration_ms
+from .option_checks import check_table_options
+from .option_texts import parse_duration_ms
+from .options import TableOptions
 from .options_without_effect import refuse_without_effect, with_an_effect
 from .publications.open_publication import OpenPublication
 from .read.predicate import Predicate

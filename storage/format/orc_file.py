@@ -9,7 +9,7 @@ from pyarrow import orc
 
 from ..errors import InvalidRequest, Unsupported
 from ..file_io import FileIO
-from ..options import COMPRESSIONS
+from ..option_checks import COMPRESSIONS
 from .data_file import (
     BATCH_ROWS,
     DataFileReader,

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 
 from ..errors import Unsupported
 from ..file_io import FileIO
-from ..options import COMPRESSIONS, TableOptions
+from ..option_checks import COMPRESSIONS
+from ..options import TableOptions
 from .data_file import (
     BATCH_BYTES,
     BATCH_ROWS,

@@ -15,7 +15,7 @@ from pyroaring import BitMap
 from ..data_types import DataField, DataType
 from ..errors import InvalidRequest
 from ..format.binary_row import hash_rows
-from ..options import parse_names
+from ..option_texts import parse_names
 from ..values import from_arrow
 from .key_order import ranks
 

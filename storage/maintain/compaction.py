@@ -33,7 +33,8 @@ from ..metadata.schema import KEY_PREFIX, refuse_unwritable
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.way_back import told_of_way_back
-from ..options import TableOptions, refuse_unsupported
+from ..option_checks import refuse_unsupported
+from ..options import TableOptions
 from ..read.split_read import ReadRequest, read_run, read_sections
 from ..write.commit import CommitId, CommitListener, TableCommit
 from ..write.data_file_sink import Bucket, DataFileSink

@@ -18,7 +18,8 @@ from ..document import text as document_text
 from ..errors import CorruptData, InvalidRequest, NotFound, Unsupported
 from ..file_io import FileIO
 from ..format.file_index.wanted import check_file_indexes
-from ..options import TableOptions, check_table_options
+from ..option_checks import check_table_options
+from ..options import TableOptions
 from ..paths import TablePaths
 from ..values import from_literal
 from .case_twins import refuse_new_twins

@@ -18,7 +18,8 @@ from ..arguments import checked
 from ..data_types import STRING, DataField, DataType, nested_fields, parse_type, type_from_arrow
 from ..errors import AlreadyExists, InvalidRequest
 from ..format.file_index.wanted import PREFIX, check_file_indexes, is_indexed, wanted_indexes
-from ..options import check_table_options, takes_back
+from ..option_checks import check_table_options
+from ..options import takes_back
 from .case_twins import refuse_new_twins
 from .default_values import check_defaults, default_text
 from .option_columns import OF_COLUMNS, renamed_options

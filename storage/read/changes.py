@@ -30,7 +30,7 @@ from ..metadata.manifest import ADD, POSTPONED_BUCKET, DataFile, ManifestEntry
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
-from ..options import refuse_unsupported
+from ..option_checks import refuse_unsupported
 from .scan import Scan
 from .split import Split
 from .split_read import ReadRequest, read_file, read_sections, read_vector

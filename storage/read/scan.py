@@ -24,7 +24,7 @@ from ..metadata.live_files import live_files
 from ..metadata.manifest import POSTPONED_BUCKET, DataFile, ManifestEntry, ManifestFile, Place
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
-from ..options import refuse_unsupported
+from ..option_checks import refuse_unsupported
 from ..values import to_arrow
 from .file_indexes import FileIndexes
 from .joined_columns import row_groups

@@ -6,22 +6,17 @@ is without a time zone, TIMESTAMP_LTZ with the local one.
 """
 
 import logging
-from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Any, ClassVar
 
 from sqlglot import exp, parser
 from sqlglot.dialects.databricks import Databricks
-from sqlglot.errors import TokenError
 from sqlglot.parsers.databricks import DatabricksParser
 from sqlglot.tokens import Token, TokenType
 
+from .alteration_parser import AlterationParser
 from .called import AS_TYPED, PLAIN, as_typed
 from .commands import (
-    AddedColumn,
-    AlterTable,
-    AlterView,
     AnalyzeTable,
     Call,
     CreateCatalog,
@@ -35,6 +30,9 @@ from .commands import (
     UseCatalog,
     WatermarkConstraint,
 )
+from .not_known import DESCRIPTIONS_NOT_KNOWN, NOT_KNOWN, SHOWN_NOT_KNOWN
+from .parser_base import joined
+from .tokenizer import SnaplineTokenizer
 
 # What sqlglot would only warn of, before it leaves a statement unparsed, is refused here.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
@@ -48,50 +46,7 @@ _BITWISE = (
 )  # fmt: skip
 
 
-class _Tokenizer(Databricks.Tokenizer):
-    # Wherever one stands: a hint that nobody reads is an error, and no comment.
-    TOKENS_PRECEDING_HINT: ClassVar[set[TokenType]] = set(TokenType)
-    # None is left unparsed.
-    COMMANDS: ClassVar[set[TokenType]] = set()
-    KEYWORDS: ClassVar[dict[str, TokenType]] = {
-        **Databricks.Tokenizer.KEYWORDS,
-        "ROW": TokenType.STRUCT,
-        "BYTES": TokenType.VARBINARY,
-    }
-    VAR_SINGLE_TOKENS: ClassVar[set[str]] = {*Databricks.Tokenizer.VAR_SINGLE_TOKENS, "$"}
-    # A quote that stands twice is a quote, as in Spark 4; in Databricks it would end a text and begin the next.
-    STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
-
-    def tokenize(self, sql: str) -> list[Token]:
-        """The tokens of a text. Literals that stand side by side are one, and raw ones are plain, wherever they stand."""
-        found: list[Token] = []
-        for token in super().tokenize(sql):
-            if token.token_type == TokenType.NATIONAL_STRING:
-                raise TokenError(
-                    f"N'{token.text}' in line {token.line} is no literal that is known here: leave out the N."
-                )
-            if token.token_type == TokenType.HEX_STRING and sql[token.start : token.start + 1] == "0":
-                raise TokenError(
-                    f"0x{token.text} in line {token.line} is no number in Spark's SQL: x'{token.text}' are bytes, and a number "
-                    "is written with decimal digits."
-                )
-            if token.token_type == TokenType.L_PAREN and found and found[-1].token_type == TokenType.WINDOW:
-                # The function: the clause goes on with a name.
-                found[-1].token_type = TokenType.VAR
-            if token.token_type == TokenType.RAW_STRING:
-                token.token_type = TokenType.STRING
-            if token.token_type == TokenType.STRING and found and found[-1].token_type == TokenType.STRING:
-                first = found[-1]
-                found[-1] = Token(
-                    TokenType.STRING, first.text + token.text, token.line, token.col, first.start, token.end,
-                    [*first.comments, *token.comments],
-                )  # fmt: skip
-            else:
-                found.append(token)
-        return found
-
-
-class _Parser(DatabricksParser):
+class _Parser(AlterationParser):
     SUPPORTS_TABLE_QUERY = True
     # There is nothing to set in their place, and each engine would do something else with them.
     PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Any]] = {}
@@ -156,7 +111,7 @@ class _Parser(DatabricksParser):
                 if found is not None:
                     return found
                 self._retreat(start)
-        for words, advice in _NOT_KNOWN.items():
+        for words, advice in NOT_KNOWN.items():
             if self._match_text_seq(*words):
                 self.raise_error(f"{' '.join(words)} is not known here: {advice}", self._tokens[start])
         statement = super()._parse_statement()
@@ -250,69 +205,6 @@ class _Parser(DatabricksParser):
             else:
                 return this
 
-    def _name(self) -> exp.Expr:
-        found = self._parse_id_var()
-        if found is None:
-            self.raise_error("Expected a name")
-        assert found is not None
-        return found
-
-    def _table(self) -> exp.Table:
-        found = self._parse_table_parts(schema=True)
-        if not isinstance(found, exp.Table):
-            self.raise_error("Expected the name of a table")
-        return found
-
-    def _if(self, *words: str) -> bool:
-        return bool(self._match_text_seq("IF", *words))
-
-    def _text(self) -> str:
-        """A value: a quoted text, a number, or words up to the end of the statement."""
-        if self._curr and self._curr.token_type == TokenType.STRING:
-            self._advance()
-            return self._prev.text
-        words: list[Token] = []
-        while self._curr and self._curr.token_type not in (
-            TokenType.SEMICOLON,
-            TokenType.EQ,
-            TokenType.COMMA,
-            TokenType.R_PAREN,
-        ):
-            words.append(self._curr)
-            self._advance()
-        if not words:
-            self.raise_error("Expected a value")
-        return _joined(words)
-
-    def _options(self) -> list[tuple[str, str]]:
-        """('key' = 'value', …)"""
-        self._match_l_paren()
-        found = []
-        while True:
-            key = self._text()
-            if not self._match(TokenType.EQ):
-                self.raise_error("Expected =")
-            found.append((key, self._text()))
-            self._refuse_twice([one for one, _ in found])
-            if not self._match(TokenType.COMMA):
-                break
-        self._match_r_paren()
-        return found
-
-    def _refuse_twice(self, keys: Sequence[str]) -> None:
-        """Raise an error if the last of some keys is there before."""
-        if keys[-1] in keys[:-1]:
-            self.raise_error(f"Option {keys[-1]!r} is given twice. Give it once", self._prev)
-
-    def _keys(self) -> list[str]:
-        """('key', …)"""
-        self._match_l_paren()
-        found = [self._text()]
-        while self._match(TokenType.COMMA):
-            found.append(self._text())
-        self._match_r_paren()
-        return found
-
     def _parse_create_catalog(self) -> exp.Expr:
         exists = self._if("NOT", "EXISTS")
         name = self._name()
@@ -355,7 +247,7 @@ class _Parser(DatabricksParser):
 
     def _parse_show_statement(self) -> exp.Expr:
         words: list[str] = []
-        for others, advice in _SHOWN_NOT_KNOWN.items():
+        for others, advice in SHOWN_NOT_KNOWN.items():
             if self._match_text_seq(*others):
                 self.raise_error(f"SHOW {' '.join(others)} is not known here: {advice}", self._prev)
         while self._curr and self._curr.text.upper() in _SHOWN and len(words) < 2:
@@ -373,17 +265,14 @@ class _Parser(DatabricksParser):
         pattern = self._text() if named else None
         return self.expression(Show(this=what, place=place, pattern=pattern, partition=partition, keys=keys))
 
-    def _is(self, kind: TokenType) -> bool:
-        return bool(self._curr) and self._curr.token_type == kind
-
     def _parse_describe_statement(self) -> exp.Expr:
         extended = bool(self._match_texts(("EXTENDED", "DETAIL", "FORMATTED")))
         self._match_text_seq("TABLE")
         extended = bool(self._match_texts(("EXTENDED", "DETAIL", "FORMATTED"))) or extended
         what = self._curr.text.upper() if self._curr else ""
         is_last = self._next is None or self._next.token_type in (TokenType.SEMICOLON, TokenType.DOT)
-        if what in _DESCRIPTIONS_NOT_KNOWN and not is_last:
-            self.raise_error(f"DESCRIBE {what} is not known here: {_DESCRIPTIONS_NOT_KNOWN[what]}")
+        if what in DESCRIPTIONS_NOT_KNOWN and not is_last:
+            self.raise_error(f"DESCRIBE {what} is not known here: {DESCRIPTIONS_NOT_KNOWN[what]}")
         table = self._table()
         if self._is(TokenType.VAR) or self._is(TokenType.IDENTIFIER):
             self.raise_error("DESCRIBE shows whole tables: leave out the column")
@@ -430,158 +319,6 @@ class _Parser(DatabricksParser):
     def _parse_reset(self) -> exp.Expr:
         key = self._text() if self._curr and self._curr.token_type != TokenType.SEMICOLON else None
         return self.expression(ResetOption(this=key))
-
-    # --- ALTER TABLE
-
-    def _parse_comment_on_table(self) -> exp.Expr:
-        table = self._table()
-        if not self._match_text_seq("IS"):
-            self.raise_error("Expected IS 'text', or IS NULL")
-        text = None if self._match(TokenType.NULL) else self._text()
-        return self.expression(AlterTable(this=table, action="comment", values=(None, text)))
-
-    def _parse_alter_table_statement(self) -> exp.Expr:
-        exists = self._if("EXISTS")
-        table = self._table()
-        partition = self._parse_partition()
-        for words, parse in _ALTERATIONS.items():
-            if self._match_text_seq(*words):
-                self._of_action = False
-                action, values = getattr(self, parse)()
-                return self.expression(
-                    AlterTable(
-                        this=table, action=action, partition=partition, exists=exists, values=values,
-                        action_exists=self._of_action,
-                    )
-                )  # fmt: skip
-        for others, advice in _ALTERATIONS_NOT_KNOWN.items():
-            if self._match_text_seq(*others):
-                self.raise_error(f"ALTER TABLE … {' '.join(others)} is not known here: {advice}", self._prev)
-        self.raise_error(f"Expected one of {', '.join(' '.join(words) for words in _ALTERATIONS)}")
-        raise AssertionError
-
-    def _parse_alter_view_statement(self) -> exp.Expr:
-        view = self._table()
-        exists = False
-        values: Any = None
-        if self._match_text_seq("AS"):
-            action, values = "as", self._parse_statement()
-        elif self._match_text_seq("RENAME", "TO"):
-            action, values = "rename to", self._table()
-        elif self._match_text_seq("SET", "TBLPROPERTIES"):
-            action, values = "set", self._options()
-        elif self._match_text_seq("UNSET", "TBLPROPERTIES"):
-            action, exists = "reset", self._if("EXISTS")
-            values = self._keys()
-        else:
-            self.raise_error("Expected one of AS, RENAME TO, SET TBLPROPERTIES, UNSET TBLPROPERTIES")
-        return self.expression(AlterView(this=view, action=action, values=values, action_exists=exists))
-
-    def _alter_compact(self) -> tuple[str, Any]:
-        return "compact", None
-
-    def _alter_set(self) -> tuple[str, Any]:
-        self._match_text_seq("TBLPROPERTIES")
-        return "set", self._options()
-
-    def _alter_reset(self) -> tuple[str, Any]:
-        self._match_text_seq("TBLPROPERTIES")
-        self._of_action = self._if("EXISTS")
-        return "reset", self._keys()
-
-    def _alter_add(self) -> tuple[str, Any]:
-        has_word = self._match_texts(("COLUMN", "COLUMNS"))
-        self._of_action = self._if("NOT", "EXISTS")
-        if not has_word and self._is(TokenType.PARTITION):
-            return "add partition", self._parse_csv(self._parse_partition)
-        return "add", self._listed(self._added_column)
-
-    def _listed(self, parse: Callable[[], Any]) -> list[Any]:
-        """What a comma separates, in parentheses or without."""
-        wrapped = self._match(TokenType.L_PAREN)
-        found = self._parse_csv(parse)
-        if wrapped:
-            self._match_r_paren()
-        return found
-
-    def _added_column(self) -> exp.Expr:
-        name = self._path()
-        column = self._parse_column_def(exp.to_identifier(name))
-        if not isinstance(column, exp.ColumnDef):
-            self.raise_error("Expected the type of the column")
-        assert isinstance(column, exp.ColumnDef)
-        after, first = self._placement()
-        place = column.args.pop("position", None)
-        if place is not None:
-            after = place.this.sql(SnaplineSql).replace("`", "") if place.this is not None else None
-            first = after is None
-        return self.expression(AddedColumn(this=column, name=name, after=after, first=first))
-
-    def _placement(self) -> tuple[str | None, bool]:
-        if self._match_text_seq("FIRST"):
-            return None, True
-        return (self._path() if self._match_text_seq("AFTER") else None), False
-
-    def _path(self) -> str:
-        start = self._curr
-        parts = [self._name().name]
-        while self._match(TokenType.DOT):
-            parts.append(self._name().name)
-        dotted = next((part for part in parts if "." in part), None)
-        if dotted is not None:
-            self.raise_error(
-                f"A column whose name has a dot, {dotted!r}, is not altered here: a dot leads into a struct", start
-            )
-        return ".".join(parts)
-
-    def _alter_drop(self) -> tuple[str, Any]:
-        has_word = self._match_texts(("COLUMN", "COLUMNS"))
-        self._of_action = self._if("EXISTS")
-        if not has_word and self._is(TokenType.PARTITION):
-            start = self._curr
-            found = self._parse_csv(self._parse_partition)
-            for one in (value for partition in found for value in partition.expressions):
-                if not isinstance(one, exp.EQ | exp.Column | exp.Identifier):
-                    self.raise_error(
-                        f"DROP PARTITION takes values of partition columns, column = value: DELETE FROM … WHERE {one.sql()}",
-                        start,
-                    )
-            return "drop partition", found
-        return "drop", self._listed(self._path)
-
-    def _alter_rename(self) -> tuple[str, Any]:
-        if self._match_text_seq("TO"):
-            return "rename to", self._table()
-        self._match_text_seq("COLUMN")
-        name = self._path()
-        if not self._match_text_seq("TO"):
-            self.raise_error("Expected TO")
-        return "rename", (name, self._name().name)
-
-    def _alter_column(self) -> tuple[str, Any]:
-        self._match_text_seq("COLUMN")
-        name = self._path()
-        if self._match_text_seq("DROP", "NOT", "NULL"):
-            return "drop not null", name
-        if self._match_text_seq("SET", "NOT", "NULL"):
-            return "set not null", name
-        if self._match_text_seq("SET", "DEFAULT"):
-            return "set default", (name, self._parse_bitwise())
-        if self._match_text_seq("DROP", "DEFAULT"):
-            return "set default", (name, exp.Null())
-        if self._match_text_seq("COMMENT"):
-            return "comment", (name, self._text())
-        after, first = self._placement()
-        if after or first:
-            return "move", (name, after, first)
-        self._match_text_seq("SET", "DATA")
-        self._match_text_seq("TYPE")
-        kind = self._parse_types(schema=True)
-        if kind is None:
-            self.raise_error("Expected a type, SET or DROP NOT NULL, SET or DROP DEFAULT, COMMENT, FIRST or AFTER")
-        if self._is(TokenType.COMMA):
-            self.raise_error("ALTER COLUMN changes one column: write an ALTER TABLE for each")
-        return "type", (name, kind)
 
     # --- parts of other statements
 
@@ -668,7 +405,7 @@ class _Parser(DatabricksParser):
                 len(words) == 1 and words[0].token_type in (TokenType.NULL, TokenType.TRUE, TokenType.FALSE)
             ):
                 self.raise_error("Expected a snapshot id, a tag, or branch.tag")
-            version = exp.Literal.string(_joined(words))
+            version = exp.Literal.string(joined(words))
             return self.expression(exp.Version(this="VERSION", kind="AS OF", expression=version))
         self._retreat(start)
         return super()._parse_version()
@@ -691,58 +428,8 @@ _STATEMENTS = {
     ("SET",): "_parse_set_option",
     ("RESET",): "_parse_reset",
 }
-# Statements of Spark's and other dialects that people type, and what there is in their place.
-_NOT_KNOWN = {
-    (
-        "COMMENT",
-        "ON",
-    ): "only tables have a comment, COMMENT ON TABLE t IS 'text'; of a column ALTER COLUMN a COMMENT 'text'",
-    ("MERGE", "WITH", "SCHEMA", "EVOLUTION"): "ALTER TABLE … ADD COLUMN first; leave out WITH SCHEMA EVOLUTION",
-    ("ALTER", "DATABASE"): "a database has a name and nothing else",
-    ("ALTER", "SCHEMA"): "a database has a name and nothing else",
-    ("REFRESH",): "tables are read as they are, nothing is cached; leave it out",
-    ("MSCK",): "partitions are there as soon as they have rows; leave it out",
-    ("REPAIR",): "partitions are there as soon as they have rows; leave it out",
-    ("CACHE",): "nothing is cached; leave it out",
-    ("UNCACHE",): "nothing is cached; leave it out",
-    ("VACUUM",): "CALL sys.expire_snapshots and CALL sys.remove_orphan_files do that",
-    ("OPTIMIZE",): "ALTER TABLE t COMPACT does that",
-    ("RESTORE",): "CALL sys.rollback does that",
-    ("LOAD", "DATA"): "INSERT INTO t SELECT … reads rows",
-    ("GRANT",): "who may read and write is said by the store that holds the warehouse",
-    ("REVOKE",): "who may read and write is said by the store that holds the warehouse",
-}
-_ALTERATIONS_NOT_KNOWN: dict[tuple[str, ...], str] = {
-    ("CHANGE",): "ALTER COLUMN a TYPE …, ALTER COLUMN a COMMENT '…', RENAME COLUMN a TO b, one thing at a time",
-    ("REPLACE", "COLUMNS"): "ADD, DROP and ALTER COLUMN change columns; CREATE OR REPLACE TABLE gives others",
-    ("CLUSTER",): "Buckets are options: SET ('bucket' = '4')",
-    ("RECOVER", "PARTITIONS"): "partitions are there as soon as they have rows; leave it out",
-}
-_DESCRIPTIONS_NOT_KNOWN = {
-    "QUERY": "EXPLAIN shows its plan",
-    "DATABASE": "SHOW TABLES IN db lists its tables",
-    "SCHEMA": "SHOW TABLES IN db lists its tables",
-    "FUNCTION": "SHOW FUNCTIONS lists them",
-    "CATALOG": "SHOW CATALOGS lists them",
-}
-_SHOWN_NOT_KNOWN = {
-    ("TABLE", "EXTENDED"): "DESCRIBE TABLE EXTENDED t shows one table, SHOW TABLES lists them",
-    ("CURRENT", "NAMESPACE"): "SHOW CURRENT DATABASE does that",
-    ("CURRENT", "SCHEMA"): "SHOW CURRENT DATABASE does that",
-    ("NAMESPACES",): "SHOW DATABASES does that",
-    ("LOCKS",): "there are none that statements wait for",
-}
-_ALTERATIONS = {
-    ("COMPACT",): "_alter_compact",
-    ("SET",): "_alter_set",
-    ("UNSET",): "_alter_reset",
-    ("RESET",): "_alter_reset",
-    ("ADD",): "_alter_add",
-    ("DROP",): "_alter_drop",
-    ("RENAME",): "_alter_rename",
-    ("ALTER",): "_alter_column",
-    ("MODIFY",): "_alter_column",
-}
+
+
 _SHOWN = {
     "CATALOGS", "DATABASES", "SCHEMAS", "TABLES", "CREATE", "TABLE", "PARTITIONS", "TAGS", "BRANCHES", "SNAPSHOTS", "CURRENT",
     "CATALOG", "DATABASE", "PROCEDURES", "COLUMNS", "TBLPROPERTIES", "VIEWS", "FUNCTIONS",
@@ -762,18 +449,10 @@ _KNOWN = (
 )  # fmt: skip
 
 
-def _joined(words: Sequence[Token]) -> str:
-    """The text of tokens, with spaces where there were some."""
-    text = words[0].text
-    for before, after in pairwise(words):
-        text += ("" if before.end + 1 == after.start else " ") + after.text
-    return text
-
-
 class SnaplineSql(Databricks):
     """The dialect; queries are written as Spark's SQL."""
 
-    Tokenizer = _Tokenizer
+    Tokenizer = SnaplineTokenizer
     Parser = _Parser
 
 

@@ -8,7 +8,7 @@ from ..errors import InvalidRequest
 from ..metadata.manifest import POSTPONED_BUCKET
 from ..metadata.schema import TableSchema, check_avro
 from ..metadata.table_store import TableStore
-from ..options import COMPRESSIONS
+from ..option_checks import COMPRESSIONS
 from .data_file_sink import DataFileSink
 
 # Java gives the files of one writer to one reader, in the order in which they were made, and finds the writer by this number.

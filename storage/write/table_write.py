@@ -30,7 +30,8 @@ from ..metadata.schema import refuse_unwritable
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.way_back import told_of_way_back
-from ..options import TableOptions, refuse_unsupported
+from ..option_checks import refuse_unsupported
+from ..options import TableOptions
 from ..paths import partition_path
 from ..values import from_arrow
 from .data_file_sink import Bucket, DataFileSink

@@ -5,7 +5,8 @@ import pytest
 
 from storage import Catalog, InvalidRequest, SetOptions, StorageError, Unsupported
 from storage.known_options import ACCEPTED, REFUSED, accepted_for, refused_for
-from storage.options import TableOptions, check_table_options
+from storage.option_checks import check_table_options
+from storage.options import TableOptions
 from tests.interop.java_paimon import JavaPaimon
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from ...data_types import DataType
 from ...errors import InvalidRequest, Unsupported
-from ...options import parse_size_bytes
+from ...option_texts import parse_size_bytes
 from . import bit_slices, bitmap, bloom_filter, range_bitmap
 from .container import write_container
 from .keys import Ranked, rank

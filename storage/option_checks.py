@@ -1,0 +1,236 @@
+"""Which options of a table may be set, and which values: whatever nobody follows is refused by name."""
+
+import dataclasses
+import datetime as dt
+import difflib
+import re
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+
+from .date_pattern import python_format
+from .errors import InvalidRequest, Unsupported
+from .known_options import accepted_for, refused_for
+from .options import TableOptions
+from .redaction import holds_secret
+
+_MOST_DAYS = 36_500
+
+_DAY_MS = 86_400_000
+
+_OF_FILES = {"file.format", "file.format.per.level", "file.compression", "file.compression.per.level"}
+
+# What each format of data files calls the compressions that options name.
+COMPRESSIONS: dict[str, dict[str, str]] = {
+    "parquet": {
+        "zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "gzip": "gzip", "none": "none", "uncompressed": "none"
+    },
+    "orc": {"zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "zlib": "zlib", "none": "uncompressed"},
+    "avro": {
+        "zstd": "zstd", "snappy": "snappy", "gzip": "deflate", "zlib": "deflate", "deflate": "deflate", "none": "none",
+        "null": "none",
+    },
+}  # fmt: skip
+
+# Names of Avro's that Paimon's Java library does not know: tables that have them are written as before, others get none.
+_NOT_OF_JAVA = {"avro": ("gzip", "zlib", "none")}
+
+STATS_MODE = re.compile(r"none|counts|full|truncate\([1-9]\d*\)")
+
+# Options that change how the bytes of a table must be read or written, and the values that this store understands.
+_UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
+    "bucket-function.type": ("default",),
+    "chain-table.enabled": ("false",),
+    "pk-clustering-override": ("false",),
+    "sequence.snapshot-ordering": ("false",),
+    "type": ("table",),
+    "query-auth.enabled": ("false",),
+    "merge-engine": ("deduplicate", "partial-update", "aggregation", "first-row"),
+    "manifest.format": ("avro",),
+}
+
+_UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {
+    "data-evolution.enabled": ("false",),
+    "row-tracking.enabled": ("false",),
+    "changelog-producer": ("none", "input", "lookup", "full-compaction"),
+    "file.format": ("parquet", "orc", "avro"),
+}
+
+_REFUSED_FOR_READING = ("scan.fallback-branch",)
+
+_REFUSED_FOR_WRITING = (*_REFUSED_FOR_READING, "data-file.external-paths")
+
+# Those of single merge engines.
+_OF_ENGINES = (
+    "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete",
+    "partial-update.remove-record-on-sequence-group",
+)  # fmt: skip
+
+# Keys that name a column, or a computed one, or a kind of file index.
+_KEYS_OF_COLUMNS = re.compile(
+    r"fields\.(default-aggregate-function|.+\.(aggregate-function|ignore-retract|list-agg-delimiter|distinct|sequence-group|stats-mode|nested-key|count-limit|ts-field))"
+    r"|schema\.\d+\.(name|expr|data-type|comment)|schema\.watermark\.0\.(rowtime|strategy\.expr|strategy\.data-type)"
+    r"|file-index\..+"
+)
+
+
+def refuse_unsupported(options: Mapping[str, str], table: str, *, for_writing: bool) -> None:
+    """Raise Unsupported, naming the option, if this store would misread (or miswrite) the table."""
+    understood = _UNDERSTOOD_FOR_READING | (_UNDERSTOOD_FOR_WRITING if for_writing else {})
+    doing = "written" if for_writing else "read"
+    for key, values in understood.items():
+        found = options.get(key, values[0]).strip().lower()
+        if found not in values:
+            supported = f"Supported: {', '.join(repr(value) for value in values)}."
+            raise Unsupported(
+                f"Table {table} has {key!r} = {found!r}, with which it cannot be {doing} here. {supported}"
+            )
+    for key in _REFUSED_FOR_WRITING if for_writing else _REFUSED_FOR_READING:
+        if options.get(key):
+            raise Unsupported(f"Table {table} has {key!r} = {options[key]!r}, with which it cannot be {doing} here.")
+
+
+def check_table_options(options: Mapping[str, str], table: str, *, before: Mapping[str, str] | None = None) -> None:
+    """Raise InvalidRequest for a key that nobody follows or a value that cannot be read or followed, Unsupported for what
+    cannot be written. What other writers of the format follow may stay as it was `before`.
+    """
+    changed = {key for key in options if options[key] != (before or {}).get(key)}
+    # First: whoever hands a secret over is told so, whatever the key is.
+    _refuse_secrets({key: options[key] for key in changed})
+    _check_keys(changed, options)
+    _check_values(TableOptions.read(options), options, changed)
+    refuse_unsupported(options, table, for_writing=True)
+
+
+def _refuse_secrets(options: Mapping[str, str]) -> None:
+    """Raise InvalidRequest for a secret, which everybody who reads the table would read."""
+    for key, value in options.items():
+        if holds_secret(key, value):
+            raise InvalidRequest(
+                f"Option {key!r} holds a secret: options of a table lie in the warehouse, for all its readers. Give it to the "
+                "catalog: SNAPLINE_STORAGE_OPTIONS, or CREATE CATALOG … WITH ('storage.<key>' = '${env:NAME}')."
+            )
+
+
+def _check_removals(options: Mapping[str, str], keys: AbstractSet[str]) -> None:
+    """A column that ignores retractions has no meaning where a delete removes the row: Paimon does not read such tables."""
+    removes = "aggregation.remove-record-on-delete"
+    ignoring = [
+        key for key, value in options.items() if key.endswith(".ignore-retract") and value.strip().lower() == "true"
+    ]
+    if ignoring and options.get(removes, "").strip().lower() == "true" and not keys.isdisjoint((removes, *ignoring)):
+        raise InvalidRequest(f"Options {removes!r} and {ignoring[0]!r} exclude each other: leave one out.")
+
+
+def _check_values(read: TableOptions, texts: Mapping[str, str], keys: AbstractSet[str]) -> None:
+    """Raise InvalidRequest for values of some keys that make no sense: whoever follows them would fail after each commit."""
+    for declared in dataclasses.fields(read):
+        key, least, most, choices = (declared.metadata[name] for name in ("key", "least", "most", "choices"))
+        value = getattr(read, declared.name)
+        if key not in keys or value is None:
+            continue
+        if least is not None and value < least:
+            raise InvalidRequest(f"Option {key!r} = {value!r}: it is {least} at the least.")
+        if most is not None and value > most:
+            raise InvalidRequest(f"Option {key!r} = {value!r}: it is {most} at the most.")
+        if choices and value not in choices.split():
+            raise InvalidRequest(f"Option {key!r} = {value!r}. Supported: {choices.replace(' ', ', ')}.")
+    if "bucket" in keys and (read.bucket == 0 or read.bucket < -2):
+        raise InvalidRequest(f"Option 'bucket' = {read.bucket}: use a positive number, -1 or -2.")
+    if "bucket-key" in keys and len(set(read.bucket_key)) < len(read.bucket_key):
+        raise InvalidRequest(f"Option 'bucket-key' = {texts['bucket-key']!r} names a column twice.")
+    _check_removals(texts, keys)
+    lookups = {"force-lookup", "changelog-producer"}
+    if not keys.isdisjoint(lookups) and read.force_lookup and read.changelog_producer == "full-compaction":
+        raise InvalidRequest(
+            "Options 'force-lookup' and 'changelog-producer' = 'full-compaction' exclude each other: Paimon's Java library loses "
+            "rows with both. Leave one out."
+        )
+    if not keys.isdisjoint(("deletion-vectors.enabled", "merge-engine", "changelog-producer")):
+        _check_deletion_vectors(read)
+    for kind in ("snapshot", "changelog"):
+        names = (f"{kind}.num-retained.min", f"{kind}.num-retained.max")
+        fewest, most = (getattr(read, re.sub(r"[.-]", "_", name)) for name in names)
+        if not keys.isdisjoint(names) and most is not None and fewest is not None and most < fewest:
+            raise InvalidRequest(f"Option {names[1]!r} = {most} is below {names[0]!r} = {fewest}: set both.")
+    if not keys.isdisjoint(_OF_FILES):
+        _check_files(read)
+    _check_stats_modes(read, texts, keys)
+    if "partition.timestamp-formatter" in keys and read.partition_timestamp_formatter is not None:
+        try:
+            python_format(read.partition_timestamp_formatter)
+        except InvalidRequest as error:
+            shown = read.partition_timestamp_formatter
+            raise InvalidRequest(f"Option 'partition.timestamp-formatter' = {shown!r}: {error}") from None
+    interval_ms = read.tag_create_interval_ms
+    days = None if interval_ms is None else interval_ms / _DAY_MS
+    if "tag.create-interval" in keys and days is not None and not (1 <= days <= _MOST_DAYS and days == int(days)):
+        raise InvalidRequest(f"Option 'tag.create-interval' is a whole number of days, 1 d to {_MOST_DAYS} d.")
+    if "tag.create-time" in keys:
+        try:
+            dt.datetime.strptime(read.tag_create_time, "%H:%M")
+        except ValueError:
+            raise InvalidRequest(
+                f"Option 'tag.create-time' = {read.tag_create_time!r} is no time such as 03:30."
+            ) from None
+
+
+def _check_deletion_vectors(read: TableOptions) -> None:
+    """Raise InvalidRequest for options that Paimon does not take together with deletion vectors."""
+    if not read.deletion_vectors_enabled:
+        return
+    for key, value in (("merge-engine", "first-row"), ("changelog-producer", "full-compaction")):
+        if value in (read.merge_engine, read.changelog_producer):
+            raise InvalidRequest(f"Options 'deletion-vectors.enabled' and {key!r} = {value!r} exclude each other.")
+
+
+def _check_stats_modes(read: TableOptions, texts: Mapping[str, str], keys: AbstractSet[str]) -> None:
+    """Raise InvalidRequest for statistics modes, of the table, a level or a column, that there are not."""
+    given = {"metadata.stats-mode": read.metadata_stats_mode}
+    wrong = [mode for _, mode in read.metadata_stats_mode_per_level if not STATS_MODE.fullmatch(mode)]
+    given |= {"metadata.stats-mode.per.level": wrong[0]} if wrong else {}
+    of_columns = [key for key in keys if key.startswith("fields.") and key.endswith(".stats-mode")]
+    given |= {key: texts[key].strip().lower() for key in of_columns}
+    for key, mode in given.items():
+        if key in keys and not STATS_MODE.fullmatch(mode):
+            raise InvalidRequest(
+                f"Option {key!r} = {texts[key]!r}: it is none, counts, truncate(n) with n from 1 on, or full."
+            )
+
+
+def _check_files(read: TableOptions) -> None:
+    """Raise InvalidRequest for formats and compressions of files, of any level, that are not written, or not together."""
+    if read.file_format.lower() not in COMPRESSIONS:
+        # It is refused by its own name.
+        return
+    levels = {level for level, _ in (*read.file_format_per_level, *read.file_compression_per_level)}
+    for level in (-1, *sorted(levels)):
+        kind, compression = read.format_of_level(level), read.compression_of_level(level)
+        supported = [name for name in COMPRESSIONS[kind] if name not in _NOT_OF_JAVA.get(kind, ())]
+        if compression not in supported:
+            raise InvalidRequest(
+                f"Option 'file.compression' = {compression!r} is not supported for {kind}. Supported: {', '.join(supported)}."
+            )
+
+
+def _check_keys(keys: AbstractSet[str], options: Mapping[str, str]) -> None:
+    declared = [str(declared["key"]) for declared in TableOptions.declared()]
+    known = {*declared, *_UNDERSTOOD_FOR_READING, *_UNDERSTOOD_FOR_WRITING, *_REFUSED_FOR_WRITING, *_OF_ENGINES}
+    for key in sorted(keys):
+        if key in known or _KEYS_OF_COLUMNS.fullmatch(key) or accepted_for(key) is not None:
+            continue
+        refused = refused_for(key)
+        if refused is not None:
+            if options[key].strip().lower() in refused.harmless:
+                continue
+            raise Unsupported(f"Option {key!r} = {options[key]!r}: {refused.reason}")
+        if key.startswith("log.scan"):
+            raise Unsupported(
+                f"Option {key!r}: where a stream begins is said where it reads, OPTIONS('log.scan' = 'latest') behind the table."
+            )
+        if key.startswith("log."):
+            raise Unsupported(f"Option {key!r}: tables have no log store, only files. Leave the option out.")
+        close = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
+        hint = (
+            f" Did you mean {close[0]!r}?" if close else " Leave it out; docs/options.md lists the options there are."
+        )
+        raise InvalidRequest(f"Unknown option {key!r}.{hint}")
