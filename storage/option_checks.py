@@ -73,6 +73,10 @@ _KEYS_OF_COLUMNS = re.compile(
 )
 
 
+# Followed by other writers of the format alone, as what the names of their files begin with.
+_PREFIXES_OF_FILES = {"data-file.prefix", "changelog-file.prefix"}
+
+
 def refuse_unsupported(options: Mapping[str, str], table: str, *, for_writing: bool) -> None:
     """Raise Unsupported, naming the option, if this store would misread (or miswrite) the table."""
     understood = _UNDERSTOOD_FOR_READING | (_UNDERSTOOD_FOR_WRITING if for_writing else {})
@@ -128,6 +132,10 @@ def _check_values(read: TableOptions, texts: Mapping[str, str], keys: AbstractSe
         value = getattr(read, declared.name)
         if key not in keys or value is None:
             continue
+        if declared.metadata["kind"] != "text" and texts[key] != texts[key].strip():
+            raise InvalidRequest(
+                f"Option {key!r} = {texts[key]!r}: leave out the blanks around it, which Paimon does not read."
+            )
         if least is not None and value < least:
             raise InvalidRequest(f"Option {key!r} = {value!r}: it is {least} at the least.")
         if most is not None and value > most:
@@ -138,6 +146,11 @@ def _check_values(read: TableOptions, texts: Mapping[str, str], keys: AbstractSe
         raise InvalidRequest(f"Option 'bucket' = {read.bucket}: use a positive number, -1 or -2.")
     if "bucket-key" in keys and len(set(read.bucket_key)) < len(read.bucket_key):
         raise InvalidRequest(f"Option 'bucket-key' = {texts['bucket-key']!r} names a column twice.")
+    for key in sorted(keys & _PREFIXES_OF_FILES):
+        if not re.fullmatch(r"[\w.-]+", texts[key]):
+            raise InvalidRequest(
+                f"Option {key!r} = {texts[key]!r} cannot begin the name of a file: letters, digits, '.', '_' and '-' can."
+            )
     _check_removals(texts, keys)
     lookups = {"force-lookup", "changelog-producer"}
     if not keys.isdisjoint(lookups) and read.force_lookup and read.changelog_producer == "full-compaction":

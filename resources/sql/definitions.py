@@ -379,11 +379,14 @@ class Definitions:
             return [RenameColumn(*values), *with_renamed(table, *values)]
         if action == "reset":
             values = [*options_in_case(dict.fromkeys(values, ""), table.schema.column_names)]
-            missing = [key for key in values if key not in table.schema.options]
+            is_commented = table.schema.comment is not None and "comment" in values
+            missing = [
+                key for key in values if key not in table.schema.options and not (key == "comment" and is_commented)
+            ]
             if missing and not node.args.get("action_exists"):
                 raise InvalidRequest(f"Option {missing[0]!r} is not set, so that it cannot be reset.")
-            values = tuple(key for key in values if key not in missing)
-            return [SetOptions({}, values)] if values else []
+            kept = tuple(key for key in values if key in table.schema.options)
+            return [*([SetComment(None, None)] if is_commented else []), *([SetOptions({}, kept)] if kept else [])]
         if action == "set default":
             name, value = values
             field = table.schema.field(name) if "." not in name else None

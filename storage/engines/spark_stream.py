@@ -32,6 +32,7 @@ from ..errors import InvalidRequest, NotFound
 from ..file_io import FileIO, split_url
 from ..identifier import SnapshotRef
 from ..maintain.left_over import delete_left_over
+from ..metadata.consumer import check_consumer_name
 from ..metadata.history import identity_at, refuse_other_history
 from ..read.changes import ROW_KIND, ChangeSplit, latest_schema
 from ..read.split_read import ReadRequest
@@ -44,6 +45,7 @@ from ..read.stream_scan import (
     first_position,
     next_position,
     plan_step,
+    refuse_beyond,
 )
 from ..read.touched import plan_touched, readable_snapshot, refuse_untold
 from ..read.version import Pinned
@@ -315,7 +317,9 @@ def read_stream(
 ) -> DataFrame:
     """The changes of a branch of a table as a streaming DataFrame. `options`: `scan.mode` and the like."""
     # What is wrong with it is said before anything begins.
-    _start_up(options)
+    refuse_beyond(table.store, _start_up(options))
+    if "consumer-id" in options:
+        check_consumer_name(options["consumer-id"])
     if is_true(options, TOUCHED_KEYS):
         refuse_untold(table.store)
     place = {

@@ -40,6 +40,13 @@ class Consumer:
     last_read: str | None = None
 
 
+def check_consumer_name(name: str) -> None:
+    """Raise InvalidRequest for what cannot name a consumer."""
+    check_file_name(name, "consumer")
+    if not name or "/" in name:
+        raise InvalidRequest(f"{name!r} cannot name a consumer: it must not be empty or contain a slash.")
+
+
 def _consumer(name: str, value: Mapping[str, Any], path: str) -> Consumer:
     last_read, number = value.get(_LAST_READ_KEY), integer(value.get("nextSnapshot"), path, "nextSnapshot")
     if number < 1:
@@ -171,14 +178,10 @@ class ConsumerFiles:
         return self._put(consumer, before, {**_document(consumer), _WRITER_KEY: writer, _WAS_KEY: known})
 
     def _put(self, consumer: Consumer, before: bytes | None, value: Mapping[str, Any]) -> bytes | None:
-        check_file_name(consumer.name, "consumer")
+        check_consumer_name(consumer.name)
         number = consumer.next_snapshot_id
-        if isinstance(number, bool) or not isinstance(number, int) or number >= 2**63:
-            raise InvalidRequest(f"The next snapshot of a consumer is a whole number, not {number!r}.")
-        if not consumer.name or "/" in consumer.name or number < 1:
-            raise InvalidRequest(
-                f"A consumer has a name without '/' and a next snapshot from 1 on, not {consumer.name!r} and {number}."
-            )
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number < 2**63:
+            raise InvalidRequest(f"The next snapshot of a consumer is a whole number from 1 on, not {number!r}.")
         content = json.dumps(sealed(value, f"consumer-{consumer.name}")).encode()
         return content if self.replace(consumer.name, before, content) else None
 

@@ -8,7 +8,7 @@ consumer) is the caller's affair. Source: FLIP-188, start-up modes.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..errors import InvalidRequest
+from ..errors import InvalidRequest, NotFound
 from ..metadata.table_store import TableStore
 from .changes import ChangeSplit, plan_changes, plan_first_reading
 from .split_read import ReadRequest
@@ -39,6 +39,16 @@ class StartUp:
             )
         if (self.timestamp_ms is not None) != (self.mode == FROM_TIMESTAMP):
             raise InvalidRequest("A timestamp belongs to the start-up mode `from-timestamp`, which needs one.")
+
+
+def refuse_beyond(store: TableStore, start: StartUp) -> None:
+    """Raise NotFound for a snapshot to begin with that is not the next one to come either."""
+    latest = store.snapshots.latest_id() or 0
+    if start.snapshot_id is not None and start.snapshot_id > latest + 1:
+        raise NotFound(
+            f"Snapshot {start.snapshot_id} of {store.identifier} does not exist: the latest is {latest}. A stream begins with "
+            f"one that is there, or with {latest + 1}, the next."
+        )
 
 
 def first_position(store: TableStore, start: StartUp) -> int:

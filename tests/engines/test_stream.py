@@ -411,3 +411,20 @@ def test_start_up_is_checked_without_spark() -> None:
 
     with pytest.raises(InvalidRequest, match="Use one of: full, latest"):
         StartUp("later")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"scan.mode": "from-snapshot", "scan.snapshot-id": "999"}, NotFound, "the latest is 1.* with 2, the next"),
+        ({"consumer-id": "a/b"}, InvalidRequest, "'a/b' cannot name a consumer"),
+    ],
+)  # fmt: skip
+def test_a_beginning_that_cannot_be_is_refused_before_a_stream_begins(
+    spark: "SparkSession", source: Table, warehouse: str, options: dict[str, str], error: type[Exception], said: str
+) -> None:
+    from storage.engines.spark_stream import read_stream
+
+    source.write(batch((1, "a")))
+    with pytest.raises(error, match=said):
+        read_stream(spark, source, warehouse, "snapline", options)

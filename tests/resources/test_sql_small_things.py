@@ -114,3 +114,13 @@ def test_a_job_that_never_began_is_no_place_to_start_from(sql: Sql) -> None:
     with pytest.raises(NotFound) as found:
         sql("SELECT a FROM u")
     assert "Did you mean" not in str(found.value)
+
+
+def test_the_comment_of_a_table_is_set_and_unset_as_an_option(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT); ALTER TABLE t SET TBLPROPERTIES ('comment' = 'it''s mine')")
+    assert "COMMENT" in sql("SHOW CREATE TABLE t")[0][0]
+    sql("ALTER TABLE t UNSET TBLPROPERTIES ('comment')")
+    assert "COMMENT" not in sql("SHOW CREATE TABLE t")[0][0]
+    with pytest.raises(InvalidRequest, match="'comment' is not set"):
+        sql("ALTER TABLE t UNSET TBLPROPERTIES ('comment')")
+    sql("ALTER TABLE t UNSET TBLPROPERTIES IF EXISTS ('comment')")

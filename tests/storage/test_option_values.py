@@ -1,11 +1,11 @@
-"""Numbers of options are what Paimon's Java library can read."""
+"""Values of options are what Paimon's Java library can read."""
 
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, InvalidRequest, TableOptions
+from storage import Catalog, InvalidRequest, SetOptions, TableOptions
 
 NUMBERS = [one for one in TableOptions.declared() if one["kind"] in ("whole number", "size", "duration")]
 UNITS = {"whole number": "", "size": " b", "duration": " ms"}
@@ -32,3 +32,23 @@ def test_a_table_is_not_rescaled_to_more_buckets_than_java_can_count(tmp_path: P
     with pytest.raises(InvalidRequest, match="2147483647 at the most"):
         table.rescale(99_999_999_999)
     assert table.schema.id == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("deletion-vectors.enabled", "TRUE ", "leave out the blanks"),
+        ("bucket", " 2", "leave out the blanks"),
+        ("data-file.prefix", "../x", "cannot begin the name of a file"),
+        ("data-file.prefix", "", "cannot begin the name of a file"),
+        ("changelog-file.prefix", "a/b", "cannot begin the name of a file"),
+    ],
+)
+def test_a_text_that_java_cannot_use_is_refused_when_it_is_set(tmp_path: Path, key: str, value: str, said: str) -> None:
+    catalog, schema = Catalog(str(tmp_path)), pa.schema([("id", pa.int64())])
+    with pytest.raises(InvalidRequest, match=f"'{key}'.*{said}"):
+        catalog.create_table("a.t", schema, primary_key=["id"], options={"bucket": "1", key: value})
+    table = catalog.create_table("a.t", schema, primary_key=["id"], options={"bucket": "1"})
+    if key != "bucket":
+        with pytest.raises(InvalidRequest, match=f"'{key}'.*{said}"):
+            table.alter(SetOptions({key: value}))
