@@ -84,11 +84,6 @@ def _days_between(compiler: Expressions, node: Any) -> Typed:
     return Typed(f"CAST({compiler.to(node.this, DATE)} - {compiler.to(node.expression, DATE)} AS INTEGER)", INT)
 
 
-def _real(word: str) -> Callable[[Expressions, Any], Typed]:
-    """A function of a double whose result Spark computes by the same rules."""
-    return lambda compiler, node: Typed(f"{word}({compiler.to(node.this, DOUBLE)})", DOUBLE)
-
-
 def _absolute(compiler: Expressions, node: Any) -> Typed:
     value = compiler.of(node.this)
     if not value.type.is_number:
@@ -217,7 +212,6 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Right: (_BOTH, _cut("right")),
     exp.Abs: ({"this"}, _absolute),
     exp.Sqrt: ({"this"}, lambda compiler, node: _root(compiler, node)),
-    exp.Exp: ({"this"}, _real("exp")),
     exp.Year: ({"this"}, _part_of_time("year")),
     exp.Quarter: ({"this"}, _part_of_time("quarter")),
     exp.Month: ({"this"}, _part_of_time("month")),
