@@ -358,8 +358,8 @@ class SnapshotFiles:
     def earliest(self) -> Snapshot | None:
         """The snapshot of the lowest number, or None for a table without snapshots."""
         before = None
-        while (number := self.earliest_id()) != before:
-            assert number is not None
+        # None once the table is dropped meanwhile.
+        while (number := self.earliest_id()) != before and number is not None:
             found = self.find(number)
             if found is not None:
                 return found

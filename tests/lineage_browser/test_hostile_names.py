@@ -95,8 +95,10 @@ def test_recoveries_of_any_name_have_a_page_whose_forms_lead_to_them(
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
 def test_a_command_to_copy_has_one_word_for_each_name(name: str) -> None:
-    words = ["recovery", "start", name, "--bad", f"raw.{name}@1"]
-    said = command(*words)
+    bad = ["--bad", f"raw.{name}@1"]
+    # What begins with a hyphen would be taken for an option.
+    words = ["recovery", "start", *([*bad, "--", name] if name.startswith("-") else [name, *bad])]
+    said = command("recovery start", name, bad=f"raw.{name}@1")
     if "$'" in said:
         # As bash and zsh read what cannot be seen.
         assert said.isprintable()

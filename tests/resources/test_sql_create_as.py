@@ -8,7 +8,7 @@ import pytest
 
 from resources import Session
 from resources.sql.definitions import Definitions
-from resources.sql.statements import Statements
+from resources.sql.row_statements import RowStatements
 from storage import StorageError
 
 pytestmark = pytest.mark.spark
@@ -51,7 +51,7 @@ def test_a_statement_that_is_stopped_takes_its_own_table_back_and_no_other(
         raise Stopped
 
     for happening, is_left in ((stopped, False), (written, True), (branched, True), (made_anew, True)):
-        monkeypatch.setattr(Statements, "_write", happening)
+        monkeypatch.setattr(RowStatements, "write", happening)
         with pytest.raises(Stopped):
             session.sql("CREATE TABLE t AS SELECT 1 AS a", "duckdb")
         assert session.catalog.exists("default.t") == is_left

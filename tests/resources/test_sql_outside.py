@@ -432,7 +432,6 @@ def test_a_table_has_a_comment_that_can_be_changed(session: Session) -> None:
         ("ALTER TABLE c SET ('file.format'='avro','file.format'='orc')", "given twice"),
         ("CREATE DATABASE information_schema", "reserved"),
         ("INSERT OVERWRITE p PARTITION (b = NULL) VALUES (1)", "leave the column"),
-        ("ALTER TABLE c ADD COLUMN s.element.y INT", "ARRAY<ROW<x INT>>"),
         ("DELETE FROM g WHERE a = 1", "UPDATE, DELETE and MERGE"),
         ("CREATE TABLE d (a INT) WITH ('file.format'='xml')", "file.format"),
         ("SELECT 'a' BETWEEN SYMMETRIC 'b' AND 'A'", "lower value"),

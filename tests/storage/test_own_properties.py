@@ -53,8 +53,7 @@ CALLS: dict[str, Callable[[Catalog, Table, dict[str, str]], Any]] = {
 def taking_properties() -> Iterator[str]:
     """Every public call of the store that takes the properties of a commit: of both of its doors, and of what they return."""
     offered = [getattr(storage, name) for name in storage.__all__]
-    offered += [Branches, BranchSet, TableCommit]
-    for kind in offered:
+    for kind in dict.fromkeys([*filter(inspect.isclass, offered), Branches, BranchSet, TableCommit]):
         if inspect.isclass(kind):
             for name, member in inspect.getmembers(kind, inspect.isfunction):
                 if not name.startswith("_") and "properties" in inspect.signature(member).parameters:
