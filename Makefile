@@ -18,7 +18,11 @@ UV := $(BIN)/uv --quiet --system-certs
 # A test starts where a core is free; more than four Spark sessions at once need too much memory.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help demo ui test interleavings test-full test-long java interop browser pictures lint measure benchmark locks docs site sbom clean
+# What a contributor runs, room by room, and what takes as long again. `make browser` runs those in a browser.
+ROOMS := tests/house tests/contracts tests/storage tests/lineage tests/engines tests/resources tests/lineage_browser
+REST := tests/crash tests/model tests/interleavings tests/interop tests/platform_assets
+
+.PHONY: help demo ui test interleavings test-rest test-all test-full test-long java interop browser pictures lint measure benchmark locks docs site sbom clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -29,8 +33,13 @@ demo: $(RUN_READY) ## Set everything up, materialize the whole demo through Dags
 ui: $(RUN_READY) ## Open the Dagster UI on 127.0.0.1:3000
 	@$(BIN)/snapline ui
 
-test: $(TEST_READY) $(PYPAIMON_READY) ## Set everything up and run all tests
-	@$(PYTEST)
+test: $(TEST_READY) $(PYPAIMON_READY) ## Set everything up and run the tests that a change needs
+	@$(PYTEST) $(ROOMS)
+
+test-rest: $(TEST_READY) $(PYPAIMON_READY) ## Run the others: crashes, random histories, interleavings, other readers, the demo's stories
+	@$(PYTEST) $(REST)
+
+test-all: test test-rest ## Run both
 
 test-full: $(TEST_READY) $(PYPAIMON_READY) ## Run all tests with more of what is random
 	@SNAPLINE_TEST_AMOUNT=full $(PYTEST)

@@ -59,3 +59,12 @@ def test_lock_files_hold_hashes_and_no_address() -> None:
         assert "://" not in text.replace("git+https://", "")
         assert "--hash=sha256:" in text
         assert "--index-url" not in text
+
+
+def test_every_folder_of_tests_is_run_by_make() -> None:
+    text = (ROOT / "Makefile").read_text()
+    listed = re.findall(r"^(?:ROOMS|REST) := (.+)$", text, re.MULTILINE)
+    assert len(listed) == 2
+    run = [name for line in listed for name in line.split()]
+    having = {f"tests/{path.relative_to(ROOT / 'tests').parts[0]}" for path in (ROOT / "tests").rglob("test_*.py")}
+    assert sorted([*run, "tests/browser"]) == sorted(having)
