@@ -13,17 +13,10 @@ from ..file_io import FileIO, Witness
 from ..identifier import MAIN_BRANCH
 from ..paths import TablePaths
 from .main_branch import find_main
-from .schema import SchemaFiles, TableSchema
+from .schema import POINTED_BRANCH, SchemaFiles, TableSchema, points_at
 from .witness import WitnessOf
 
-_BRANCH = "branch"
 _TRIES = 10
-
-
-def points_at(schema: TableSchema) -> str | None:
-    """The branch that a schema in the place of main's says the table is; None if it is main's own."""
-    branch = schema.options.get(_BRANCH, MAIN_BRANCH)
-    return None if branch == MAIN_BRANCH else branch
 
 
 def own_schema(file_io: FileIO, paths: TablePaths, schema_id: int) -> bytes:
@@ -72,11 +65,11 @@ def take_over_schemas(file_io: FileIO, paths: TablePaths, of: Witness) -> bool:
 
 
 def _pointing(schema: TableSchema, branch: str) -> TableSchema:
-    return replace(schema, options={**schema.options, _BRANCH: branch})
+    return replace(schema, options={**schema.options, POINTED_BRANCH: branch})
 
 
 def _without_branch(options: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in options.items() if key != _BRANCH}
+    return {key: value for key, value in options.items() if key != POINTED_BRANCH}
 
 
 def _put(file_io: FileIO, place: TablePaths, schema: TableSchema, of: Witness | None) -> bool:

@@ -18,6 +18,7 @@ from ..document import text as document_text
 from ..errors import CorruptData, InvalidRequest, NotFound, Unsupported
 from ..file_io import FileIO
 from ..format.file_index.wanted import check_file_indexes
+from ..identifier import MAIN_BRANCH
 from ..option_checks import check_table_options
 from ..options import TableOptions
 from ..paths import TablePaths
@@ -30,6 +31,8 @@ _VERSION = 3
 _FIRST_SYSTEM_FIELD_ID = 1073741823
 _RESERVED_NAMES = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID")
 KEY_PREFIX = "_KEY_"
+# The option by which Paimon takes a table to be one of its branches.
+POINTED_BRANCH = "branch"
 _SCHEMA_FILE = re.compile(r"schema-(\d+)")
 _TRIES = 3
 
@@ -436,6 +439,12 @@ def _check_buckets(schema: TableSchema) -> None:
         raise InvalidRequest(f"Option 'rowkind.field' = {options.rowkind_field!r} must name a text column.")
 
 
+def points_at(schema: TableSchema) -> str | None:
+    """The branch that a schema in the place of main's says the table is, since main was replaced; None if it is main's own."""
+    branch = schema.options.get(POINTED_BRANCH, MAIN_BRANCH)
+    return None if branch == MAIN_BRANCH else branch
+
+
 class SchemaFiles:
     """The schema files of one branch. What a schema is hardly ever changes, so each is read once."""
 
@@ -454,12 +463,21 @@ class SchemaFiles:
             try:
                 self._read[schema_id] = TableSchema.from_json(self._file_io.read_bytes(path).decode(), path)
             except NotFound:
-                if not self.ids():
+                if not self._is_there():
                     raise NotFound(f"{path} has gone: the table was dropped, renamed or replaced meanwhile.") from None
                 raise CorruptData(f"Schema file {path} is missing, but files of the table name it.") from None
             except UnicodeDecodeError as error:
                 raise CorruptData(f"Schema file {path} is unreadable: {error}") from None
         return self._read[schema_id]
+
+    def _is_there(self) -> bool:
+        """Whether the branch has schemas of its own, and not one that points at what main is by now."""
+        newest = self.ids()[-1:]
+        path = self._paths.schema(newest[0]) if newest else ""
+        text = self._file_io.read_text_or_none(path) if path else None
+        if text is None or self._paths.branch != MAIN_BRANCH:
+            return text is not None
+        return points_at(TableSchema.from_json(text, path)) is None
 
     def is_still(self, schema: TableSchema) -> bool:
         """Whether a version that was read before is still there and the same: else this is no more the same table."""
