@@ -80,10 +80,7 @@ def compare(before: Table, after: Table, *, where: str | None = None, tolerance:
         return [*add_scan(connection, "whole", _LEFT, left), *add_scan(connection, "whole", _RIGHT, right)]
 
     with sealed_duckdb(add) as connection:
-        for name, columns in (
-            (_LEFT, _compared_columns(left, right, renamed)),
-            (_RIGHT, _compared_columns(right, left, renamed, is_later=True)),
-        ):
+        for name, columns in _compared_sides(left, right, renamed):
             whole = f"(SELECT {columns} FROM whole.{name})"
             connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {whole} WHERE {where or 'TRUE'}")
         compared = _Compared(connection, key, names, right.schema, tolerance)
@@ -105,6 +102,12 @@ def _renamed(before: Table, after: Table) -> dict[str, str]:
     now = {field.id: field.name for field in after.scan().store.schema.fields}
     names = {field.name: now.get(field.id, field.name) for field in before.scan().store.schema.fields}
     return {old: new for old, new in names.items() if old != new}
+
+
+def _compared_sides(left: Scan, right: Scan, renamed: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The two sides by their names, each with the columns that are compared."""
+    later = _compared_columns(right, left, renamed, is_later=True)
+    return [(_LEFT, _compared_columns(left, right, renamed)), (_RIGHT, later)]
 
 
 def _compared_columns(scan: Scan, other: Scan, renamed: Mapping[str, str], *, is_later: bool = False) -> str:
@@ -142,10 +145,7 @@ def count_changes(
         return [*add_scan(connection, "whole", _LEFT, left), *add_scan(connection, "whole", _RIGHT, right)]
 
     with sealed_duckdb(add, threads=1) as connection:
-        for name, columns in (
-            (_LEFT, _compared_columns(left, right, renamed)),
-            (_RIGHT, _compared_columns(right, left, renamed, is_later=True)),
-        ):
+        for name, columns in _compared_sides(left, right, renamed):
             connection.execute(f"CREATE TEMP VIEW {name} AS SELECT {columns} FROM whole.{name}")
         differs = " OR ".join(f"l.{_q(name)} IS DISTINCT FROM r.{_q(name)}" for name in values) or "FALSE"
         gone, come = f"r.{_q(key[0])} IS NULL", f"l.{_q(key[0])} IS NULL"
