@@ -92,6 +92,7 @@ class Settings:
 
     @property
     def dagster_home(self) -> Path:
+        """The directory of Dagster's own files, `DAGSTER_HOME`."""
         return self.home / "dagster"
 
 

@@ -101,6 +101,7 @@ class SparkResource(PySparkResource):
 
     @property
     def spark_session(self) -> SparkSession:
+        """The session, started when it is first asked for; the resource's settings count before those of the environment."""
         if self._spark_session is None:
             given = Settings.from_environment()
             settings = replace(
@@ -113,6 +114,7 @@ class SparkResource(PySparkResource):
         return self._spark_session
 
     def teardown_after_execution(self, context: InitResourceContext) -> None:
+        """Stop a session of a Spark Connect server. A local one stays for the next step of this process."""
         if self._spark_session is not None and (self.remote or Settings.from_environment().spark_remote):
             self._spark_session.stop()
             self._spark_session = None

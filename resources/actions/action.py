@@ -67,6 +67,7 @@ class Procedure:
 
     @property
     def signature(self) -> str:
+        """The parameters in their order for messages: `table, tag, [snapshot]`; those in brackets may be left out."""
         return ", ".join(each.name if each.required else f"[{each.name}]" for each in self.parameters)
 
 

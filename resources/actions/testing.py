@@ -29,18 +29,22 @@ class ActionContract:
 
     @property
     def action(self) -> Action:
+        """The registered action of that name. Raises KeyError if there is none."""
         return ACTIONS[self.name]
 
     def test_it_is_registered_and_says_what_it_does(self) -> None:
+        """`CALL sys.…` finds the action by its name, and it has a sentence for the help."""
         assert procedures()[self.name][0] is self.action
         assert self.action.meaning
 
     def test_it_has_one_command_of_noun_and_verb_at_most(self) -> None:
+        """Its command is two words, or none, and no other action has the same."""
         assert len(self.action.command) in (0, 2)
         same = [other for other in ACTIONS.values() if other.command and other.command == self.action.command]
         assert len(same) <= 1
 
     def test_each_parameter_takes_what_is_right(self) -> None:
+        """`good` has a value for each required parameter and for no unknown one, and each is taken."""
         needed = {parameter.name for parameter in self.action.parameters if parameter.required}
         assert needed <= set(self.good) <= {parameter.name for parameter in self.action.parameters}
         for parameter in self.action.parameters:
@@ -48,6 +52,7 @@ class ActionContract:
                 assert parameter.value(self.good[parameter.name]) is not None
 
     def test_each_parameter_refuses_in_one_line_what_is_wrong(self) -> None:
+        """Each value of `wrong` raises InvalidRequest with a message of one line."""
         parameters = {parameter.name: parameter for parameter in self.action.parameters}
         for name, value in self.wrong.items():
             with pytest.raises(InvalidRequest) as refused:

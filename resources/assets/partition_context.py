@@ -22,14 +22,17 @@ class PartitionContext:
 
     @property
     def log(self) -> Any:
+        """The log of the step; outside a run, the logger `snapline`."""
         return logging.getLogger("snapline") if self._step is None else self._step.log
 
     @property
     def has_partition_key(self) -> bool:
+        """Whether the function is called for partitions."""
         return bool(self._keys)
 
     @property
     def partition_keys(self) -> list[str]:
+        """Dagster's keys of the partitions that are made, in their order."""
         return list(self._keys)
 
     @property
@@ -43,6 +46,7 @@ class PartitionContext:
 
     @property
     def partition_key_range(self) -> dg.PartitionKeyRange:
+        """From the first of the keys to the last. Raises IndexError without partitions."""
         return dg.PartitionKeyRange(self._keys[0], self._keys[-1])
 
     @property

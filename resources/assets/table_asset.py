@@ -57,10 +57,12 @@ class TableAsset:
 
     @property
     def name(self) -> str:
+        """The name of the table, `database.table`."""
         return self.definition.name
 
     @property
     def key(self) -> dg.AssetKey:
+        """The asset's key: the parts of the table's name."""
         return dg.AssetKey(self.name.split("."))
 
     @property

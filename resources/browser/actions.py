@@ -32,6 +32,7 @@ _IN_SPITE = ("discard_main", "allow_incomplete", "allow_failed_checks")
 
 
 def routes() -> list[BaseRoute]:
+    """The forms that start, publish and drop recoveries; they take POST alone."""
     return [
         Route("/recoveries", _start, methods=["POST"], name="start"),
         Route("/recoveries/{branch}/publish", _publish, methods=["POST"], name="publish"),

@@ -26,6 +26,7 @@ _LONGEST = 1_000
 
 
 def routes() -> list[BaseRoute]:
+    """The page that compares two snapshots."""
     return [Route("/compare", _page, name="compare")]
 
 

@@ -43,6 +43,7 @@ class Lane:
 
     @property
     def is_main(self) -> bool:
+        """Whether the lane is that of a table's main branch."""
         return self.place[3] == "main"
 
     @property

@@ -35,6 +35,7 @@ _ALL = 10**9
 
 
 def routes() -> list[BaseRoute]:
+    """The history as a page, and as a file in the format that the address ends with."""
     return [Route("/history", _page, name="history"), Route("/history.{form}", _file, name="history_file")]
 
 

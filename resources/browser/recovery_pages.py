@@ -58,6 +58,7 @@ class TableRow:
 
 
 def routes() -> list[BaseRoute]:
+    """The list of recoveries, and the page of each."""
     return [
         Route("/recoveries", _list, methods=["GET"], name="recoveries"),
         Route("/recoveries/{branch}", _recovery, methods=["GET"], name="recovery"),

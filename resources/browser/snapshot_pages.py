@@ -43,6 +43,7 @@ _FATES = {
 
 
 def routes() -> list[BaseRoute]:
+    """The pages of a snapshot, of its ancestry (also as a file), and of one of its columns."""
     return [
         Route("/snapshot", _page, name="snapshot"),
         Route("/ancestry", _ancestry, name="ancestry"),

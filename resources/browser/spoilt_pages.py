@@ -37,6 +37,7 @@ _DEFAULT_MODE: Mode = "incremental"
 
 
 def routes() -> list[BaseRoute]:
+    """The page of what a bad snapshot has spoilt, and that of the recovery planned from it."""
     return [
         Route("/spoilt", _spoilt, methods=["GET"], name="spoilt"),
         Route("/plan", _plan, methods=["GET"], name="plan"),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def routes() -> list[BaseRoute]:
+    """The first page: the tables and what they are made from."""
     return [Route("/", _page, name="tables")]
 
 

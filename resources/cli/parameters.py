@@ -12,6 +12,7 @@ class OrderedGroup(click.Group):
     """Lists its commands in the order in which they are written down."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands in the order in which they were added."""
         return list(self.commands)
 
 
@@ -21,6 +22,7 @@ class Duration(click.ParamType):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> timedelta:
+        """The length of time that a text says. Raises InvalidRequest for a text that says none."""
         return value if isinstance(value, timedelta) else duration(value)
 
 
@@ -30,6 +32,9 @@ class Timestamp(click.ParamType):
     name = "timestamp"
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> datetime:
+        """The moment that a text says, without time zone: local time. Raises click.BadParameter for a text that says none, and
+        for a moment that local time cannot express.
+        """
         try:
             moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
             # The first and the last day of the calendar are none everywhere on Earth.

@@ -48,6 +48,7 @@ class DagsterLinks:
         return f"{self.url}/assets/{'/'.join(map(_part, key))}" if self.assets.has(*key) else ""
 
     def run(self, run_id: str) -> str:
+        """The page of a run."""
         return f"{self.url}/runs/{_part(run_id)}"
 
     def runs_of_recovery(self, branch: str) -> str:

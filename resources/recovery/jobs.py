@@ -59,6 +59,9 @@ class PlanConfig(dg.Config):
     )
 
     def plan(self, session: Session) -> RecoveryPlan:
+        """The recovery from the bad snapshot that this describes. Raises InvalidRequest for a `since` that is no date and time,
+        NotFound if there is no such table, snapshot or partition.
+        """
         try:
             since = datetime.fromisoformat(self.since) if self.since else None
         except ValueError:

@@ -44,6 +44,7 @@ class RecoveryRecord:
     overrides: list[str] = field(default_factory=list)
 
     def with_table(self, name: str, table: TableRecord) -> "RecoveryRecord":
+        """A copy in which the record of one table is added or replaced."""
         return replace(self, tables={**self.tables, name: table})
 
 
@@ -86,12 +87,14 @@ def create_record(catalog: Catalog, record: RecoveryRecord) -> None:
 
 
 def replace_record(catalog: Catalog, record: RecoveryRecord) -> None:
+    """Write a record over the one of the same branch."""
     # First: those of numbers that the record does not have yet count for nothing.
     _keep_identities(catalog, record)
     catalog.notes(_KIND).replace(record.branch, _document(record))
 
 
 def delete_record(catalog: Catalog, branch: str) -> None:
+    """Delete what is stored of the recovery on a branch."""
     catalog.notes(_KIND).delete(branch)
     catalog.notes(_MAINS_KIND).delete(branch)
 

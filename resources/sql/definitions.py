@@ -63,6 +63,7 @@ class Definitions:
     # --- catalogs and databases
 
     def create_catalog(self, node: CreateCatalog) -> Act:
+        """CREATE CATALOG. Raises InvalidRequest for an option given twice, and when run, for a name that is taken."""
         name, if_not_exists, options = node.this.name, bool(node.args.get("exists")), dict(node.args["options"])
         if len(options) < len(node.args["options"]):
             raise InvalidRequest("A catalog's option is given twice. Give it once.")
@@ -92,6 +93,7 @@ class Definitions:
         )
 
     def drop_catalog(self, node: DropCatalog) -> Act:
+        """DROP CATALOG: the registration goes, the warehouse stays. Raises InvalidRequest for the current catalog."""
         name, if_exists = node.this.name, bool(node.args.get("exists"))
 
         def act() -> Result:
@@ -106,6 +108,7 @@ class Definitions:
         return act
 
     def use_catalog(self, node: exp.Expr) -> Act:
+        """USE CATALOG, whose database `default` becomes the current one. Raises NotFound for an unknown catalog."""
         name = node.this.name
 
         def act() -> Result:
@@ -116,6 +119,7 @@ class Definitions:
         return act
 
     def use(self, node: exp.Use) -> Act:
+        """USE db, USE catalog.db. Raises NotFound, listing the databases, for an unknown one."""
         place, kind = node.this, node.args.get("kind")
         if kind is not None and kind.name.upper() not in ("DATABASE", "SCHEMA"):
             raise InvalidRequest(f"USE {kind.name} is not known here: USE db, USE CATALOG c.")
@@ -135,6 +139,7 @@ class Definitions:
         return self._session.catalog_of(node.db or self._settings.catalog)
 
     def create_database(self, node: exp.Create) -> Act:
+        """CREATE DATABASE. Raises AlreadyExists, unless IF NOT EXISTS is said."""
         name, catalog, if_not_exists = node.this.name, self._catalog(node.this), bool(node.args.get("exists"))
 
         def act() -> Result:
@@ -144,6 +149,7 @@ class Definitions:
         return act
 
     def drop_database(self, node: exp.Drop) -> Act:
+        """DROP DATABASE: with CASCADE its tables too; else it is refused while there are any."""
         [place] = node.args["tables"]
         name, catalog, if_exists = place.name, self._catalog(place), bool(node.args.get("exists"))
         # RESTRICT is what happens without CASCADE.
@@ -249,11 +255,13 @@ class Definitions:
                 _log.warning("Table %s was created and could not be filled: it is empty. Drop it.", table.identifier)
 
     def exists(self, node: exp.Create) -> bool:
+        """Whether the table of a CREATE TABLE exists already."""
         name = node.this.this if isinstance(node.this, exp.Schema) else node.this
         place = self._names.place(name)
         return self._names.catalog(place).exists(str(place.identifier))
 
     def drop_tables(self, node: exp.Drop) -> Act:
+        """DROP TABLE, of one or several, in their order. Raises NotFound without IF EXISTS, InvalidRequest for a view."""
         if_exists = bool(node.args.get("exists"))
         if node.args.get("temporary"):
             if if_exists:
@@ -284,6 +292,7 @@ class Definitions:
         return act
 
     def truncate(self, node: exp.TruncateTable) -> Act:
+        """TRUNCATE TABLE, or one partition of it: a snapshot without its rows. Raises InvalidRequest for several tables."""
         named = node.expressions
         if len(named) != 1:
             raise InvalidRequest("TRUNCATE TABLE takes one table.")
@@ -300,6 +309,7 @@ class Definitions:
         return act
 
     def alter(self, node: AlterTable) -> Act:
+        """ALTER TABLE. With IF EXISTS an unknown table is no error; errors of the store say where in the text they arose."""
         action, values = node.args["action"], node.args.get("values")
         if_exists = bool(node.args.get("exists"))
         if action == "rename to" and isinstance(values, exp.Table):

@@ -26,9 +26,11 @@ BACKSLASH = "\\"
 class Scope(Protocol):
     """Where columns and queries inside of an expression are looked up."""
 
-    def column(self, node: exp.Column) -> Typed: ...
+    def column(self, node: exp.Column) -> Typed:
+        """The column that a name means. Raises InvalidRequest, listing the columns, if there is none."""
 
-    def query(self, node: exp.Expr) -> tuple[str, list[SparkType]]: ...
+    def query(self, node: exp.Expr) -> tuple[str, list[SparkType]]:
+        """The text of a query inside an expression, which may use the columns of this scope, and the types of its columns."""
 
 
 class Expressions:
@@ -50,6 +52,7 @@ class Expressions:
         return act(self, node)
 
     def all(self, nodes: Sequence[exp.Expr]) -> list[Typed]:
+        """Several expressions, compiled in their order."""
         return [self.of(one) for one in nodes]
 
     def to(self, node: exp.Expr, kind: SparkType) -> str:
@@ -76,18 +79,22 @@ class Expressions:
     # --- rules that need the scope
 
     def column(self, node: exp.Expr) -> Typed:
+        """A column, looked up in the scope."""
         return self._scope.column(node)  # type: ignore[arg-type]
 
     def subquery(self, node: exp.Expr) -> Typed:
+        """A query that stands for a value. Raises InvalidRequest if it has more than one column."""
         text, types = self._scope.query(node.this)
         if len(types) != 1:
             raise at(node, InvalidRequest(f"A query that stands for a value gives one column, not {len(types)}."))
         return Typed(f"({text})", types[0])
 
     def exists(self, node: exp.Expr) -> Typed:
+        """`EXISTS (query)`."""
         return Typed(f"EXISTS ({self._scope.query(node.this)[0]})", BOOLEAN)
 
     def is_in(self, node: exp.Expr) -> Typed:
+        """`x IN (values)` and `x IN (query)`; the types are to be comparable without a cast that could fail."""
         query = node.args.get("query")
         if query is not None:
             text, types = self._scope.query(query.this if isinstance(query, exp.Subquery) else query)
@@ -120,15 +127,18 @@ class Expressions:
         return [implied(one, kind, node) for one in found], kind
 
     def comparison(self, node: exp.Expr) -> Typed:
+        """`=`, `<` and the like: both sides are cast to the type in which Spark compares them."""
         (left, right), _ = self._compared([node.left, node.right], node)  # type: ignore[attr-defined]
         return Typed(f"({left} {COMPARISONS[type(node)]} {right})", BOOLEAN)
 
     def between(self, node: exp.Expr) -> Typed:
+        """`x BETWEEN low AND high`: each bound is compared in the common type that it has with the value."""
         (value, low), _ = self._compared([node.this, node.args["low"]], node)
         (again, high), _ = self._compared([node.this, node.args["high"]], node)
         return Typed(f"({value} >= {low} AND {again} <= {high})", BOOLEAN)
 
     def like(self, node: exp.Expr) -> Typed:
+        """`LIKE` and `ILIKE`, also with ANY and ALL; the escape character is the backslash."""
         patterns, value = node.expression, self.to(node.this, STRING)
         if isinstance(patterns, exp.Any | exp.All):
             given = unwrapped(patterns.this)
@@ -143,6 +153,7 @@ class Expressions:
         return Typed(f"(NOT {text})" if node.args.get("negate") else text, BOOLEAN)
 
     def escaped_like(self, node: exp.Expr) -> Typed:
+        """`LIKE … ESCAPE 'c'`. Raises InvalidRequest for an escape that is not one character."""
         inner, escape = node.this, node.expression
         if not isinstance(inner, exp.Like | exp.ILike) or isinstance(inner.expression, exp.Any | exp.All):
             raise unknown(node)
@@ -182,6 +193,7 @@ class Expressions:
         return f"({value} {word} {text} ESCAPE {literal(escape)})"
 
     def is_what(self, node: exp.Expr) -> Typed:
+        """`IS NULL`, `IS TRUE`, `IS FALSE`, and with NOT."""
         what = node.expression
         if isinstance(what, exp.Null):
             text = f"({self.of(node.this).sql} IS NULL)"
@@ -194,6 +206,7 @@ class Expressions:
     # --- values
 
     def case(self, node: exp.Expr) -> Typed:
+        """`CASE`, with and without a value after it; all results have the type that Spark finds for them."""
         branches = [one.args["true"] for one in node.args["ifs"]]
         default = node.args.get("default")
         values, kind = self.same([*branches, *([default] if default is not None else [])])
@@ -209,20 +222,24 @@ class Expressions:
         return Typed(f"(CASE {' '.join(texts)}{otherwise} END)", kind)
 
     def choice(self, node: exp.Expr) -> Typed:
+        """`IF(condition, a, b)`; without `b` it is null."""
         otherwise = node.args.get("false")
         values, kind = self.same([node.args["true"], otherwise if otherwise is not None else exp.Null()])
         return Typed(f"(CASE WHEN {self.condition(node.this)} THEN {values[0]} ELSE {values[1]} END)", kind)
 
     def coalesce(self, node: exp.Expr) -> Typed:
+        """The first value that is not null, in the common type of all."""
         values, kind = self.same([node.this, *node.expressions])
         return Typed(f"COALESCE({', '.join(values)})", kind)
 
     def nullif(self, node: exp.Expr) -> Typed:
+        """Null where two values are equal, else the first, in its own type."""
         value = self.of(node.this)
         (left, right), _ = self._compared([node.this, node.expression], node)
         return Typed(f"(CASE WHEN {left} = {right} THEN NULL ELSE {value.sql} END)", value.type)
 
     def extreme(self, node: exp.Expr) -> Typed:
+        """`greatest` and `least`; refused for floating-point numbers, among which the engines order NaN differently."""
         values, kind = self.same([node.this, *node.expressions])
         if kind.inner or kind.is_float:
             # NaN is not the largest number there.
@@ -230,6 +247,7 @@ class Expressions:
         return Typed(f"{'greatest' if isinstance(node, exp.Greatest) else 'least'}({', '.join(values)})", kind)
 
     def casted(self, node: exp.Expr) -> Typed:
+        """`CAST(x AS type)` as Spark casts. Raises InvalidRequest for a pair of types that has no such cast."""
         if isinstance(node.this, exp.Literal) and not node.this.is_string and node.to.this == exp.DataType.Type.DOUBLE:  # type: ignore[attr-defined]
             return Typed(f"CAST('{node.this.this}' AS DOUBLE)", DOUBLE)
         value, kind = self.of(node.this), st.of_tree(node.to)  # type: ignore[attr-defined]
@@ -239,12 +257,14 @@ class Expressions:
             raise at(node, error) from None
 
     def to_date(self, node: exp.Expr) -> Typed:
+        """`to_date(x)`: a cast to DATE."""
         value = self.of(node.this)
         return Typed(cast(value.sql, value.type, DATE, node.this), DATE)
 
     # --- arithmetic
 
     def plus(self, node: exp.Expr) -> Typed:
+        """`+`, `-`, `*`: with Spark's types of decimal results; dates and timestamps are moved by an INTERVAL."""
         sign = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}[type(node)]  # type: ignore[index]
         interval = node.expression
         if isinstance(interval, exp.Interval) and sign != "*":
@@ -297,6 +317,7 @@ class Expressions:
         return Typed(f"CAST({moved} AS DATE)" if kind == DATE else moved, kind)
 
     def divide(self, node: exp.Expr) -> Typed:
+        """`/`: a double, or of decimals a decimal. Division by zero is an error, as in Spark."""
         left, right = self.of(node.this), self.of(node.expression)
         kind = self._numeric(node, left, right)
         if not kind.is_decimal:
@@ -309,12 +330,14 @@ class Expressions:
         return quotient(left, right)
 
     def whole_quotient(self, node: exp.Expr) -> Typed:
+        """`DIV` of whole numbers: a bigint. Division by zero is an error."""
         left, right = self.of(node.this), self.of(node.expression)
         if not (left.type.is_integer and right.type.is_integer):
             raise unknown(node)
         return Typed(f"({implied(left, BIGINT, node)} // {_not_zero(implied(right, BIGINT, node), 'BIGINT')})", BIGINT)
 
     def remainder(self, node: exp.Expr) -> Typed:
+        """`%` of whole numbers, in their common type. Division by zero is an error."""
         left, right = self.of(unwrapped(node.this)), self.of(unwrapped(node.expression))
         kind = self._numeric(node, left, right)
         if not kind.is_integer:
@@ -322,6 +345,7 @@ class Expressions:
         return Typed(f"({implied(left, kind, node)} % {_not_zero(implied(right, kind, node), kind.duckdb)})", kind)
 
     def negated(self, node: exp.Expr) -> Typed:
+        """The number with the other sign, in its own type."""
         if isinstance(node.this, exp.Literal) and not node.this.is_string:
             return number(f"-{node.this.this}")
         value = self.of(node.this)
@@ -330,6 +354,7 @@ class Expressions:
         return Typed(f"(- {value.sql})", value.type)
 
     def rounded(self, node: exp.Expr) -> Typed:
+        """`round(x, places)`: `places` is a whole number written out; not below 0, of doubles at most 15."""
         places = node.args.get("decimals")
         value = self.of(node.this)
         count = 0
@@ -351,6 +376,7 @@ class Expressions:
         raise unknown(node)
 
     def whole(self, node: exp.Expr) -> Typed:
+        """`floor` and `ceil`: bigint, of decimals a decimal without scale."""
         value = self.of(node.this)
         word = "floor" if isinstance(node, exp.Floor) else "ceil"
         if value.type.is_integer:
@@ -365,17 +391,20 @@ class Expressions:
         raise unknown(node)
 
     def joined(self, node: exp.Expr) -> Typed:
+        """`||` and `concat`: null if any part is null; without parts the empty text."""
         nodes = [node.this, node.expression] if isinstance(node, exp.DPipe) else node.expressions
         values = [self.to(one, STRING) for one in nodes]
         return Typed(f"({' || '.join(values)})" if values else "''", STRING)
 
     def trimmed(self, node: exp.Expr) -> Typed:
+        """`trim`, `ltrim`, `rtrim`: cuts off spaces, or the characters given."""
         word = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get((node.args.get("position") or "").upper(), "trim")
         characters = node.args.get("expression")
         chosen = self.to(characters, STRING) if characters is not None else "' '"
         return Typed(f"{word}({self.to(node.this, STRING)}, {chosen})", STRING)
 
     def part_of_text(self, node: exp.Expr) -> Typed:
+        """`substring(text, start, length)`: counted from 1, where 0 means 1; both are whole numbers written out."""
         text, start, length = node.this, node.args["start"], node.args.get("length")
         if any(not re.fullmatch(r"\d+", one.sql()) for one in (start, length) if one is not None):
             raise unknown(node)
@@ -457,6 +486,7 @@ def _not_zero(divisor: str, kind: str) -> str:
 
 
 def unwrapped(node: exp.Expr) -> exp.Expr:
+    """The expression without the parentheses around it."""
     return node.this if isinstance(node, exp.Paren) else node
 
 

@@ -64,6 +64,7 @@ class Compiled:
         return tuple(found)
 
     def relation(self, alias: str) -> Relation:
+        """The query's columns as what a FROM clause has under an alias."""
         return Relation(alias, tuple(zip(self.names, self.types, strict=True)), held=self.held)
 
 

@@ -46,6 +46,7 @@ class Scope:
     aggregated: set[str] = field(default_factory=set)
 
     def column(self, node: exp.Column) -> Typed:
+        """The column of that name here, or around this query. Raises InvalidRequest, listing the columns, if there is none."""
         found = self._find(node)
         if found is None:
             names = [name for one in self.relations for name, _ in one.columns]
@@ -96,6 +97,7 @@ class Scope:
             raise at(node, InvalidRequest(f"The SELECT calls several columns {name!r}. Give them different names."))
 
     def query(self, node: exp.Expr) -> tuple[str, list[SparkType]]:
+        """A query within this one: its text, and the types of its columns."""
         found = self.queries.within(self).of(node)
         return found.sql, list(found.types)
 
@@ -112,6 +114,7 @@ class Scope:
         return found
 
     def merged_in_order(self) -> list[tuple[str, Typed]]:
+        """The columns that a join with USING has once, as name and value, in the order in which they were joined."""
         names = {name.lower(): name for one in reversed(self.relations) for name, _ in one.columns}
         return [(names[name], one) for name, one in self.merged.items()]
 

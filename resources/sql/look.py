@@ -149,6 +149,7 @@ class Look:
         return lambda: rows_result(["key", "value"], [one for one in options if keys is None or one[0] in keys])
 
     def describe(self, node: DescribeTable) -> Act:
+        """DESCRIBE: the columns of a table or view, a row each; with EXTENDED, or a partition, properties by name."""
         place = node.this
         view = self._names.view(place)
         if view is not None:

@@ -126,9 +126,11 @@ class Names:
         return self.catalog(place).views.get(str(place.identifier))
 
     def catalog(self, place: Place) -> Catalog:
+        """The catalog that a name leads to. Raises NotFound if there is none."""
         return self._session.catalog_of(place.catalog)
 
     def warehouse(self, place: Place) -> str:
+        """The URL of the warehouse that a name leads to."""
         return self.catalog(place).warehouse
 
     def table(self, node: exp.Table) -> Table:

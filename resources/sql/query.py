@@ -424,6 +424,7 @@ def known_columns(schema: Mapping[str, Mapping[str, str]]) -> MappingSchema:
 
 
 def sql_type(kind: pa.DataType) -> str:
+    """The name that sqlglot's type checks know for an Arrow type; TEXT for those without one."""
     return next((name for matches, name in _SQL_TYPES if matches(kind)), "TEXT")
 
 

@@ -33,6 +33,7 @@ class SparkEngine(Engine):
 
     @property
     def session(self) -> SparkSession:
+        """The Spark session, which starts with the first statement that needs it."""
         return self._start()
 
     def text(self, query: Query) -> str:

@@ -29,22 +29,27 @@ class SparkType:
 
     @property
     def is_integer(self) -> bool:
+        """Whether it is one of the whole-number types, tinyint to bigint."""
         return self.word in _INTEGERS
 
     @property
     def is_decimal(self) -> bool:
+        """Whether it is a decimal, of whatever digits."""
         return self.word == "decimal"
 
     @property
     def is_float(self) -> bool:
+        """Whether it is float or double."""
         return self.word in ("float", "double")
 
     @property
     def is_number(self) -> bool:
+        """Whether arithmetic takes it."""
         return self.is_integer or self.is_decimal or self.is_float
 
     @property
     def is_time(self) -> bool:
+        """Whether it is a date or a timestamp, with time zone or without."""
         return self.word in ("date", "timestamp", "timestamp_ntz")
 
     @property

@@ -45,6 +45,7 @@ class ViewStatements:
         self._prepare = prepare
 
     def create(self, node: exp.Create, columns_of: Callable[[Query], pa.Schema]) -> Act:
+        """CREATE VIEW; `columns_of` finds the columns of its query. Raises InvalidRequest for a query that a view cannot keep."""
         name = node.this.this if isinstance(node.this, exp.Schema) else node.this
         properties = node.args.get("properties")
         given = list(properties.expressions) if properties else []
@@ -94,6 +95,7 @@ class ViewStatements:
         return act
 
     def drop(self, node: exp.Drop) -> Act:
+        """DROP VIEW, of one or several, temporary ones too. Raises NotFound without IF EXISTS, InvalidRequest for a table."""
         if_exists = bool(node.args.get("exists"))
         if node.args.get("temporary"):
             raise InvalidRequest("DROP VIEW drops temporary views as well: leave TEMPORARY out.")
@@ -126,6 +128,7 @@ class ViewStatements:
         return act
 
     def alter(self, node: AlterView, columns_of: Callable[[Query], pa.Schema]) -> Act:
+        """ALTER VIEW: another name, query or options. Raises NotFound for an unknown view."""
         name, action = node.this, node.args["action"]
         values: Any = node.args.get("values")
         place = self._place(name)

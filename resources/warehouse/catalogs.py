@@ -101,6 +101,7 @@ class Catalogs:
 
     @property
     def lineage_store(self) -> LineageStore:
+        """The lineage store of the warehouse's own catalog."""
         return self.lineage_stores[CATALOG_NAME]
 
     def stores_to_ask(
@@ -129,6 +130,7 @@ class Catalogs:
 
     @cached_property
     def recorder(self) -> LineageRecorder:
+        """Records the lineage of commits to the warehouse's own catalog."""
         return _recorder(self, CATALOG_NAME, self._plain_catalog.options)
 
     def table(self, name: str) -> Table:
