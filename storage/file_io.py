@@ -267,6 +267,21 @@ class FileIO:
             self._make_parent(path)
             self._fs.pipe_file(path, data)
 
+    @store_call("write")
+    def put_file(self, source: str, path: str) -> None:
+        """Give a whole local file, on a local disk one of the same file system, a name; readers see it whole, or what was there.
+        """
+        if not self._local:
+            self._make_parent(path)
+            self._fs.put_file(source, path)
+            return
+        file = os.open(source, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+        os.replace(source, path)
+
     @store_call("replace")
     def overwrite(self, path: str, data: bytes, *, of: Witness | None = None) -> None:
         """Replace a file; readers see the old or the new content. Raises NotFound as `create_exclusively` does."""

@@ -14,7 +14,6 @@ from sqlglot.dialects.databricks import Databricks
 from sqlglot.parsers.databricks import DatabricksParser
 from sqlglot.tokens import Token, TokenType
 
-from .alteration_parser import AlterationParser
 from .called import AS_TYPED, PLAIN, as_typed
 from .commands import (
     AnalyzeTable,
@@ -30,6 +29,7 @@ from .commands import (
     UseCatalog,
     WatermarkConstraint,
 )
+from .export_parser import ExportParser
 from .not_known import DESCRIPTIONS_NOT_KNOWN, NOT_KNOWN, SHOWN_NOT_KNOWN
 from .parser_base import joined
 from .tokenizer import SnaplineTokenizer
@@ -46,7 +46,7 @@ _BITWISE = (
 )  # fmt: skip
 
 
-class _Parser(AlterationParser):
+class _Parser(ExportParser):
     SUPPORTS_TABLE_QUERY = True
     # There is nothing to set in their place, and each engine would do something else with them.
     PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Any]] = {}
@@ -412,6 +412,9 @@ class _Parser(AlterationParser):
 
 
 _STATEMENTS = {
+    ("COPY",): "_parse_copy_statement",
+    ("INSERT", "OVERWRITE", "DIRECTORY"): "_parse_export_directory",
+    ("INSERT", "OVERWRITE", "LOCAL", "DIRECTORY"): "_parse_export_directory",
     ("CREATE", "CATALOG"): "_parse_create_catalog",
     ("DROP", "CATALOG"): "_parse_drop_catalog",
     ("USE", "CATALOG"): "_parse_use_catalog",

@@ -53,7 +53,7 @@ FLOORS: dict[str, list[set[str]]] = {
     "resources": [
         {"settings", "private_files", "ports", "java", "code_location"},
         {"warehouse"},
-        {"actions", "links", "spark_session"},
+        {"actions", "exports", "links", "spark_session"},
         {"sql"},
         {"session"},
         {"openlineage_export"},
