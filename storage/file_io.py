@@ -269,8 +269,7 @@ class FileIO:
 
     @store_call("write")
     def put_file(self, source: str, path: str) -> None:
-        """Give a whole local file, on a local disk one of the same file system, a name; readers see it whole, or what was there.
-        """
+        """Give a whole local file a name, on a local disk within its file system; readers see it whole, or what was there."""
         if not self._local:
             self._make_parent(path)
             self._fs.put_file(source, path)

@@ -188,7 +188,9 @@ def _located(text: str, shown: str) -> tuple[str, str]:
     written = _SCHEME.sub("", text, count=1).strip("/").split("/")
     is_odd = {"", ".", ".."}.intersection(written) or any(ord(one) < 32 for one in text)
     if is_odd or (protocol == "file" and not path.startswith("/")) or text.endswith("/.."):
-        raise InvalidRequest(f"{shown!r} is no place for a file: write an absolute path, or a URL such as s3://bucket/path.")
+        raise InvalidRequest(
+            f"{shown!r} is no place for a file: write an absolute path, or a URL such as s3://bucket/path."
+        )
     return protocol, path
 
 

@@ -16,7 +16,7 @@ _TEXT_COMPRESSIONS = {"none": "", "gzip": ".gz", "bzip2": ".bz2", "zstd": ".zst"
 _ENDINGS = {
     ".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json",
 }  # fmt: skip
-_LEVELS = {"zstd": range(1, 23), "gzip": range(1, 10), "brotli": range(0, 12)}
+_LEVELS = {"zstd": range(1, 23), "gzip": range(1, 10), "brotli": range(12)}
 # Rows, and bytes, after which a group of rows is written.
 _GROUP_ROWS = 122_880
 
@@ -81,7 +81,11 @@ def export_format(
     ending, packed = _told_by(path) if not as_spark else (None, "none")
     name = (name or ending or "").lower()
     if name not in FORMATS:
-        asked = f"Format {name!r} is not written here" if name else "The statement says no format, and neither does the path"
+        asked = (
+            f"Format {name!r} is not written here"
+            if name
+            else "The statement says no format, and neither does the path"
+        )
         raise InvalidRequest(f"{asked}. Formats: {', '.join(FORMATS)}.")
     given = _by_name(name, options)
     compression = _compression(name, given.pop("compression", None), packed)

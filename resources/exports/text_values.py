@@ -6,6 +6,7 @@ has none).
 
 import base64
 import json
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -35,7 +36,9 @@ def refuse_unwritable(schema: pa.Schema, form: str) -> None:
         if form == "csv" and (_is_nested(kind) or is_bytes(kind)):
             what = "bytes" if is_bytes(kind) else "of a nested type"
             advice = "base64(…) or hex(…)" if is_bytes(kind) else "to_json(…)"
-            raise InvalidRequest(f"Column {field.name!r} is {what}, which CSV does not hold: write {advice} in the query.")
+            raise InvalidRequest(
+                f"Column {field.name!r} is {what}, which CSV does not hold: write {advice} in the query."
+            )
         if form == "parquet" and pa.types.is_null(kind):
             raise InvalidRequest(f"Column {field.name!r} is NULL without a type, which Parquet does not hold: CAST it.")
 
@@ -112,9 +115,7 @@ def _key_texts(keys: Column) -> list[str]:
 
 def _joined(column: Column, inner: list[str], before: str, behind: str) -> list[str]:
     offsets = column.offsets.to_pylist()
-    return [
-        before + ",".join(inner[start:end]) + behind for start, end in zip(offsets, offsets[1:], strict=False)
-    ]
+    return [before + ",".join(inner[start:end]) + behind for start, end in pairwise(offsets)]
 
 
 def _plain_json(column: Column) -> list[str]:

@@ -75,9 +75,7 @@ def _write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: Expor
 
 
 def _rows_of_csv(columns: list[Any], form: ExportFormat) -> list[str]:
-    joined = pc.binary_join_element_wise(
-        *columns, form.delimiter, null_handling="replace", null_replacement=form.null
-    )
+    joined = pc.binary_join_element_wise(*columns, form.delimiter, null_handling="replace", null_replacement=form.null)
     return [str(one) for one in joined.to_pylist()]
 
 

@@ -20,7 +20,9 @@ class ExportParser(AlterationParser):
         if not isinstance(query, exp.Query | exp.Values):
             self.raise_error("COPY takes a table, or a SELECT in parentheses", self._prev)
         if self._match_text_seq("FROM"):
-            self.raise_error("COPY … FROM is not known here: read the file in an asset, or by `snapline query`", self._prev)
+            self.raise_error(
+                "COPY … FROM is not known here: read the file in an asset, or by `snapline query`", self._prev
+            )
         if not self._match_text_seq("TO"):
             self.raise_error("Expected TO 'path'")
         path = self._path()
@@ -37,7 +39,7 @@ class ExportParser(AlterationParser):
         version = self._parse_version()
         if version is not None:
             table.set("version", version)
-        columns = ["*"]
+        columns: list[exp.Expr] = [exp.Star()]
         if self._match(TokenType.L_PAREN):
             columns = [exp.column(one.copy()) for one in self._parse_csv(self._name)]
             self._match_r_paren()
@@ -48,7 +50,9 @@ class ExportParser(AlterationParser):
         is_local = self._tokens[self._index - 2].text.upper() == "LOCAL"
         path = self._path() if self._is(TokenType.STRING) else None
         if not self._match_text_seq("USING"):
-            self.raise_error("Expected USING parquet, csv or json. ROW FORMAT and STORED AS, which are Hive's, are not known")
+            self.raise_error(
+                "Expected USING parquet, csv or json. ROW FORMAT and STORED AS, which are Hive's, are not known"
+            )
         form = self._name().name
         options: list[tuple[str, str | None]] = list(self._spark_options()) if self._match_text_seq("OPTIONS") else []
         named = [value for key, value in options if key.lower() == "path"]

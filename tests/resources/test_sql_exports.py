@@ -1,4 +1,4 @@
-"""Exports: what COPY and INSERT OVERWRITE DIRECTORY write, plain DuckDB and plain Spark read back with the same rows and types."""
+"""Exports: what COPY and INSERT OVERWRITE DIRECTORY write, plain DuckDB and Spark read back with the same rows and types."""
 
 import datetime as dt
 import os
@@ -18,7 +18,23 @@ from storage import InvalidRequest, StorageError
 
 pytestmark = pytest.mark.spark
 Sql = Callable[[str], Any]
-TEXTS = ["plain", "", None, "a,b", 'say "x"', "two\nlines", "\\", " blank ", "null", "NULL", "ü☃", "#x", "1.0", "\\N", '"']
+TEXTS = [
+    "plain",
+    "",
+    None,
+    "a,b",
+    'say "x"',
+    "two\nlines",
+    "\\",
+    " blank ",
+    "null",
+    "NULL",
+    "ü☃",
+    "#x",
+    "1.0",
+    "\\N",
+    '"',
+]
 
 
 @pytest.fixture
@@ -45,8 +61,8 @@ def sql(out: Path, session: Session, engine: str) -> Sql:
             "d": pa.array([1.0, float("-inf"), None], pa.float64()),
             "n": pa.array([Decimal("0.0000000001"), Decimal("-12345.5"), None], pa.decimal128(20, 10)),
             "day": pa.array([dt.date(2024, 2, 29), dt.date(1, 1, 1), None]),
-            "at": pa.array([dt.datetime(2024, 5, 1, 12, 0, 0, 123456), dt.datetime(1969, 12, 31, 23, 59, 59), None], pa.timestamp("us")),
-            "atz": pa.array([dt.datetime(2024, 5, 1, 12), dt.datetime(1950, 1, 1, 0, 0, 0, 500000), None], pa.timestamp("us", "UTC")),
+            "at": pa.array([dt.datetime(2024, 5, 1, 12, 0, 0, 123456), dt.datetime(1969, 12, 31, 23, 59, 59), None], pa.timestamp("us")),  # noqa: E501
+            "atz": pa.array([dt.datetime(2024, 5, 1, 12), dt.datetime(1950, 1, 1, 0, 0, 0, 500000), None], pa.timestamp("us", "UTC")),  # noqa: E501
             "s": ["x", "", None],
         }
     )  # fmt: skip
@@ -93,7 +109,9 @@ def rows_of(frame: Any) -> list[tuple[Any, ...]]:
 def test_parquet_holds_the_rows_and_the_types_of_the_query(sql: Sql, spark: Any, out: Path, table: str) -> None:
     count = len(sql(f"SELECT * FROM {table}"))
     assert sql(f"COPY {table} TO '{out}/one.parquet'") == f"{count} rows written to {out}/one.parquet"
-    assert sql(f"INSERT OVERWRITE DIRECTORY '{out}/many' USING parquet SELECT * FROM {table}").startswith(f"{count} rows")
+    assert sql(f"INSERT OVERWRITE DIRECTORY '{out}/many' USING parquet SELECT * FROM {table}").startswith(
+        f"{count} rows"
+    )
     expected = sorted(sql(f"SELECT * FROM {table}"), key=repr)
     kinds = spark.sql("SELECT 1").schema
     for path in ("one.parquet", "many"):
@@ -115,7 +133,7 @@ def test_csv_is_read_back_by_both(sql: Sql, spark: Any, out: Path) -> None:
     assert rows_of(frame) == expected
     sql(f"COPY kinds TO '{out}/kinds.csv.gz'")
     kinds = sql("SELECT * FROM kinds")
-    schema = "b BOOLEAN, i INT, l BIGINT, f FLOAT, d DOUBLE, n DECIMAL(20,10), day DATE, at TIMESTAMP_NTZ, atz TIMESTAMP, s STRING"
+    schema = "b BOOLEAN, i INT, l BIGINT, f FLOAT, d DOUBLE, n DECIMAL(20,10), day DATE, at TIMESTAMP_NTZ, atz TIMESTAMP, s STRING"  # noqa: E501
     assert rows_of(spark.read.csv(f"{out}/kinds.csv.gz", header=True, schema=schema)) == sorted(kinds, key=repr)
     columns = "{'b': 'BOOLEAN', 'i': 'INT', 'l': 'BIGINT', 'f': 'FLOAT', 'd': 'DOUBLE', 'n': 'DECIMAL(20,10)', 'day': 'DATE', 'at': 'TIMESTAMP', 'atz': 'TIMESTAMPTZ', 's': 'VARCHAR'}"  # noqa: E501
     found = by_duckdb(
@@ -131,7 +149,9 @@ def test_csv_is_read_back_by_both(sql: Sql, spark: Any, out: Path) -> None:
 def test_json_is_read_back(sql: Sql, spark: Any, out: Path, table: str) -> None:
     expected = sorted(sql(f"SELECT * FROM {table}"), key=repr)
     sql(f"COPY {table} TO '{out}/t.json'")
-    sql(f"INSERT OVERWRITE LOCAL DIRECTORY 'file://{out}/j' USING json OPTIONS (compression = gzip) SELECT * FROM {table}")
+    sql(
+        f"INSERT OVERWRITE LOCAL DIRECTORY 'file://{out}/j' USING json OPTIONS (compression = gzip) SELECT * FROM {table}"
+    )
     sql(f"COPY {table} TO '{out}/t.parquet'")
     schema = spark.read.parquet(f"{out}/t.parquet").schema
     for path in ("t.json", "j"):
@@ -143,9 +163,17 @@ def test_json_is_read_back(sql: Sql, spark: Any, out: Path, table: str) -> None:
 
 def test_both_engines_write_the_same_texts(out: Path, session: Session) -> None:
     session = Session()
-    session.sql("CREATE TABLE p (id INT, d DOUBLE, n DECIMAL(5,2), at TIMESTAMP); INSERT INTO p VALUES (1, 1.5, 2.50, TIMESTAMP '2024-01-01 00:00:00'), (2, NULL, NULL, NULL)", "duckdb")  # noqa: E501
+    session.sql(
+        "CREATE TABLE p (id INT, d DOUBLE, n DECIMAL(5,2), at TIMESTAMP); INSERT INTO p VALUES (1, 1.5, 2.50, TIMESTAMP '2024-01-01 00:00:00'), (2, NULL, NULL, NULL)",  # noqa: E501
+        "duckdb",
+    )
     for engine in ("duckdb", "spark"):
-        session.sql(f"COPY (SELECT *, id + 1 AS next, [id] AS xs FROM (SELECT * FROM p) ORDER BY id) TO '{out}/{engine}.json'".replace("[id]", "array(id)"), engine)  # noqa: E501
+        session.sql(
+            f"COPY (SELECT *, id + 1 AS next, [id] AS xs FROM (SELECT * FROM p) ORDER BY id) TO '{out}/{engine}.json'".replace(
+                "[id]", "array(id)"
+            ),
+            engine,
+        )
         session.sql(f"COPY (SELECT * FROM p ORDER BY id DESC) TO '{out}/{engine}.parquet'", engine)
     assert (out / "duckdb.json").read_text() == (out / "spark.json").read_text()
     assert (out / "duckdb.json").read_text().splitlines()[0] == (
@@ -299,7 +327,12 @@ def test_object_stores_are_written_too(tmp_path: Path) -> None:
         session.sql(f"INSERT OVERWRITE DIRECTORY 'memory://exports/x/d' USING json SELECT {number} AS a", "duckdb")
     found = [one.rsplit("/", 1)[1] for one in files.ls("/exports/x/d", detail=False)]
     assert sorted(name[:4] for name in found) == ["_SUC", "part"]
-    for path in ("memory://exports/y.csv", "memory://wh/x.csv", "memory://exports/x/../y.csv", "memory://u:p@exports/x/y.csv"):
+    for path in (
+        "memory://exports/y.csv",
+        "memory://wh/x.csv",
+        "memory://exports/x/../y.csv",
+        "memory://u:p@exports/x/y.csv",
+    ):
         with pytest.raises(InvalidRequest):
             session.sql(f"COPY (SELECT 1 AS a) TO '{path}'", "duckdb")
     files.rm("/exports", recursive=True)
