@@ -114,9 +114,14 @@ def compare_ancestries(stores: Stores, left: SnapshotRef, right: SnapshotRef) ->
     explained = (only_left | only_right) - first_left - first_right - {left, right}
     first = [parting for parting in partings if parting.left not in explained and parting.right not in explained]
     return AncestryComparison(
-        left, right, tuple(sorted(only_left)), tuple(sorted(only_right)), tuple(sorted(sides[0] & sides[1])),
-        tuple(edges), tuple(sorted(first or partings, key=lambda parting: parting.table)),
-    )  # fmt: skip
+        left,
+        right,
+        tuple(sorted(only_left)),
+        tuple(sorted(only_right)),
+        tuple(sorted(sides[0] & sides[1])),
+        tuple(edges),
+        tuple(sorted(first or partings, key=lambda parting: parting.table)),
+    )
 
 
 def _first(refs: Collection[SnapshotRef], sources: Mapping[SnapshotRef, set[SnapshotRef]]) -> set[SnapshotRef]:

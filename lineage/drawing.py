@@ -77,9 +77,12 @@ def rows(graph: LineageGraph) -> list[dict[str, Any]]:
     """
     return [
         {
-            "source": _table(edge.source), "source_snapshot_id": edge.source.snapshot_id,
-            "sink": _table(edge.sink), "sink_snapshot_id": edge.sink.snapshot_id,
-            "job": edge.job, "barrier_id": edge.barrier_id,
+            "source": _table(edge.source),
+            "source_snapshot_id": edge.source.snapshot_id,
+            "sink": _table(edge.sink),
+            "sink_snapshot_id": edge.sink.snapshot_id,
+            "job": edge.job,
+            "barrier_id": edge.barrier_id,
         }
         for edge in graph.edges
-    ]  # fmt: skip
+    ]

@@ -41,8 +41,9 @@ def _made_from(stores: Stores, firsts: Mapping[Place, int]) -> dict[Place, int]:
     """The first snapshot of each table that was made directly from one of some branches, at a number or a later one."""
     barriers = {
         (row.job, row.barrier_id): True
-        for row, one in rows_about(stores, "source", firsts) if row.snapshot_id >= firsts[place_of(one)]
-    }  # fmt: skip
+        for row, one in rows_about(stores, "source", firsts)
+        if row.snapshot_id >= firsts[place_of(one)]
+    }
     first: dict[Place, int] = {}
     for catalog, store in stores.items():
         for row in rows_at(store, "sink", barriers):

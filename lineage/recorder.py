@@ -64,9 +64,15 @@ class Commit:
     def row(self, ref: SnapshotRef) -> SnapshotLineage:
         """Says that the barrier consumed or produced a snapshot."""
         return SnapshotLineage(
-            self.job, self.snapshot.commit_identifier, ref.database, ref.table, ref.branch, ref.snapshot_id, self.moment,
+            self.job,
+            self.snapshot.commit_identifier,
+            ref.database,
+            ref.table,
+            ref.branch,
+            ref.snapshot_id,
+            self.moment,
             None if ref.time_ms is None else moment_of_ms(ref.time_ms),
-        )  # fmt: skip
+        )
 
 
 class LineageRecorder:
@@ -153,8 +159,11 @@ class LineageRecorder:
             _log.warning(
                 "Lineage leaves out snapshots of %s: %.60r… has %s characters, and it keeps names of at most %s. "
                 "Choose a shorter name.",
-                ref.table_name, long, len(long), NAME_LENGTH,
-            )  # fmt: skip
+                ref.table_name,
+                long,
+                len(long),
+                NAME_LENGTH,
+            )
         return long is None
 
     def _record_snapshots(self, commits: Sequence[Commit], told: "_Told") -> None:

@@ -66,11 +66,17 @@ column_lineage = Table(
     *(
         Column(name, _NAME, nullable=False)
         for name in (
-            "database", "table", "branch", "column",
-            "source_catalog", "source_database", "source_table", "source_column",
+            "database",
+            "table",
+            "branch",
+            "column",
+            "source_catalog",
+            "source_database",
+            "source_table",
+            "source_column",
         )
     ),
-)  # fmt: skip
+)
 Index("column_lineage_by_job", column_lineage.c.job)
 Index("column_lineage_by_table", column_lineage.c.database, column_lineage.c.table, column_lineage.c.branch)
 reconciled = Table(

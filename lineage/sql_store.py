@@ -189,9 +189,10 @@ class SqlLineageStore(LineageStore):
                 new = {name: adding.excluded[name] for name in replaced}
                 connection.execute(
                     adding.on_conflict_do_update(index_elements=key, set_=new)
-                    if new else adding.on_conflict_do_nothing(),
+                    if new
+                    else adding.on_conflict_do_nothing(),
                     rows,
-                )  # fmt: skip
+                )
             else:
                 into = mysql.insert(table)
                 first = next(iter(table.primary_key)).name

@@ -119,8 +119,9 @@ class LineageStoreContract:
             ("main", 2),
         ]
         assert sorted((row.branch, row.barrier_id) for row in store.snapshots("source")) == [
-            ("main", 2), ("main~20240102T030405678", 1),
-        ]  # fmt: skip
+            ("main", 2),
+            ("main~20240102T030405678", 1),
+        ]
 
     def test_a_snapshot_that_was_set_apart_and_has_its_number_gets_its_own_name_again(
         self, store: LineageStore
@@ -132,8 +133,10 @@ class LineageStoreContract:
         store.store_snapshots("source", [snapshot_lineage("k", 1, 5), snapshot_lineage("k", 2, 5, time=LATER)])
         store.set_apart(first)
         assert sorted((row.branch, row.job, row.barrier_id) for row in store.snapshots("source")) == [
-            ("main", "k", 1), ("main", "l", 3), ("main~20240102T030405679", "k", 2),
-        ]  # fmt: skip
+            ("main", "k", 1),
+            ("main", "l", 3),
+            ("main~20240102T030405679", "k", 2),
+        ]
 
     def test_a_name_that_is_too_long_is_refused(self, store: LineageStore) -> None:
         with pytest.raises(InvalidRequest, match="191 characters, of at most 190"):

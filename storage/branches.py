@@ -197,9 +197,14 @@ class Branches:
         done elsewhere. Raises as `replace_main`: main stays closed.
         """
         settle(
-            self._store, name, publication=publication, discard_main=discard_main, guard=self._beside(publication, guard),
-            listeners=self._listeners, gives=gives,
-        )  # fmt: skip
+            self._store,
+            name,
+            publication=publication,
+            discard_main=discard_main,
+            guard=self._beside(publication, guard),
+            listeners=self._listeners,
+            gives=gives,
+        )
 
     @outcome(_REPEAT)
     def replace_closed_main(self, name: str, *, publication: int, guard: Guard) -> Verdict:

@@ -43,8 +43,13 @@ from .store_errors import NO_HARD_LINKS, is_missing_bucket, store_call
 _LISTINGS = "use_listings_cache"
 # Other names that URLs give a file system.
 _SAME_PROTOCOL = {
-    "s3": ("s3a", "s3n"), "s3a": ("s3", "s3n"), "gs": ("gcs",), "gcs": ("gs",), "abfs": ("abfss",), "abfss": ("abfs",),
-}  # fmt: skip
+    "s3": ("s3a", "s3n"),
+    "s3a": ("s3", "s3n"),
+    "gs": ("gcs",),
+    "gcs": ("gs",),
+    "abfs": ("abfss",),
+    "abfss": ("abfs",),
+}
 # File systems that create a file on condition that there is none, as one step.
 _CONDITIONAL_PUT = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
 

@@ -386,9 +386,16 @@ def _tell_changes(store: TableStore, plan: BucketCompaction, bucket: Bucket, sin
             )
             before = chain(before, run)
         after = read_run(
-            request, bucket.partition, bucket.directory, section, plan.vectors,
-            keep_deletes=False, with_level=True, merges_single_rows=merges_single_rows, expiring=plan.expiring,
-        )  # fmt: skip
+            request,
+            bucket.partition,
+            bucket.directory,
+            section,
+            plan.vectors,
+            keep_deletes=False,
+            with_level=True,
+            merges_single_rows=merges_single_rows,
+            expiring=plan.expiring,
+        )
         key_count = len(store.key_types)
         rows = changelog(before, after, key_count, told_level, drops_equal_pairs=options.changelog_row_deduplicate)
         for table in _buffered(rows, options.write_buffer_size_bytes):
@@ -404,10 +411,16 @@ def _merged(
     looks_up = merge_engine_of(store.schema).looks_up
     for section in sections:
         batches = read_run(
-            request, bucket.partition, bucket.directory, section, plan.vectors,
-            keep_deletes=not plan.drops_deletes, with_level=looks_up, merges_single_rows=_merges_single_rows(store, plan),
+            request,
+            bucket.partition,
+            bucket.directory,
+            section,
+            plan.vectors,
+            keep_deletes=not plan.drops_deletes,
+            with_level=looks_up,
+            merges_single_rows=_merges_single_rows(store, plan),
             expiring=plan.expiring,
-        )  # fmt: skip
+        )
         for rows in batches:
             if looks_up:
                 rows = rows.filter(pa.array(rows.column(LEVEL).to_numpy() <= plan.output_level))

@@ -27,12 +27,24 @@ from .schema import TableSchema, check_avro, check_column_options, check_schema
 
 # Options that decide how rows were written, so that they stand once there are any.
 FIXED_OPTIONS = (
-    "bucket-key", "merge-engine", "sequence.field", "rowkind.field", "primary-key", "partition", "type", "bucket-function.type",
-    "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete",
-    "partial-update.remove-record-on-sequence-group", "row-tracking.enabled",
-    "data-evolution.enabled", "deletion-vectors.enabled", "dynamic-bucket.initial-buckets", "sequence.field.sort-order",
+    "bucket-key",
+    "merge-engine",
+    "sequence.field",
+    "rowkind.field",
+    "primary-key",
+    "partition",
+    "type",
+    "bucket-function.type",
+    "aggregation.remove-record-on-delete",
+    "partial-update.remove-record-on-delete",
+    "partial-update.remove-record-on-sequence-group",
+    "row-tracking.enabled",
+    "data-evolution.enabled",
+    "deletion-vectors.enabled",
+    "dynamic-bucket.initial-buckets",
+    "sequence.field.sort-order",
     "data-file.path-directory",
-)  # fmt: skip
+)
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 # What Spark and Paimon call that which is inside of an array or a map.

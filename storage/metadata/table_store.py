@@ -36,9 +36,14 @@ class TableStore:
     """
 
     def __init__(
-        self, file_io: FileIO, root: str, identifier: Identifier, schema: TableSchema | None = None,
-        clock: Clock | None = None, paths: TablePaths | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        file_io: FileIO,
+        root: str,
+        identifier: Identifier,
+        schema: TableSchema | None = None,
+        clock: Clock | None = None,
+        paths: TablePaths | None = None,
+    ) -> None:
         self.file_io = file_io
         self.identifier = identifier
         self.paths = paths or TablePaths(root, identifier.branch)

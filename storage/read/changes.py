@@ -283,9 +283,13 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
         added, removed = _around(store, snapshot, delta)
     marked = [] if store.schema.primary_keys or not marks.changed else _marked(store, snapshot, marks, added)
     yield from _plan(
-        request, snapshot, [one for one in added if one.file.level >= told],
-        [one for one in removed if one.file.level >= told], marks, marked,
-    )  # fmt: skip
+        request,
+        snapshot,
+        [one for one in added if one.file.level >= told],
+        [one for one in removed if one.file.level >= told],
+        marks,
+        marked,
+    )
 
 
 def _marks_of(store: TableStore, snapshot: Snapshot) -> "Marks":
@@ -359,11 +363,16 @@ def _plan(
     asked = replace(request, columns=_columns_with_keys(request)) if together else request
     parts = tuple(
         ChangeSplit(
-            asked, snapshot.id, where[0], came.get(where, ()), went.get(where, ()),
-            marks=marks or Marks({}, {}), marked=stayed.get(where, ()),
+            asked,
+            snapshot.id,
+            where[0],
+            came.get(where, ()),
+            went.get(where, ()),
+            marks=marks or Marks({}, {}),
+            marked=stayed.get(where, ()),
         )
         for where in told
-    )  # fmt: skip
+    )
     if together:
         yield ChangeSplit(request, snapshot.id, told[0][0], parts=parts)
     else:

@@ -191,10 +191,11 @@ class _SectionReader:
         parts = [(fields, self._read_raw(file, None, fields)) for file, fields in chosen]
         for columns, row_count in side_by_side(parts, section.files[0].row_count):
             arrays = [
-                columns.get(field.name, pa.nulls(row_count, field.type.to_arrow())) if field.name not in self._partition
+                columns.get(field.name, pa.nulls(row_count, field.type.to_arrow()))
+                if field.name not in self._partition
                 else self._constant(field, row_count)
                 for field in self._fields
-            ]  # fmt: skip
+            ]
             yield pa.RecordBatch.from_arrays(arrays, [field.name for field in self._fields])
 
     def _finish(self, batch: pa.RecordBatch) -> pa.RecordBatch:

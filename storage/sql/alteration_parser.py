@@ -35,10 +35,14 @@ class AlterationParser(BaseParser):
                 action, values = getattr(self, parse)()
                 return self.expression(
                     AlterTable(
-                        this=table, action=action, partition=partition, exists=exists, values=values,
+                        this=table,
+                        action=action,
+                        partition=partition,
+                        exists=exists,
+                        values=values,
                         action_exists=self._of_action,
                     )
-                )  # fmt: skip
+                )
         for others, advice in ALTERATIONS_NOT_KNOWN.items():
             if self._match_text_seq(*others):
                 self.raise_error(f"ALTER TABLE … {' '.join(others)} is not known here: {advice}", self._prev)

@@ -42,8 +42,10 @@ HINT_OPTIONS = "hint-options"
 _LONGEST_SHOWN = 60
 # What binds less comes first.
 _BITWISE = (
-    (TokenType.PIPE, exp.BitwiseOr), (TokenType.CARET, exp.BitwiseXor), (TokenType.AMP, exp.BitwiseAnd),
-)  # fmt: skip
+    (TokenType.PIPE, exp.BitwiseOr),
+    (TokenType.CARET, exp.BitwiseXor),
+    (TokenType.AMP, exp.BitwiseAnd),
+)
 
 
 class _Parser(ExportParser):
@@ -434,22 +436,52 @@ _STATEMENTS = {
 
 
 _SHOWN = {
-    "CATALOGS", "DATABASES", "SCHEMAS", "TABLES", "CREATE", "TABLE", "PARTITIONS", "TAGS", "BRANCHES", "SNAPSHOTS", "CURRENT",
-    "CATALOG", "DATABASE", "PROCEDURES", "COLUMNS", "TBLPROPERTIES", "VIEWS", "FUNCTIONS",
-}  # fmt: skip
+    "CATALOGS",
+    "DATABASES",
+    "SCHEMAS",
+    "TABLES",
+    "CREATE",
+    "TABLE",
+    "PARTITIONS",
+    "TAGS",
+    "BRANCHES",
+    "SNAPSHOTS",
+    "CURRENT",
+    "CATALOG",
+    "DATABASE",
+    "PROCEDURES",
+    "COLUMNS",
+    "TBLPROPERTIES",
+    "VIEWS",
+    "FUNCTIONS",
+}
 _SHOWN_OF_TABLES = ("CREATE TABLE", "PARTITIONS", "TAGS", "BRANCHES", "SNAPSHOTS", "TBLPROPERTIES", "COLUMNS")
 _EXPLAIN_MODES = ("EXTENDED", "FORMATTED", "CODEGEN", "COST")
 _VERSION_TOKENS = {
-    *parser.Parser.ID_VAR_TOKENS, TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER, TokenType.DOT,
+    *parser.Parser.ID_VAR_TOKENS,
+    TokenType.VAR,
+    TokenType.IDENTIFIER,
+    TokenType.STRING,
+    TokenType.NUMBER,
+    TokenType.DOT,
     TokenType.DASH,
-}  # fmt: skip
+}
 
 
 _KNOWN = (
     # What separates statements is one by itself if a comment follows it.
-    exp.Semicolon, exp.Query, exp.Values, exp.Create, exp.Drop, exp.Use, exp.TruncateTable, exp.Insert, exp.Delete, exp.Update,
+    exp.Semicolon,
+    exp.Query,
+    exp.Values,
+    exp.Create,
+    exp.Drop,
+    exp.Use,
+    exp.TruncateTable,
+    exp.Insert,
+    exp.Delete,
+    exp.Update,
     exp.Merge,
-)  # fmt: skip
+)
 
 
 class SnaplineSql(Databricks):

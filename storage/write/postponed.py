@@ -26,9 +26,10 @@ def postponed_sink(store: TableStore, prefix: str) -> DataFileSink:
     does not have, files in its own format.
     """
     options = {
-        key: value for key, value in store.schema.options.items()
+        key: value
+        for key, value in store.schema.options.items()
         if not key.startswith(_OF_FILES) and not key.endswith(".stats-mode")
-    }  # fmt: skip
+    }
     if options.get("file.compression", "zstd").lower() not in COMPRESSIONS["avro"]:
         del options["file.compression"]
     plain = replace(store.schema, options={**options, "file.format": "avro", "metadata.stats-mode": "none"})

@@ -328,11 +328,17 @@ class TableWrite:
         """Write what is left and say what was written. The writer is used up."""
         self.flush()
         return CommitMessage(
-            tuple(self._added), tuple(self._paths), tuple(self._changelog), tuple(self._retracted), self._numbered_at,
-            self._duplicate_key_count, earliest(sink.begun_ms for sink in (self._sink, self._changelog_sink) if sink),
-            self._watermark, self._dynamic.new_keys if self._dynamic else (),
+            tuple(self._added),
+            tuple(self._paths),
+            tuple(self._changelog),
+            tuple(self._retracted),
+            self._numbered_at,
+            self._duplicate_key_count,
+            earliest(sink.begun_ms for sink in (self._sink, self._changelog_sink) if sink),
+            self._watermark,
+            self._dynamic.new_keys if self._dynamic else (),
             self._mover.mark if self._mover else None,
-        )  # fmt: skip
+        )
 
     def abort(self) -> None:
         """Delete every file that was written."""
