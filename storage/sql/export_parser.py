@@ -92,12 +92,14 @@ class ExportParser(AlterationParser):
         return found
 
     def _spark_options(self) -> list[tuple[str, str]]:
-        """(key [=] value, …)"""
+        """(key = value, …); behind a key without quotes the = may be left out."""
         self._match_l_paren()
         found: list[tuple[str, str]] = []
         while True:
             key = self._option_key()
-            self._match(TokenType.EQ)
+            if not self._match(TokenType.EQ) and self._prev.token_type == TokenType.STRING:
+                # Two texts side by side are one by now.
+                self.raise_error("Expected = between an option and its value: OPTIONS ('header' = 'true')")
             found.append((key, self._option_value()))
             self._refuse_twice([one.lower() for one, _ in found])
             if not self._match(TokenType.COMMA):
