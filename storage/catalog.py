@@ -46,9 +46,10 @@ from .maintain.rescale import refuse_rescaling
 from .metadata.default_values import check_defaults
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.discard import delete_moved, discard
+from .metadata.first_schema import new_schema
 from .metadata.former_names import FormerName, former_names, write_former_names
 from .metadata.main_branch import find_main
-from .metadata.schema import SchemaFiles, TableSchema, new_schema
+from .metadata.schema import SchemaFiles, TableSchema
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .notes import Notes

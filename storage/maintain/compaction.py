@@ -29,7 +29,8 @@ from ..metadata.change_tracking import is_tracked
 from ..metadata.index_manifest import vectors_of
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, COMPACTED, LOOKUP_MARK, ManifestEntry, Place
-from ..metadata.schema import KEY_PREFIX, refuse_unwritable
+from ..metadata.schema import KEY_PREFIX
+from ..metadata.schema_check import refuse_unwritable
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.way_back import told_of_way_back

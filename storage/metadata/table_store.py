@@ -24,7 +24,8 @@ from .main_branch import find_main
 from .manifest import DataFile, ManifestEntry, ManifestFile, ManifestFiles, Place
 from .pointed_schema import points_at, take_over_schemas
 from .schema import SchemaFiles, TableSchema
-from .snapshot import Snapshot, SnapshotFiles
+from .snapshot import Snapshot
+from .snapshot_files import SnapshotFiles
 from .tag import TagFiles
 from .trouble import TroubleFiles
 

@@ -31,9 +31,10 @@ from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..option_checks import refuse_unsupported
+from .positions import read_vector
 from .scan import Scan
 from .split import Split
-from .split_read import ReadRequest, read_file, read_sections, read_vector
+from .split_read import ReadRequest, read_file, read_sections
 
 ROW_KIND = "rowkind"
 SNAPSHOT_ID = "snapshot_id"

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from ..errors import InvalidRequest
 from ..metadata.manifest import POSTPONED_BUCKET
-from ..metadata.schema import TableSchema, check_avro
+from ..metadata.schema import TableSchema
+from ..metadata.schema_check import check_avro
 from ..metadata.table_store import TableStore
 from ..option_checks import COMPRESSIONS
 from .data_file_sink import DataFileSink
