@@ -25,7 +25,7 @@ class ExportParser(AlterationParser):
             )
         if not self._match_text_seq("TO"):
             self.raise_error("Expected TO 'path'")
-        path = self._path()
+        path = self._place_in_quotes()
         self._match_text_seq("WITH")
         options: list[tuple[str, str | None]] = self._copy_options() if self._is(TokenType.L_PAREN) else []
         forms = [value for key, value in options if key.lower() == "format"]
@@ -48,7 +48,7 @@ class ExportParser(AlterationParser):
     def _parse_export_directory(self) -> exp.Expr:
         """INSERT OVERWRITE [LOCAL] DIRECTORY ['path'] USING format [OPTIONS (key [=] value, …)] query"""
         is_local = self._tokens[self._index - 2].text.upper() == "LOCAL"
-        path = self._path() if self._is(TokenType.STRING) else None
+        path = self._place_in_quotes() if self._is(TokenType.STRING) else None
         if not self._match_text_seq("USING"):
             self.raise_error(
                 "Expected USING parquet, csv or json. ROW FORMAT and STORED AS, which are Hive's, are not known"
@@ -72,7 +72,7 @@ class ExportParser(AlterationParser):
             )
         )
 
-    def _path(self) -> str:
+    def _place_in_quotes(self) -> str:
         if not self._is(TokenType.STRING):
             self.raise_error("Expected a path in quotes")
         return self._text()

@@ -359,3 +359,14 @@ def test_exports_are_no_corrections(sql: Sql, out: Path) -> None:
     for text in (f"COPY t TO '{out}/x.csv'", f"INSERT OVERWRITE DIRECTORY '{out}/x' USING csv SELECT 1 AS a"):
         with pytest.raises(InvalidRequest, match=r"(COPY|DIRECTORY) is no correction"):
             refuse_beyond_branches(parse(text)[0])
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+def test_constraints_are_refused_by_their_name_and_columns_are_still_added(sql: Sql) -> None:
+    for text in ("ADD CONSTRAINT c CHECK (id > 0)", "ADD CONSTRAINT p PRIMARY KEY (id)", "DROP CONSTRAINT c"):
+        with pytest.raises(InvalidRequest, match=r"CONSTRAINT is not known here: .*SET NOT NULL"):
+            sql(f"ALTER TABLE t {text}")
+    with pytest.raises(InvalidRequest, match="CHANGE is not known here"):
+        sql("ALTER TABLE t CHANGE s s STRING")
+    sql("ALTER TABLE t ADD COLUMN n INT")
+    sql("ALTER TABLE t RENAME COLUMN n TO m; ALTER TABLE t ALTER COLUMN m COMMENT 'x'; ALTER TABLE t DROP COLUMN m")
