@@ -100,6 +100,7 @@ def prepare(
         raise InvalidRequest("A SELECT names what it selects: write columns, or *, before FROM.")
     inputs: list[Input] = []
     around: dict[int, tuple[str, ...]] = {}
+    databases: dict[str, set[str]] = {}
     left = deque(_tables(tree))
     while left:
         node = left.popleft()
@@ -116,6 +117,8 @@ def prepare(
             continue
         view = f"{prefix}_{len(inputs)}"
         if not node.alias:
+            if source.table is not None:
+                databases.setdefault(node.name, set()).add(source.table.identifier.database)
             node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
         node.args.pop(HINT_OPTIONS, None)
         node.set("this", exp.to_identifier(view))
@@ -129,8 +132,9 @@ def prepare(
     _refuse_ambiguous_words(tree, inputs, outer)
     aliases = {node.alias_or_name for node in tree.find_all(exp.Table, exp.Subquery)}
     for column in tree.find_all(exp.Column):
-        # db.t.c is t.c by now.
-        if column.args.get("db") and column.table in aliases:
+        # db.t.c is t.c by now, unless a table of that name is of another database.
+        database = column.args.get("db")
+        if database and column.table in aliases and databases.get(column.table, {database.name}) == {database.name}:
             column.set("db", None)
             column.set("catalog", None)
     expand_structs(tree, {one.view: one.source.schema for one in inputs})
