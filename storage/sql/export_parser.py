@@ -115,8 +115,12 @@ class ExportParser(AlterationParser):
     def _option_value(self) -> str:
         """A text in quotes, a number, or one word."""
         if not self._curr or self._curr.token_type in (
-            TokenType.COMMA, TokenType.R_PAREN, TokenType.L_PAREN, TokenType.STAR, TokenType.SEMICOLON,
-        ):  # fmt: skip
+            TokenType.COMMA,
+            TokenType.R_PAREN,
+            TokenType.L_PAREN,
+            TokenType.STAR,
+            TokenType.SEMICOLON,
+        ):
             self.raise_error("Expected a value of the option: a text in quotes, a number, or a word")
         self._advance()
         return self._prev.text
