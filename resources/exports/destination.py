@@ -146,6 +146,8 @@ def destination(
     roots = [_located(one, _VARIABLE) for one in allowed]
     if not any(_same(kind, protocol) and _is_below(path, root) for kind, root in roots):
         named = ", ".join(map(hidden, allowed)) or "none"
+        if (protocol, path) in roots:
+            raise InvalidRequest(f"{shown} is one of the directories below which SQL may write files: name one in it.")
         raise InvalidRequest(
             f"{shown} lies below none of the directories into which SQL may write files: {named}. {_VARIABLE}, a JSON list, "
             "names them."

@@ -14,17 +14,27 @@ FORMATS = ("parquet", "csv", "json")
 _PARQUET_COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
 _TEXT_COMPRESSIONS = {"none": "", "gzip": ".gz", "bzip2": ".bz2", "zstd": ".zst"}
 _ENDINGS = {
-    ".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json",
-}  # fmt: skip
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
 _LEVELS = {"zstd": range(1, 23), "gzip": range(1, 10), "brotli": range(12)}
 # Rows, and bytes, after which a group of rows is written.
 _GROUP_ROWS = 122_880
 
 # Other names of options, in lower case, as Spark, DuckDB and PostgreSQL have them.
 _SAME = {
-    "codec": "compression", "delim": "delimiter", "sep": "delimiter", "nullstr": "null", "nullvalue": "null",
-    "quoteall": "quote_all", "ignorenullfields": "ignore_nulls",
-}  # fmt: skip
+    "codec": "compression",
+    "delim": "delimiter",
+    "sep": "delimiter",
+    "nullstr": "null",
+    "nullvalue": "null",
+    "quoteall": "quote_all",
+    "ignorenullfields": "ignore_nulls",
+}
 _KNOWN = {
     "parquet": ("compression", "compression_level", "row_group_size"),
     "csv": ("compression", "delimiter", "header", "quote", "escape", "null", "quote_all"),
@@ -33,18 +43,35 @@ _KNOWN = {
 _IN_QUERY = "values are written in ISO 8601: write date_format(…) in the query for another form"
 _ONE_FILE = "one statement writes one file: write one for each, with a WHERE"
 _NOT_CARRIED_OUT = {
-    "dateformat": _IN_QUERY, "timestampformat": _IN_QUERY, "timestampntzformat": _IN_QUERY, "timezone": _IN_QUERY,
-    "partition_by": _ONE_FILE, "file_size_bytes": _ONE_FILE, "per_thread_output": _ONE_FILE, "maxrecordsperfile": _ONE_FILE,
-    "filename_pattern": _ONE_FILE, "row_groups_per_file": _ONE_FILE, "row_group_size_bytes": "use row_group_size, in rows",
-    "encoding": "texts are UTF-8", "charset": "texts are UTF-8", "linesep": "lines end with a line feed",
-    "force_quote": "quote_all quotes every value", "prefix": "lines are all that there is",
-    "suffix": "lines are all that there is", "array": "each row is a line of its own",
-    "emptyvalue": "an empty text is two quotes", "overwrite": "what is there is replaced",
-    "overwrite_or_ignore": "what is there is replaced", "append": "what is there is replaced",
-    "use_tmp_file": "a file is complete or not there", "field_ids": "columns are known by their names",
-    "return_files": "the answer names the file", "path": "the statement names the place",
-    "ignoreleadingwhitespace": "blanks are kept", "ignoretrailingwhitespace": "blanks are kept",
-}  # fmt: skip
+    "dateformat": _IN_QUERY,
+    "timestampformat": _IN_QUERY,
+    "timestampntzformat": _IN_QUERY,
+    "timezone": _IN_QUERY,
+    "partition_by": _ONE_FILE,
+    "file_size_bytes": _ONE_FILE,
+    "per_thread_output": _ONE_FILE,
+    "maxrecordsperfile": _ONE_FILE,
+    "filename_pattern": _ONE_FILE,
+    "row_groups_per_file": _ONE_FILE,
+    "row_group_size_bytes": "use row_group_size, in rows",
+    "encoding": "texts are UTF-8",
+    "charset": "texts are UTF-8",
+    "linesep": "lines end with a line feed",
+    "force_quote": "quote_all quotes every value",
+    "prefix": "lines are all that there is",
+    "suffix": "lines are all that there is",
+    "array": "each row is a line of its own",
+    "emptyvalue": "an empty text is two quotes",
+    "overwrite": "what is there is replaced",
+    "overwrite_or_ignore": "what is there is replaced",
+    "append": "what is there is replaced",
+    "use_tmp_file": "a file is complete or not there",
+    "field_ids": "columns are known by their names",
+    "return_files": "the answer names the file",
+    "path": "the statement names the place",
+    "ignoreleadingwhitespace": "blanks are kept",
+    "ignoretrailingwhitespace": "blanks are kept",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -370,3 +370,9 @@ def test_constraints_are_refused_by_their_name_and_columns_are_still_added(sql: 
         sql("ALTER TABLE t CHANGE s s STRING")
     sql("ALTER TABLE t ADD COLUMN n INT")
     sql("ALTER TABLE t RENAME COLUMN n TO m; ALTER TABLE t ALTER COLUMN m COMMENT 'x'; ALTER TABLE t DROP COLUMN m")
+
+
+def test_a_directory_itself_below_which_files_may_be_written_is_none_of_them(sql: Sql, out: Path) -> None:
+    out.mkdir(exist_ok=True)
+    with pytest.raises(InvalidRequest, match="name one in it"):
+        sql(f"INSERT OVERWRITE DIRECTORY '{out}' USING json SELECT 1 AS a")

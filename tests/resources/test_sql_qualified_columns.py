@@ -28,6 +28,7 @@ def test_columns_of_another_database_are_not_taken_for_those_of_the_table(sql: S
     sql("INSERT INTO t VALUES (1); INSERT INTO other.t VALUES (2)")
     for text in (
         "SELECT other.t.k FROM t",
+        "SELECT nope.default.t.k FROM t",
         "SELECT * FROM default.t WHERE EXISTS (SELECT 1 FROM other.t WHERE default.t.k = other.t.k)",
         "DELETE FROM t WHERE other.t.k = 1",
         "DELETE FROM t WHERE nope.default.t.k = 1",
