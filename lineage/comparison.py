@@ -114,13 +114,13 @@ def compare_ancestries(stores: Stores, left: SnapshotRef, right: SnapshotRef) ->
     explained = (only_left | only_right) - first_left - first_right - {left, right}
     first = [parting for parting in partings if parting.left not in explained and parting.right not in explained]
     return AncestryComparison(
-        left,
-        right,
-        tuple(sorted(only_left)),
-        tuple(sorted(only_right)),
-        tuple(sorted(sides[0] & sides[1])),
-        tuple(edges),
-        tuple(sorted(first or partings, key=lambda parting: parting.table)),
+        left=left,
+        right=right,
+        only_left=tuple(sorted(only_left)),
+        only_right=tuple(sorted(only_right)),
+        both=tuple(sorted(sides[0] & sides[1])),
+        edges=tuple(edges),
+        partings=tuple(sorted(first or partings, key=lambda parting: parting.table)),
     )
 
 

@@ -16,6 +16,7 @@ Place = tuple[str, str, str, str]
 
 
 def place_of(ref: SnapshotRef) -> Place:
+    """The branch of a table that a snapshot is on: what its reference says but for the snapshot id and its time."""
     return ref.catalog, ref.database, ref.table, ref.branch
 
 
@@ -41,8 +42,8 @@ def _made_from(stores: Stores, firsts: Mapping[Place, int]) -> dict[Place, int]:
     """The first snapshot of each table that was made directly from one of some branches, at a number or a later one."""
     barriers = {
         (row.job, row.barrier_id): True
-        for row, one in rows_about(stores, "source", firsts)
-        if row.snapshot_id >= firsts[place_of(one)]
+        for row, ref in rows_about(stores, "source", firsts)
+        if row.snapshot_id >= firsts[place_of(ref)]
     }
     first: dict[Place, int] = {}
     for catalog, store in stores.items():

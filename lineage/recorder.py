@@ -55,23 +55,25 @@ class Commit:
 
     @property
     def job(self) -> str:
+        """The job that made the commit: its commit user."""
         return self.snapshot.commit_user
 
     @property
     def moment(self) -> datetime:
+        """When the commit was made: UTC, without time zone, to the millisecond."""
         return commit_time(self.snapshot)
 
     def row(self, ref: SnapshotRef) -> SnapshotLineage:
         """Says that the barrier consumed or produced a snapshot."""
         return SnapshotLineage(
-            self.job,
-            self.snapshot.commit_identifier,
-            ref.database,
-            ref.table,
-            ref.branch,
-            ref.snapshot_id,
-            self.moment,
-            None if ref.time_ms is None else moment_of_ms(ref.time_ms),
+            job=self.job,
+            barrier_id=self.snapshot.commit_identifier,
+            database=ref.database,
+            table=ref.table,
+            branch=ref.branch,
+            snapshot_id=ref.snapshot_id,
+            create_time=self.moment,
+            snapshot_time=None if ref.time_ms is None else moment_of_ms(ref.time_ms),
         )
 
 
@@ -101,6 +103,7 @@ class LineageRecorder:
 
     @property
     def catalog(self) -> str:
+        """The name of the catalog whose commits are recorded."""
         return self._catalog
 
     @property
@@ -386,15 +389,20 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
 def commits_of(
     table: Table, snapshots: Iterable[Snapshot], recorder: LineageRecorder, names: CurrentNames
 ) -> list[Commit]:
-    found = []
+    """The commits that some snapshots of a table are, in the same order; compactions, which change no rows, are left out.
+
+    Sources have the names that their tables have today. Where a snapshot took a branch over and says so only in the way of
+    earlier versions, that branch's snapshot is a source as well.
+    """
+    commits = []
     for snapshot in snapshots:
         if snapshot.changes_rows:
             commit = recorder.commit_of(table.identifier, snapshot)
-            sources = [names.of(one, snapshot) for one in commit.sources]
+            sources = [names.of(source, snapshot) for source in commit.sources]
             if (marked := _marked(table, snapshot)) is not None:
                 sources.append(_of_branch(commit.sink, marked))
-            found.append(Commit(commit.sink, tuple(dict.fromkeys(sources)), snapshot))
-    return found
+            commits.append(Commit(commit.sink, tuple(dict.fromkeys(sources)), snapshot))
+    return commits
 
 
 def _as_branch(table: Table, commits: Iterable[Commit]) -> list[Commit]:
@@ -425,6 +433,9 @@ def _marked(table: Table, snapshot: Snapshot) -> TakenNewest | None:
 
 
 def remember(table: Table, snapshots: Sequence[Snapshot], recorder: LineageRecorder) -> None:
+    """Store that a branch is recorded up to the last of these snapshots, oldest first. Nothing is stored without snapshots,
+    nor of a branch whose name is too long for the store.
+    """
     if snapshots and len(table.identifier.branch) <= NAME_LENGTH:
         one, last = table.identifier, snapshots[-1]
         recorder.store.store_reconciled(Reconciled(one.database, one.table, one.branch, last.id, commit_time(last)))

@@ -63,19 +63,8 @@ column_lineage = Table(
     # The names together are too long for a key: this is their digest.
     Column("digest", String(40), primary_key=True),
     Column("job", _NAME, nullable=False),
-    *(
-        Column(name, _NAME, nullable=False)
-        for name in (
-            "database",
-            "table",
-            "branch",
-            "column",
-            "source_catalog",
-            "source_database",
-            "source_table",
-            "source_column",
-        )
-    ),
+    *(Column(name, _NAME, nullable=False) for name in ("database", "table", "branch", "column")),
+    *(Column(f"source_{name}", _NAME, nullable=False) for name in ("catalog", "database", "table", "column")),
 )
 Index("column_lineage_by_job", column_lineage.c.job)
 Index("column_lineage_by_table", column_lineage.c.database, column_lineage.c.table, column_lineage.c.branch)

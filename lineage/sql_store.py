@@ -187,12 +187,12 @@ class SqlLineageStore(LineageStore):
                 adding = (sqlite.insert if dialect == "sqlite" else postgresql.insert)(table)
                 key = [column.name for column in table.primary_key]
                 new = {name: adding.excluded[name] for name in replaced}
-                connection.execute(
+                statement = (
                     adding.on_conflict_do_update(index_elements=key, set_=new)
                     if new
-                    else adding.on_conflict_do_nothing(),
-                    rows,
+                    else adding.on_conflict_do_nothing()
                 )
+                connection.execute(statement, rows)
             else:
                 into = mysql.insert(table)
                 first = next(iter(table.primary_key)).name

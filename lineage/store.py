@@ -57,10 +57,14 @@ class LineageStore(ABC):
         """Remember, in place of what was known, how far a branch was read."""
 
     @abstractmethod
-    def tables(self, side: Side, **where: Any) -> Sequence[TableLineage]: ...
+    def tables(self, side: Side, **where: Any) -> Sequence[TableLineage]:
+        """Which tables jobs read or write, in the order of the fields of TableLineage; `where` names those fields."""
 
     @abstractmethod
-    def snapshots(self, side: Side, **where: Any) -> Sequence[SnapshotLineage]: ...
+    def snapshots(self, side: Side, **where: Any) -> Sequence[SnapshotLineage]:
+        """Which snapshots jobs consumed or produced, in the order of job, barrier, table and id; `where` names fields of
+        SnapshotLineage.
+        """
 
     @abstractmethod
     def has_snapshots(self, side: Side, **where: Any) -> bool:
@@ -76,13 +80,16 @@ class LineageStore(ABC):
         return sorted(rows, key=lambda row: (row.create_time, row), reverse=True)[:limit]
 
     @abstractmethod
-    def columns(self, **where: Any) -> Sequence[ColumnLineage]: ...
+    def columns(self, **where: Any) -> Sequence[ColumnLineage]:
+        """Which columns jobs compute from which, one row for each pair, in the order of the fields of ColumnLineage."""
 
     @abstractmethod
-    def startups(self, **where: Any) -> Sequence[JobStartup]: ...
+    def startups(self, **where: Any) -> Sequence[JobStartup]:
+        """The snapshot of each table that jobs began with, in the order of the fields of JobStartup."""
 
     @abstractmethod
-    def reconciled(self, **where: Any) -> Sequence[Reconciled]: ...
+    def reconciled(self, **where: Any) -> Sequence[Reconciled]:
+        """Up to which snapshot each branch was read: one row for each branch at most."""
 
     @abstractmethod
     def delete_tables(self, job: str) -> int:

@@ -33,6 +33,7 @@ class LineageStoreContract:
     """Tests that a store passes. A subclass has the fixture `store`: an empty one of its own for each test."""
 
     def test_storing_twice_changes_nothing(self, store: LineageStore) -> None:
+        """The first row of a key stays, of every kind of row; `replace=True` puts the new one in its place."""
         first = snapshot_lineage("j", 1, 5)
         store.store_snapshots("source", [first])
         store.store_snapshots("source", [snapshot_lineage("j", 1, 5, time=LATER), snapshot_lineage("j", 1, 6)])
@@ -52,11 +53,15 @@ class LineageStoreContract:
         assert store.columns(job="j") == [column]
 
     def test_nothing_to_store_is_nothing(self, store: LineageStore) -> None:
+        """Empty lists are taken, and store no row."""
         store.store_snapshots("sink", [])
         store.store_tables("sink", [], replace=True)
         assert not store.snapshots("sink")
 
     def test_times_are_kept_to_the_millisecond_and_names_to_the_letter(self, store: LineageStore) -> None:
+        """Job names that differ in case, in letters beyond ASCII, in quotes, `%` and backslash are different names, and a
+        barrier id has 64 bits.
+        """
         rows = [snapshot_lineage(job, 1 << 60, 1) for job in ("J", "j", "jöb/数据", 'it\'s "x" 100% \\')]
         store.store_snapshots("sink", rows)
         assert sorted(store.snapshots("sink")) == sorted(rows)
@@ -64,6 +69,7 @@ class LineageStoreContract:
             assert store.snapshots("sink", job=row.job) == [row]
 
     def test_rows_are_found_by_any_of_their_fields_and_deleted_by_job(self, store: LineageStore) -> None:
+        """`where` takes a value or several for a field. The `delete_…` methods return how many rows they deleted."""
         rows = [snapshot_lineage(job, barrier, barrier) for job in ("j", "k") for barrier in (1, 2, 3)]
         store.store_snapshots("sink", rows)
         assert store.snapshots("sink", job="k", barrier_id=[2, 9]) == [rows[4]]
@@ -82,6 +88,7 @@ class LineageStoreContract:
         assert store.delete_startups("j") == 1
 
     def test_what_was_committed_since_a_moment_comes_in_order_of_time(self, store: LineageStore) -> None:
+        """`committed_since` returns rows of the moment itself as well, of all jobs."""
         rows = [
             snapshot_lineage("j", 1, 1, time=LATER),
             snapshot_lineage("k", 1, 2),
@@ -92,11 +99,13 @@ class LineageStoreContract:
         assert store.committed_since(LATER) == [rows[0], rows[2]]
 
     def test_how_far_a_branch_was_read_is_replaced(self, store: LineageStore) -> None:
+        """The last row stored counts, even if its snapshot id is lower, as after a rollback."""
         for number in (3, 7, 2):
             store.store_reconciled(Reconciled("d", "t", "main", number, MOMENT))
         assert store.reconciled(database="d", table="t", branch="main") == [Reconciled("d", "t", "main", 2, MOMENT)]
 
     def test_a_table_is_renamed_everywhere(self, store: LineageStore) -> None:
+        """`rename_table` changes rows of every kind about the table, also where it is the source of columns, and no others."""
         store.store_snapshots("sink", [snapshot_lineage("j", 1, 1)])
         store.store_snapshots("source", [snapshot_lineage("k", 1, 1), snapshot_lineage("k", 1, 1, table="other")])
         store.store_tables("source", [TableLineage("k", "d", "t", "main", MOMENT)])
@@ -109,6 +118,7 @@ class LineageStoreContract:
         assert [(row.source_database, row.source_table) for row in store.columns()] == [("e", "u")]
 
     def test_snapshots_that_share_a_number_are_told_apart(self, store: LineageStore) -> None:
+        """`set_apart` gives the older of two snapshots with one id a branch of its own, `main~` and its commit time."""
         store.store_snapshots("sink", [snapshot_lineage("j", 1, 5)])
         store.store_snapshots("source", [snapshot_lineage("k", 1, 5), snapshot_lineage("k", 2, 5, time=LATER)])
         new = snapshot_lineage("j", 2, 5, time=LATER)
@@ -126,6 +136,7 @@ class LineageStoreContract:
     def test_a_snapshot_that_was_set_apart_and_has_its_number_gets_its_own_name_again(
         self, store: LineageStore
     ) -> None:
+        """`set_apart` undoes what it did once the id belongs to the first snapshot again, and keeps one row of each."""
         first, second = snapshot_lineage("j", 1, 5), snapshot_lineage("j", 2, 5, time=LATER)
         store.store_snapshots("source", [snapshot_lineage("k", 1, 5), snapshot_lineage("l", 3, 5)])
         store.set_apart(second)
@@ -139,6 +150,7 @@ class LineageStoreContract:
         ]
 
     def test_a_name_that_is_too_long_is_refused(self, store: LineageStore) -> None:
+        """Names of up to 190 characters are kept; a longer one raises InvalidRequest, which says both numbers."""
         with pytest.raises(InvalidRequest, match="191 characters, of at most 190"):
             store.store_tables("sink", [TableLineage("j" * 191, "d", "t", "main", MOMENT)])
         store.store_tables("sink", [TableLineage("ü" * 190, "d" * 190, "t" * 190, "b" * 190, MOMENT)])
