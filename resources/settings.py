@@ -8,6 +8,7 @@
 | `SNAPLINE_LOCK_DIRECTORY` | directory of the catalog lock, for stores that cannot commit without one | |
 | `SNAPLINE_EXTERNAL_ROOTS` | JSON list of directories outside of the tables from which data files are read | `[]` |
 | `SNAPLINE_READABLE_DIRECTORIES` | JSON list of directories whose files SQL on DuckDB may read | `[]` |
+| `SNAPLINE_WRITABLE_DIRECTORIES` | JSON list of directories, or URLs, below which SQL may write files | `[]` |
 | `SNAPLINE_LINEAGE_URL` | `jdbc:` URL of the lineage database | SQLite in `$SNAPLINE_HOME` |
 | `SNAPLINE_SPARK_MASTER` | Spark master | `local[*]` |
 | `SNAPLINE_SPARK_REMOTE` | Spark Connect URL; wins over the master | |
@@ -34,6 +35,7 @@ _NAMES = (
     "SNAPLINE_LOCK_DIRECTORY",
     "SNAPLINE_EXTERNAL_ROOTS",
     "SNAPLINE_READABLE_DIRECTORIES",
+    "SNAPLINE_WRITABLE_DIRECTORIES",
     "SNAPLINE_LINEAGE_URL",
     "SNAPLINE_SPARK_MASTER",
     "SNAPLINE_SPARK_REMOTE",
@@ -60,6 +62,7 @@ class Settings:
     readable_directories: Sequence[str] = ()
     browser_url: str = "/snapline"
     browser_read_only: bool = False
+    writable_directories: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         # However they were made: nobody who prints settings prints a secret.
@@ -88,6 +91,7 @@ class Settings:
             _directories(given, "SNAPLINE_READABLE_DIRECTORIES"),
             address_of_pages("SNAPLINE_BROWSER_URL", given.get("SNAPLINE_BROWSER_URL") or cls.browser_url),
             _switch(given, "SNAPLINE_BROWSER_READ_ONLY"),
+            _directories(given, "SNAPLINE_WRITABLE_DIRECTORIES"),
         )
 
     @property

@@ -22,6 +22,7 @@ from .errors import (
     StoreUnavailable,
     Unsupported,
 )
+from .file_io import FileIO
 from .identifier import (
     DEFAULT_CATALOG,
     MAIN_BRANCH,
@@ -107,6 +108,7 @@ __all__ = [
     "DropColumn",
     "DropNotNull",
     "FailedWork",
+    "FileIO",
     "FileLock",
     "FixedClock",
     "Identifier",

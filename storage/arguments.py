@@ -16,8 +16,12 @@ from .errors import InvalidRequest
 _T = TypeVar("_T")
 _Test = Callable[[Any], bool]
 _NAMES: dict[Any, str] = {
-    str: "text", int: "a whole number of 64 bits", float: "a number", bool: "True or False", type(None): "None",
-}  # fmt: skip
+    str: "text",
+    int: "a whole number of 64 bits",
+    float: "a number",
+    bool: "True or False",
+    type(None): "None",
+}
 _LONGEST_SHOWN = 80
 
 

@@ -22,6 +22,7 @@ from .maintain.branch import delete_branches, take_back_branch
 from .maintain.merge_branch import refuse_unmergeable
 from .maintain.verdict import Verdict, refuse_altered
 from .metadata.branch_origin import read_origin
+from .metadata.history import despite_expiry
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .paths import TablePaths
@@ -65,6 +66,14 @@ class BranchSet:
                 )
         self._refuse_others("versions", versions or {})
         pinned = {name: (versions or {}).get(name) for name in self.tables}
+        # What is latest nobody has said: if it expires before it is held, there is something newer.
+        stores = [self._table(name).store for name, version in pinned.items() if version is None]
+        made = despite_expiry(stores, lambda: self._made(pinned))
+        for name, branch in zip(pinned, made, strict=True):
+            show_branch(self._table(name).branches, branch)
+
+    def _made(self, pinned: Mapping[str, int | str | None]) -> list[TableStore]:
+        """The branches, made at the versions that are given, or else at what is latest; all of them, or none."""
         view = consistent_view(self._table, self._journal, self.tables)
         made: list[TableStore] = []
         try:
@@ -85,8 +94,7 @@ class BranchSet:
         except BaseException as error:
             self._take_back(made, error)
             raise
-        for name, branch in zip(pinned, made, strict=True):
-            show_branch(self._table(name).branches, branch)
+        return made
 
     def _refuse_others(self, what: str, named: Mapping[str, object]) -> None:
         unknown = sorted(named.keys() - set(self.tables))

@@ -197,9 +197,14 @@ class Branches:
         done elsewhere. Raises as `replace_main`: main stays closed.
         """
         settle(
-            self._store, name, publication=publication, discard_main=discard_main, guard=self._beside(publication, guard),
-            listeners=self._listeners, gives=gives,
-        )  # fmt: skip
+            self._store,
+            name,
+            publication=publication,
+            discard_main=discard_main,
+            guard=self._beside(publication, guard),
+            listeners=self._listeners,
+            gives=gives,
+        )
 
     @outcome(_REPEAT)
     def replace_closed_main(self, name: str, *, publication: int, guard: Guard) -> Verdict:
@@ -256,6 +261,9 @@ def make_branch(
             "A branch begins at a tag, at a snapshot, empty, or at the version at which the table was opened: give one of "
             "these."
         )
+    if tag is None and snapshot_id is None and version is None and not empty:
+        # Which snapshot is the latest nobody has said: if it expires before it is held, there is a newer one.
+        return despite_expiry((branches._store,), lambda: _made_at_latest(branches._store, name))
     snapshot, named = None, None
     if tag is not None:
         with told_of_expiry(branches._store):
@@ -263,8 +271,12 @@ def make_branch(
         snapshot = named.snapshot
     elif not empty:
         snapshot, named = named_version(branches._store, snapshot_id if version is None else version)
-    is_latest = tag is None and snapshot_id is None and version is None
-    return create_branch(branches._store, name, snapshot, named, latest_schema=is_latest)
+    return create_branch(branches._store, name, snapshot, named, latest_schema=empty)
+
+
+def _made_at_latest(store: TableStore, name: str) -> TableStore:
+    snapshot, named = named_version(store, None)
+    return create_branch(store, name, snapshot, named, latest_schema=True)
 
 
 def show_branch(branches: Branches, made: TableStore) -> None:

@@ -46,9 +46,10 @@ from .maintain.rescale import refuse_rescaling
 from .metadata.default_values import check_defaults
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.discard import delete_moved, discard
+from .metadata.first_schema import new_schema
 from .metadata.former_names import FormerName, former_names, write_former_names
 from .metadata.main_branch import find_main
-from .metadata.schema import SchemaFiles, TableSchema, new_schema
+from .metadata.schema import SchemaFiles, TableSchema
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .notes import Notes
@@ -156,9 +157,14 @@ class Catalog:
     def with_listeners(self, *listeners: CommitListener) -> "Catalog":
         """The same catalog; commits to its tables are told to these listeners."""
         return Catalog(
-            self.warehouse, name=self.name, storage_options=self._file_io.storage_options, clock=self._clock,
-            listeners=listeners, lock=self._file_io.lock, file_io=self._file_io,
-        )  # fmt: skip
+            self.warehouse,
+            name=self.name,
+            storage_options=self._file_io.storage_options,
+            clock=self._clock,
+            listeners=listeners,
+            lock=self._file_io.lock,
+            file_io=self._file_io,
+        )
 
     @property
     def storage_options(self) -> Mapping[str, Any]:
@@ -421,9 +427,14 @@ class Catalog:
         """Create an empty table with the columns, keys, options and comment of another; `options` replace some."""
         model = self.table(like).schema
         return self.create_table(
-            name, model.fields, primary_key=model.primary_keys, partition_by=model.partition_keys,
-            options={**model.options, **(options or {})}, comment=model.comment, if_not_exists=if_not_exists,
-        )  # fmt: skip
+            name,
+            model.fields,
+            primary_key=model.primary_keys,
+            partition_by=model.partition_keys,
+            options={**model.options, **(options or {})},
+            comment=model.comment,
+            if_not_exists=if_not_exists,
+        )
 
     def notes(self, kind: str) -> Notes:
         """Documents of a kind that the warehouse keeps, in the directory `.<kind>`."""
@@ -724,9 +735,12 @@ class Catalog:
         store.refuse_other_table()
         paths = TablePaths(store.paths.root)
         if not discard(
-            self._file_io, paths.root, lambda: self._file_io.read_bytes_or_none(first) not in (None, held),
-            first=(paths.schema_directory, paths.main_branch_file), at_once=True,
-        ):  # fmt: skip
+            self._file_io,
+            paths.root,
+            lambda: self._file_io.read_bytes_or_none(first) not in (None, held),
+            first=(paths.schema_directory, paths.main_branch_file),
+            at_once=True,
+        ):
             raise NotFound(f"{store.identifier} was dropped meanwhile.")
         if self._has_schema(paths):
             # Of others, who came after the listing: unless it is another table by now.
@@ -756,9 +770,10 @@ def _refuse_other(stored: Mapping[str, str], given: Mapping[str, str]) -> None:
 def _without_secrets(options: Mapping[str, str]) -> dict[str, str]:
     """Options that may lie in the warehouse, for everybody who reads it."""
     return {
-        key: value for key, value in options.items()
+        key: value
+        for key, value in options.items()
         if not isinstance(guarded_value(key, value), Secret) and not key.startswith(_OF_THE_OPENER)
-    }  # fmt: skip
+    }
 
 
 def _whole_table(name: str) -> Identifier:

@@ -137,9 +137,12 @@ class Consumption:
         if known is None:
             return None
         refuse_other_history(
-            self._store, known.next_snapshot_id - 1, known.last_read, f"Consumer {self._name!r}",
+            self._store,
+            known.next_snapshot_id - 1,
+            known.last_read,
+            f"Consumer {self._name!r}",
             "Read the table anew and reset the consumer to the snapshot after the one that was read, or delete it.",
-        )  # fmt: skip
+        )
         return known.next_snapshot_id - 1
 
     def _look(self) -> Consumer | None:

@@ -43,8 +43,13 @@ from .store_errors import NO_HARD_LINKS, is_missing_bucket, store_call
 _LISTINGS = "use_listings_cache"
 # Other names that URLs give a file system.
 _SAME_PROTOCOL = {
-    "s3": ("s3a", "s3n"), "s3a": ("s3", "s3n"), "gs": ("gcs",), "gcs": ("gs",), "abfs": ("abfss",), "abfss": ("abfs",),
-}  # fmt: skip
+    "s3": ("s3a", "s3n"),
+    "s3a": ("s3", "s3n"),
+    "gs": ("gcs",),
+    "gcs": ("gs",),
+    "abfs": ("abfss",),
+    "abfss": ("abfs",),
+}
 # File systems that create a file on condition that there is none, as one step.
 _CONDITIONAL_PUT = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
 
@@ -266,6 +271,20 @@ class FileIO:
         else:
             self._make_parent(path)
             self._fs.pipe_file(path, data)
+
+    @store_call("write")
+    def put_file(self, source: str, path: str) -> None:
+        """Give a whole local file a name, on a local disk within its file system; readers see it whole, or what was there."""
+        if not self._local:
+            self._make_parent(path)
+            self._fs.put_file(source, path)
+            return
+        file = os.open(source, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+        os.replace(source, path)
 
     @store_call("replace")
     def overwrite(self, path: str, data: bytes, *, of: Witness | None = None) -> None:

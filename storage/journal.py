@@ -78,12 +78,17 @@ class Publication:
 
     def to_json(self) -> str:
         value = {
-            "branch": self.branch, "before": dict(self.before), "discardMain": self.discard_main,
-            "replaces": self.replaces, "adopted": dict(self.adopted), "common": dict(self.common),
+            "branch": self.branch,
+            "before": dict(self.before),
+            "discardMain": self.discard_main,
+            "replaces": self.replaces,
+            "adopted": dict(self.adopted),
+            "common": dict(self.common),
             "properties": {name: dict(properties) for name, properties in self.properties.items()},
-            "points": {name: list(point) for name, point in self.points.items()}, "token": self.token,
+            "points": {name: list(point) for name, point in self.points.items()},
+            "token": self.token,
             "origins": dict(self.origins),
-        }  # fmt: skip
+        }
         return json.dumps(sealed(value, self.name), indent=2)
 
     @classmethod
@@ -103,15 +108,18 @@ class Publication:
         if any(table != plain for table, plain in tables.items()):
             raise CorruptData(f"File {source} is damaged: {', '.join(tables)} are not names of tables.")
         return cls(
-            name, branch,
+            name,
+            branch,
             {key: None if part is None else integer(part, source, "before") for key, part in before.items()},
-            value.get("discardMain") is True, value.get("replaces") is True,
+            value.get("discardMain") is True,
+            value.get("replaces") is True,
             {key: integer(part, source, "adopted") for key, part in adopted.items()},
             {key: texts(part, source, "properties") for key, part in properties.items()},
             {key: integer(part, source, "common") for key, part in common.items()},
-            {key: _point(part, source) for key, part in points.items()}, text(value.get("token", ""), source, "token"),
+            {key: _point(part, source) for key, part in points.items()},
+            text(value.get("token", ""), source, "token"),
             {key: text(part, source, "origins") for key, part in origins.items()},
-        )  # fmt: skip
+        )
 
 
 def _point(value: Any, source: str) -> tuple[int, str]:

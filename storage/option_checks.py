@@ -22,14 +22,24 @@ _OF_FILES = {"file.format", "file.format.per.level", "file.compression", "file.c
 # What each format of data files calls the compressions that options name.
 COMPRESSIONS: dict[str, dict[str, str]] = {
     "parquet": {
-        "zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "gzip": "gzip", "none": "none", "uncompressed": "none"
+        "zstd": "zstd",
+        "snappy": "snappy",
+        "lz4": "lz4",
+        "gzip": "gzip",
+        "none": "none",
+        "uncompressed": "none",
     },
     "orc": {"zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "zlib": "zlib", "none": "uncompressed"},
     "avro": {
-        "zstd": "zstd", "snappy": "snappy", "gzip": "deflate", "zlib": "deflate", "deflate": "deflate", "none": "none",
+        "zstd": "zstd",
+        "snappy": "snappy",
+        "gzip": "deflate",
+        "zlib": "deflate",
+        "deflate": "deflate",
+        "none": "none",
         "null": "none",
     },
-}  # fmt: skip
+}
 
 # Names of Avro's that Paimon's Java library does not know: tables that have them are written as before, others get none.
 _NOT_OF_JAVA = {"avro": ("gzip", "zlib", "none")}
@@ -61,9 +71,10 @@ _REFUSED_FOR_WRITING = (*_REFUSED_FOR_READING, "data-file.external-paths")
 
 # Those of single merge engines.
 _OF_ENGINES = (
-    "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete",
+    "aggregation.remove-record-on-delete",
+    "partial-update.remove-record-on-delete",
     "partial-update.remove-record-on-sequence-group",
-)  # fmt: skip
+)
 
 # Keys that name a column, or a computed one, or a kind of file index.
 _KEYS_OF_COLUMNS = re.compile(

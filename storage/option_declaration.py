@@ -48,8 +48,14 @@ def option(
     value = None if default is None else READERS[kind](default)
     most = MOST.get(kind) if most is None else most
     metadata = {
-        "key": key, "kind": kind, "default": default, "meaning": meaning, "least": least, "most": most, "choices": choices
-    }  # fmt: skip
+        "key": key,
+        "kind": kind,
+        "default": default,
+        "meaning": meaning,
+        "least": least,
+        "most": most,
+        "choices": choices,
+    }
     return field(default=value, metadata=metadata)
 
 

@@ -11,42 +11,25 @@ from dataclasses import dataclass
 from .errors import InvalidRequest
 from .option_declaration import Options, option
 
-# Aggregate functions that cannot take a value back, as rows of kind -U and -D ask for.
-_TAKES_NOTHING_BACK = frozenset(
-    (
-        "max",
-        "min",
-        "first_value",
-        "first_non_null_value",
-        "first_not_null_value",
-        "bool_and",
-        "bool_or",
-        "listagg",
-        "nested_partial_update",
-        "merge_map_with_keytime",
-        "rbm32",
-    )
-)
-
-
-def takes_back(function: str) -> bool:
-    """Whether an aggregate function can take values back; those that are not known are said to."""
-    return function not in _TAKES_NOTHING_BACK
-
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions(Options):
     """The options of a table that this store acts on."""
 
     bucket: int = option(
-        "bucket", "-1", "Number of buckets rows are hashed to. -1: a table with a primary key gets buckets as its keys come "
+        "bucket",
+        "-1",
+        "Number of buckets rows are hashed to. -1: a table with a primary key gets buckets as its keys come "
         "(dynamic buckets); rows of an append-only table (or partition) go into one place, written by any number of writers.",
         "whole number",
-    )  # fmt: skip
+    )
     postpone_default_bucket_num: int = option(
-        "postpone.default-bucket-num", "1", "Buckets of a partition whose postponed rows are moved for the first time.",
-        "whole number", least=1,
-    )  # fmt: skip
+        "postpone.default-bucket-num",
+        "1",
+        "Buckets of a partition whose postponed rows are moved for the first time.",
+        "whole number",
+        least=1,
+    )
     dynamic_bucket_target_row_num: int = option(
         "dynamic-bucket.target-row-num",
         "2000000",
@@ -80,10 +63,11 @@ class TableOptions(Options):
         least=1,
     )
     bucket_key: tuple[str, ...] = option(
-        "bucket-key", "", "Columns to hash. Default: the primary key without the partition columns; without a key all "
-        "columns but those.",
+        "bucket-key",
+        "",
+        "Columns to hash. Default: the primary key without the partition columns; without a key all columns but those.",
         "names, separated by commas",
-    )  # fmt: skip
+    )
     merge_engine: str = option(
         "merge-engine",
         "deduplicate",
@@ -91,14 +75,19 @@ class TableOptions(Options):
         "`partial-update`, `aggregation` (by `fields.<column>.aggregate-function`), `first-row`.",
     )
     changelog_producer: str = option(
-        "changelog-producer", "none", "Who writes changelog files: `none` (readers of changes get rows as they were "
+        "changelog-producer",
+        "none",
+        "Who writes changelog files: `none` (readers of changes get rows as they were "
         "written), `input` (the writer stores what it gets), `lookup` (a compaction after each write stores complete "
         "pairs of -U and +U), `full-compaction` (each full compaction stores the difference to the one before).",
-    )  # fmt: skip
+    )
     force_lookup: bool = option(
-        "force-lookup", "false", "A compaction after each write lifts level 0 and merges it with what the levels above hold, "
-        "as with the changelog producer `lookup`, but tells of no changes.", "true or false",
-    )  # fmt: skip
+        "force-lookup",
+        "false",
+        "A compaction after each write lifts level 0 and merges it with what the levels above hold, "
+        "as with the changelog producer `lookup`, but tells of no changes.",
+        "true or false",
+    )
     changelog_row_deduplicate: bool = option(
         "changelog-producer.row-deduplicate", "false", "Leave out updates that changed no value.", "true or false"
     )
@@ -113,13 +102,17 @@ class TableOptions(Options):
         "change-tracking", "true", "Commits produce changes for downstream readers.", "true or false"
     )
     change_tracking_off_partitions: tuple[str, ...] = option(
-        "change-tracking.off-partitions", "", "Partitions (`day=2024-05-01/region=eu`) whose commits produce no changes.",
+        "change-tracking.off-partitions",
+        "",
+        "Partitions (`day=2024-05-01/region=eu`) whose commits produce no changes.",
         "names, separated by commas",
-    )  # fmt: skip
+    )
     streaming_read_overwrite: bool = option(
-        "streaming-read-overwrite", "true", "Readers of changes see what an overwrite replaced as -D and what came as "
-        "+I; `false` leaves overwrites out.", "true or false",
-    )  # fmt: skip
+        "streaming-read-overwrite",
+        "true",
+        "Readers of changes see what an overwrite replaced as -D and what came as +I; `false` leaves overwrites out.",
+        "true or false",
+    )
     tag_automatic_creation: str = option(
         "tag.automatic-creation",
         "none",
@@ -133,10 +126,12 @@ class TableOptions(Options):
         "tag.creation-delay", "0 s", "How long after its end a period still takes in data that is late.", "duration"
     )
     tag_period_formatter: str = option(
-        "tag.period-formatter", "with_dashes", "How tags of periods are named: `with_dashes`, `without_dashes`, "
+        "tag.period-formatter",
+        "with_dashes",
+        "How tags of periods are named: `with_dashes`, `without_dashes`, "
         "`without_dashes_and_spaces` (a dot follows digits that would be a snapshot id).",
         choices="with_dashes without_dashes without_dashes_and_spaces",
-    )  # fmt: skip
+    )
     tag_create_interval_ms: int | None = option(
         "tag.create-interval", None, "Create a tag every so many days, at `tag.create-time`.", "duration"
     )
@@ -162,17 +157,24 @@ class TableOptions(Options):
         least=1,
     )
     snapshot_time_retained_ms: int = option(
-        "snapshot.time-retained", "1 h", "How long snapshots are kept beyond the minimum. With this or one of "
+        "snapshot.time-retained",
+        "1 h",
+        "How long snapshots are kept beyond the minimum. With this or one of "
         "`snapshot.num-retained.*` set, each commit of rows, compaction and rollback lets old snapshots go; else only "
-        "`expire-snapshots` does.", "duration"
-    )  # fmt: skip
+        "`expire-snapshots` does.",
+        "duration",
+    )
     snapshot_expire_limit: int = option(
         "snapshot.expire.limit", "50", "How many snapshots go at the most with one commit.", "whole number", least=1
     )
     changelog_num_retained_min: int | None = option(
-        "changelog.num-retained.min", None, "How many changelogs never expire. With this or one of the next two set, "
-        "changelogs outlive their snapshots; what is not set is as for snapshots.", "whole number", least=0
-    )  # fmt: skip
+        "changelog.num-retained.min",
+        None,
+        "How many changelogs never expire. With this or one of the next two set, "
+        "changelogs outlive their snapshots; what is not set is as for snapshots.",
+        "whole number",
+        least=0,
+    )
     changelog_num_retained_max: int | None = option(
         "changelog.num-retained.max", None, "How many changelogs are kept at the most.", "whole number", least=0
     )
@@ -225,17 +227,27 @@ class TableOptions(Options):
         "file.compression.per.level", "", "Compressions of some levels: `0:lz4,5:zstd`.", "values by level"
     )
     file_compression_zstd_level: int = option(
-        "file.compression.zstd-level", "1", "Level of zstd: higher is smaller and slower.", "whole number", least=1,
+        "file.compression.zstd-level",
+        "1",
+        "Level of zstd: higher is smaller and slower.",
+        "whole number",
+        least=1,
         most=22,
-    )  # fmt: skip
+    )
     target_file_size_bytes: int | None = option(
-        "target-file-size", None, "Roll data files at about this size. Default: 128 mb with a primary key, else 256 mb.",
-        "size", least=1,
-    )  # fmt: skip
+        "target-file-size",
+        None,
+        "Roll data files at about this size. Default: 128 mb with a primary key, else 256 mb.",
+        "size",
+        least=1,
+    )
     parquet_row_group_rows: int = option(
-        "parquet.row-group.rows", "131072", "Rows of a Parquet row group: what a point look-up reads at the least.",
-        "whole number", least=1,
-    )  # fmt: skip
+        "parquet.row-group.rows",
+        "131072",
+        "Rows of a Parquet row group: what a point look-up reads at the least.",
+        "whole number",
+        least=1,
+    )
     write_buffer_size_bytes: int = option(
         "write-buffer-size",
         "256 mb",
@@ -259,27 +271,39 @@ class TableOptions(Options):
         "partition.default-name", "__DEFAULT_PARTITION__", "Directory for null and blank partition values."
     )
     partition_legacy_name: bool = option(
-        "partition.legacy-name", "true", "Directory names of DATE partitions are day numbers (Paimon's default).",
+        "partition.legacy-name",
+        "true",
+        "Directory names of DATE partitions are day numbers (Paimon's default).",
         "true or false",
-    )  # fmt: skip
+    )
     dynamic_partition_overwrite: bool = option(
-        "dynamic-partition-overwrite", "true", "An overwrite replaces only the partitions that occur in the new rows.",
+        "dynamic-partition-overwrite",
+        "true",
+        "An overwrite replaces only the partitions that occur in the new rows.",
         "true or false",
-    )  # fmt: skip
-    manifest_compression: str = option("manifest.compression", "zstd", "Codec of manifests: zstd, deflate, null.",
+    )
+    manifest_compression: str = option(
+        "manifest.compression",
+        "zstd",
+        "Codec of manifests: zstd, deflate, null.",
         choices="zstd zstandard deflate snappy null none",
-    )  # fmt: skip
+    )
     manifest_target_file_size_bytes: int = option(
         "manifest.target-file-size", "8 mb", "Merge manifests up to this size.", "size", least=1
     )
     manifest_full_compaction_threshold_size_bytes: int = option(
-        "manifest.full-compaction-threshold-size", "16 mb", "Rewrite all manifests that hold deletes once they exceed this.",
+        "manifest.full-compaction-threshold-size",
+        "16 mb",
+        "Rewrite all manifests that hold deletes once they exceed this.",
         "size",
-    )  # fmt: skip
+    )
     manifest_merge_min_count: int = option(
-        "manifest.merge-min-count", "30", "Merge the small manifests at the end of the list once there are this many.",
-        "whole number", least=1,
-    )  # fmt: skip
+        "manifest.merge-min-count",
+        "30",
+        "Merge the small manifests at the end of the list once there are this many.",
+        "whole number",
+        least=1,
+    )
     metadata_stats_mode: str = option(
         "metadata.stats-mode", "truncate(16)", "Column statistics in manifests: none, counts, truncate(n), full."
     )
@@ -303,29 +327,48 @@ class TableOptions(Options):
         "write-only", "false", "Writers do not compact; somebody else does, by `compact`.", "true or false"
     )
     compaction_run_count_trigger: int = option(
-        "num-sorted-run.compaction-trigger", "5", "Sorted runs of a bucket from which on it may be compacted.",
-        "whole number", least=1,
-    )  # fmt: skip
+        "num-sorted-run.compaction-trigger",
+        "5",
+        "Sorted runs of a bucket from which on it may be compacted.",
+        "whole number",
+        least=1,
+    )
     level_count: int | None = option(
-        "num-levels", None, "Levels of a bucket. Default: one more than `num-sorted-run.compaction-trigger`.",
-        "whole number", least=2,
-    )  # fmt: skip
+        "num-levels",
+        None,
+        "Levels of a bucket. Default: one more than `num-sorted-run.compaction-trigger`.",
+        "whole number",
+        least=2,
+    )
     compaction_max_size_amplification_percent: int = option(
-        "compaction.max-size-amplification-percent", "200",
-        "Merge every run once the newer runs together exceed this share of the oldest run.", "whole number", least=0,
-    )  # fmt: skip
+        "compaction.max-size-amplification-percent",
+        "200",
+        "Merge every run once the newer runs together exceed this share of the oldest run.",
+        "whole number",
+        least=0,
+    )
     compaction_size_ratio_percent: int = option(
-        "compaction.size-ratio", "1", "Merge a run with the newer ones unless it is larger than them by more than this.",
-        "whole number", least=0,
-    )  # fmt: skip
+        "compaction.size-ratio",
+        "1",
+        "Merge a run with the newer ones unless it is larger than them by more than this.",
+        "whole number",
+        least=0,
+    )
     compaction_min_file_count: int = option(
-        "compaction.min.file-num", "5", "Small files of a table without a key from which on they become one.",
-        "whole number", least=2,
-    )  # fmt: skip
+        "compaction.min.file-num",
+        "5",
+        "Small files of a table without a key from which on they become one.",
+        "whole number",
+        least=2,
+    )
     commit_max_retries: int = option(
-        "commit.max-retries", "10", "How often a commit that lost a race is tried again at the least. Appends go on "
-        "for as long as others make progress, up to commit.timeout.", "whole number", least=0,
-    )  # fmt: skip
+        "commit.max-retries",
+        "10",
+        "How often a commit that lost a race is tried again at the least. Appends go on "
+        "for as long as others make progress, up to commit.timeout.",
+        "whole number",
+        least=0,
+    )
     commit_timeout_ms: int = option(
         "commit.timeout", "10 min", "Give up a commit after this time.", "duration", least=1
     )
@@ -364,9 +407,11 @@ class TableOptions(Options):
         least=1,
     )
     sequence_field: tuple[str, ...] = option(
-        "sequence.field", "", "Columns that order rows of a key before arrival does; nulls come first.",
+        "sequence.field",
+        "",
+        "Columns that order rows of a key before arrival does; nulls come first.",
         "names, separated by commas",
-    )  # fmt: skip
+    )
 
     file_index_in_manifest_threshold_bytes: int = option(
         "file-index.in-manifest-threshold",

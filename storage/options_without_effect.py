@@ -9,18 +9,36 @@ from .options import TableOptions
 _Holds = Callable[[TableOptions], bool]
 _KEY: Final = "a primary key: leave it out, or declare a PRIMARY KEY"
 _OF_KEYS = {
-    "merge-engine", "sequence.field", "changelog-producer", "changelog-producer.row-deduplicate", "force-lookup",
-    "full-compaction.delta-commits", "num-sorted-run.compaction-trigger", "num-levels",
-    "compaction.max-size-amplification-percent", "compaction.size-ratio", "aggregation.remove-record-on-delete",
-    "partial-update.remove-record-on-delete", "partial-update.remove-record-on-sequence-group",
-    "dynamic-bucket.target-row-num", "dynamic-bucket.initial-buckets", "dynamic-bucket.max-buckets",
-    "dynamic-bucket.assigner-parallelism", "record-level.expire-time", "record-level.time-field",
-}  # fmt: skip
+    "merge-engine",
+    "sequence.field",
+    "changelog-producer",
+    "changelog-producer.row-deduplicate",
+    "force-lookup",
+    "full-compaction.delta-commits",
+    "num-sorted-run.compaction-trigger",
+    "num-levels",
+    "compaction.max-size-amplification-percent",
+    "compaction.size-ratio",
+    "aggregation.remove-record-on-delete",
+    "partial-update.remove-record-on-delete",
+    "partial-update.remove-record-on-sequence-group",
+    "dynamic-bucket.target-row-num",
+    "dynamic-bucket.initial-buckets",
+    "dynamic-bucket.max-buckets",
+    "dynamic-bucket.assigner-parallelism",
+    "record-level.expire-time",
+    "record-level.time-field",
+}
 _OF_PARTITIONS = {
-    "partition.expiration-time", "partition.expiration-strategy", "partition.timestamp-pattern",
-    "partition.timestamp-formatter", "partition.default-name", "partition.legacy-name", "dynamic-partition-overwrite",
+    "partition.expiration-time",
+    "partition.expiration-strategy",
+    "partition.timestamp-pattern",
+    "partition.timestamp-formatter",
+    "partition.default-name",
+    "partition.legacy-name",
+    "dynamic-partition-overwrite",
     "change-tracking.off-partitions",
-}  # fmt: skip
+}
 
 
 def _has_expiration(options: TableOptions) -> bool:

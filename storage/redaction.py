@@ -15,8 +15,21 @@ _WORDS = frozenset(
     ("token", "tokens", "pwd", "sas", "jaas", "authorization", "bearer", "cookie", "apikey", "accesskey", "accountkey")
 )
 _BEFORE_KEY = frozenset(
-    ("access", "account", "api", "private", "shared", "encryption", "master", "client", "auth", "signing", "ssh", "storage")
-)  # fmt: skip
+    (
+        "access",
+        "account",
+        "api",
+        "private",
+        "shared",
+        "encryption",
+        "master",
+        "client",
+        "auth",
+        "signing",
+        "ssh",
+        "storage",
+    )
+)
 # The names of columns are parts of these options, and their expressions the values.
 _OF_COLUMNS = ("fields.", "schema.")
 # `accountKey` is two words.

@@ -240,9 +240,14 @@ def commit_counted(
                 deleted, kept, rewritten = _take_away(store, snapshot, own, retracted)
                 # The files of this commit go with the caller's own message, so that they outlive a lost race.
                 return commit.commit(
-                    [CommitMessage(tuple(kept)), rewritten], deleted=deleted, operation=operation,
-                    properties=properties, change_tracking=change_tracking, guard=asked, watermark=watermark,
-                )  # fmt: skip
+                    [CommitMessage(tuple(kept)), rewritten],
+                    deleted=deleted,
+                    operation=operation,
+                    properties=properties,
+                    change_tracking=change_tracking,
+                    guard=asked,
+                    watermark=watermark,
+                )
             except CommitConflict:
                 # What the guard refuses is no race that another try may win.
                 if refusals or attempt + 1 == _COMMIT_TRIES:

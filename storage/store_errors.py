@@ -27,7 +27,7 @@ _LOCAL_ADVICE = {
     errno.EMFILE: "This process has too many files open: raise `ulimit -n`.",
     errno.EIO: "The disk or the network behind it failed: look at the system's log.",
     errno.ESTALE: "The network file system has lost the file: mount it again.",
-}  # fmt: skip
+}
 _LINK_ADVICE = (
     "The file system has no hard links, by which a file is created only if it is not there: put the warehouse on another "
     "file system, or give the catalog a lock: SNAPLINE_LOCK_DIRECTORY, or Catalog(…, lock=FileLock(directory))."
@@ -37,15 +37,25 @@ _ENDPOINT = "Look at 'endpoint_url' of the storage options, and whether the serv
 _REGION = "Look at 'region_name' in 'client_kwargs' of the storage options: the bucket is in another region."
 _REMOTE_ADVICE = {
     "NoSuchBucket": "The bucket does not exist: create it, or correct the warehouse's URL.",
-    "AccessDenied": _CREDENTIALS, "Forbidden": _CREDENTIALS, "403": _CREDENTIALS, "InvalidAccessKeyId": _CREDENTIALS,
-    "SignatureDoesNotMatch": _CREDENTIALS, "ExpiredToken": _CREDENTIALS, "InvalidToken": _CREDENTIALS,
-    "AuthorizationHeaderMalformed": _REGION, "PermanentRedirect": _REGION, "IllegalLocationConstraintException": _REGION,
+    "AccessDenied": _CREDENTIALS,
+    "Forbidden": _CREDENTIALS,
+    "403": _CREDENTIALS,
+    "InvalidAccessKeyId": _CREDENTIALS,
+    "SignatureDoesNotMatch": _CREDENTIALS,
+    "ExpiredToken": _CREDENTIALS,
+    "InvalidToken": _CREDENTIALS,
+    "AuthorizationHeaderMalformed": _REGION,
+    "PermanentRedirect": _REGION,
+    "IllegalLocationConstraintException": _REGION,
     "InvalidLocationConstraint": _REGION,
-    "400": _REGION, "SlowDown": "The store asks for fewer requests: wait a while.",
+    "400": _REGION,
+    "SlowDown": "The store asks for fewer requests: wait a while.",
     "503": "The store is overloaded: wait a while.",
-    "NoCredentialsError": _CREDENTIALS, "PartialCredentialsError": _CREDENTIALS,
-    "NoRegionError": _REGION, "InvalidRegionError": _REGION,
-}  # fmt: skip
+    "NoCredentialsError": _CREDENTIALS,
+    "PartialCredentialsError": _CREDENTIALS,
+    "NoRegionError": _REGION,
+    "InvalidRegionError": _REGION,
+}
 
 
 def comes_from_a_store(error: BaseException) -> bool:

@@ -34,52 +34,114 @@ def _columns(*columns: tuple[str, pa.DataType]) -> pa.Schema:
 _TEXT, _LONG, _INT = pa.string(), pa.int64(), pa.int32()
 _SCHEMAS = {
     "snapshots": _columns(
-        ("snapshot_id!", _LONG), ("schema_id!", _LONG), ("commit_user!", _TEXT), ("commit_identifier!", _LONG),
-        ("commit_kind!", _TEXT), ("commit_time!", _TIME), ("base_manifest_list!", _TEXT),
-        ("delta_manifest_list!", _TEXT), ("changelog_manifest_list", _TEXT), ("total_record_count", _LONG),
-        ("delta_record_count", _LONG), ("changelog_record_count", _LONG), ("watermark", _LONG),
-        ("next_row_id", _LONG), ("operation", _TEXT), ("writer_version", _TEXT),
+        ("snapshot_id!", _LONG),
+        ("schema_id!", _LONG),
+        ("commit_user!", _TEXT),
+        ("commit_identifier!", _LONG),
+        ("commit_kind!", _TEXT),
+        ("commit_time!", _TIME),
+        ("base_manifest_list!", _TEXT),
+        ("delta_manifest_list!", _TEXT),
+        ("changelog_manifest_list", _TEXT),
+        ("total_record_count", _LONG),
+        ("delta_record_count", _LONG),
+        ("changelog_record_count", _LONG),
+        ("watermark", _LONG),
+        ("next_row_id", _LONG),
+        ("operation", _TEXT),
+        ("writer_version", _TEXT),
     ),
     "schemas": _columns(
-        ("schema_id!", _LONG), ("fields!", _TEXT), ("partition_keys!", _TEXT), ("primary_keys!", _TEXT),
-        ("options!", _TEXT), ("comment", _TEXT), ("update_time!", _TIME),
+        ("schema_id!", _LONG),
+        ("fields!", _TEXT),
+        ("partition_keys!", _TEXT),
+        ("primary_keys!", _TEXT),
+        ("options!", _TEXT),
+        ("comment", _TEXT),
+        ("update_time!", _TIME),
     ),
     "options": _columns(("key!", _TEXT), ("value!", _TEXT)),
     "tags": _columns(
-        ("tag_name!", _TEXT), ("snapshot_id!", _LONG), ("schema_id!", _LONG), ("commit_time!", _TIME),
-        ("record_count", _LONG), ("create_time", _TIME), ("time_retained", _TEXT), ("tagged_snapshot_id!", _LONG),
+        ("tag_name!", _TEXT),
+        ("snapshot_id!", _LONG),
+        ("schema_id!", _LONG),
+        ("commit_time!", _TIME),
+        ("record_count", _LONG),
+        ("create_time", _TIME),
+        ("time_retained", _TEXT),
+        ("tagged_snapshot_id!", _LONG),
     ),
     "branches": _columns(
-        ("branch_name!", _TEXT), ("create_time!", _TIME), ("tag_name", _TEXT), ("tagged_snapshot_id", _LONG),
+        ("branch_name!", _TEXT),
+        ("create_time!", _TIME),
+        ("tag_name", _TEXT),
+        ("tagged_snapshot_id", _LONG),
         ("name!", _TEXT),
     ),
     "files": _columns(
-        ("partition", _TEXT), ("bucket!", _INT), ("file_path!", _TEXT), ("file_format!", _TEXT), ("schema_id!", _LONG),
-        ("level!", _INT), ("record_count!", _LONG), ("file_size_in_bytes!", _LONG), ("min_key", _TEXT),
-        ("max_key", _TEXT), ("null_value_counts!", _TEXT), ("min_value_stats!", _TEXT), ("max_value_stats!", _TEXT),
-        ("min_sequence_number", _LONG), ("max_sequence_number", _LONG), ("creation_time", _TIME),
-        ("deleteRowCount", _LONG), ("file_source", _TEXT), ("first_row_id", _LONG), ("write_cols", pa.list_(_TEXT)),
+        ("partition", _TEXT),
+        ("bucket!", _INT),
+        ("file_path!", _TEXT),
+        ("file_format!", _TEXT),
+        ("schema_id!", _LONG),
+        ("level!", _INT),
+        ("record_count!", _LONG),
+        ("file_size_in_bytes!", _LONG),
+        ("min_key", _TEXT),
+        ("max_key", _TEXT),
+        ("null_value_counts!", _TEXT),
+        ("min_value_stats!", _TEXT),
+        ("max_value_stats!", _TEXT),
+        ("min_sequence_number", _LONG),
+        ("max_sequence_number", _LONG),
+        ("creation_time", _TIME),
+        ("deleteRowCount", _LONG),
+        ("file_source", _TEXT),
+        ("first_row_id", _LONG),
+        ("write_cols", pa.list_(_TEXT)),
     ),
     "manifests": _columns(
-        ("file_name!", _TEXT), ("file_size!", _LONG), ("num_added_files!", _LONG), ("num_deleted_files!", _LONG),
-        ("schema_id!", _LONG), ("min_partition_stats", _TEXT), ("max_partition_stats", _TEXT), ("min_row_id", _LONG),
+        ("file_name!", _TEXT),
+        ("file_size!", _LONG),
+        ("num_added_files!", _LONG),
+        ("num_deleted_files!", _LONG),
+        ("schema_id!", _LONG),
+        ("min_partition_stats", _TEXT),
+        ("max_partition_stats", _TEXT),
+        ("min_row_id", _LONG),
         ("max_row_id", _LONG),
     ),
     "partitions": _columns(
-        ("partition", _TEXT), ("record_count!", _LONG), ("file_size_in_bytes!", _LONG), ("file_count!", _LONG),
-        ("last_update_time", _TIME), ("created_at", _TIME), ("created_by", _TEXT), ("updated_by", _TEXT),
-        ("options", _TEXT), ("total_buckets!", _INT), ("done!", pa.bool_()), ("deleted_record_count", _LONG),
+        ("partition", _TEXT),
+        ("record_count!", _LONG),
+        ("file_size_in_bytes!", _LONG),
+        ("file_count!", _LONG),
+        ("last_update_time", _TIME),
+        ("created_at", _TIME),
+        ("created_by", _TEXT),
+        ("updated_by", _TEXT),
+        ("options", _TEXT),
+        ("total_buckets!", _INT),
+        ("done!", pa.bool_()),
+        ("deleted_record_count", _LONG),
     ),
     "buckets": _columns(
-        ("partition", _TEXT), ("bucket!", _INT), ("record_count!", _LONG), ("file_size_in_bytes!", _LONG),
-        ("file_count!", _LONG), ("last_update_time", _TIME),
+        ("partition", _TEXT),
+        ("bucket!", _INT),
+        ("record_count!", _LONG),
+        ("file_size_in_bytes!", _LONG),
+        ("file_count!", _LONG),
+        ("last_update_time", _TIME),
     ),
     "consumers": _columns(("consumer_id!", _TEXT), ("next_snapshot_id!", _LONG)),
     "statistics": _columns(
-        ("snapshot_id", _LONG), ("schema_id!", _LONG), ("mergedRecordCount", _LONG), ("mergedRecordSize", _LONG),
+        ("snapshot_id", _LONG),
+        ("schema_id!", _LONG),
+        ("mergedRecordCount", _LONG),
+        ("mergedRecordSize", _LONG),
         ("colstat", _TEXT),
     ),
-}  # fmt: skip
+}
 AUDIT_LOG = "audit_log"
 SYSTEM_TABLES = (*_SCHEMAS, AUDIT_LOG)
 
@@ -105,25 +167,41 @@ Rows = Sequence[Sequence[Any]]
 def _snapshots(store: TableStore) -> Rows:
     return [
         (
-            one.id, one.schema_id, one.commit_user, one.commit_identifier, one.commit_kind, _local(one.time_ms),
-            one.base_manifest_list, one.delta_manifest_list, one.changelog_manifest_list, one.total_record_count,
-            one.delta_record_count, one.changelog_record_count, one.watermark, one.next_row_id, operation_of(one),
+            one.id,
+            one.schema_id,
+            one.commit_user,
+            one.commit_identifier,
+            one.commit_kind,
+            _local(one.time_ms),
+            one.base_manifest_list,
+            one.delta_manifest_list,
+            one.changelog_manifest_list,
+            one.total_record_count,
+            one.delta_record_count,
+            one.changelog_record_count,
+            one.watermark,
+            one.next_row_id,
+            operation_of(one),
             one.writer_version,
         )
         for one in store.snapshots.all()
-    ]  # fmt: skip
+    ]
 
 
 def _schemas(store: TableStore) -> Rows:
     schemas = [store.schemas.get(schema_id) for schema_id in store.schemas.ids()]
     return [
         (
-            one.id, json.dumps([field.to_json() for field in one.fields], ensure_ascii=False),
-            json.dumps(one.partition_keys), json.dumps(one.primary_keys), json.dumps(shown_options(one.options)), one.comment,
+            one.id,
+            json.dumps([field.to_json() for field in one.fields], ensure_ascii=False),
+            json.dumps(one.partition_keys),
+            json.dumps(one.primary_keys),
+            json.dumps(shown_options(one.options)),
+            one.comment,
             _local(one.time_ms),
         )
         for one in schemas
-    ]  # fmt: skip
+    ]
 
 
 def _options(store: TableStore) -> Rows:
@@ -137,11 +215,16 @@ def _tags(store: TableStore) -> Rows:
         retained = tag.time_retained_seconds
         rows.append(
             (
-                tag.name, tag.snapshot.id, tag.snapshot.schema_id, _local(tag.snapshot.time_ms),
-                _record_count(store, tag.snapshot), created, None if retained is None else _iso_duration(retained),
+                tag.name,
+                tag.snapshot.id,
+                tag.snapshot.schema_id,
+                _local(tag.snapshot.time_ms),
+                _record_count(store, tag.snapshot),
+                created,
+                None if retained is None else _iso_duration(retained),
                 tag.snapshot.id,
             )
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -209,18 +292,28 @@ def _files(store: TableStore) -> Rows:
         has_keys = file.min_key != EMPTY_ROW
         rows.append(
             (
-                f"{{{show_partition(entry.partition)}}}", entry.bucket, store.data_path(directory, file),
-                file.format, file.schema_id, file.level, file.row_count, file.size_bytes,
+                f"{{{show_partition(entry.partition)}}}",
+                entry.bucket,
+                store.data_path(directory, file),
+                file.format,
+                file.schema_id,
+                file.level,
+                file.row_count,
+                file.size_bytes,
                 f"[{show_key(file.min_key)}]" if has_keys else None,
                 f"[{show_key(file.max_key)}]" if has_keys else None,
                 _braces(f"{name}={'null' if one.null_count is None else one.null_count}" for name, _, one in known),
                 _braces(f"{name}={text(one.minimum)}" for name, text, one in known),
                 _braces(f"{name}={text(one.maximum)}" for name, text, one in known),
-                file.min_sequence_number, file.max_sequence_number, _created(file.creation_time_local_ms),
-                file.delete_row_count, {0: "APPEND", 1: "COMPACT"}.get(file.file_source or 0), file.first_row_id,
+                file.min_sequence_number,
+                file.max_sequence_number,
+                _created(file.creation_time_local_ms),
+                file.delete_row_count,
+                {0: "APPEND", 1: "COMPACT"}.get(file.file_source or 0),
+                file.first_row_id,
                 None if file.write_columns is None else list(file.write_columns),
             )
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -230,11 +323,17 @@ def _manifests(store: TableStore) -> Rows:
         return []
     return [
         (
-            one.name, one.size_bytes, one.added_file_count, one.deleted_file_count, one.schema_id,
-            *_partition_range(store, one.partition_stats), None, None,
+            one.name,
+            one.size_bytes,
+            one.added_file_count,
+            one.deleted_file_count,
+            one.schema_id,
+            *_partition_range(store, one.partition_stats),
+            None,
+            None,
         )
         for one in store.manifests_of(latest)
-    ]  # fmt: skip
+    ]
 
 
 def _partition_range(store: TableStore, stats: SerializedStats) -> tuple[str, str]:
@@ -262,11 +361,18 @@ def _partitions(store: TableStore) -> Rows:
         known = [time for time in times if time is not None]
         rows.append(
             (
-                store.partition_path(partition), *_totals(entries), _created(max(known, default=None)),
-                _created(min(known, default=None)), None, None, None, entries[0].total_buckets, False,
+                store.partition_path(partition),
+                *_totals(entries),
+                _created(max(known, default=None)),
+                _created(min(known, default=None)),
+                None,
+                None,
+                None,
+                entries[0].total_buckets,
+                False,
                 sum(entry.file.delete_row_count or 0 for entry in entries),
             )
-        )  # fmt: skip
+        )
     return sorted(rows)
 
 
@@ -281,11 +387,18 @@ def _buckets(store: TableStore) -> Rows:
 
 
 _READERS: dict[str, Callable[[TableStore], Rows]] = {
-    "snapshots": _snapshots, "schemas": _schemas, "options": _options, "tags": _tags, "branches": _branches,
-    "files": _files, "manifests": _manifests, "partitions": _partitions, "buckets": _buckets,
+    "snapshots": _snapshots,
+    "schemas": _schemas,
+    "options": _options,
+    "tags": _tags,
+    "branches": _branches,
+    "files": _files,
+    "manifests": _manifests,
+    "partitions": _partitions,
+    "buckets": _buckets,
     "consumers": lambda store: [(one.name, one.next_snapshot_id) for one in store.consumers.all()],
     "statistics": lambda store: statistics_rows(store, store.snapshots.latest()),
-}  # fmt: skip
+}
 
 
 def _local(time_ms: int) -> dt.datetime:

@@ -948,9 +948,15 @@ class Table:
                 message, unused = as_top_runs(self._store, messages)
                 messages = [message]
             snapshot = commit.commit(
-                messages, overwrite=overwrite, deleted=deleted, properties=properties, operation=operation,
-                change_tracking=change_tracking, guard=guard, watermark=mark,
-            )  # fmt: skip
+                messages,
+                overwrite=overwrite,
+                deleted=deleted,
+                properties=properties,
+                operation=operation,
+                change_tracking=change_tracking,
+                guard=guard,
+                watermark=mark,
+            )
             self._store.file_io.delete_quietly(unused)
         if snapshot is not None:
             written = {one.place for message in messages for one in message.added} if overwrite is None else set()

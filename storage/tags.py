@@ -10,7 +10,8 @@ from .errors import AlreadyExists, InvalidRequest, NotFound
 from .identifier import BACK_PREFIX, BRANCH_PREFIX, HOLD_PREFIX, PUBLICATION_PREFIX, check_tag_name, refuse_reserved_tag
 from .journal import DISCARD_DAMAGED, Journal
 from .maintain.tagging import create_due_tag, create_tag, delete_tag, expire_tags
-from .metadata.history import told_of_expiry
+from .metadata.history import despite_expiry, told_of_expiry
+from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .metadata.tag import Tag, retained_seconds
 from .metadata.trouble import TAG_CREATION
@@ -49,10 +50,11 @@ class Tags:
         """
         check_tag_name(refuse_reserved_tag(name))
         self._store.refuse_other_table()
+        is_latest = self._version is None and snapshot_id is None
+        latest = self._store.snapshots.latest
         if self._version is None:
             with told_of_expiry(self._store):
-                get, latest = self._store.snapshots.get, self._store.snapshots.latest
-                snapshot = latest() if snapshot_id is None else get(snapshot_id)
+                snapshot = latest() if snapshot_id is None else self._store.snapshots.get(snapshot_id)
         elif snapshot_id is not None:
             raise InvalidRequest(
                 f"{self._store.identifier} was opened as of {self._version!r}, and snapshot {snapshot_id} is to be tagged: say "
@@ -69,8 +71,13 @@ class Tags:
             retained_ms = time_retained // dt.timedelta(milliseconds=1)
             if retained_ms <= 0:
                 raise InvalidRequest(f"A tag is kept for some time, not for {time_retained}.")
-        with beside_history(self._store, f"Tag {name!r}"):
-            tag = create_tag(self._store, name, snapshot, replace=replace, retained_ms=retained_ms)
+
+        def created(snapshot: Snapshot) -> Tag:
+            with beside_history(self._store, f"Tag {name!r}"):
+                return create_tag(self._store, name, snapshot, replace=replace, retained_ms=retained_ms)
+
+        # Which snapshot is the latest nobody has said: if it expires before it is held, there is a newer one.
+        tag = despite_expiry((self._store,), lambda: created(latest() or snapshot)) if is_latest else created(snapshot)
         if time_retained is not None and tag.time_retained_seconds != retained_seconds(retained_ms):
             kept = f"{tag.time_retained_seconds} s" if tag.time_retained_seconds is not None else "good"
             raise AlreadyExists(

@@ -165,9 +165,12 @@ class Views:
                 raise InvalidRequest(f"Option {key!r} is a secret, which all readers of the warehouse would see.")
         path = self._path(identifier)
         document = {
-            "version": _VERSION, "query": view.query, "comment": view.comment, "options": dict(view.options),
+            "version": _VERSION,
+            "query": view.query,
+            "comment": view.comment,
+            "options": dict(view.options),
             "columns": [{"name": one.name, "type": one.type, "comment": one.comment} for one in view.columns],
-        }  # fmt: skip
+        }
         name = path.rpartition("/")[2]
         content = writable(
             lambda: json.dumps(sealed(document, name), indent=2, ensure_ascii=False),
@@ -209,9 +212,11 @@ def _read(content: str | bytes, path: str) -> View:
     if len({one.name.lower() for one in columns}) < len(columns):
         raise CorruptData(f"File {path} is damaged: two columns have one name.")
     return View(
-        text(document.get("query"), path, "query"), columns, _comment(document, path),
+        text(document.get("query"), path, "query"),
+        columns,
+        _comment(document, path),
         texts(document.get("options", {}), path, "options"),
-    )  # fmt: skip
+    )
 
 
 def _column(given: Mapping[str, Any], path: str) -> ViewColumn:

@@ -15,6 +15,7 @@ from storage.sql.dialect import SnaplineSql
 
 from .default_words import default_tree, is_default
 from .engine import Engine
+from .names import Place
 from .place import at
 from .query import Input, Query, is_count_of_rows
 
@@ -311,3 +312,19 @@ def _inserted(then: exp.Insert, columns: Sequence[str], sources: Sources) -> dic
     named = [sources.column(exp.to_identifier(name)) for name in listed]
     found = {name: sources.value(value, name, (SOURCE,)) for name, value in zip(named, values, strict=True)}
     return {**found, **sources.defaults(named)}
+
+
+def without_place(tree: exp.Expr, table: exp.Table, place: Place) -> None:
+    """Take database and catalog away from the columns of a statement that name its table in full: `db.t.c` is `t.c`.
+
+    Not inside of queries, where `t.c` may be of another table.
+    """
+    if table.alias:
+        return
+    for column in list(tree.find_all(exp.Column)):
+        database, catalog = column.args.get("db"), column.args.get("catalog")
+        if database is None or column.table != table.name or column.find_ancestor(exp.Query) is not None:
+            continue
+        if database.name == place.identifier.database and (catalog is None or catalog.name == place.catalog):
+            column.set("db", None)
+            column.set("catalog", None)

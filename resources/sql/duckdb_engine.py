@@ -1,7 +1,8 @@
 """Run prepared queries on DuckDB in this process, and write their rows. No JVM."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from .duckdb_casts import cast
 from .duckdb_expressions import implied
 from .duckdb_failure import failure
 from .duckdb_queries import compile_condition, compile_expression, compile_query, function_names
-from .duckdb_relations import Relation, as_results, quoted, relation_of
+from .duckdb_relations import Compiled, Relation, as_results, quoted, relation_of
 from .engine import APPEND, DYNAMIC, Engine
 from .fill import Fill
 from .query import Input, Query
@@ -64,11 +65,24 @@ class DuckDbEngine(Engine):
         return self.schema(query)
 
     def rows(self, query: Query) -> pa.Table:
+        with self._ran(query) as (relation, compiled):
+            return as_results(relation.to_arrow_table(), compiled)
+
+    def batches(self, query: Query) -> Iterator[pa.RecordBatch]:
+        with self._ran(query) as (relation, compiled):
+            reader = relation.to_arrow_reader()
+            yield pa.RecordBatch.from_pylist([], as_results(reader.schema.empty_table(), compiled).schema)
+            for batch in reader:
+                yield from as_results(pa.Table.from_batches([batch]), compiled).to_batches()
+
+    @contextmanager
+    def _ran(self, query: Query) -> Iterator[tuple[duckdb.DuckDBPyRelation, Compiled]]:
+        """A query as DuckDB holds it; what fails while it is read is said in a line."""
         compiled = compile_query(query.tree, _schemas(query.inputs))
         add = partial(add_views, "main", self.views(query.inputs))
         try:
             with sealed_duckdb(add, settings=("SET TimeZone = 'UTC'",)) as connection:
-                return as_results(connection.sql(compiled.sql).to_arrow_table(), compiled)
+                yield connection.sql(compiled.sql), compiled
         except duckdb.Error as error:
             raise InvalidRequest(f"DuckDB cannot run the query: {failure(error)}") from None
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -1,7 +1,7 @@
 """What runs queries and writes their rows: what Spark and DuckDB have in common."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -55,6 +55,12 @@ class Engine(ABC):
     @abstractmethod
     def rows(self, query: Query) -> Rows:
         """The rows of a query, as the engine holds them. Raises InvalidRequest with what the engine says."""
+
+    @abstractmethod
+    def batches(self, query: Query) -> Iterator[pa.RecordBatch]:
+        """The rows of a query as they come, under one schema; a first batch is there in any case, and may be empty. Raises
+        InvalidRequest with what the engine says.
+        """
 
     @abstractmethod
     def views(self, inputs: Sequence[Input]) -> Mapping[str, Any]:

@@ -100,6 +100,7 @@ def prepare(
         raise InvalidRequest("A SELECT names what it selects: write columns, or *, before FROM.")
     inputs: list[Input] = []
     around: dict[int, tuple[str, ...]] = {}
+    places: dict[str, set[tuple[str, str]]] = {}
     left = deque(_tables(tree))
     while left:
         node = left.popleft()
@@ -116,6 +117,8 @@ def prepare(
             continue
         view = f"{prefix}_{len(inputs)}"
         if not node.alias:
+            if source.table is not None:
+                places.setdefault(node.name, set()).add((source.catalog, source.table.identifier.database))
             node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
         node.args.pop(HINT_OPTIONS, None)
         node.set("this", exp.to_identifier(view))
@@ -130,11 +133,21 @@ def prepare(
     aliases = {node.alias_or_name for node in tree.find_all(exp.Table, exp.Subquery)}
     for column in tree.find_all(exp.Column):
         # db.t.c is t.c by now.
-        if column.args.get("db") and column.table in aliases:
+        if column.args.get("db") and column.table in aliases and _is_of(column, places.get(column.table)):
             column.set("db", None)
             column.set("catalog", None)
     expand_structs(tree, {one.view: one.source.schema for one in inputs})
     return Query(tree, tuple(_pruned(tree, inputs, outer)))
+
+
+def _is_of(column: exp.Column, places: Collection[tuple[str, str]] | None) -> bool:
+    """Whether a column that names a database, and maybe a catalog, is of the only table of that name. `places`: the catalogs
+    and databases of such tables, None if they are not known.
+    """
+    if places is None:
+        return True
+    [(catalog, database), *others] = places
+    return not others and column.text("db") == database and column.text("catalog") in ("", catalog)
 
 
 def _refuse_ambiguous_words(tree: exp.Expr, inputs: list[Input], outer: Collection[str]) -> None:

@@ -74,6 +74,8 @@ class RowStatements:
     def _replace(self, tree: exp.Insert, written: exp.Expr, target: changes.Target, engine: Engine) -> Act:
         """INSERT … REPLACE WHERE."""
         table, place = target.table, self._context.names.place(target.node)
+        condition = tree.args["where"]
+        changed_rows.without_place(condition, target.node, place)
         names = {target.node.name.lower(): "target"}
 
         def read() -> tuple[Query, str]:
@@ -151,6 +153,7 @@ class RowStatements:
         table = changes.changed_table(node, self._context.names)
         place = self._context.names.place(node)
         warehouse = self._context.names.warehouse(place)
+        changed_rows.without_place(tree, node, place)
         names = {node.alias_or_name.lower(): TARGET}
         clause = tree.args.get("where")
         condition = None if clause is None else clause.this
@@ -200,6 +203,7 @@ class RowStatements:
         node, using = tree.this, tree.args["using"]
         table = changes.changed_table(node, self._context.names)
         place = self._context.names.place(node)
+        changed_rows.without_place(tree, node, place)
         names = {node.alias_or_name.lower(): TARGET, using.alias_or_name.lower(): SOURCE}
 
         source_tree = exp.select("*").from_(using.copy())

@@ -1,6 +1,6 @@
 """Run prepared queries on Spark, and write their rows. Importing this imports PySpark."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -75,6 +75,26 @@ class SparkEngine(Engine):
 
     def rows(self, query: Query) -> DataFrame:
         return self.over({one.view: self.frame(one) for one in query.inputs}, query.tree)
+
+    def batches(self, query: Query) -> Iterator[pa.RecordBatch]:
+        rows = self.rows(query)
+        schema = self.columns(rows)
+        yield pa.RecordBatch.from_pylist([], schema)
+        # Names may occur twice.
+        numbered = rows.toDF(*[f"c{number}" for number in range(len(rows.columns))])
+
+        def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, batch.schema) as writer:
+                    writer.write_batch(batch)
+                yield pa.RecordBatch.from_pydict({"packed": [sink.getvalue().to_pybytes()]})
+
+        # A partition at a time, and of it a batch at a time, is in this process.
+        with spark_errors():
+            for row in numbered.mapInArrow(packed, "packed binary").toLocalIterator():
+                for batch in pa.ipc.open_stream(row.packed):
+                    yield from pa.Table.from_batches([batch]).rename_columns(schema.names).cast(schema).to_batches()
 
     def over(self, frames: Mapping[str, DataFrame], tree: exp.Expr) -> DataFrame:
         """A statement over views."""

@@ -23,6 +23,7 @@ from storage.sql.commands import (
     DescribeTable,
     DropCatalog,
     Explain,
+    Export,
     ResetOption,
     SetOption,
     Show,
@@ -38,6 +39,7 @@ from .corrections import refuse_beyond_branches
 from .definitions import Act, Definitions
 from .engine import Engine
 from .engines import Engines
+from .exports import exported
 from .look import Look
 from .names import Names
 from .parsing import bounded_depth, parse
@@ -134,6 +136,8 @@ class Statements:
             case exp.Query() | exp.Values():
                 query = self.prepare(take(tree))
                 return lambda: engine().result(engine().rows(query))
+            case Export():
+                return exported(tree, self._context, self.prepare, engine)
             case exp.Insert():
                 return self._rows.insert(tree, engine())
             case exp.Delete() | exp.Update():

@@ -11,6 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from storage import InvalidRequest, StorageError
+from storage.sql.commands import Export
 from storage.sql.dialect import HINT_OPTIONS, shown
 
 from .place import at
@@ -167,6 +168,8 @@ def _refusal(tree: exp.Expr, node: exp.Expr, key: str | None) -> StorageError:
 def statement_name(tree: exp.Expr) -> str:
     """The words that a statement begins with."""
     words = [type(tree).key.upper()]
+    if isinstance(tree, Export):
+        return "INSERT OVERWRITE DIRECTORY" if dict.get(tree.args, "as_spark") else "COPY"
     kind = dict.get(tree.args, "kind")
     if isinstance(kind, str):
         words.append(kind.upper())

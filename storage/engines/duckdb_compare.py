@@ -49,8 +49,9 @@ class Comparison:
             return f"identical: {self.rows_after} rows"
         parts = [
             f"{count} rows {what}"
-            for count, what in ((self.added, "added"), (self.removed, "removed"), (self.changed, "changed")) if count
-        ]  # fmt: skip
+            for count, what in ((self.added, "added"), (self.removed, "removed"), (self.changed, "changed"))
+            if count
+        ]
         if self.changed_columns:
             parts[-1] += f" ({', '.join(f'{name}: {count}' for name, count in self.changed_columns.items())})"
         parts += [f"column {name} added" for name in self.columns_added]
@@ -89,8 +90,10 @@ def compare(before: Table, after: Table, *, where: str | None = None, tolerance:
             *found[:-2],
             columns_added=tuple(name for name in right.schema.names if name not in names),
             columns_removed=tuple(name for name in old_names if name not in names),
-            columns_renamed=tuple(renamed.items()), changed_columns=found[-2], examples=found[-1],
-        )  # fmt: skip
+            columns_renamed=tuple(renamed.items()),
+            changed_columns=found[-2],
+            examples=found[-1],
+        )
 
 
 def _renamed(before: Table, after: Table) -> dict[str, str]:
@@ -192,20 +195,23 @@ class _Compared:
         )
         rows = self._one(f"SELECT (SELECT count(*) FROM {_LEFT}), (SELECT count(*) FROM {_RIGHT})")
         kinds = self._one(
-            "SELECT " + ", ".join(f"count(*) FILTER (difference = '{one}')" for one in ("added", "removed", "changed"))
+            "SELECT "
+            + ", ".join(f"count(*) FILTER (difference = '{one}')" for one in ("added", "removed", "changed"))
             + " FROM matched"
-        )  # fmt: skip
+        )
         counts: dict[str, int] = {}
         if values and kinds[2]:
             found = self._one(
-                "SELECT " + ", ".join(f"count(*) FILTER (d{number})" for number in range(len(values)))
+                "SELECT "
+                + ", ".join(f"count(*) FILTER (d{number})" for number in range(len(values)))
                 + " FROM matched WHERE difference = 'changed'"
-            )  # fmt: skip
+            )
             counts = {name: count for name, count in zip(values, found, strict=True) if count}
         shown = ", ".join(
             f"l{number} AS {_q(f'{name} {_LEFT}')}, r{number} AS {_q(f'{name} {_RIGHT}')}"
-            for number, name in enumerate(values) if name in counts
-        )  # fmt: skip
+            for number, name in enumerate(values)
+            if name in counts
+        )
         keys = ", ".join(f"k{number} AS {_q(name)}" for number, name in enumerate(self.key))
         order = ", ".join(f"k{number}" for number in range(len(self.key)))
         examples = self.connection.sql(

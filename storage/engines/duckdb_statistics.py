@@ -15,9 +15,17 @@ from .duckdb_views import add_views, quoted
 
 # Bytes of a value, as Spark counts them.
 _LENGTHS = {
-    "BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "FLOAT": 4, "DOUBLE": 8, "DATE": 4, "TIMESTAMP": 8,
+    "BOOLEAN": 1,
+    "TINYINT": 1,
+    "SMALLINT": 2,
+    "INT": 4,
+    "BIGINT": 8,
+    "FLOAT": 4,
+    "DOUBLE": 8,
+    "DATE": 4,
+    "TIMESTAMP": 8,
     "TIMESTAMP_LTZ": 8,
-}  # fmt: skip
+}
 _LONG_DECIMAL_DIGITS = 19
 _MICROSECONDS = 6
 _FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
@@ -85,9 +93,12 @@ def _asked(field: DataField) -> list[str]:
     length = f"octet_length({name}::BLOB)" if kind.is_bytes else f"strlen({name})"
     has_length = kind.is_text or kind.is_bytes
     found = [
-        f"approx_count_distinct({name})", f"count(*) - count({name})", *(_end(word, name, kind) for word in ("min", "max")),
-        f"ceil(avg({length}))::BIGINT" if has_length else "NULL", f"max({length})" if has_length else "NULL",
-    ]  # fmt: skip
+        f"approx_count_distinct({name})",
+        f"count(*) - count({name})",
+        *(_end(word, name, kind) for word in ("min", "max")),
+        f"ceil(avg({length}))::BIGINT" if has_length else "NULL",
+        f"max({length})" if has_length else "NULL",
+    ]
     return [f"CAST({one} AS VARCHAR)" for one in found]
 
 

@@ -28,8 +28,10 @@ _ALLOWED: dict[str, tuple[str, ...]] = {
 Kind = Literal["matched", "not matched", "not matched by source"]
 TARGET, SOURCE = "target", "source"
 _SEEN: dict[str, tuple[str, ...]] = {
-    "matched": (TARGET, SOURCE), "not matched": (SOURCE,), "not matched by source": (TARGET,),
-}  # fmt: skip
+    "matched": (TARGET, SOURCE),
+    "not matched": (SOURCE,),
+    "not matched by source": (TARGET,),
+}
 KIND_OF: dict[str, str] = {UPDATE: "+U", DELETE: "-D", INSERT: "+I"}
 
 
@@ -192,9 +194,10 @@ def merge_query(
     kinds = {clause.when for clause in clauses}
     # Only the sides that a clause speaks of.
     join = {
-        frozenset({"matched"}): "INNER", frozenset({"matched", "not matched"}): "RIGHT",
+        frozenset({"matched"}): "INNER",
+        frozenset({"matched", "not matched"}): "RIGHT",
         frozenset({"not matched"}): "RIGHT",
-    }.get(frozenset(kinds), "FULL")  # fmt: skip
+    }.get(frozenset(kinds), "FULL")
     selected, there = ", ".join(columns), f"SELECT *, TRUE AS {_THERE} FROM"
     if on is None:
         # Not one FULL JOIN: it would compare each row with each.

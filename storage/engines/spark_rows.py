@@ -257,9 +257,14 @@ def _planned(
             _check_condition(spark, clause, sides)
         clauses = [_cast_values(spark, table, clause, sides) for clause in clauses]
         query = merge_query(
-            table.schema, on, clauses, _quoted, target=f"{name}_target",
-            source=None if source is None else f"{name}_source", addressed=not keyed,
-        )  # fmt: skip
+            table.schema,
+            on,
+            clauses,
+            _quoted,
+            target=f"{name}_target",
+            source=None if source is None else f"{name}_source",
+            addressed=not keyed,
+        )
         return spark.sql(query)
     except PySparkException as error:
         raise _said_by_spark(error) from None

@@ -132,9 +132,12 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _refuse_other_history(self, offset: Mapping[str, Any]) -> None:
         refuse_other_history(
-            self._table.store, offset[_POSITION], offset.get(_IDENTITY), "This stream",
+            self._table.store,
+            offset[_POSITION],
+            offset.get(_IDENTITY),
+            "This stream",
             "Read the table anew: begin with another checkpoint.",
-        )  # fmt: skip
+        )
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         position = next_position(
@@ -363,9 +366,14 @@ def write_stream(
                 return
         with nullcontext(batch) if made is None else made(batch, batch_id) as rows:
             write_frame(
-                rows, table, warehouse, commit_id=commit_id, row_kind_column=row_kind_column, properties=given,
+                rows,
+                table,
+                warehouse,
+                commit_id=commit_id,
+                row_kind_column=row_kind_column,
+                properties=given,
                 change_tracking=change_tracking,
-            )  # fmt: skip
+            )
 
     writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint).queryName(commit_user)
     writer = writer.outputMode(output_mode)

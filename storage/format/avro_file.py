@@ -21,10 +21,16 @@ _SYSTEM_DATA_TYPES = {"_SEQUENCE_NUMBER": DataType("BIGINT"), "_VALUE_KIND": Dat
 _KEY_PREFIX = "_KEY_"
 
 _PLAIN: dict[str, Any] = {
-    "BOOLEAN": "boolean", "TINYINT": "int", "SMALLINT": "int", "INT": "int", "BIGINT": "long", "FLOAT": "float",
-    "DOUBLE": "double", "DATE": {"type": "int", "logicalType": "date"},
+    "BOOLEAN": "boolean",
+    "TINYINT": "int",
+    "SMALLINT": "int",
+    "INT": "int",
+    "BIGINT": "long",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "DATE": {"type": "int", "logicalType": "date"},
     "TIME": {"type": "int", "logicalType": "time-millis"},
-}  # fmt: skip
+}
 
 
 class AvroReader(DataFileReader):

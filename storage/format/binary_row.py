@@ -20,9 +20,16 @@ from ..values import from_arrow
 EMPTY_ROW = bytes(12)
 _SEED = 42
 _FIXED_FORMATS = {
-    "BOOLEAN": "<?", "TINYINT": "<b", "SMALLINT": "<h", "INT": "<i", "DATE": "<i", "TIME": "<i", "BIGINT": "<q",
-    "FLOAT": "<f", "DOUBLE": "<d",
-}  # fmt: skip
+    "BOOLEAN": "<?",
+    "TINYINT": "<b",
+    "SMALLINT": "<h",
+    "INT": "<i",
+    "DATE": "<i",
+    "TIME": "<i",
+    "BIGINT": "<q",
+    "FLOAT": "<f",
+    "DOUBLE": "<d",
+}
 # Rows whose variable part is longer than this are hashed one by one, to keep the matrix of the others small.
 _LONG_ROW_BYTES = 512
 _ROWS_PER_CHUNK = 65_536

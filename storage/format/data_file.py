@@ -61,9 +61,17 @@ def damage_named(path: str) -> Iterator[None]:
             raise
         raise CorruptData(f"Data file {path} cannot be read: {error}") from None
     except (
-        pa.ArrowException, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError,
-        RecursionError, EOFError, NotImplementedError,
-    ) as error:  # fmt: skip
+        pa.ArrowException,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        MemoryError,
+        RecursionError,
+        EOFError,
+        NotImplementedError,
+    ) as error:
         raise CorruptData(f"Data file {path} cannot be read: {type(error).__name__}: {error}") from None
 
 

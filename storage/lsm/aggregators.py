@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ..data_types import DataType
 from ..errors import InvalidRequest, Unsupported
-from ..options import takes_back
+from ..retractable import takes_back
 from .collection_aggregates import CollectionOptions, aggregate_collections, check_collection
 from .key_order import ranks
 

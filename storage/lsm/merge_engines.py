@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ..errors import InvalidRequest, Unsupported
 from ..metadata.schema import KEY_PREFIX, TableSchema
-from ..options import takes_back
+from ..retractable import takes_back
 from .aggregators import (
     AggregateOptions,
     Groups,

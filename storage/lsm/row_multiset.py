@@ -73,9 +73,11 @@ def _list_codes(column: pa.Array) -> np.ndarray:
         column.is_null().to_numpy(zero_copy_only=False), -1, np.diff(column.offsets.to_numpy(zero_copy_only=False))
     )
     codes = np.unique(lengths, return_inverse=True)[1]
-    elements = column.values if not pa.types.is_map(column.type) else pa.StructArray.from_arrays(
-        [column.keys, column.items], ["key", "value"]
-    )  # fmt: skip
+    elements = (
+        column.values
+        if not pa.types.is_map(column.type)
+        else pa.StructArray.from_arrays([column.keys, column.items], ["key", "value"])
+    )
     parts = _flat(elements)
     starts = column.offsets.to_numpy(zero_copy_only=False)[:-1]
     for place in range(int(lengths.max(initial=0))):

@@ -87,11 +87,20 @@ def adopt(
         try:
             with hold_taken(main, branch, judged, taken) as still_held:
                 adopted = become(
-                    target, theirs, judged, operation="ADOPT", commit_id=commit_id,
+                    target,
+                    theirs,
+                    judged,
+                    operation="ADOPT",
+                    commit_id=commit_id,
                     properties={**(properties or {}), **ids_property(ids)},
-                    listeners=listeners, touches=touched.__contains__, guard=refuse_later, even_empty=bool(ids),
-                    held=still_held, back_to=common or 0, vectors=vectors_of(branch, taken),
-                )  # fmt: skip
+                    listeners=listeners,
+                    touches=touched.__contains__,
+                    guard=refuse_later,
+                    even_empty=bool(ids),
+                    held=still_held,
+                    back_to=common or 0,
+                    vectors=vectors_of(branch, taken),
+                )
         except Moved:
             continue
         tell_after(target, adopted, listeners)

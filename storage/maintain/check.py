@@ -168,9 +168,12 @@ def _others(places: Sequence[str]) -> str:
 def _open(store: TableStore, identifier: Identifier, paths: TablePaths | None) -> TableStore:
     """A branch as a process finds it that knows nothing of it yet."""
     return TableStore(
-        store.file_io, store.paths.root, identifier, clock=store.clock,
+        store.file_io,
+        store.paths.root,
+        identifier,
+        clock=store.clock,
         paths=paths or TablePaths(store.paths.root, identifier.branch),
-    )  # fmt: skip
+    )
 
 
 class _Report:

@@ -29,7 +29,8 @@ from ..metadata.change_tracking import is_tracked
 from ..metadata.index_manifest import vectors_of
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, COMPACTED, LOOKUP_MARK, ManifestEntry, Place
-from ..metadata.schema import KEY_PREFIX, refuse_unwritable
+from ..metadata.schema import KEY_PREFIX
+from ..metadata.schema_check import refuse_unwritable
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.way_back import told_of_way_back
@@ -386,9 +387,16 @@ def _tell_changes(store: TableStore, plan: BucketCompaction, bucket: Bucket, sin
             )
             before = chain(before, run)
         after = read_run(
-            request, bucket.partition, bucket.directory, section, plan.vectors,
-            keep_deletes=False, with_level=True, merges_single_rows=merges_single_rows, expiring=plan.expiring,
-        )  # fmt: skip
+            request,
+            bucket.partition,
+            bucket.directory,
+            section,
+            plan.vectors,
+            keep_deletes=False,
+            with_level=True,
+            merges_single_rows=merges_single_rows,
+            expiring=plan.expiring,
+        )
         key_count = len(store.key_types)
         rows = changelog(before, after, key_count, told_level, drops_equal_pairs=options.changelog_row_deduplicate)
         for table in _buffered(rows, options.write_buffer_size_bytes):
@@ -404,10 +412,16 @@ def _merged(
     looks_up = merge_engine_of(store.schema).looks_up
     for section in sections:
         batches = read_run(
-            request, bucket.partition, bucket.directory, section, plan.vectors,
-            keep_deletes=not plan.drops_deletes, with_level=looks_up, merges_single_rows=_merges_single_rows(store, plan),
+            request,
+            bucket.partition,
+            bucket.directory,
+            section,
+            plan.vectors,
+            keep_deletes=not plan.drops_deletes,
+            with_level=looks_up,
+            merges_single_rows=_merges_single_rows(store, plan),
             expiring=plan.expiring,
-        )  # fmt: skip
+        )
         for rows in batches:
             if looks_up:
                 rows = rows.filter(pa.array(rows.column(LEVEL).to_numpy() <= plan.output_level))

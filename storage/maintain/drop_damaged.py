@@ -52,9 +52,11 @@ def drop_damaged(
         delete_moved(file_io, discarded, f"{name} is dropped", "the next table that is dropped")
         return
     discard(
-        file_io, root, lambda: file_io.read_bytes_or_none(first) not in (None, held),
+        file_io,
+        root,
+        lambda: file_io.read_bytes_or_none(first) not in (None, held),
         first=(paths.schema_directory, paths.main_branch_file),
-    )  # fmt: skip
+    )
 
 
 def delete_damaged_branch(store: TableStore, name: str, refuse: Callable[[], None]) -> None:
@@ -69,9 +71,11 @@ def delete_damaged_branch(store: TableStore, name: str, refuse: Callable[[], Non
     held = file_io.read_bytes_or_none(paths.schema(0))
     if not file_io.moves_at_once:
         discard(
-            file_io, paths.metadata_root, lambda: file_io.read_bytes_or_none(paths.schema(0)) not in (None, held),
+            file_io,
+            paths.metadata_root,
+            lambda: file_io.read_bytes_or_none(paths.schema(0)) not in (None, held),
             first=(paths.schema_directory,),
-        )  # fmt: skip
+        )
         return
     gone = TablePaths(paths.root, name, making=f"{name}-{store.clock.unique_name()}").metadata_root
     witness = Witness(paths.metadata_root) if held is None else Witness(paths.metadata_root, paths.schema(0), held)

@@ -101,9 +101,11 @@ def _changelog_retention(options: TableOptions) -> Retention | None:
     snapshots = retention_of(options)
     age_ms = options.changelog_time_retained_ms
     return Retention(
-        snapshots.at_least if at_least is None else at_least, snapshots.at_most if at_most is None else at_most,
-        snapshots.age_ms if age_ms is None else age_ms, True,
-    )  # fmt: skip
+        snapshots.at_least if at_least is None else at_least,
+        snapshots.at_most if at_most is None else at_most,
+        snapshots.age_ms if age_ms is None else age_ms,
+        True,
+    )
 
 
 def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool = False) -> Removal:

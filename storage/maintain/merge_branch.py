@@ -17,7 +17,7 @@ from ..metadata.index_manifest import marked_places, refuse_index, vectors_of
 from ..metadata.live_files import merge_entries
 from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.pointed_schema import point_at_main
-from ..metadata.schema import refuse_moving_keys
+from ..metadata.schema_check import refuse_moving_keys
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import TAG_BRANCH_KEY, Tag

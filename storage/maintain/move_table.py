@@ -310,7 +310,9 @@ def _drop_old(move: _Move) -> bool:
     paths = TablePaths(main.paths.root)
     # Renamed back, the table has the same files again: as long as the claim is there, nobody has done that.
     return discard(
-        main.file_io, paths.root,
+        main.file_io,
+        paths.root,
         lambda: main.file_io.read_bytes_or_none(first) not in (None, content) or not move.has_claim(),
-        first=(paths.schema_directory, paths.main_branch_file), ask_always=True,
-    )  # fmt: skip
+        first=(paths.schema_directory, paths.main_branch_file),
+        ask_always=True,
+    )

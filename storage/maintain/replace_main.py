@@ -177,9 +177,11 @@ def refuse(
 def refuse_nulls_of(main: TableStore, branch: TableStore, taken: Snapshot | None) -> None:
     """Raise CommitConflict if a branch that is given the schema of main may hold nulls that this does not allow."""
     newest = main.schemas.latest()
-    if newest is None or taken is None or not any(
-        became_required(branch.schemas.get(one), newest) for one in branch.schemas.ids()
-    ):  # fmt: skip
+    if (
+        newest is None
+        or taken is None
+        or not any(became_required(branch.schemas.get(one), newest) for one in branch.schemas.ids())
+    ):
         return
     refuse_nulls(branch, newest, live_entries(branch, taken))
 
@@ -359,9 +361,11 @@ def _drop_old(main: TableStore) -> None:
         for path in tags:
             _delete_if(old, path, contents[path])
         for directory in (
-            old.paths.consumer_directory, old.paths.changelog_directory, old.paths.trouble_directory,
+            old.paths.consumer_directory,
+            old.paths.changelog_directory,
+            old.paths.trouble_directory,
             old.paths.committed_directory,
-        ):  # fmt: skip
+        ):
             _delete_directory(old, directory, closing)
         for number in numbers:
             path = old.paths.snapshot(number)

@@ -10,7 +10,7 @@ from ..errors import CommitConflict, Unsupported
 from ..metadata.history import REVERTED_PROPERTY
 from ..metadata.index_manifest import refuse_index
 from ..metadata.manifest import ADD, ManifestEntry, Place
-from ..metadata.schema import refuse_moving_keys
+from ..metadata.schema_check import refuse_moving_keys
 from ..metadata.snapshot import OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..write.commit import CommitId, TableCommit

@@ -237,11 +237,13 @@ def _state_below(store: TableStore, number: int, below: Snapshot | None, above: 
     model = replace(nearest, schema_id=max(schemas))
     return replace(
         _made(store, model, number, [] if below is None else store.manifests_of(below), delta),
-        uuid=above.follows or store.clock.unique_name(), commit_kind=OVERWRITE if delta else COMPACT,
-        time_ms=model.time_ms, total_record_count=total,
+        uuid=above.follows or store.clock.unique_name(),
+        commit_kind=OVERWRITE if delta else COMPACT,
+        time_ms=model.time_ms,
+        total_record_count=total,
         delta_record_count=total - (below.total_record_count if below else 0),
         properties=None if below is None else {FOLLOWS_PROPERTY: below.identity},
-    )  # fmt: skip
+    )
 
 
 def _state_again(store: TableStore, number: int, below: Snapshot) -> Snapshot:
@@ -260,9 +262,21 @@ def _made(
         changed = [store.manifests.write(f"manifest-{name}-0", delta, store.partition_types, model.schema_id)]
     sizes = [store.manifests.write_list(one, part) for one, part in zip(lists, (base, changed), strict=True)]
     return replace(
-        model, id=number, uuid=store.clock.unique_name(), base_manifest_list=lists[0], base_manifest_list_size=sizes[0],
-        delta_manifest_list=lists[1], delta_manifest_list_size=sizes[1], changelog_manifest_list=None,
-        changelog_manifest_list_size=None, changelog_record_count=None, commit_user=name,
-        commit_identifier=BATCH_COMMIT_IDENTIFIER, commit_kind=COMPACT, delta_record_count=0, statistics=None,
-        operation=STAND_IN, others={},
-    )  # fmt: skip
+        model,
+        id=number,
+        uuid=store.clock.unique_name(),
+        base_manifest_list=lists[0],
+        base_manifest_list_size=sizes[0],
+        delta_manifest_list=lists[1],
+        delta_manifest_list_size=sizes[1],
+        changelog_manifest_list=None,
+        changelog_manifest_list_size=None,
+        changelog_record_count=None,
+        commit_user=name,
+        commit_identifier=BATCH_COMMIT_IDENTIFIER,
+        commit_kind=COMPACT,
+        delta_record_count=0,
+        statistics=None,
+        operation=STAND_IN,
+        others={},
+    )

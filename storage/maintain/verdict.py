@@ -127,11 +127,17 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
 
     def verdict(kind: Literal["clean", "disjoint", "diverged"]) -> Verdict:
         return Verdict(
-            kind, common, new, lost, judged, taken,
+            kind,
+            common,
+            new,
+            lost,
+            judged,
+            taken,
             since=since if since > (common or 0) else None,
             expired_below=expired_below if kind == "diverged" else None,
-            given_up=given_up, altered=altered,
-        )  # fmt: skip
+            given_up=given_up,
+            altered=altered,
+        )
 
     if altered is not None:
         return verdict("diverged")

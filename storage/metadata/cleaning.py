@@ -11,7 +11,8 @@ from ..document import file_name, integer, read_document, sealed
 from ..errors import CorruptData, NotFound
 from ..file_io import FileIO
 from ..paths import TablePaths
-from .snapshot import Snapshot, SnapshotFiles
+from .snapshot import Snapshot
+from .snapshot_files import SnapshotFiles
 from .witness import WitnessOf, no_witness
 
 _ALWAYS = 2**62

@@ -79,9 +79,10 @@ def derived_options(
             raise InvalidRequest(f"Computed column {one.name!r} has no expression.")
         names.append(one.name)
         options |= {
-            f"schema.{number}.name": one.name, f"schema.{number}.expr": one.expression,
+            f"schema.{number}.name": one.name,
+            f"schema.{number}.expr": one.expression,
             f"schema.{number}.data-type": one.data_type,
-        }  # fmt: skip
+        }
         if one.comment is not None:
             options[f"schema.{number}.comment"] = one.comment
     if mark is not None:
@@ -90,7 +91,8 @@ def derived_options(
                 f"The watermark is for {mark.column!r}, which is no column. Columns: {', '.join(names)}."
             )
         options |= {
-            f"{_WATERMARK}.rowtime": mark.column, f"{_WATERMARK}.strategy.expr": mark.expression,
+            f"{_WATERMARK}.rowtime": mark.column,
+            f"{_WATERMARK}.strategy.expr": mark.expression,
             f"{_WATERMARK}.strategy.data-type": mark.data_type,
-        }  # fmt: skip
+        }
     return options

@@ -84,8 +84,14 @@ class ManifestEntry:
         """What makes two entries speak of the same file; the level is part of it."""
         file = self.file
         return (
-            self.partition, self.bucket, file.level, file.name, file.extra_files, file.embedded_index, file.external_path
-        )  # fmt: skip
+            self.partition,
+            self.bucket,
+            file.level,
+            file.name,
+            file.extra_files,
+            file.embedded_index,
+            file.external_path,
+        )
 
     def deleted(self) -> "ManifestEntry":
         """The entry that takes this file away."""
@@ -120,34 +126,55 @@ _STATS_FIELDS = (
 _LIST_SCHEMA = avro.parse(
     avro.record(
         "record",
-        ("_VERSION", "int"), ("_FILE_NAME", "string"), ("_FILE_SIZE", "long"), ("_NUM_ADDED_FILES", "long"),
-        ("_NUM_DELETED_FILES", "long"), ("_PARTITION_STATS", avro.record("record__PARTITION_STATS", *_STATS_FIELDS)),
-        ("_SCHEMA_ID", "long"), ("_MIN_BUCKET", avro.nullable("int")), ("_MAX_BUCKET", avro.nullable("int")),
-        ("_MIN_LEVEL", avro.nullable("int")), ("_MAX_LEVEL", avro.nullable("int")),
-        ("_MIN_ROW_ID", avro.nullable("long")), ("_MAX_ROW_ID", avro.nullable("long")),
+        ("_VERSION", "int"),
+        ("_FILE_NAME", "string"),
+        ("_FILE_SIZE", "long"),
+        ("_NUM_ADDED_FILES", "long"),
+        ("_NUM_DELETED_FILES", "long"),
+        ("_PARTITION_STATS", avro.record("record__PARTITION_STATS", *_STATS_FIELDS)),
+        ("_SCHEMA_ID", "long"),
+        ("_MIN_BUCKET", avro.nullable("int")),
+        ("_MAX_BUCKET", avro.nullable("int")),
+        ("_MIN_LEVEL", avro.nullable("int")),
+        ("_MAX_LEVEL", avro.nullable("int")),
+        ("_MIN_ROW_ID", avro.nullable("long")),
+        ("_MAX_ROW_ID", avro.nullable("long")),
     )
-)  # fmt: skip
+)
 _FILE_SCHEMA = avro.record(
     "record__FILE",
-    ("_FILE_NAME", "string"), ("_FILE_SIZE", "long"), ("_ROW_COUNT", "long"), ("_MIN_KEY", "bytes"),
-    ("_MAX_KEY", "bytes"), ("_KEY_STATS", avro.record("record__FILE__KEY_STATS", *_STATS_FIELDS)),
+    ("_FILE_NAME", "string"),
+    ("_FILE_SIZE", "long"),
+    ("_ROW_COUNT", "long"),
+    ("_MIN_KEY", "bytes"),
+    ("_MAX_KEY", "bytes"),
+    ("_KEY_STATS", avro.record("record__FILE__KEY_STATS", *_STATS_FIELDS)),
     ("_VALUE_STATS", avro.record("record__FILE__VALUE_STATS", *_STATS_FIELDS)),
-    ("_MIN_SEQUENCE_NUMBER", "long"), ("_MAX_SEQUENCE_NUMBER", "long"), ("_SCHEMA_ID", "long"), ("_LEVEL", "int"),
+    ("_MIN_SEQUENCE_NUMBER", "long"),
+    ("_MAX_SEQUENCE_NUMBER", "long"),
+    ("_SCHEMA_ID", "long"),
+    ("_LEVEL", "int"),
     ("_EXTRA_FILES", {"type": "array", "items": "string"}),
     ("_CREATION_TIME", avro.nullable({"type": "long", "logicalType": "timestamp-millis"})),
-    ("_DELETE_ROW_COUNT", avro.nullable("long")), ("_EMBEDDED_FILE_INDEX", avro.nullable("bytes")),
+    ("_DELETE_ROW_COUNT", avro.nullable("long")),
+    ("_EMBEDDED_FILE_INDEX", avro.nullable("bytes")),
     ("_FILE_SOURCE", avro.nullable("int")),
     ("_VALUE_STATS_COLS", avro.nullable({"type": "array", "items": "string"})),
-    ("_EXTERNAL_PATH", avro.nullable("string")), ("_FIRST_ROW_ID", avro.nullable("long")),
+    ("_EXTERNAL_PATH", avro.nullable("string")),
+    ("_FIRST_ROW_ID", avro.nullable("long")),
     ("_WRITE_COLS", avro.nullable({"type": "array", "items": "string"})),
-)  # fmt: skip
+)
 _MANIFEST_SCHEMA = avro.parse(
     avro.record(
         "record",
-        ("_VERSION", "int"), ("_KIND", "int"), ("_PARTITION", "bytes"), ("_BUCKET", "int"), ("_TOTAL_BUCKETS", "int"),
+        ("_VERSION", "int"),
+        ("_KIND", "int"),
+        ("_PARTITION", "bytes"),
+        ("_BUCKET", "int"),
+        ("_TOTAL_BUCKETS", "int"),
         ("_FILE", _FILE_SCHEMA),
     )
-)  # fmt: skip
+)
 _LIST_TYPES, _MANIFEST_TYPES = avro.types_of(_LIST_SCHEMA), avro.types_of(_MANIFEST_SCHEMA)
 
 
@@ -162,21 +189,34 @@ def _stats(record: dict[str, Any]) -> SerializedStats:
 def _entry_record(entry: ManifestEntry) -> dict[str, Any]:
     file = entry.file
     return {
-        "_VERSION": 2, "_KIND": entry.kind, "_PARTITION": entry.partition, "_BUCKET": entry.bucket,
+        "_VERSION": 2,
+        "_KIND": entry.kind,
+        "_PARTITION": entry.partition,
+        "_BUCKET": entry.bucket,
         "_TOTAL_BUCKETS": entry.total_buckets,
         "_FILE": {
-            "_FILE_NAME": file.name, "_FILE_SIZE": file.size_bytes, "_ROW_COUNT": file.row_count,
-            "_MIN_KEY": file.min_key, "_MAX_KEY": file.max_key, "_KEY_STATS": _stats_record(file.key_stats),
-            "_VALUE_STATS": _stats_record(file.value_stats), "_MIN_SEQUENCE_NUMBER": file.min_sequence_number,
-            "_MAX_SEQUENCE_NUMBER": file.max_sequence_number, "_SCHEMA_ID": file.schema_id, "_LEVEL": file.level,
-            "_EXTRA_FILES": list(file.extra_files), "_CREATION_TIME": file.creation_time_local_ms,
-            "_DELETE_ROW_COUNT": file.delete_row_count, "_EMBEDDED_FILE_INDEX": file.embedded_index,
+            "_FILE_NAME": file.name,
+            "_FILE_SIZE": file.size_bytes,
+            "_ROW_COUNT": file.row_count,
+            "_MIN_KEY": file.min_key,
+            "_MAX_KEY": file.max_key,
+            "_KEY_STATS": _stats_record(file.key_stats),
+            "_VALUE_STATS": _stats_record(file.value_stats),
+            "_MIN_SEQUENCE_NUMBER": file.min_sequence_number,
+            "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
+            "_SCHEMA_ID": file.schema_id,
+            "_LEVEL": file.level,
+            "_EXTRA_FILES": list(file.extra_files),
+            "_CREATION_TIME": file.creation_time_local_ms,
+            "_DELETE_ROW_COUNT": file.delete_row_count,
+            "_EMBEDDED_FILE_INDEX": file.embedded_index,
             "_FILE_SOURCE": file.file_source,
             "_VALUE_STATS_COLS": None if file.value_stats_columns is None else list(file.value_stats_columns),
-            "_EXTERNAL_PATH": file.external_path, "_FIRST_ROW_ID": file.first_row_id,
+            "_EXTERNAL_PATH": file.external_path,
+            "_FIRST_ROW_ID": file.first_row_id,
             "_WRITE_COLS": None if file.write_columns is None else list(file.write_columns),
         },
-    }  # fmt: skip
+    }
 
 
 def _entry(record: dict[str, Any], file_io: FileIO, path: str) -> ManifestEntry:
@@ -191,27 +231,48 @@ def _entry(record: dict[str, Any], file_io: FileIO, path: str) -> ManifestEntry:
         created = (created.replace(tzinfo=None) - _EPOCH) // timedelta(milliseconds=1)
     columns, written = file.get("_VALUE_STATS_COLS"), file.get("_WRITE_COLS")
     return ManifestEntry(
-        record["_KIND"], record["_PARTITION"], record["_BUCKET"], record["_TOTAL_BUCKETS"],
+        record["_KIND"],
+        record["_PARTITION"],
+        record["_BUCKET"],
+        record["_TOTAL_BUCKETS"],
         DataFile(
-            file_name(file["_FILE_NAME"], path, "_FILE_NAME"), file["_FILE_SIZE"], file["_ROW_COUNT"],
-            file["_MIN_KEY"], file["_MAX_KEY"],
-            _stats(file["_KEY_STATS"]), _stats(file["_VALUE_STATS"]), file["_MIN_SEQUENCE_NUMBER"],
-            file["_MAX_SEQUENCE_NUMBER"], file["_SCHEMA_ID"], file["_LEVEL"], created, file.get("_DELETE_ROW_COUNT"),
-            file.get("_FILE_SOURCE"), None if columns is None else tuple(columns),
-            tuple([file_name(one, path, "_EXTRA_FILES") for one in extra]) if extra else (), external,
-            file.get("_EMBEDDED_FILE_INDEX"), file.get("_FIRST_ROW_ID"),
+            file_name(file["_FILE_NAME"], path, "_FILE_NAME"),
+            file["_FILE_SIZE"],
+            file["_ROW_COUNT"],
+            file["_MIN_KEY"],
+            file["_MAX_KEY"],
+            _stats(file["_KEY_STATS"]),
+            _stats(file["_VALUE_STATS"]),
+            file["_MIN_SEQUENCE_NUMBER"],
+            file["_MAX_SEQUENCE_NUMBER"],
+            file["_SCHEMA_ID"],
+            file["_LEVEL"],
+            created,
+            file.get("_DELETE_ROW_COUNT"),
+            file.get("_FILE_SOURCE"),
+            None if columns is None else tuple(columns),
+            tuple([file_name(one, path, "_EXTRA_FILES") for one in extra]) if extra else (),
+            external,
+            file.get("_EMBEDDED_FILE_INDEX"),
+            file.get("_FIRST_ROW_ID"),
             None if written is None else tuple(written),
         ),
-    )  # fmt: skip
+    )
 
 
 def _manifest_file(record: dict[str, Any], _: FileIO, path: str) -> ManifestFile:
     return ManifestFile(
-        file_name(record["_FILE_NAME"], path, "_FILE_NAME"), record["_FILE_SIZE"], record["_NUM_ADDED_FILES"],
+        file_name(record["_FILE_NAME"], path, "_FILE_NAME"),
+        record["_FILE_SIZE"],
+        record["_NUM_ADDED_FILES"],
         record["_NUM_DELETED_FILES"],
-        _stats(record["_PARTITION_STATS"]), record["_SCHEMA_ID"], record.get("_MIN_BUCKET"), record.get("_MAX_BUCKET"),
-        record.get("_MIN_LEVEL"), record.get("_MAX_LEVEL"),
-    )  # fmt: skip
+        _stats(record["_PARTITION_STATS"]),
+        record["_SCHEMA_ID"],
+        record.get("_MIN_BUCKET"),
+        record.get("_MAX_BUCKET"),
+        record.get("_MIN_LEVEL"),
+        record.get("_MAX_LEVEL"),
+    )
 
 
 @contextmanager
@@ -344,22 +405,36 @@ class ManifestFiles:
         buckets = [entry.bucket for entry in entries]
         levels = [entry.file.level for entry in entries]
         return ManifestFile(
-            name, len(data), len(entries) - deleted, deleted, merge_ranges(partitions, partition_types), schema_id,
-            min(buckets), max(buckets), min(levels), max(levels),
-        )  # fmt: skip
+            name,
+            len(data),
+            len(entries) - deleted,
+            deleted,
+            merge_ranges(partitions, partition_types),
+            schema_id,
+            min(buckets),
+            max(buckets),
+            min(levels),
+            max(levels),
+        )
 
     def write_list(self, name: str, manifests: Sequence[ManifestFile]) -> int:
         """Write a manifest list; returns its size in bytes."""
         records = [
             {
-                "_VERSION": 2, "_FILE_NAME": one.name, "_FILE_SIZE": one.size_bytes,
-                "_NUM_ADDED_FILES": one.added_file_count, "_NUM_DELETED_FILES": one.deleted_file_count,
-                "_PARTITION_STATS": _stats_record(one.partition_stats), "_SCHEMA_ID": one.schema_id,
-                "_MIN_BUCKET": one.min_bucket, "_MAX_BUCKET": one.max_bucket, "_MIN_LEVEL": one.min_level,
+                "_VERSION": 2,
+                "_FILE_NAME": one.name,
+                "_FILE_SIZE": one.size_bytes,
+                "_NUM_ADDED_FILES": one.added_file_count,
+                "_NUM_DELETED_FILES": one.deleted_file_count,
+                "_PARTITION_STATS": _stats_record(one.partition_stats),
+                "_SCHEMA_ID": one.schema_id,
+                "_MIN_BUCKET": one.min_bucket,
+                "_MAX_BUCKET": one.max_bucket,
+                "_MIN_LEVEL": one.min_level,
                 "_MAX_LEVEL": one.max_level,
             }
             for one in manifests
-        ]  # fmt: skip
+        ]
         data = avro.write_records(_LIST_SCHEMA, records, self._codec, name)
         self._write(name, data, manifests)
         return len(data)

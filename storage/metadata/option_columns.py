@@ -7,9 +7,14 @@ from ..format.file_index.wanted import PREFIX, renamed_index_option
 
 # Options whose values name columns.
 OF_COLUMNS = (
-    "bucket-key", "sequence.field", "rowkind.field", "primary-key", "partition", "record-level.time-field",
+    "bucket-key",
+    "sequence.field",
+    "rowkind.field",
+    "primary-key",
+    "partition",
+    "record-level.time-field",
     "partial-update.remove-record-on-sequence-group",
-)  # fmt: skip
+)
 _PATTERN = "partition.timestamp-pattern"
 _MARKS = re.compile(r"[,.;\s$]+")
 

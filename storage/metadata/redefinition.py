@@ -12,8 +12,9 @@ from itertools import count
 from ..data_types import DataField, nested_fields
 from ..errors import InvalidRequest
 from .derived_columns import computed_columns, watermark
-from .schema import TableSchema, renumbered
-from .schema_change import FIXED_OPTIONS
+from .first_schema import renumbered
+from .option_change import FIXED_OPTIONS
+from .schema import TableSchema
 
 _ADVICE = "DROP the table and CREATE it, which gives up its history."
 

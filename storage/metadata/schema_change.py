@@ -17,22 +17,14 @@ import pyarrow as pa
 from ..arguments import checked
 from ..data_types import STRING, DataField, DataType, nested_fields, parse_type, type_from_arrow
 from ..errors import AlreadyExists, InvalidRequest
-from ..format.file_index.wanted import PREFIX, check_file_indexes, is_indexed, wanted_indexes
-from ..option_checks import check_table_options
-from ..options import takes_back
+from ..format.file_index.wanted import PREFIX, is_indexed
 from .case_twins import refuse_new_twins
 from .default_values import check_defaults, default_text
+from .option_change import check_changed_indexes, check_changed_options, refuse_other_merging
 from .option_columns import OF_COLUMNS, renamed_options
-from .schema import TableSchema, check_avro, check_column_options, check_schema
+from .schema import TableSchema
+from .schema_check import check_avro, check_column_options, check_schema
 
-# Options that decide how rows were written, so that they stand once there are any.
-FIXED_OPTIONS = (
-    "bucket-key", "merge-engine", "sequence.field", "rowkind.field", "primary-key", "partition", "type", "bucket-function.type",
-    "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete",
-    "partial-update.remove-record-on-sequence-group", "row-tracking.enabled",
-    "data-evolution.enabled", "deletion-vectors.enabled", "dynamic-bucket.initial-buckets", "sequence.field.sort-order",
-    "data-file.path-directory",
-)  # fmt: skip
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 # What Spark and Paimon call that which is inside of an array or a map.
@@ -268,9 +260,9 @@ def next_schema(
     changed = schema
     for change in changes:
         changed = change.apply(changed)
-    _check_options(schema, changed, has_rows=has_rows)
+    check_changed_options(schema, changed, has_rows=has_rows)
     if written is not None:
-        _refuse_other_merging(schema, changed, written)
+        refuse_other_merging(schema, changed, written)
     changed = replace(changed, id=schema.id + 1, time_ms=time_ms)
     check_schema(changed)
     refuse_new_twins(changed.to_arrow(), schema.to_arrow())
@@ -278,17 +270,8 @@ def next_schema(
     if {one.id: one.default_value for one in changed.fields} != {one.id: one.default_value for one in schema.fields}:
         check_defaults(changed)
     check_avro(changed, schema)
-    _check_file_indexes(schema, changed)
+    check_changed_indexes(schema, changed)
     return changed
-
-
-def _check_file_indexes(old: TableSchema, new: TableSchema) -> None:
-    """Raise InvalidRequest or Unsupported for file indexes that the columns cannot have, where those changed."""
-    before, after = ({field.name: field.type.not_null() for field in schema.fields} for schema in (old, new))
-    options = [{key: value for key, value in schema.options.items() if key.startswith(PREFIX)} for schema in (old, new)]
-    retyped = any(before.get(index.column) != after.get(index.column) for index in wanted_indexes(new.options))
-    if options[0] != options[1] or retyped:
-        check_file_indexes(new.options, after)
 
 
 def is_widening(old: DataType, new: DataType) -> bool:
@@ -315,82 +298,6 @@ def is_widening(old: DataType, new: DataType) -> bool:
     if old.root == "DATE" and new.root == "TIMESTAMP":
         return True
     return old.root in _TO_TEXT and new.not_null() == STRING.not_null()
-
-
-def _check_options(old: TableSchema, new: TableSchema, *, has_rows: bool) -> None:
-    check_table_options(new.options, "after the change", before=old.options)
-    if not has_rows:
-        return
-    for key in FIXED_OPTIONS:
-        before, after = old.options.get(key), new.options.get(key)
-        # A renamed column renames what the option says, not what it means.
-        if before != after and after != _renamed_value(old, new, before):
-            raise InvalidRequest(f"Option {key!r} decides how rows were written and cannot change any more.")
-    before_count, after_count = old.table_options.bucket, new.table_options.bucket
-    if before_count != after_count and (before_count < 1 or after_count < 1):
-        raise InvalidRequest(
-            f"Option 'bucket' cannot change from {before_count} to {after_count}: between positive numbers it may."
-        )
-    merges = new.table_options.merge_engine in ("aggregation", "partial-update") or new.table_options.sequence_field
-    if merges and old.table_options.looks_up != new.table_options.looks_up:
-        raise InvalidRequest(
-            "'changelog-producer' = 'lookup' and 'force-lookup' decide what compactions store where rows are aggregated, updated "
-            "in part or ordered by a sequence field, and cannot come or go any more. Make a new table."
-        )
-    if old.table_options.ignore_delete and not new.table_options.ignore_delete:
-        raise InvalidRequest("Option 'ignore-delete' cannot be taken back: deletes that came since are lost.")
-
-
-def _refuse_other_merging(old: TableSchema, new: TableSchema, written: TableSchema) -> None:
-    """Raise InvalidRequest for an option by which rows that are there would be merged otherwise, in all snapshots: those of
-    columns that no row has yet may come and go.
-    """
-    held = {field.id for field in written.fields}
-    of_columns = {field.name for field in new.fields if field.id in held}
-    names = {field.name: other.name for field in old.fields for other in new.fields if field.id == other.id}
-    before = {_renamed_key(key, names): _renamed_parts(value, names) for key, value in old.options.items()}
-    for key in sorted(before.keys() | new.options.keys()):
-        if not key.startswith("fields.") or key.endswith(".stats-mode") or before.get(key) == new.options.get(key):
-            continue
-        named = {key.removeprefix("fields.").rpartition(".")[0]}
-        if key == "fields.default-aggregate-function" or key.endswith(".sequence-group"):
-            named = of_columns
-        if named & of_columns and not _ignores_what_is_refused(key, new):
-            raise InvalidRequest(
-                f"Option {key!r} decides how rows are merged, also those that are there, and cannot change any more. Make a new "
-                "table, or a new column."
-            )
-
-
-def _ignores_what_is_refused(key: str, new: TableSchema) -> bool:
-    """Whether an option lets rows be read that could not be before, and changes no others: a function that cannot take values
-    back ignores the rows that do from then on.
-    """
-    if not key.endswith(".ignore-retract") or new.options.get(key, "").strip().lower() != "true":
-        return False
-    column = key.removeprefix("fields.").removesuffix(".ignore-retract")
-    function = new.options.get(
-        f"fields.{column}.aggregate-function", new.options.get("fields.default-aggregate-function")
-    )
-    return function is not None and not takes_back(function)
-
-
-def _renamed_key(key: str, names: Mapping[str, str]) -> str:
-    if not key.startswith("fields.") or "." not in key.removeprefix("fields."):
-        return key
-    columns, _, rest = key.removeprefix("fields.").rpartition(".")
-    return f"fields.{_renamed_parts(columns, names)}.{rest}"
-
-
-def _renamed_parts(text: str, names: Mapping[str, str]) -> str:
-    return ",".join(names.get(part.strip(), part.strip()) for part in text.split(","))
-
-
-def _renamed_value(old: TableSchema, new: TableSchema, text: str | None) -> str | None:
-    if text is None:
-        return None
-    names = {field.name: other.name for field in old.fields for other in new.fields if field.id == other.id}
-    return ",".join(names.get(part.strip(), part.strip()) for part in text.split(","))
 
 
 def _refuse_key(schema: TableSchema, name: str, what: str) -> None:

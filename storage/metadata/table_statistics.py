@@ -30,9 +30,14 @@ class ColumnStatistics:
 
     def to_json(self) -> dict[str, Any]:
         found = {
-            "colId": self.field_id, "distinctCount": self.distinct_count, "min": self.minimum, "max": self.maximum,
-            "nullCount": self.null_count, "avgLen": self.average_length, "maxLen": self.greatest_length,
-        }  # fmt: skip
+            "colId": self.field_id,
+            "distinctCount": self.distinct_count,
+            "min": self.minimum,
+            "max": self.maximum,
+            "nullCount": self.null_count,
+            "avgLen": self.average_length,
+            "maxLen": self.greatest_length,
+        }
         return {key: value for key, value in found.items() if value is not None}
 
 
@@ -48,9 +53,12 @@ class TableStatistics:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "snapshotId": self.snapshot_id, "schemaId": self.schema_id, "mergedRecordCount": self.row_count,
-            "mergedRecordSize": self.size_bytes, "colStats": {name: one.to_json() for name, one in self.columns.items()},
-        }  # fmt: skip
+            "snapshotId": self.snapshot_id,
+            "schemaId": self.schema_id,
+            "mergedRecordCount": self.row_count,
+            "mergedRecordSize": self.size_bytes,
+            "colStats": {name: one.to_json() for name, one in self.columns.items()},
+        }
 
 
 def write_statistics(store: TableStore, statistics: TableStatistics) -> str:

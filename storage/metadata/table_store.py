@@ -24,7 +24,8 @@ from .main_branch import find_main
 from .manifest import DataFile, ManifestEntry, ManifestFile, ManifestFiles, Place
 from .pointed_schema import points_at, take_over_schemas
 from .schema import SchemaFiles, TableSchema
-from .snapshot import Snapshot, SnapshotFiles
+from .snapshot import Snapshot
+from .snapshot_files import SnapshotFiles
 from .tag import TagFiles
 from .trouble import TroubleFiles
 
@@ -36,9 +37,14 @@ class TableStore:
     """
 
     def __init__(
-        self, file_io: FileIO, root: str, identifier: Identifier, schema: TableSchema | None = None,
-        clock: Clock | None = None, paths: TablePaths | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        file_io: FileIO,
+        root: str,
+        identifier: Identifier,
+        schema: TableSchema | None = None,
+        clock: Clock | None = None,
+        paths: TablePaths | None = None,
+    ) -> None:
         self.file_io = file_io
         self.identifier = identifier
         self.paths = paths or TablePaths(root, identifier.branch)

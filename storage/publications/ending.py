@@ -11,7 +11,7 @@ from ..errors import CommitConflict, CorruptData, MainReplaced, NotFound
 from ..identifier import MAIN_BRANCH
 from ..journal import PUBLISHED, UNDO_USER, UNDONE, Publication
 from ..metadata.branch_origin import read_origin
-from ..metadata.snapshot import SnapshotFiles
+from ..metadata.snapshot_files import SnapshotFiles
 from ..paths import TablePaths
 from ..table import Table
 from ..write.close import CLOSED_BY_PROPERTY, FENCE_PROPERTY

@@ -149,16 +149,21 @@ def _close_all(open_table: OpenTable, journal: Journal, publication: Publication
 
 def _close_main(table: Table, publication: Publication, journal: Journal) -> None:
     table.branches.close_main(
-        publication.branch, publication=int(publication.name), discard_main=publication.discard_main,
+        publication.branch,
+        publication=int(publication.name),
+        discard_main=publication.discard_main,
         guard=_pinned_on_branch(table, publication, journal),
-    )  # fmt: skip
+    )
 
 
 def _settle_main(table: Table, publication: Publication, journal: Journal, *, gives: bool) -> None:
     table.branches.settle_main(
-        publication.branch, publication=int(publication.name), discard_main=publication.discard_main,
-        guard=_pinned_on_branch(table, publication, journal), gives=gives,
-    )  # fmt: skip
+        publication.branch,
+        publication=int(publication.name),
+        discard_main=publication.discard_main,
+        guard=_pinned_on_branch(table, publication, journal),
+        gives=gives,
+    )
 
 
 def _take_over(table: Table, name: str, journal: Journal, publication: Publication, made_from: MadeFrom | None) -> None:
@@ -171,9 +176,14 @@ def _take_over(table: Table, name: str, journal: Journal, publication: Publicati
     if name in publication.adopted:
         properties = publication.properties.get(name) if made_from is None else made_from(name)
         branches.adopt(
-            publication.branch, until=publication.adopted[name], point=publication.points.get(name), commit_id=commit_id,
-            properties=properties, guard=guard, publication=number,
-        )  # fmt: skip
+            publication.branch,
+            until=publication.adopted[name],
+            point=publication.points.get(name),
+            commit_id=commit_id,
+            properties=properties,
+            guard=guard,
+            publication=number,
+        )
     elif publication.replaces:
         if branches.has_other(publication.branch) and closed_by(main_of(table).snapshots.latest()) != number:
             # Decided by a version of this store that closed each main as it came to it.
@@ -190,9 +200,12 @@ def _take_over(table: Table, name: str, journal: Journal, publication: Publicati
         )
     elif table.new_commit(commit_id).find_committed() is None:
         branches.merge(
-            publication.branch, discard_main=publication.discard_main, commit_id=commit_id, guard=guard,
+            publication.branch,
+            discard_main=publication.discard_main,
+            commit_id=commit_id,
+            guard=guard,
             publication=number,
-        )  # fmt: skip
+        )
 
 
 def _while_open(journal: Journal, publication: Publication) -> Guard:

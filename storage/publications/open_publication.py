@@ -37,8 +37,12 @@ def open_publications(open_table: OpenTable, journal: Journal) -> list[OpenPubli
     """The publications that are open, in order, as far as their journals can be read."""
     return [
         OpenPublication(
-            int(one.name), one.branch, tuple(one.before), tuple(name for name in one.before if is_done(open_table, one, name)),
-            "replaces main" if one.replaces else "adopts" if one.adopted else "merges", journal.outcome(one),
+            int(one.name),
+            one.branch,
+            tuple(one.before),
+            tuple(name for name in one.before if is_done(open_table, one, name)),
+            "replaces main" if one.replaces else "adopts" if one.adopted else "merges",
+            journal.outcome(one),
         )
         for one in journal.all_open()
-    ]  # fmt: skip
+    ]

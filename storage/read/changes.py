@@ -31,9 +31,10 @@ from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..option_checks import refuse_unsupported
+from .positions import read_vector
 from .scan import Scan
 from .split import Split
-from .split_read import ReadRequest, read_file, read_sections, read_vector
+from .split_read import ReadRequest, read_file, read_sections
 
 ROW_KIND = "rowkind"
 SNAPSHOT_ID = "snapshot_id"
@@ -283,9 +284,13 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
         added, removed = _around(store, snapshot, delta)
     marked = [] if store.schema.primary_keys or not marks.changed else _marked(store, snapshot, marks, added)
     yield from _plan(
-        request, snapshot, [one for one in added if one.file.level >= told],
-        [one for one in removed if one.file.level >= told], marks, marked,
-    )  # fmt: skip
+        request,
+        snapshot,
+        [one for one in added if one.file.level >= told],
+        [one for one in removed if one.file.level >= told],
+        marks,
+        marked,
+    )
 
 
 def _marks_of(store: TableStore, snapshot: Snapshot) -> "Marks":
@@ -359,11 +364,16 @@ def _plan(
     asked = replace(request, columns=_columns_with_keys(request)) if together else request
     parts = tuple(
         ChangeSplit(
-            asked, snapshot.id, where[0], came.get(where, ()), went.get(where, ()),
-            marks=marks or Marks({}, {}), marked=stayed.get(where, ()),
+            asked,
+            snapshot.id,
+            where[0],
+            came.get(where, ()),
+            went.get(where, ()),
+            marks=marks or Marks({}, {}),
+            marked=stayed.get(where, ()),
         )
         for where in told
-    )  # fmt: skip
+    )
     if together:
         yield ChangeSplit(request, snapshot.id, told[0][0], parts=parts)
     else:

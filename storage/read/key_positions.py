@@ -11,7 +11,8 @@ from ..lsm.merge import without_deletes
 from ..metadata.manifest import ManifestEntry
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.table_store import TableStore
-from .split_read import FileColumns, ReadRequest, open_data_file, read_file
+from .file_columns import FileColumns
+from .split_read import ReadRequest, open_data_file, read_file
 
 # With more keys than these every row group holds one of them.
 _KEYS_WORTH_LOOKING = 20_000

@@ -21,8 +21,13 @@ from ..metadata.schema import TableSchema
 from ..values import OutOfRange, below_of, bounds_of, from_literal, to_arrow
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
-}  # fmt: skip
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
 # What a comparison with a number means that is above, or below, all numbers of the column: one with the last of them.
 _ABOVE_ALL = {"=": ">", "!=": "<=", "<": "<=", "<=": "<=", ">": ">", ">=": ">"}
 _BELOW_ALL = {"=": "<", "!=": ">=", "<": "<", "<=": "<", ">": ">=", ">=": ">="}

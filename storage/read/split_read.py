@@ -4,7 +4,7 @@ What always holds: a filter on a column outside the key is applied to rows only 
 of a row must not come up because a newer one was filtered away.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..data_types import DataField, arrow_schema
-from ..errors import CorruptData
 from ..format.data_file import MOST_BATCH_ROWS, DataFileReader, ExpectedFile, RowRange
 from ..format.deletion_vector import DeletionVector
 from ..format.open_data_file import open_reader
@@ -28,8 +27,9 @@ from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..values import to_arrow
-from .evolution import evolve
+from .file_columns import FileColumns
 from .joined_columns import columns_of_files, side_by_side
+from .positions import at_positions, read_vector, within_groups, without_positions
 from .predicate import Predicate, exact_values, restricted_to, value_ranges
 
 # Row kinds of a batch in which every row was added (+I is 0).
@@ -191,10 +191,11 @@ class _SectionReader:
         parts = [(fields, self._read_raw(file, None, fields)) for file, fields in chosen]
         for columns, row_count in side_by_side(parts, section.files[0].row_count):
             arrays = [
-                columns.get(field.name, pa.nulls(row_count, field.type.to_arrow())) if field.name not in self._partition
+                columns.get(field.name, pa.nulls(row_count, field.type.to_arrow()))
+                if field.name not in self._partition
                 else self._constant(field, row_count)
                 for field in self._fields
-            ]  # fmt: skip
+            ]
             yield pa.RecordBatch.from_arrays(arrays, [field.name for field in self._fields])
 
     def _finish(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -342,13 +343,13 @@ class _SectionReader:
             groups = reader.row_groups(ranges if marked is None or starts is not None else [])
         if marked is None or not groups:
             return reader.read_batches(columns, groups, use_threads=self._use_threads)
-        positions = marked if starts is None else _within_groups(marked, starts, groups)
-        return _without_positions(reader.read_batches(columns, groups, use_threads=self._use_threads), positions)
+        positions = marked if starts is None else within_groups(marked, starts, groups)
+        return without_positions(reader.read_batches(columns, groups, use_threads=self._use_threads), positions)
 
     def _looked_up(
         self,
         reader: DataFileReader,
-        mapping: "FileColumns",
+        mapping: FileColumns,
         columns: Sequence[str],
         ranges: Sequence[RowRange],
         predicate: Predicate,
@@ -375,7 +376,7 @@ class _SectionReader:
             places = places if marked is None else np.setdiff1d(places, marked, assume_unique=True)
             if len(places):
                 batches = reader.read_batches(columns, [group], use_threads=self._use_threads)
-                yield from _at_positions(batches, places - starts[group])
+                yield from at_positions(batches, places - starts[group])
 
     def _filter_view(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The key and partition columns under their own names."""
@@ -410,7 +411,7 @@ class _SectionReader:
                     batch = without_deletes(batch)
                 yield pa.RecordBatch.from_arrays([self._value(batch, field, mapping) for field in fields], names)
 
-    def _mapping(self, file: DataFile, reader: DataFileReader) -> "FileColumns":
+    def _mapping(self, file: DataFile, reader: DataFileReader) -> FileColumns:
         schema = self._store.schemas.get(file.schema_id)
         # Keys are left as they are: by them files are sorted.
         trimmed = (
@@ -421,7 +422,7 @@ class _SectionReader:
     def _open(self, file: DataFile) -> DataFileReader:
         return open_data_file(self._store, self._directory, file)
 
-    def _value(self, batch: pa.RecordBatch, field: DataField, mapping: "FileColumns") -> pa.Array:
+    def _value(self, batch: pa.RecordBatch, field: DataField, mapping: FileColumns) -> pa.Array:
         if field.name in self._partition:
             return self._constant(field, batch.num_rows)
         return mapping.column(batch, field, mapping.source(field))
@@ -430,7 +431,7 @@ class _SectionReader:
         """A partition column: its value comes from the manifest, whatever the file says."""
         return pa.repeat(to_arrow([self._partition[field.name]], field.type)[0], row_count)
 
-    def _ranges(self, predicate: Predicate | None, mapping: "FileColumns", *, keyed: bool) -> list[RowRange]:
+    def _ranges(self, predicate: Predicate | None, mapping: FileColumns, *, keyed: bool) -> list[RowRange]:
         ranges = []
         for name, (low, high, data_type) in value_ranges(predicate).items():
             field = self._store.schema.field(name)
@@ -445,86 +446,6 @@ class _SectionReader:
 
 def _added(row_count: int) -> pa.Array:
     return pa.Array.from_buffers(pa.int8(), row_count, [None, _ZEROS.slice(0, row_count)])
-
-
-def read_vector(store: TableStore, file: DataFile, vector: DeletionVector) -> np.ndarray:
-    """The positions that a deletion vector marks in its data file. Raises CorruptData if the file has no such rows."""
-    positions = vector.read(store.file_io)
-    if len(positions) and not 0 <= positions[0] <= positions[-1] < file.row_count:
-        raise CorruptData(
-            f"The deletion vector at {vector.offset} of index file {vector.path} deletes rows that data file "
-            f"{file.name} does not have."
-        )
-    return positions
-
-
-def _at_positions(batches: Iterator[pa.RecordBatch], positions: np.ndarray) -> Iterator[pa.RecordBatch]:
-    """The rows at some positions (int64, ascending) of those that come."""
-    start = 0
-    for batch in batches:
-        low, high = np.searchsorted(positions, [start, start + batch.num_rows])
-        if low < high:
-            yield batch.take(pa.array(positions[low:high] - start))
-        start += batch.num_rows
-
-
-def _within_groups(positions: np.ndarray, starts: Sequence[int], groups: Sequence[int]) -> np.ndarray:
-    """Positions in a file as positions among the rows of some of its row groups, which begin at `starts`."""
-    inside, before = [], 0
-    for group in groups:
-        low, high = starts[group], starts[group + 1]
-        first, last = np.searchsorted(positions, [low, high])
-        inside.append(positions[first:last] - low + before)
-        before += high - low
-    return np.concatenate(inside)
-
-
-def _without_positions(batches: Iterator[pa.RecordBatch], positions: np.ndarray) -> Iterator[pa.RecordBatch]:
-    """The rows of a file but those at some positions."""
-    start = 0
-    for batch in batches:
-        low, high = np.searchsorted(positions, [start, start + batch.num_rows])
-        if low < high:
-            kept = np.ones(batch.num_rows, bool)
-            kept[positions[low:high] - start] = False
-            batch, rows = batch.filter(pa.array(kept)), batch.num_rows
-        else:
-            rows = batch.num_rows
-        start += rows
-        yield batch
-
-
-class FileColumns:
-    """Where the columns of the reading schema are in a file that was written under another version of it."""
-
-    def __init__(self, file_fields: Sequence[DataField], names: Sequence[str], trimmed: Collection[int] = ()) -> None:
-        self._by_id = {field.id: field for field in file_fields}
-        self._trimmed = trimmed
-        self._names = set(names)
-
-    def type_of(self, field: DataField) -> object:
-        old = self._by_id.get(field.id)
-        return old.type if old else None
-
-    def source(self, field: DataField) -> str | None:
-        """Name in the file of a column, or None if the file does not have it."""
-        old = self._by_id.get(field.id)
-        return old.name if old is not None and old.name in self._names else None
-
-    def sources(self, fields: Sequence[DataField]) -> list[str | None]:
-        return [self.source(field) for field in fields]
-
-    def key_source(self, field: DataField) -> str | None:
-        """Name in the file of a key column; files in thin mode have only the value column."""
-        old = self._by_id.get(field.id)
-        keyed = f"{KEY_PREFIX}{old.name}" if old else ""
-        return keyed if keyed in self._names else self.source(field)
-
-    def column(self, batch: pa.RecordBatch, field: DataField, source: str | None) -> pa.Array:
-        if source is None:
-            return pa.nulls(batch.num_rows, field.type.to_arrow())
-        old, trims_char = self._by_id[field.id], field.id in self._trimmed
-        return evolve(batch.column(source), old.type, field.type, field.name, trims_char=trims_char)
 
 
 def _oldest_first(runs: Sequence[SortedRun]) -> list[SortedRun]:

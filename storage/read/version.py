@@ -40,8 +40,13 @@ Version = int | str | dt.datetime | Snapshot | Pinned | None
 
 
 VERSION_OPTIONS = (
-    "scan.snapshot-id", "scan.tag-name", "scan.timestamp-millis", "scan.timestamp", "scan.watermark", "scan.version",
-)  # fmt: skip
+    "scan.snapshot-id",
+    "scan.tag-name",
+    "scan.timestamp-millis",
+    "scan.timestamp",
+    "scan.watermark",
+    "scan.version",
+)
 BRANCH_OPTIONS = ("scan.branch", "branch")
 
 

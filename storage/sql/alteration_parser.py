@@ -29,19 +29,23 @@ class AlterationParser(BaseParser):
         exists = self._if("EXISTS")
         table = self._table()
         partition = self._parse_partition()
+        for others, advice in ALTERATIONS_NOT_KNOWN.items():
+            if self._match_text_seq(*others):
+                self.raise_error(f"ALTER TABLE … {' '.join(others)} is not known here: {advice}", self._prev)
         for words, parse in ALTERATIONS.items():
             if self._match_text_seq(*words):
                 self._of_action = False
                 action, values = getattr(self, parse)()
                 return self.expression(
                     AlterTable(
-                        this=table, action=action, partition=partition, exists=exists, values=values,
+                        this=table,
+                        action=action,
+                        partition=partition,
+                        exists=exists,
+                        values=values,
                         action_exists=self._of_action,
                     )
-                )  # fmt: skip
-        for others, advice in ALTERATIONS_NOT_KNOWN.items():
-            if self._match_text_seq(*others):
-                self.raise_error(f"ALTER TABLE … {' '.join(others)} is not known here: {advice}", self._prev)
+                )
         self.raise_error(f"Expected one of {', '.join(' '.join(words) for words in ALTERATIONS)}")
         raise AssertionError
 

@@ -24,21 +24,96 @@ AS_TYPED = frozenset(
     }
 )
 # Those whose own parsers are no better than the one for all functions.
-PLAIN = frozenset({
-    "LISTAGG", "STRING_AGG", "PERCENTILE", "PERCENTILE_APPROX", "APPROX_PERCENTILE", "MAX_BY", "MIN_BY", "ARG_MAX", "ARG_MIN",
-    "ARGMAX", "ARGMIN", "INITCAP", "REGR_AVGX", "REGR_AVGY", "REGR_SXX", "REGR_SXY", "REGR_SYY",
-    # Spark has none of these: what is made of them elsewhere is nobody's business.
-    "CONVERT", "GAP_FILL", "JSON_OBJECT", "JSON_OBJECTAGG", "JSON_TABLE", "MATCH", "NORMALIZE", "OPENJSON", "SAFE_CAST",
-    "TRY_CONVERT", "WEIGHT_STRING", "XMLELEMENT", "XMLTABLE",
-})  # fmt: skip
+PLAIN = frozenset(
+    {
+        "LISTAGG",
+        "STRING_AGG",
+        "PERCENTILE",
+        "PERCENTILE_APPROX",
+        "APPROX_PERCENTILE",
+        "MAX_BY",
+        "MIN_BY",
+        "ARG_MAX",
+        "ARG_MIN",
+        "ARGMAX",
+        "ARGMIN",
+        "INITCAP",
+        "REGR_AVGX",
+        "REGR_AVGY",
+        "REGR_SXX",
+        "REGR_SXY",
+        "REGR_SYY",
+        # Spark has none of these: what is made of them elsewhere is nobody's business.
+        "CONVERT",
+        "GAP_FILL",
+        "JSON_OBJECT",
+        "JSON_OBJECTAGG",
+        "JSON_TABLE",
+        "MATCH",
+        "NORMALIZE",
+        "OPENJSON",
+        "SAFE_CAST",
+        "TRY_CONVERT",
+        "WEIGHT_STRING",
+        "XMLELEMENT",
+        "XMLTABLE",
+    }
+)
 # Written in other words that mean the same in Spark.
-_SAME = frozenset({
-    "BOOLEAN", "CEIL", "CEILING", "CHARACTER_LENGTH", "CHAR_LENGTH", "CURDATE", "CURRENT_CATALOG", "CURRENT_DATE", "DATE",
-    "DATE_ADD", "DATE_SUB", "DOUBLE", "ELEMENT_AT", "FLOAT", "FLOOR", "FROM_UTC_TIMESTAMP", "IF", "IFNULL", "ILIKE", "INSTR",
-    "INT", "LAST_DAY", "LCASE", "LEN", "LIKE", "LOCATE", "LOG", "LTRIM", "MOD", "NOW", "NVL", "POSITION", "POW", "RAND",
-    "RANDOM", "RTRIM", "SHIFTLEFT", "SHIFTRIGHT", "SIGNUM", "SPACE", "STRING", "STRUCT", "SUBSTR", "TIMESTAMP", "TO_TIMESTAMP",
-    "TO_UTC_TIMESTAMP", "TRIM", "TRY_ELEMENT_AT", "UCASE", "VAR_SAMP",
-})  # fmt: skip
+_SAME = frozenset(
+    {
+        "BOOLEAN",
+        "CEIL",
+        "CEILING",
+        "CHARACTER_LENGTH",
+        "CHAR_LENGTH",
+        "CURDATE",
+        "CURRENT_CATALOG",
+        "CURRENT_DATE",
+        "DATE",
+        "DATE_ADD",
+        "DATE_SUB",
+        "DOUBLE",
+        "ELEMENT_AT",
+        "FLOAT",
+        "FLOOR",
+        "FROM_UTC_TIMESTAMP",
+        "IF",
+        "IFNULL",
+        "ILIKE",
+        "INSTR",
+        "INT",
+        "LAST_DAY",
+        "LCASE",
+        "LEN",
+        "LIKE",
+        "LOCATE",
+        "LOG",
+        "LTRIM",
+        "MOD",
+        "NOW",
+        "NVL",
+        "POSITION",
+        "POW",
+        "RAND",
+        "RANDOM",
+        "RTRIM",
+        "SHIFTLEFT",
+        "SHIFTRIGHT",
+        "SIGNUM",
+        "SPACE",
+        "STRING",
+        "STRUCT",
+        "SUBSTR",
+        "TIMESTAMP",
+        "TO_TIMESTAMP",
+        "TO_UTC_TIMESTAMP",
+        "TRIM",
+        "TRY_ELEMENT_AT",
+        "UCASE",
+        "VAR_SAMP",
+    }
+)
 _DAY_DIFFERENCES = frozenset({"DATEDIFF", "DATE_DIFF"})
 # The first of three arguments is a word that is no column.
 _WITH_UNIT = frozenset({*_DAY_DIFFERENCES, "DATEADD", "DATE_ADD", "TIMESTAMPADD", "TIMESTAMPDIFF"})

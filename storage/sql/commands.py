@@ -70,6 +70,21 @@ class AddedColumn(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "name": True, "after": False, "first": False}
 
 
+class Export(exp.Expression):
+    """COPY (query) | table TO 'path' (key value, …), or INSERT OVERWRITE [LOCAL] DIRECTORY 'path' USING format OPTIONS (…) query;
+    `options` are pairs of a key and a text, or None.
+    """
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "path": True,
+        "form": False,
+        "options": False,
+        "as_spark": False,
+        "is_local": False,
+    }
+
+
 class Call(exp.Expression):
     """CALL sys.procedure(value, …) or (name => value, …)"""
 

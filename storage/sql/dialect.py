@@ -14,7 +14,6 @@ from sqlglot.dialects.databricks import Databricks
 from sqlglot.parsers.databricks import DatabricksParser
 from sqlglot.tokens import Token, TokenType
 
-from .alteration_parser import AlterationParser
 from .called import AS_TYPED, PLAIN, as_typed
 from .commands import (
     AnalyzeTable,
@@ -30,6 +29,7 @@ from .commands import (
     UseCatalog,
     WatermarkConstraint,
 )
+from .export_parser import ExportParser
 from .not_known import DESCRIPTIONS_NOT_KNOWN, NOT_KNOWN, SHOWN_NOT_KNOWN
 from .parser_base import joined
 from .tokenizer import SnaplineTokenizer
@@ -42,11 +42,13 @@ HINT_OPTIONS = "hint-options"
 _LONGEST_SHOWN = 60
 # What binds less comes first.
 _BITWISE = (
-    (TokenType.PIPE, exp.BitwiseOr), (TokenType.CARET, exp.BitwiseXor), (TokenType.AMP, exp.BitwiseAnd),
-)  # fmt: skip
+    (TokenType.PIPE, exp.BitwiseOr),
+    (TokenType.CARET, exp.BitwiseXor),
+    (TokenType.AMP, exp.BitwiseAnd),
+)
 
 
-class _Parser(AlterationParser):
+class _Parser(ExportParser):
     SUPPORTS_TABLE_QUERY = True
     # There is nothing to set in their place, and each engine would do something else with them.
     PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Any]] = {}
@@ -412,6 +414,9 @@ class _Parser(AlterationParser):
 
 
 _STATEMENTS = {
+    ("COPY",): "_parse_copy_statement",
+    ("INSERT", "OVERWRITE", "DIRECTORY"): "_parse_export_directory",
+    ("INSERT", "OVERWRITE", "LOCAL", "DIRECTORY"): "_parse_export_directory",
     ("CREATE", "CATALOG"): "_parse_create_catalog",
     ("DROP", "CATALOG"): "_parse_drop_catalog",
     ("USE", "CATALOG"): "_parse_use_catalog",
@@ -431,22 +436,52 @@ _STATEMENTS = {
 
 
 _SHOWN = {
-    "CATALOGS", "DATABASES", "SCHEMAS", "TABLES", "CREATE", "TABLE", "PARTITIONS", "TAGS", "BRANCHES", "SNAPSHOTS", "CURRENT",
-    "CATALOG", "DATABASE", "PROCEDURES", "COLUMNS", "TBLPROPERTIES", "VIEWS", "FUNCTIONS",
-}  # fmt: skip
+    "CATALOGS",
+    "DATABASES",
+    "SCHEMAS",
+    "TABLES",
+    "CREATE",
+    "TABLE",
+    "PARTITIONS",
+    "TAGS",
+    "BRANCHES",
+    "SNAPSHOTS",
+    "CURRENT",
+    "CATALOG",
+    "DATABASE",
+    "PROCEDURES",
+    "COLUMNS",
+    "TBLPROPERTIES",
+    "VIEWS",
+    "FUNCTIONS",
+}
 _SHOWN_OF_TABLES = ("CREATE TABLE", "PARTITIONS", "TAGS", "BRANCHES", "SNAPSHOTS", "TBLPROPERTIES", "COLUMNS")
 _EXPLAIN_MODES = ("EXTENDED", "FORMATTED", "CODEGEN", "COST")
 _VERSION_TOKENS = {
-    *parser.Parser.ID_VAR_TOKENS, TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER, TokenType.DOT,
+    *parser.Parser.ID_VAR_TOKENS,
+    TokenType.VAR,
+    TokenType.IDENTIFIER,
+    TokenType.STRING,
+    TokenType.NUMBER,
+    TokenType.DOT,
     TokenType.DASH,
-}  # fmt: skip
+}
 
 
 _KNOWN = (
     # What separates statements is one by itself if a comment follows it.
-    exp.Semicolon, exp.Query, exp.Values, exp.Create, exp.Drop, exp.Use, exp.TruncateTable, exp.Insert, exp.Delete, exp.Update,
+    exp.Semicolon,
+    exp.Query,
+    exp.Values,
+    exp.Create,
+    exp.Drop,
+    exp.Use,
+    exp.TruncateTable,
+    exp.Insert,
+    exp.Delete,
+    exp.Update,
     exp.Merge,
-)  # fmt: skip
+)
 
 
 class SnaplineSql(Databricks):

@@ -22,7 +22,13 @@ NOT_KNOWN = {
     ("REVOKE",): "who may read and write is said by the store that holds the warehouse",
 }
 
+_CONSTRAINTS = (
+    "a table has the constraints that it was made with, PRIMARY KEY (…) NOT ENFORCED, and NOT NULL, which ALTER COLUMN a SET NOT "
+    "NULL adds; a sql_check of an asset looks at conditions"
+)
 ALTERATIONS_NOT_KNOWN: dict[tuple[str, ...], str] = {
+    ("ADD", "CONSTRAINT"): _CONSTRAINTS,
+    ("DROP", "CONSTRAINT"): _CONSTRAINTS,
     ("CHANGE",): "ALTER COLUMN a TYPE …, ALTER COLUMN a COMMENT '…', RENAME COLUMN a TO b, one thing at a time",
     ("REPLACE", "COLUMNS"): "ADD, DROP and ALTER COLUMN change columns; CREATE OR REPLACE TABLE gives others",
     ("CLUSTER",): "Buckets are options: SET ('bucket' = '4')",

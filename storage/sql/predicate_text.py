@@ -13,14 +13,22 @@ from ..read.predicate import And, Comparison, IsIn, IsNull, Or, Predicate, Start
 from .dialect import SnaplineSql
 
 _OPERATORS: dict[type[exp.Expression], str] = {
-    exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
-}  # fmt: skip
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
 # What is used of a node; what else stands there is refused.
 _USED: dict[type[exp.Expression], set[str]] = {
-    exp.Is: {"this", "expression", "negate"}, exp.Like: {"this", "expression", "negate"},
-    exp.Between: {"this", "low", "high"}, exp.In: {"this", "expressions"}, exp.Column: {"this"},
+    exp.Is: {"this", "expression", "negate"},
+    exp.Like: {"this", "expression", "negate"},
+    exp.Between: {"this", "low", "high"},
+    exp.In: {"this", "expressions"},
+    exp.Column: {"this"},
     **{one: {"this", "expression"} for one in _OPERATORS},
-}  # fmt: skip
+}
 _SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 # The parser calls itself for each of them.
 MOST_NESTED = 16

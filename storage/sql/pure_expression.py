@@ -24,13 +24,60 @@ def _words(text: str) -> list[str]:
 
 # What a tree is made of besides functions.
 _NODES: tuple[type[exp.Expression], ...] = (
-    exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Neg, exp.Not, exp.And, exp.Or, exp.Xor,
-    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot,
-    exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.DPipe, exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.LT, exp.LTE,
-    exp.GT, exp.GTE, exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.Escape, exp.Tuple, exp.Bracket, exp.Dot,
-    exp.Interval, exp.IntervalSpan, exp.Var, exp.DataType, exp.DataTypeParam, exp.HexString, exp.PropertyEQ,
-    exp.JSONPath, exp.JSONPathRoot, exp.JSONPathKey, exp.JSONPathSubscript, exp.JSONPathWildcard,
-)  # fmt: skip
+    exp.Column,
+    exp.Identifier,
+    exp.Literal,
+    exp.Boolean,
+    exp.Null,
+    exp.Paren,
+    exp.Neg,
+    exp.Not,
+    exp.And,
+    exp.Or,
+    exp.Xor,
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Div,
+    exp.IntDiv,
+    exp.Mod,
+    exp.BitwiseAnd,
+    exp.BitwiseOr,
+    exp.BitwiseXor,
+    exp.BitwiseNot,
+    exp.BitwiseLeftShift,
+    exp.BitwiseRightShift,
+    exp.DPipe,
+    exp.EQ,
+    exp.NEQ,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+    exp.LT,
+    exp.LTE,
+    exp.GT,
+    exp.GTE,
+    exp.Is,
+    exp.In,
+    exp.Between,
+    exp.Like,
+    exp.ILike,
+    exp.Escape,
+    exp.Tuple,
+    exp.Bracket,
+    exp.Dot,
+    exp.Interval,
+    exp.IntervalSpan,
+    exp.Var,
+    exp.DataType,
+    exp.DataTypeParam,
+    exp.HexString,
+    exp.PropertyEQ,
+    exp.JSONPath,
+    exp.JSONPathRoot,
+    exp.JSONPathKey,
+    exp.JSONPathSubscript,
+    exp.JSONPathWildcard,
+)
 # Functions of their arguments alone, in the parser's words; each spelling of a dialect is one of them.
 _PURE = _words("""
     Abs Acos Acosh AddMonths Array ArrayContains ArraySize ArrayToString Ascii Asin Asinh Atan Atan2 Atanh
@@ -47,27 +94,37 @@ _PURE = _words("""
     TimestampFromParts TimestampSub TimestampTrunc ToBase64 ToBoolean ToChar ToDouble ToNumber Translate Trim Trunc Try
     TryCast TsOrDsAdd TsOrDsDiff TsOrDsToDate TsOrDsToDateStr TsOrDsToTimestamp Typeof Unhex Unicode UnixDate UnixMicros
     UnixMillis UnixSeconds UnixToStr UnixToTime UnixToTimeStr Upper VarMap Week WeekOfYear WidthBucket Year YearOfWeek
-""")  # fmt: skip
+""")
 # The time of the query: what Flink's computed columns and watermarks are made of besides.
 _OF_NOW = _words("""
     CurrentDate CurrentDatetime CurrentTime CurrentTimestamp CurrentTimestampLTZ Localtime Localtimestamp
 """)
 # Functions that the parser has no class for, by their names; those of Flink are kept for Flink.
-_NAMED = frozenset(_words("""
+_NAMED = frozenset(
+    _words("""
     bigint binary bin bool boolean btrim char_length character_length conv crc32 csc decimal double e element_at endswith expm1
     float format_number from_unixtime from_utc_timestamp hash hypot int isnotnull isnull ln1p log1p log2 make_date
     make_timestamp map_values mask negative nullifzero octet_length pmod positive proctime signum smallint startswith substr
     timestamp_micros timestamp_millis timestamp_seconds tinyint to_date to_timestamp to_timestamp_ltz to_timestamp_ntz
     date_format date_trunc date_sub levenshtein mod regexp_like to_char trunc unix_date width_bucket positive
     to_unix_timestamp to_utc_timestamp try_add try_divide try_multiply try_subtract unix_timestamp weekday xxhash64 zeroifnull
-"""))  # fmt: skip
+""")
+)
 _FUNCTIONS = tuple(getattr(exp, name) for name in [*_PURE, *_OF_NOW])
 _NOW = tuple(getattr(exp, name) for name in _OF_NOW)
 _TYPES = {
-    *exp.DataType.TEXT_TYPES, *exp.DataType.NUMERIC_TYPES, *exp.DataType.TEMPORAL_TYPES, exp.DataType.Type.BOOLEAN,
-    exp.DataType.Type.BINARY, exp.DataType.Type.VARBINARY, exp.DataType.Type.ARRAY, exp.DataType.Type.MAP,
-    exp.DataType.Type.STRUCT, exp.DataType.Type.INTERVAL, exp.DataType.Type.TIME,
-}  # fmt: skip
+    *exp.DataType.TEXT_TYPES,
+    *exp.DataType.NUMERIC_TYPES,
+    *exp.DataType.TEMPORAL_TYPES,
+    exp.DataType.Type.BOOLEAN,
+    exp.DataType.Type.BINARY,
+    exp.DataType.Type.VARBINARY,
+    exp.DataType.Type.ARRAY,
+    exp.DataType.Type.MAP,
+    exp.DataType.Type.STRUCT,
+    exp.DataType.Type.INTERVAL,
+    exp.DataType.Type.TIME,
+}
 # What is written into a statement as it stands: a number, a unit, the name of a type.
 _PLAIN = re.compile(r"[\w.+\-]*", re.ASCII)
 _PLAIN_KEY = re.compile(r"[\w \-]+")

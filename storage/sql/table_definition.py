@@ -21,12 +21,26 @@ from .predicate_text import literal_of
 
 _Type = exp.DataType.Type
 _WORDS = {
-    _Type.TINYINT: "TINYINT", _Type.SMALLINT: "SMALLINT", _Type.INT: "INT", _Type.BIGINT: "BIGINT",
-    _Type.FLOAT: "FLOAT", _Type.DOUBLE: "DOUBLE", _Type.DECIMAL: "DECIMAL", _Type.BOOLEAN: "BOOLEAN",
-    _Type.TEXT: "STRING", _Type.VARCHAR: "VARCHAR", _Type.CHAR: "CHAR", _Type.BINARY: "BINARY",
-    _Type.VARBINARY: "VARBINARY", _Type.DATE: "DATE", _Type.TIME: "TIME", _Type.TIMESTAMP: "TIMESTAMP",
-    _Type.TIMESTAMPTZ: "TIMESTAMP", _Type.TIMESTAMPNTZ: "TIMESTAMP", _Type.TIMESTAMPLTZ: "TIMESTAMP_LTZ",
-}  # fmt: skip
+    _Type.TINYINT: "TINYINT",
+    _Type.SMALLINT: "SMALLINT",
+    _Type.INT: "INT",
+    _Type.BIGINT: "BIGINT",
+    _Type.FLOAT: "FLOAT",
+    _Type.DOUBLE: "DOUBLE",
+    _Type.DECIMAL: "DECIMAL",
+    _Type.BOOLEAN: "BOOLEAN",
+    _Type.TEXT: "STRING",
+    _Type.VARCHAR: "VARCHAR",
+    _Type.CHAR: "CHAR",
+    _Type.BINARY: "BINARY",
+    _Type.VARBINARY: "VARBINARY",
+    _Type.DATE: "DATE",
+    _Type.TIME: "TIME",
+    _Type.TIMESTAMP: "TIMESTAMP",
+    _Type.TIMESTAMPTZ: "TIMESTAMP",
+    _Type.TIMESTAMPNTZ: "TIMESTAMP",
+    _Type.TIMESTAMPLTZ: "TIMESTAMP_LTZ",
+}
 _KNOWN_TYPES = ", ".join([*dict.fromkeys(_WORDS.values()), "ARRAY<…>", "MAP<…>", "ROW<…>"])
 
 

@@ -42,9 +42,14 @@ class SnaplineTokenizer(Databricks.Tokenizer):
             if token.token_type == TokenType.STRING and found and found[-1].token_type == TokenType.STRING:
                 first = found[-1]
                 found[-1] = Token(
-                    TokenType.STRING, first.text + token.text, token.line, token.col, first.start, token.end,
+                    TokenType.STRING,
+                    first.text + token.text,
+                    token.line,
+                    token.col,
+                    first.start,
+                    token.end,
                     [*first.comments, *token.comments],
-                )  # fmt: skip
+                )
             else:
                 found.append(token)
         return found

@@ -200,9 +200,13 @@ def put_on_top(
 
 
 def _put_on_top(
-    store: TableStore, latest: Snapshot | None, shows: Snapshot | None, base: Sequence[ManifestFile],
-    operation: str, properties: dict[str, str],
-) -> Snapshot | None:  # fmt: skip
+    store: TableStore,
+    latest: Snapshot | None,
+    shows: Snapshot | None,
+    base: Sequence[ManifestFile],
+    operation: str,
+    properties: dict[str, str],
+) -> Snapshot | None:
     name = store.clock.unique_name()
     lists: dict[str, Sequence[ManifestFile]] = {f"manifest-list-{name}-0": base, f"manifest-list-{name}-1": []}
     begun_ms = store.clock.now_ms()
@@ -212,16 +216,25 @@ def _put_on_top(
     follows = {FOLLOWS_PROPERTY: latest.identity} if latest else {}
     time = commit_time(begun_ms, latest, None)
     snapshot = Snapshot(
-        id=latest.id + 1 if latest else 1, uuid=store.clock.unique_name(),
-        schema_id=shows.schema_id if shows else store.schema.id, base_manifest_list=base_list,
-        base_manifest_list_size=base_size, delta_manifest_list=delta_list, delta_manifest_list_size=delta_size,
-        commit_user=name, commit_identifier=BATCH_COMMIT_IDENTIFIER, commit_kind=COMPACT,
-        time_ms=time.time_ms, total_record_count=shows.total_record_count if shows else 0,
+        id=latest.id + 1 if latest else 1,
+        uuid=store.clock.unique_name(),
+        schema_id=shows.schema_id if shows else store.schema.id,
+        base_manifest_list=base_list,
+        base_manifest_list_size=base_size,
+        delta_manifest_list=delta_list,
+        delta_manifest_list_size=delta_size,
+        commit_user=name,
+        commit_identifier=BATCH_COMMIT_IDENTIFIER,
+        commit_kind=COMPACT,
+        time_ms=time.time_ms,
+        total_record_count=shows.total_record_count if shows else 0,
         delta_record_count=(shows.total_record_count if shows else 0) - (latest.total_record_count if latest else 0),
         index_manifest=shows.index_manifest if shows else None,
-        watermark=shows.watermark if shows else None, next_row_id=latest.next_row_id if latest else 0,
-        operation=operation, properties=time.with_properties({**properties, **follows}) or None,
-    )  # fmt: skip
+        watermark=shows.watermark if shows else None,
+        next_row_id=latest.next_row_id if latest else 0,
+        operation=operation,
+        properties=time.with_properties({**properties, **follows}) or None,
+    )
     paths = [store.paths.manifest(name) for name in lists]
     comes_back = latest is not None and shows is not None and shows.identity != latest.identity
     kept = [tag_for(store, shows, latest)] if comes_back and latest and shows else []

@@ -22,7 +22,7 @@ from ..errors import (
     StorageError,
     StoreUnavailable,
     TakenBack,
-)  # fmt: skip
+)
 from ..identifier import Identifier
 from ..metadata.change_tracking import untracked_property
 from ..metadata.index_manifest import refuse_index, write_index_manifest
@@ -229,12 +229,27 @@ class TableCommit:
         changelog = [entry for message in messages for entry in message.changelog]
         own = frozenset(path for message in messages for path in message.paths) if adds_again else None
         change = _Change(
-            added, list(deleted), changelog, overwrite, kind, operation, properties, watermark, guard,
-            NumberedFiles(self._store, messages if overwrite is None else (), added, changelog), adds_again, even_empty,
-            earliest(message.begun_ms for message in messages), own, held, statistics,
+            added,
+            list(deleted),
+            changelog,
+            overwrite,
+            kind,
+            operation,
+            properties,
+            watermark,
+            guard,
+            NumberedFiles(self._store, messages if overwrite is None else (), added, changelog),
+            adds_again,
+            even_empty,
+            earliest(message.begun_ms for message in messages),
+            own,
+            held,
+            statistics,
             self._key_index(messages, added, changelog, overwrite, kind, adds_again=adds_again),
-            [one for message in messages for one in message.marked], vectors, back_to,
-        )  # fmt: skip
+            [one for message in messages for one in message.marked],
+            vectors,
+            back_to,
+        )
         try:
             snapshot, is_own = self._commit(change)
         except (CommitOutcomeUnknown, StoreUnavailable, TakenBack):

@@ -136,9 +136,14 @@ class DataFileSink:
         return name, path
 
     def _describe(
-        self, name: str, size_bytes: int, rows: pa.Table, sequence: np.ndarray, delete_row_count: int,
+        self,
+        name: str,
+        size_bytes: int,
+        rows: pa.Table,
+        sequence: np.ndarray,
+        delete_row_count: int,
         created_ms: int,
-    ) -> DataFile:  # fmt: skip
+    ) -> DataFile:
         schema = self._store.schema
         key_stats, (low, high) = EMPTY_STATS, (EMPTY_ROW, EMPTY_ROW)
         if self._key_fields:
@@ -149,10 +154,22 @@ class DataFileSink:
         columns = {one.name: rows.column(one.name) for one in schema.fields}
         value_stats, described = collect_dense(columns, schema.fields, self._stats_modes)
         return DataFile(
-            name, size_bytes, rows.num_rows, low, high, key_stats, value_stats, int(sequence.min()),
-            int(sequence.max()), schema.id, self._level, created_ms, delete_row_count,
-            self._source, described,
-        )  # fmt: skip
+            name,
+            size_bytes,
+            rows.num_rows,
+            low,
+            high,
+            key_stats,
+            value_stats,
+            int(sequence.min()),
+            int(sequence.max()),
+            schema.id,
+            self._level,
+            created_ms,
+            delete_row_count,
+            self._source,
+            described,
+        )
 
 
 def with_index(store: TableStore, file: DataFile, path: str, data: bytes | None) -> DataFile:

@@ -52,8 +52,10 @@ def find_commit(store: TableStore, commit_id: "CommitId", latest: Snapshot | Non
         return None
     _log.info(
         "%s: commit %s of %s landed long ago, its snapshot has expired. Nothing is committed again.",
-        store.identifier, commit_id.identifier, commit_id.user,
-    )  # fmt: skip
+        store.identifier,
+        commit_id.identifier,
+        commit_id.user,
+    )
     return store.snapshots.earliest() or latest
 
 

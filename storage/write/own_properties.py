@@ -15,10 +15,21 @@ from .taken_from import TAKEN_FROM_PROPERTY
 from .taken_over import SOURCES_PROPERTY, TAKEN_NEWEST_PROPERTY, TAKEN_OVER_EXPIRED_PROPERTY, TAKEN_OVER_PROPERTY
 
 _OWN = {
-    UNTRACKED_PROPERTY, FOLLOWS_PROPERTY, CLOCK_PROPERTY, TIME_DISORDER_PROPERTY, CLOSED_PROPERTY, FENCE_PROPERTY,
-    TAKEN_OVER_PROPERTY, TAKEN_OVER_EXPIRED_PROPERTY, ROLLED_BACK_PROPERTY, ROLLED_BACK_IDENTITY_PROPERTY,
-    REVERTED_PROPERTY, TAKEN_FROM_PROPERTY, TAKEN_NEWEST_PROPERTY, CLOSED_BY_PROPERTY,
-}  # fmt: skip
+    UNTRACKED_PROPERTY,
+    FOLLOWS_PROPERTY,
+    CLOCK_PROPERTY,
+    TIME_DISORDER_PROPERTY,
+    CLOSED_PROPERTY,
+    FENCE_PROPERTY,
+    TAKEN_OVER_PROPERTY,
+    TAKEN_OVER_EXPIRED_PROPERTY,
+    ROLLED_BACK_PROPERTY,
+    ROLLED_BACK_IDENTITY_PROPERTY,
+    REVERTED_PROPERTY,
+    TAKEN_FROM_PROPERTY,
+    TAKEN_NEWEST_PROPERTY,
+    CLOSED_BY_PROPERTY,
+}
 # A JSON object with, for each column, a list of the columns that it was computed from: see the lineage package.
 COLUMNS_PROPERTY = "snapline.columns"
 
@@ -66,9 +77,11 @@ def _are_columns(value: Any) -> bool:
 
 _FORMS = {
     SOURCES_PROPERTY: (
-        _are_sources, "a list of [catalog, database, table, branch, snapshot id] or the same with a time in milliseconds",
+        _are_sources,
+        "a list of [catalog, database, table, branch, snapshot id] or the same with a time in milliseconds",
     ),
     COLUMNS_PROPERTY: (
-        _are_columns, "an object of column name to a list of [catalog, database, table, column]",
+        _are_columns,
+        "an object of column name to a list of [catalog, database, table, column]",
     ),
-}  # fmt: skip
+}

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from ..errors import InvalidRequest
 from ..metadata.manifest import POSTPONED_BUCKET
-from ..metadata.schema import TableSchema, check_avro
+from ..metadata.schema import TableSchema
+from ..metadata.schema_check import check_avro
 from ..metadata.table_store import TableStore
 from ..option_checks import COMPRESSIONS
 from .data_file_sink import DataFileSink
@@ -26,9 +27,10 @@ def postponed_sink(store: TableStore, prefix: str) -> DataFileSink:
     does not have, files in its own format.
     """
     options = {
-        key: value for key, value in store.schema.options.items()
+        key: value
+        for key, value in store.schema.options.items()
         if not key.startswith(_OF_FILES) and not key.endswith(".stats-mode")
-    }  # fmt: skip
+    }
     if options.get("file.compression", "zstd").lower() not in COMPRESSIONS["avro"]:
         del options["file.compression"]
     plain = replace(store.schema, options={**options, "file.format": "avro", "metadata.stats-mode": "none"})

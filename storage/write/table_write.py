@@ -10,26 +10,23 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..arguments import checked
-from ..errors import CommitConflict, CorruptData, InvalidRequest, NotFound, Unsupported
+from ..errors import CommitConflict, InvalidRequest, NotFound, Unsupported
 from ..format.binary_row import buckets_of, encode, hash_rows
 from ..lsm.key_order import last_of_each, ranks, stable_order
 from ..lsm.merge_engines import merge_engine_of, merge_groups
 from ..lsm.system_columns import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
 from ..metadata.change_tracking import is_tracked
 from ..metadata.history import Mark, has_expired
-from ..metadata.live_files import live_files
-from ..metadata.manifest import ADD, POSTPONED_BUCKET, ManifestEntry
-from ..metadata.schema import refuse_unwritable
+from ..metadata.manifest import POSTPONED_BUCKET, ManifestEntry
+from ..metadata.schema_check import refuse_unwritable
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
-from ..metadata.way_back import told_of_way_back
 from ..option_checks import refuse_unsupported
 from ..options import TableOptions
 from ..paths import partition_path
@@ -37,6 +34,7 @@ from ..values import from_arrow
 from .data_file_sink import Bucket, DataFileSink
 from .dynamic_buckets import DynamicBuckets, NewKeys
 from .incoming import Rows, row_kinds, shaped
+from .known_places import KNOWN_PLACES, KnownPlaces
 from .moved_rows import FindKeys, RowMover
 from .postponed import is_postponed, postponed_sink
 from .vectors import MarkedFile
@@ -51,7 +49,6 @@ _THREADS = max(2, min(4, os.cpu_count() or 2))
 _ROWS_WORTH_THREADS = 20_000
 # All buckets together never hold more than this many times the buffer of one.
 _BUFFERS_AT_ONCE = 4
-_SNAPSHOTS_TO_FOLLOW = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,55 +101,6 @@ class _Place:
 
     bucket: Bucket
     next_sequence_number: int
-
-
-class _KnownPlaces:
-    """The highest sequence number of each bucket, and the number of buckets of each partition, at a snapshot.
-
-    It goes on from one snapshot to the next by what they added, so that a writer that stays does not read everything
-    again. Numbers of files that went stay: a number that is too high does no harm.
-    """
-
-    def __init__(self, store: TableStore, snapshot: Snapshot) -> None:
-        self.highest: dict[tuple[bytes, int], int] = {}
-        self.bucket_counts: dict[bytes, int] = {}
-        self._snapshot = snapshot
-        with told_of_way_back(store, snapshot):
-            self._add(live_files(store.manifests_of(snapshot), store.manifests.read))
-
-    def advance(self, store: TableStore, snapshot: Snapshot) -> bool:
-        """Go on to a later snapshot; False if the way there is not known."""
-        if snapshot.id - self._snapshot.id > _SNAPSHOTS_TO_FOLLOW:
-            return False
-        here = _found(store, self._snapshot.id)
-        if here is None or here.delta_manifest_list != self._snapshot.delta_manifest_list:
-            return False
-        for snapshot_id in range(self._snapshot.id + 1, snapshot.id + 1):
-            following = snapshot if snapshot_id == snapshot.id else _found(store, snapshot_id)
-            if following is None:
-                return False
-            for manifest in store.manifests.read_list(following.delta_manifest_list):
-                self._add(entry for entry in store.manifests.read(manifest.name) if entry.kind == ADD)
-        self._snapshot = snapshot
-        return True
-
-    def _add(self, entries: Iterable[ManifestEntry]) -> None:
-        for entry in entries:
-            if entry.bucket >= 0:
-                self.bucket_counts[entry.partition] = entry.total_buckets
-            highest = max(self.highest.get(entry.place, -1), entry.file.max_sequence_number)
-            self.highest[entry.place] = highest
-
-
-def _found(store: TableStore, snapshot_id: int) -> Snapshot | None:
-    """The snapshot of that number; None where a file is damaged as well, which writers do not need."""
-    try:
-        return store.snapshots.find(snapshot_id)
-    except CorruptData:
-        return None
-
-
-_known: WeakKeyDictionary[TableStore, _KnownPlaces] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,11 +276,17 @@ class TableWrite:
         """Write what is left and say what was written. The writer is used up."""
         self.flush()
         return CommitMessage(
-            tuple(self._added), tuple(self._paths), tuple(self._changelog), tuple(self._retracted), self._numbered_at,
-            self._duplicate_key_count, earliest(sink.begun_ms for sink in (self._sink, self._changelog_sink) if sink),
-            self._watermark, self._dynamic.new_keys if self._dynamic else (),
+            tuple(self._added),
+            tuple(self._paths),
+            tuple(self._changelog),
+            tuple(self._retracted),
+            self._numbered_at,
+            self._duplicate_key_count,
+            earliest(sink.begun_ms for sink in (self._sink, self._changelog_sink) if sink),
+            self._watermark,
+            self._dynamic.new_keys if self._dynamic else (),
             self._mover.mark if self._mover else None,
-        )  # fmt: skip
+        )
 
     def abort(self) -> None:
         """Delete every file that was written."""
@@ -453,14 +407,14 @@ class TableWrite:
             self._numbered_at = Mark.of(snapshot)
             if snapshot is None:
                 return {}
-            known = _known.get(self._store)
+            known = KNOWN_PLACES.get(self._store)
             try:
                 if known is None or not known.advance(self._store, snapshot):
-                    known = _known[self._store] = _KnownPlaces(self._store, snapshot)
+                    known = KNOWN_PLACES[self._store] = KnownPlaces(self._store, snapshot)
                 break
             except NotFound:
                 # It has expired while it was read: there is a newer one.
-                _known.pop(self._store, None)
+                KNOWN_PLACES.pop(self._store, None)
                 if not has_expired(self._store, snapshot):
                     raise
         self._bucket_counts = known.bucket_counts

@@ -70,10 +70,12 @@ def taken_over_properties(
     remembered = [*store.committed.all(), *(one for snapshot in snapshots for one in _taken_expired(snapshot))]
     properties.pop(TAKEN_OVER_EXPIRED_PROPERTY, None)
     return {
-        **properties, **ids_property(_as_taken_over(remembered)),
-        **taken_from_property(store, snapshots, until, whole=whole), TAKEN_OVER_PROPERTY: json.dumps(taken, ensure_ascii=False),
+        **properties,
+        **ids_property(_as_taken_over(remembered)),
+        **taken_from_property(store, snapshots, until, whole=whole),
+        TAKEN_OVER_PROPERTY: json.dumps(taken, ensure_ascii=False),
         **_newest_property(store, snapshots, until if whole else None),
-    }  # fmt: skip
+    }
 
 
 def _newest_property(store: TableStore, snapshots: Sequence[Snapshot], until: Snapshot | None) -> dict[str, str]:

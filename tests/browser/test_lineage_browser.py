@@ -57,6 +57,23 @@ def test_a_bad_day_is_repaired_from_its_event_through_the_lineage_browser(
             "document.querySelector('svg .axis').getAttribute('transform') === 'translate(0 40)'"
         )
         picture.evaluate("(each) => { each.style.height = ''; each.scrollTop = 0; }")
+        drawn = user.page.locator("svg.history")
+        before = drawn.bounding_box()
+        user.page.locator('[data-zoom="1.25"]').click()
+        larger = drawn.bounding_box()
+        assert (
+            before
+            and larger
+            and (round(larger["width"]), larger["height"])
+            == (
+                round(before["width"] * 1.25),
+                before["height"],
+            )
+        )
+        # What is moved to is as wide as what is drawn.
+        assert drawn.evaluate("(each) => each.parentElement.scrollWidth") == round(larger["width"])
+        user.page.locator('[data-zoom="0.8"]').click()
+        assert drawn.bounding_box() == before
         assert "at=" in str(user.page.locator("#files a").first.get_attribute("href"))
         after = user.page.url
         assert "at=" in after

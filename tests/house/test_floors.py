@@ -22,7 +22,7 @@ FLOORS: dict[str, list[set[str]]] = {
     "storage": [
         {"redaction", "version"},
         {"errors"},
-        {"clock", "lazy", "date_pattern", "known_options", "local_file", "option_texts"},
+        {"clock", "lazy", "date_pattern", "known_options", "local_file", "option_texts", "retractable"},
         {"option_declaration"},
         {"secret", "options", "identifier", "lock", "store_errors", "document", "arguments"},
         {"data_types", "object_store", "options_without_effect", "option_checks"},
@@ -53,7 +53,7 @@ FLOORS: dict[str, list[set[str]]] = {
     "resources": [
         {"settings", "private_files", "ports", "java", "code_location"},
         {"warehouse"},
-        {"actions", "links", "spark_session"},
+        {"actions", "exports", "links", "spark_session"},
         {"sql"},
         {"session"},
         {"openlineage_export"},

@@ -20,7 +20,8 @@ from storage.maintain import branch, merge_branch, references, replace_main, rol
 from storage.metadata.cleaning import CleaningFiles
 from storage.metadata.consumer import Consumer, ConsumerFiles
 from storage.metadata.schema import SchemaFiles, TableSchema
-from storage.metadata.snapshot import Snapshot, SnapshotFiles
+from storage.metadata.snapshot import Snapshot
+from storage.metadata.snapshot_files import SnapshotFiles
 from storage.metadata.table_store import TableStore
 from storage.metadata.tag import Tag, TagFiles
 from storage.paths import TablePaths

@@ -555,19 +555,36 @@ def test_rows_that_are_given_are_no_stream(session: Session) -> None:
         session.sql(f"{begun}INSERT INTO w VALUES (1)", "spark")
 
 
+def commanded(script: Path, text: str) -> subprocess.CompletedProcess[str]:
+    script.write_text(text)
+    command = [str(Path(sys.executable).with_name("snapline")), "sql", "--engine", "spark", "-f", str(script)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
 @pytest.mark.spark
 def test_the_command_says_nothing_but_its_results_however_it_ends(session: Session, tmp_path: Path) -> None:
     """Behind a stream the libraries below took themselves apart with dozens of lines, and a status is not lost on the way."""
-    script = tmp_path / "stream.sql"
-    script.write_text(
+    done = commanded(
+        tmp_path / "stream.sql",
         "CREATE TABLE a (id INT PRIMARY KEY NOT ENFORCED, v INT) WITH ('changelog-producer'='input'); CREATE TABLE b LIKE a; "
         "INSERT INTO a VALUES (1, 1); SET 'execution.runtime-mode' = 'streaming'; SET 'pipeline.name' = 'p'; "
-        "INSERT INTO b SELECT id, v FROM a; SET 'execution.runtime-mode' = 'batch'; SELECT v / 0 FROM b"
+        "INSERT INTO b SELECT id, v FROM a; SET 'execution.runtime-mode' = 'batch'; SELECT v / 0 FROM b",
     )
-    command = [str(Path(sys.executable).with_name("snapline")), "sql", "--engine", "spark", "-f", str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2 and "DIVIDE_BY_ZERO" in done.stderr.splitlines()[-1], done.stderr
     assert "micro-batches" in done.stdout and "leaked" not in done.stderr
+
+
+@pytest.mark.spark
+def test_a_micro_batch_that_cannot_be_written_ends_its_stream_with_a_line(session: Session, tmp_path: Path) -> None:
+    done = commanded(
+        tmp_path / "stream.sql",
+        "CREATE TABLE a (id INT PRIMARY KEY NOT ENFORCED, g STRING); "
+        "CREATE TABLE b (g STRING PRIMARY KEY NOT ENFORCED, n BIGINT); INSERT INTO a VALUES (1, NULL); "
+        "SET 'execution.runtime-mode' = 'streaming'; SET 'pipeline.name' = 'p'; "
+        "SET 'execution.trigger' = 'available-now'; INSERT INTO b SELECT g, count(*) FROM a GROUP BY g",
+    )
+    assert done.returncode == 2 and "NOT NULL" in done.stderr.splitlines()[-1], done.stderr
+    assert not re.search(r"Exception|Traceback|^\s+at ", done.stderr, re.MULTILINE), done.stderr
 
 
 @pytest.mark.parametrize(("option", "left"), [("true", [1, 3]), ("false", [3])])

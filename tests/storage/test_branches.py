@@ -11,7 +11,7 @@ import pytest
 from storage import AddColumn, AlreadyExists, Catalog, CommitConflict, InvalidRequest, NotFound, SetNotNull, Table
 from storage.file_io import FileIO, Witness
 from storage.maintain import replace_main as replacing
-from storage.metadata.snapshot import SnapshotFiles
+from storage.metadata.snapshot_files import SnapshotFiles
 from storage.metadata.table_store import TableStore
 
 

@@ -11,7 +11,7 @@ import pytest
 from storage import Catalog, NotFound, Snapshot, Table
 from storage.metadata import manifest
 from storage.metadata.cleaning import Cleaning
-from storage.metadata.snapshot import SnapshotFiles
+from storage.metadata.snapshot_files import SnapshotFiles
 
 TABLES = Path(__file__).parent.parent / "fixtures" / "paimon" / "tables"
 

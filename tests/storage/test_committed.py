@@ -22,7 +22,8 @@ from storage import (
 )
 from storage.file_io import FileIO
 from storage.metadata.committed import Committed, CommittedFiles
-from storage.metadata.snapshot import Snapshot, SnapshotFiles
+from storage.metadata.snapshot import Snapshot
+from storage.metadata.snapshot_files import SnapshotFiles
 
 HOUR_MS = 3_600_000
 

@@ -10,7 +10,8 @@ import pytest
 from storage import AddColumn, AlreadyExists, Catalog, CommitConflict, CommitId, InvalidRequest, NotFound, Table
 from storage.maintain import replace_main as replacing
 from storage.metadata.schema import SchemaFiles
-from storage.metadata.snapshot import Snapshot, SnapshotFiles
+from storage.metadata.snapshot import Snapshot
+from storage.metadata.snapshot_files import SnapshotFiles
 from storage.metadata.table_store import TableStore
 from storage.write.close import DELETION, REPLACEMENT, close
 

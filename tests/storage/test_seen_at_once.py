@@ -9,7 +9,7 @@ import pytest
 
 from storage import Catalog, NotFound, Snapshot, Table
 from storage.maintain import compaction
-from storage.metadata.snapshot import SnapshotFiles
+from storage.metadata.snapshot_files import SnapshotFiles
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False), pa.field("v", pa.int64())])
 HIDING = [

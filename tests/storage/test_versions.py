@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from storage import AlreadyExists, Catalog, FixedClock, InvalidRequest, NotFound, Snapshot, Table
-from storage.metadata.snapshot import SnapshotFiles
+from storage.metadata.snapshot_files import SnapshotFiles
 
 
 @pytest.fixture

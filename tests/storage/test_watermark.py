@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from storage import Catalog, Watermark
-from storage.metadata.schema import new_schema
+from storage.metadata.first_schema import new_schema
 from storage.write.watermark import row_time
 
 SCHEMA = pa.schema([("id", pa.int32()), ("at", pa.timestamp("us")), ("a b`", pa.timestamp("ms", "UTC"))])

@@ -277,10 +277,9 @@ function browse(arcs) {
   function zoom(factor) {
     const middle = (scroller.scrollLeft + room() / 2) / scale;
     scale = Math.min(4, Math.max(0.1, scale * factor));
-    picture.setAttribute("width", width * scale);
-    // Lanes keep their height beside their names.
-    picture.setAttribute("height", height);
-    picture.setAttribute("preserveAspectRatio", "none");
+    // Lanes keep their height beside their names. The picture is drawn otherwise, and not laid out anew.
+    picture.style.transform = `scaleX(${scale})`;
+    picture.parentElement.style.width = `${width * scale}px`;
     scroller.scrollLeft = middle * scale - room() / 2;
   }
   for (const button of document.querySelectorAll("[data-zoom]")) {

@@ -1,0 +1,132 @@
+"""Columns as texts: of CSV, and of JSON.
+
+Numbers as Spark and DuckDB read them, times in ISO 8601 (with a zone: in UTC, ending with Z), bytes in base 64 (in JSON; CSV
+has none).
+"""
+
+import base64
+import json
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage import InvalidRequest
+
+Column = Any
+_is_nested = pa.types.is_nested
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether values of a type are bytes."""
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
+
+
+def refuse_unwritable(schema: pa.Schema, form: str) -> None:
+    """Raise InvalidRequest for a column that files of a format cannot hold, or whose name is there twice."""
+    seen: dict[str, str] = {}
+    for field in schema:
+        if field.name.lower() in seen:
+            raise InvalidRequest(f"Two columns are named {field.name!r}, letters apart: give one another name with AS.")
+        seen[field.name.lower()] = field.name
+        kind = field.type
+        if pa.types.is_duration(kind) or pa.types.is_interval(kind):
+            raise InvalidRequest(f"Column {field.name!r} is an interval, which files do not hold: CAST it AS STRING.")
+        if form == "csv" and (_is_nested(kind) or is_bytes(kind)):
+            what = "bytes" if is_bytes(kind) else "of a nested type"
+            advice = "base64(…) or hex(…)" if is_bytes(kind) else "to_json(…)"
+            raise InvalidRequest(
+                f"Column {field.name!r} is {what}, which CSV does not hold: write {advice} in the query."
+            )
+        if form == "parquet" and pa.types.is_null(kind):
+            raise InvalidRequest(f"Column {field.name!r} is NULL without a type, which Parquet does not hold: CAST it.")
+
+
+def texts(column: Column) -> pa.Array:
+    """Values of a plain type as texts; nulls stay null."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        found = pc.cast(column, pa.string())
+        whole = pc.match_substring_regex(found, r"^-?\d+$")
+        found = pc.if_else(whole, pc.binary_join_element_wise(found, ".0", ""), found)
+        for word, name in (("^nan$", "NaN"), ("^inf$", "Infinity"), ("^-inf$", "-Infinity")):
+            found = pc.replace_substring_regex(found, word, name)
+        return found
+    if pa.types.is_timestamp(kind):
+        utc = column if kind.tz is None else column.cast(pa.timestamp(kind.unit, "UTC"))
+        found = pc.replace_substring(pc.cast(utc, pa.string()), " ", "T")
+        return _without_zeros(found)
+    if pa.types.is_time(kind):
+        return _without_zeros(pc.cast(column, pa.string()))
+    return pc.cast(column, pa.string())
+
+
+def _without_zeros(moments: Column) -> Column:
+    """Moments without digits of a second that say nothing."""
+    shorter = pc.replace_substring_regex(moments, r"\.0+(Z?)$", r"\1")
+    return pc.replace_substring_regex(shorter, r"(\.\d*[1-9])0+(Z?)$", r"\1\2")
+
+
+def json_texts(column: Column, *, without_nulls: bool) -> list[str]:
+    """Values of any type as JSON. `without_nulls`: fields of structs that are null are left out."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        found = json_objects([field.name for field in kind], column.flatten(), len(column), without_nulls=without_nulls)
+    elif pa.types.is_map(kind):
+        keys = [json.dumps(one, ensure_ascii=False) for one in _key_texts(column.keys)]
+        items = json_texts(column.items, without_nulls=without_nulls)
+        pairs = [f"{key}:{item}" for key, item in zip(keys, items, strict=True)]
+        found = _joined(column, pairs, "{", "}")
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        found = _joined(column, json_texts(column.values, without_nulls=without_nulls), "[", "]")
+    elif pa.types.is_fixed_size_list(kind):
+        return json_texts(column.cast(pa.list_(kind.value_type)), without_nulls=without_nulls)
+    else:
+        found = _plain_json(column)
+    if column.null_count == 0:
+        return found
+    valid = column.is_valid().to_pylist()
+    return [one if is_there else "null" for one, is_there in zip(found, valid, strict=True)]
+
+
+def json_objects(names: list[str], columns: list[Column], count: int, *, without_nulls: bool) -> list[str]:
+    """An object of JSON for each row of columns."""
+    parts = []
+    for name, column in zip(names, columns, strict=True):
+        key = json.dumps(name, ensure_ascii=False)
+        found = [f"{key}:{one}" for one in json_texts(column, without_nulls=without_nulls)]
+        if without_nulls and column.null_count:
+            valid = column.is_valid().to_pylist()
+            found = [one if is_there else "" for one, is_there in zip(found, valid, strict=True)]
+        parts.append(found)
+    if not parts:
+        return ["{}"] * count
+    return ["{" + ",".join(one for one in row if one) + "}" for row in zip(*parts, strict=True)]
+
+
+def _key_texts(keys: Column) -> list[str]:
+    if pa.types.is_nested(keys.type):
+        return json_texts(keys, without_nulls=False)
+    if is_bytes(keys.type):
+        return [base64.b64encode(one).decode() for one in keys.to_pylist()]
+    return [str(one) for one in texts(keys).to_pylist()]
+
+
+def _joined(column: Column, inner: list[str], before: str, behind: str) -> list[str]:
+    offsets = column.offsets.to_pylist()
+    return [before + ",".join(inner[start:end]) + behind for start, end in pairwise(offsets)]
+
+
+def _plain_json(column: Column) -> list[str]:
+    kind = column.type
+    if pa.types.is_null(kind):
+        return ["null"] * len(column)
+    if is_bytes(kind):
+        return [f'"{base64.b64encode(one or b"").decode()}"' for one in column.to_pylist()]
+    values = texts(column).to_pylist()
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        return [str(one) for one in values]
+    if pa.types.is_floating(kind):
+        return [f'"{one}"' if one in ("NaN", "Infinity", "-Infinity") else str(one) for one in values]
+    return [json.dumps(one, ensure_ascii=False) for one in values]

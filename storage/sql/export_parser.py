@@ -1,0 +1,126 @@
+"""The statements that write rows to files: COPY … TO, and INSERT OVERWRITE DIRECTORY."""
+
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from .alteration_parser import AlterationParser
+from .commands import Export
+
+
+class ExportParser(AlterationParser):
+    """Parses exports; the rest is for other parsers."""
+
+    def _parse_copy_statement(self) -> exp.Expr:
+        """COPY (query) | table [(column, …)] TO 'path' [[WITH] (key [value], …)]"""
+        if self._match(TokenType.L_PAREN):
+            query = self._parse_statement()
+            self._match_r_paren()
+        else:
+            query = self._copied_table()
+        if not isinstance(query, exp.Query | exp.Values):
+            self.raise_error("COPY takes a table, or a SELECT in parentheses", self._prev)
+        if self._match_text_seq("FROM"):
+            self.raise_error(
+                "COPY … FROM is not known here: read the file in an asset, or by `snapline query`", self._prev
+            )
+        if not self._match_text_seq("TO"):
+            self.raise_error("Expected TO 'path'")
+        path = self._place_in_quotes()
+        self._match_text_seq("WITH")
+        options: list[tuple[str, str | None]] = self._copy_options() if self._is(TokenType.L_PAREN) else []
+        forms = [value for key, value in options if key.lower() == "format"]
+        if len(forms) > 1 or None in forms:
+            self.raise_error("Expected one format: FORMAT parquet, csv or json", self._prev)
+        left = [one for one in options if one[0].lower() != "format"]
+        return self.expression(Export(this=query, path=path, form=forms[0] if forms else None, options=left))
+
+    def _copied_table(self) -> exp.Expr:
+        table = self._table()
+        version = self._parse_version()
+        if version is not None:
+            table.set("version", version)
+        columns: list[exp.Expr] = [exp.Star()]
+        if self._match(TokenType.L_PAREN):
+            columns = [exp.column(one.copy()) for one in self._parse_csv(self._name)]
+            self._match_r_paren()
+        return exp.select(*columns).from_(table, copy=False)
+
+    def _parse_export_directory(self) -> exp.Expr:
+        """INSERT OVERWRITE [LOCAL] DIRECTORY ['path'] USING format [OPTIONS (key [=] value, …)] query"""
+        is_local = self._tokens[self._index - 2].text.upper() == "LOCAL"
+        path = self._place_in_quotes() if self._is(TokenType.STRING) else None
+        if not self._match_text_seq("USING"):
+            self.raise_error(
+                "Expected USING parquet, csv or json. ROW FORMAT and STORED AS, which are Hive's, are not known"
+            )
+        form = self._name().name
+        options: list[tuple[str, str | None]] = list(self._spark_options()) if self._match_text_seq("OPTIONS") else []
+        named = [value for key, value in options if key.lower() == "path"]
+        if bool(named) == (path is not None) or len(named) > 1:
+            self.raise_error("The directory is named once: DIRECTORY 'path', or OPTIONS ('path' = '…')", self._prev)
+        query = self._parse_statement()
+        if not isinstance(query, exp.Query | exp.Values):
+            self.raise_error("INSERT OVERWRITE DIRECTORY takes a SELECT", self._prev)
+        return self.expression(
+            Export(
+                this=query,
+                path=path or named[0],
+                form=form,
+                options=[one for one in options if one[0].lower() != "path"],
+                as_spark=True,
+                is_local=is_local,
+            )
+        )
+
+    def _place_in_quotes(self) -> str:
+        if not self._is(TokenType.STRING):
+            self.raise_error("Expected a path in quotes")
+        return self._text()
+
+    def _copy_options(self) -> list[tuple[str, str | None]]:
+        """(key [value], …)"""
+        self._match_l_paren()
+        found: list[tuple[str, str | None]] = []
+        while True:
+            key = self._option_key()
+            value = None if self._is(TokenType.COMMA) or self._is(TokenType.R_PAREN) else self._option_value()
+            found.append((key, value))
+            self._refuse_twice([one.lower() for one, _ in found])
+            if not self._match(TokenType.COMMA):
+                break
+        self._match_r_paren()
+        return found
+
+    def _spark_options(self) -> list[tuple[str, str]]:
+        """(key = value, …); behind a key without quotes the = may be left out."""
+        self._match_l_paren()
+        found: list[tuple[str, str]] = []
+        while True:
+            key = self._option_key()
+            if not self._match(TokenType.EQ) and self._prev.token_type == TokenType.STRING:
+                # Two texts side by side are one by now.
+                self.raise_error("Expected = between an option and its value: OPTIONS ('header' = 'true')")
+            found.append((key, self._option_value()))
+            self._refuse_twice([one.lower() for one, _ in found])
+            if not self._match(TokenType.COMMA):
+                break
+        self._match_r_paren()
+        return found
+
+    def _option_key(self) -> str:
+        if self._is(TokenType.STRING):
+            return self._text()
+        return self._name().name
+
+    def _option_value(self) -> str:
+        """A text in quotes, a number, or one word."""
+        if not self._curr or self._curr.token_type in (
+            TokenType.COMMA,
+            TokenType.R_PAREN,
+            TokenType.L_PAREN,
+            TokenType.STAR,
+            TokenType.SEMICOLON,
+        ):
+            self.raise_error("Expected a value of the option: a text in quotes, a number, or a word")
+        self._advance()
+        return self._prev.text

@@ -1,0 +1,378 @@
+"""Exports: what COPY and INSERT OVERWRITE DIRECTORY write, plain DuckDB and Spark read back with the same rows and types."""
+
+import datetime as dt
+import os
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from resources import Session, Settings
+from resources.exports.destination import destination
+from storage import InvalidRequest, StorageError
+
+pytestmark = pytest.mark.spark
+Sql = Callable[[str], Any]
+TEXTS = [
+    "plain",
+    "",
+    None,
+    "a,b",
+    'say "x"',
+    "two\nlines",
+    "\\",
+    " blank ",
+    "null",
+    "NULL",
+    "ü☃",
+    "#x",
+    "1.0",
+    "\\N",
+    '"',
+]
+
+
+@pytest.fixture
+def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory below which files may be written."""
+    found = tmp_path / "out"
+    monkeypatch.setenv("SNAPLINE_WRITABLE_DIRECTORIES", f'["{found}"]')
+    return found
+
+
+@pytest.fixture
+def sql(out: Path, session: Session, engine: str) -> Sql:
+    """Runs statements on a platform with a table of texts, and one of all plain types."""
+    if not session.settings.writable_directories:
+        session = Session()
+    rows = pa.table({"id": pa.array(range(len(TEXTS)), pa.int64()), "s": TEXTS})
+    session.catalog.create_table("default.t", rows.schema).write(rows)
+    kinds = pa.table(
+        {
+            "b": [True, False, None],
+            "i": pa.array([1, -(2**31), None], pa.int32()),
+            "l": pa.array([2**63 - 1, -(2**63), None], pa.int64()),
+            "f": pa.array([0.1, float("inf"), None], pa.float32()),
+            "d": pa.array([1.0, float("-inf"), None], pa.float64()),
+            "n": pa.array([Decimal("0.0000000001"), Decimal("-12345.5"), None], pa.decimal128(20, 10)),
+            "day": pa.array([dt.date(2024, 2, 29), dt.date(1, 1, 1), None]),
+            "at": pa.array([dt.datetime(2024, 5, 1, 12, 0, 0, 123456), dt.datetime(1969, 12, 31, 23, 59, 59), None], pa.timestamp("us")),  # noqa: E501
+            "atz": pa.array([dt.datetime(2024, 5, 1, 12), dt.datetime(1950, 1, 1, 0, 0, 0, 500000), None], pa.timestamp("us", "UTC")),  # noqa: E501
+            "s": ["x", "", None],
+        }
+    )  # fmt: skip
+    session.catalog.create_table("default.kinds", kinds.schema).write(kinds)
+    nested = pa.table(
+        {
+            "id": pa.array([1, 2], pa.int64()),
+            "st": pa.array([{"a": 1, "b": None}, None], pa.struct([("a", pa.int32()), ("b", pa.string())])),
+            "li": pa.array([["x", None, 'q"'], []], pa.list_(pa.string())),
+            "m": pa.array([[("k", 1.5)], None], pa.map_(pa.string(), pa.float64())),
+            "by": pa.array([b"\x00\xff", None], pa.binary()),
+        }
+    )
+    session.catalog.create_table("default.nested", nested.schema).write(nested)
+
+    def run(text: str) -> Any:
+        result = session.sql(text, engine)
+        if result.rows is None and result.frame is None:
+            return result.message
+        return [tuple(row.values()) for row in result.to_arrow().to_pylist()]
+
+    return run
+
+
+@pytest.fixture
+def spark(session: Session) -> Iterator[Any]:
+    """Plain Spark."""
+    from resources.spark_session import start_spark
+
+    yield start_spark(session.settings)
+
+
+def by_duckdb(text: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        return connection.sql(text).fetchall()
+
+
+def rows_of(frame: Any) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row.values()) for row in frame.toArrow().to_pylist()), key=repr)
+
+
+@pytest.mark.parametrize("table", ["t", "kinds", "nested"])
+def test_parquet_holds_the_rows_and_the_types_of_the_query(sql: Sql, spark: Any, out: Path, table: str) -> None:
+    count = len(sql(f"SELECT * FROM {table}"))
+    assert sql(f"COPY {table} TO '{out}/one.parquet'") == f"{count} rows written to {out}/one.parquet"
+    assert sql(f"INSERT OVERWRITE DIRECTORY '{out}/many' USING parquet SELECT * FROM {table}").startswith(
+        f"{count} rows"
+    )
+    expected = sorted(sql(f"SELECT * FROM {table}"), key=repr)
+    kinds = spark.sql("SELECT 1").schema
+    for path in ("one.parquet", "many"):
+        frame = spark.read.parquet(f"{out}/{path}")
+        assert rows_of(frame) == expected
+        kinds = frame.schema.simpleString()
+        assert "timestamp_ntz" in kinds or table != "kinds"
+    found = by_duckdb(f"SELECT count(*) FROM '{out}/one.parquet'")
+    assert found == [(count,)]
+
+
+def test_csv_is_read_back_by_both(sql: Sql, spark: Any, out: Path) -> None:
+    sql(f"COPY (SELECT * FROM t) TO '{out}/t.csv' (NULL 'null')")
+    expected = sorted(enumerate(TEXTS), key=repr)
+    read = f"read_csv('{out}/t.csv', nullstr='null', allow_quoted_nulls=false, types={{'id': 'BIGINT', 's': 'VARCHAR'}}, auto_detect=false, header=true, columns={{'id': 'BIGINT', 's': 'VARCHAR'}}, quote='\"', escape='\"')"  # noqa: E501
+    assert sorted(by_duckdb(f"SELECT * FROM {read}"), key=repr) == expected
+    sql(f"INSERT OVERWRITE DIRECTORY '{out}/csv' USING csv OPTIONS (header 'true', nullValue '~') SELECT * FROM t")
+    frame = spark.read.csv(f"{out}/csv", header=True, multiLine=True, nullValue="~", schema="id BIGINT, s STRING")
+    assert rows_of(frame) == expected
+    sql(f"COPY kinds TO '{out}/kinds.csv.gz' (NULL '~')")
+    kinds = sql("SELECT * FROM kinds")
+    schema = "b BOOLEAN, i INT, l BIGINT, f FLOAT, d DOUBLE, n DECIMAL(20,10), day DATE, at TIMESTAMP_NTZ, atz TIMESTAMP, s STRING"  # noqa: E501
+    assert rows_of(spark.read.csv(f"{out}/kinds.csv.gz", header=True, nullValue="~", schema=schema)) == sorted(
+        kinds, key=repr
+    )
+    columns = "{'b': 'BOOLEAN', 'i': 'INT', 'l': 'BIGINT', 'f': 'FLOAT', 'd': 'DOUBLE', 'n': 'DECIMAL(20,10)', 'day': 'DATE', 'at': 'TIMESTAMP', 'atz': 'TIMESTAMPTZ', 's': 'VARCHAR'}"  # noqa: E501
+    found = by_duckdb(
+        f"SELECT * REPLACE (epoch_us(atz) AS atz) FROM read_csv('{out}/kinds.csv.gz', columns={columns}, "
+        "header=true, nullstr='~', auto_detect=false, quote='\"')"
+    )
+    began = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    us = [None if row[8] is None else (row[8] - began) // dt.timedelta(microseconds=1) for row in kinds]
+    assert sorted(repr(row[8]) for row in found) == sorted(map(repr, us))
+    assert sorted(map(repr, (row[:7] for row in found))) == sorted(map(repr, (row[:7] for row in kinds)))
+
+
+@pytest.mark.parametrize("table", ["t", "kinds", "nested"])
+def test_json_is_read_back(sql: Sql, spark: Any, out: Path, table: str) -> None:
+    expected = sorted(sql(f"SELECT * FROM {table}"), key=repr)
+    sql(f"COPY {table} TO '{out}/t.json'")
+    sql(
+        f"INSERT OVERWRITE LOCAL DIRECTORY 'file://{out}/j' USING json OPTIONS (compression = gzip) SELECT * FROM {table}"
+    )
+    sql(f"COPY {table} TO '{out}/t.parquet'")
+    schema = spark.read.parquet(f"{out}/t.parquet").schema
+    for path in ("t.json", "j"):
+        assert rows_of(spark.read.json(f"{out}/{path}", schema=schema)) == expected
+    assert by_duckdb(f"SELECT count(*) FROM read_json('{out}/t.json')") == [(len(expected),)]
+    [part] = [name for name in os.listdir(out / "j") if name.startswith("part-")]
+    assert part.endswith(".json.gz")
+
+
+def test_both_engines_write_the_same_texts(out: Path, session: Session) -> None:
+    session = Session()
+    session.sql(
+        "CREATE TABLE p (id INT, d DOUBLE, n DECIMAL(5,2), at TIMESTAMP); INSERT INTO p VALUES (1, 1.5, 2.50, TIMESTAMP '2024-01-01 00:00:00'), (2, NULL, NULL, NULL)",  # noqa: E501
+        "duckdb",
+    )
+    for engine in ("duckdb", "spark"):
+        session.sql(
+            f"COPY (SELECT *, id + 1 AS next, [id] AS xs FROM (SELECT * FROM p) ORDER BY id) TO '{out}/{engine}.json'".replace(
+                "[id]", "array(id)"
+            ),
+            engine,
+        )
+        session.sql(f"COPY (SELECT * FROM p ORDER BY id DESC) TO '{out}/{engine}.parquet'", engine)
+    assert (out / "duckdb.json").read_text() == (out / "spark.json").read_text()
+    assert (out / "duckdb.json").read_text().splitlines()[0] == (
+        '{"id":1,"d":1.5,"n":2.50,"at":"2024-01-01T00:00:00","next":2,"xs":[1]}'
+    )
+    assert pq.read_table(out / "duckdb.parquet").equals(pq.read_table(out / "spark.parquet"))
+
+
+OPTIONS = {
+    "(FORMAT csv, HEADER false, DELIMITER ';', QUOTE '|', NULL '-')": "0;|a;|||\n1;-\n",
+    "(FORMAT csv, HEADER, QUOTE_ALL)": '"id","s"\n"0","a;|"\n"1",\n',
+    "(FORMAT csv, SEP '\\t', ESCAPE '\\\\')": "id\ts\n0\ta;|\n1\t\n",
+    "WITH (FORMAT json)": '{"id":0,"s":"a;|"}\n{"id":1,"s":null}\n',
+    "(FORMAT json, ignoreNullFields true)": '{"id":0,"s":"a;|"}\n{"id":1}\n',
+}
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+@pytest.mark.parametrize("options", OPTIONS)
+def test_options_are_carried_out(sql: Sql, out: Path, options: str) -> None:
+    sql(f"COPY (VALUES (0, 'a;|'), (1, NULL) AS v (id, s)) TO '{out}/x' {options}")
+    assert (out / "x").read_text() == OPTIONS[options]
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+def test_options_of_parquet_are_carried_out(sql: Sql, out: Path) -> None:
+    sql(f"COPY t TO '{out}/x' (FORMAT parquet, COMPRESSION 'zstd', COMPRESSION_LEVEL 3, ROW_GROUP_SIZE 4)")
+    meta = pq.read_metadata(out / "x")
+    assert (meta.num_row_groups, meta.row_group(0).num_rows) == (4, 4)
+    assert meta.row_group(0).column(0).compression == "ZSTD"
+    sql(f"COPY t (id) TO '{out}/y.parquet'; COPY (SELECT 1 AS a WHERE 1 = 0) TO '{out}/empty.parquet'")
+    assert pq.read_table(out / "y.parquet").column_names == ["id"]
+    assert pq.read_table(out / "empty.parquet").num_rows == 0
+
+
+REFUSED = {
+    "COPY t TO '{out}/x'": "no format",
+    "COPY t TO '{out}/x.xlsx' (FORMAT xlsx)": "'xlsx' is not written",
+    "COPY t TO '{out}/x.csv' (FORMAT)": "one format",
+    "COPY t TO '{out}/x.csv' (DELIMITER ';;')": "'delimiter' is one character",
+    "COPY t TO '{out}/x.csv' (DELIMITER '\"')": "same character",
+    "COPY t TO '{out}/x.csv' (HEADER maybe)": "true or false",
+    "COPY t TO '{out}/x.csv' (HEADER, HEADER)": "given twice",
+    "COPY t TO '{out}/x.csv' (SEP ';', DELIM ';')": "given twice",
+    "COPY t TO '{out}/x.csv' (ROW_GROUP_SIZE 5)": "is one of parquet, not of csv",
+    "COPY t TO '{out}/x.csv' (DATEFORMAT '%d')": "not carried out: values are written in ISO",
+    "COPY t TO '{out}/x.csv' (PARTITION_BY id)": "not carried out: one statement writes one file",
+    "COPY t TO '{out}/x.csv' (headr true)": "Did you mean 'header'",
+    "COPY t TO '{out}/x.csv' (COMPRESSION xz)": "Compression 'xz'",
+    "COPY t TO '{out}/x.parquet' (ROW_GROUP_SIZE 0)": "'row_group_size' is a number",
+    "COPY t TO '{out}/x.parquet' (COMPRESSION_LEVEL 3)": "has no levels",
+    "COPY t FROM '{out}/x.csv'": "COPY … FROM is not known",
+    "COPY (SELECT 1 AS a, 2 AS A) TO '{out}/x.csv'": "Two columns are named",
+    "COPY (SELECT NULL AS a) TO '{out}/x.csv'": "only column",
+    "COPY (SELECT array(1) AS a) TO '{out}/x.csv'": "nested type",
+    "COPY (SELECT nope FROM t) TO '{out}/x.csv'": "nope",
+    "COPY (DELETE FROM t) TO '{out}/x.csv'": "COPY takes a table",
+    "INSERT OVERWRITE DIRECTORY '{out}/x' SELECT 1 AS a": "Expected USING",
+    "INSERT OVERWRITE DIRECTORY '{out}/x' STORED AS orc SELECT 1 AS a": "Expected USING",
+    "INSERT OVERWRITE DIRECTORY '{out}/x' USING orc SELECT 1 AS a": "'orc' is not written",
+    "INSERT OVERWRITE DIRECTORY USING csv SELECT 1 AS a": "named once",
+    "INSERT OVERWRITE DIRECTORY '{out}/x' USING csv OPTIONS (path '{out}/y') SELECT 1 AS a": "named once",
+    "INSERT OVERWRITE LOCAL DIRECTORY 's3://b/x' USING csv SELECT 1 AS a": "no LOCAL DIRECTORY",
+    "INSERT OVERWRITE DIRECTORY '{out}/x' USING csv OPTIONS (timestampFormat 'y') SELECT 1 AS a": "not carried out",
+    "INSERT OVERWRITE DIRECTORY '{out}/x' USING csv OPTIONS ('header' 'true') SELECT 1 AS a": "Expected = between",
+    "SET 'execution.runtime-mode' = 'streaming'; COPY t TO '{out}/x.csv'": "RESET",
+    "EXPLAIN COPY t TO '{out}/x.csv'": "EXPLAIN takes",
+}
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+@pytest.mark.parametrize("statement", REFUSED)
+def test_what_is_not_carried_out_is_refused_by_name_and_leaves_no_file(sql: Sql, out: Path, statement: str) -> None:
+    with pytest.raises(StorageError, match=REFUSED[statement]):
+        sql(statement.format(out=out))
+    assert not out.exists() or os.listdir(out) == []
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+def test_places_that_are_not_allowed_are_refused(sql: Sql, out: Path, tmp_path: Path, session: Session) -> None:
+    out.mkdir()
+    (tmp_path / "other").mkdir()
+    (out / "link").symlink_to(tmp_path / "other")
+    for path in (
+        f"{tmp_path}/x.csv", f"{out}x.csv", f"{out}/../x.csv", f"{out}/link/x.csv", str(out), f"{out}/.", "x.csv", "",
+        f"{out}/a//b.csv", "s3://bucket/x.csv", "file://host/x.csv", f"{session.settings.home}/x.csv",
+    ):  # fmt: skip
+        with pytest.raises(StorageError):
+            sql(f"COPY t TO '{path}' (FORMAT csv)")
+    assert os.listdir(tmp_path / "other") == []
+    assert os.listdir(out) == ["link"]
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+def test_nothing_of_the_platform_is_overwritten(sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SNAPLINE_WRITABLE_DIRECTORIES", f'["{tmp_path.parent}"]')
+    session = Session()
+    session.sql(f"CREATE CATALOG c WITH ('warehouse' = '{tmp_path}/second')", "duckdb")
+    for path in (session.settings.home, session.settings.warehouse, tmp_path / "second"):
+        with pytest.raises(InvalidRequest, match="belongs to the platform"):
+            session.sql(f"COPY (SELECT 1 AS a) TO '{path}/x.csv'", "duckdb")
+        with pytest.raises(InvalidRequest, match="belongs to the platform"):
+            session.sql(f"INSERT OVERWRITE DIRECTORY '{path}/x' USING csv SELECT 1 AS a", "duckdb")
+    with pytest.raises(InvalidRequest, match="belongs to the platform"):
+        session.sql(f"INSERT OVERWRITE DIRECTORY '{tmp_path}' USING csv SELECT 1 AS a", "duckdb")
+    assert session.sql("SELECT count(*) FROM t", "duckdb").to_arrow().column(0).to_pylist() == [len(TEXTS)]
+
+
+def test_a_file_is_complete_or_not_there(sql: Sql, out: Path, engine: str) -> None:
+    sql(f"COPY t TO '{out}/x.csv'; INSERT OVERWRITE DIRECTORY '{out}/d' USING csv SELECT * FROM t")
+    before, parts = (out / "x.csv").read_bytes(), sorted(os.listdir(out / "d"))
+    failing = "SELECT CAST(s AS INT) AS n FROM t WHERE s IS NOT NULL"
+    for statement in (
+        f"COPY ({failing}) TO '{out}/x.csv'", f"COPY ({failing}) TO '{out}/new.csv'",
+        f"INSERT OVERWRITE DIRECTORY '{out}/d' USING csv {failing}",
+    ):  # fmt: skip
+        with pytest.raises(InvalidRequest):
+            sql(statement)
+    assert sorted(os.listdir(out)) == ["d", "x.csv"]
+    assert (out / "x.csv").read_bytes() == before
+    assert sorted(os.listdir(out / "d")) == parts
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+def test_a_directory_is_replaced_if_it_holds_exports_alone(sql: Sql, out: Path) -> None:
+    write = f"INSERT OVERWRITE DIRECTORY '{out}/d' USING csv SELECT "
+    sql(f"{write} 1 AS a")
+    sql(f"{write} 2 AS a")
+    assert sorted(name[:4] for name in os.listdir(out / "d")) == ["_SUC", "part"]
+    [part] = out.glob("d/part-*.csv")
+    assert part.read_text() == "2\n"
+    (out / "d" / "mine.txt").write_text("mine")
+    with pytest.raises(InvalidRequest, match=r"'mine.txt', which no export has written"):
+        sql(f"{write} 3 AS a")
+    assert part.read_text() == "2\n"
+    assert os.listdir(out) == ["d"]
+    with pytest.raises(InvalidRequest, match="no file"):
+        sql(f"COPY t TO '{out}/d' (FORMAT csv)")
+
+
+def test_object_stores_are_written_too(tmp_path: Path) -> None:
+    import fsspec
+
+    settings = Settings(
+        tmp_path / "home", "memory://wh", f"jdbc:sqlite:{tmp_path}/l.db", writable_directories=["memory://exports/x"]
+    )
+    session = Session(settings)
+    files = fsspec.filesystem("memory")
+    session.sql("COPY (SELECT 1 AS a) TO 'memory://exports/x/a.csv'", "duckdb")
+    assert files.cat("/exports/x/a.csv") == b"a\n1\n"
+    for number in (1, 2):
+        session.sql(f"INSERT OVERWRITE DIRECTORY 'memory://exports/x/d' USING json SELECT {number} AS a", "duckdb")
+    found = [one.rsplit("/", 1)[1] for one in files.ls("/exports/x/d", detail=False)]
+    assert sorted(name[:4] for name in found) == ["_SUC", "part"]
+    for path in (
+        "memory://exports/y.csv",
+        "memory://wh/x.csv",
+        "memory://exports/x/../y.csv",
+        "memory://u:p@exports/x/y.csv",
+    ):
+        with pytest.raises(InvalidRequest):
+            session.sql(f"COPY (SELECT 1 AS a) TO '{path}'", "duckdb")
+    files.rm("/exports", recursive=True)
+
+
+def test_a_place_with_credentials_is_refused_without_showing_them() -> None:
+    with pytest.raises(InvalidRequest) as found:
+        destination(
+            "s3://key:verysecretword@bucket/x.csv", allowed=["s3://bucket/x"], forbidden=[], storage=("/wh", {}),
+            is_directory=False,
+        )  # fmt: skip
+    assert "verysecretword" not in str(found.value)
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+def test_exports_are_no_corrections(sql: Sql, out: Path) -> None:
+    from resources.sql.corrections import refuse_beyond_branches
+    from resources.sql.parsing import parse
+
+    for text in (f"COPY t TO '{out}/x.csv'", f"INSERT OVERWRITE DIRECTORY '{out}/x' USING csv SELECT 1 AS a"):
+        with pytest.raises(InvalidRequest, match=r"(COPY|DIRECTORY) is no correction"):
+            refuse_beyond_branches(parse(text)[0])
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+def test_constraints_are_refused_by_their_name_and_columns_are_still_added(sql: Sql) -> None:
+    for text in ("ADD CONSTRAINT c CHECK (id > 0)", "ADD CONSTRAINT p PRIMARY KEY (id)", "DROP CONSTRAINT c"):
+        with pytest.raises(InvalidRequest, match=r"CONSTRAINT is not known here: .*SET NOT NULL"):
+            sql(f"ALTER TABLE t {text}")
+    with pytest.raises(InvalidRequest, match="CHANGE is not known here"):
+        sql("ALTER TABLE t CHANGE s s STRING")
+    sql("ALTER TABLE t ADD COLUMN n INT")
+    sql("ALTER TABLE t RENAME COLUMN n TO m; ALTER TABLE t ALTER COLUMN m COMMENT 'x'; ALTER TABLE t DROP COLUMN m")
+
+
+def test_a_directory_itself_below_which_files_may_be_written_is_none_of_them(sql: Sql, out: Path) -> None:
+    out.mkdir(exist_ok=True)
+    with pytest.raises(InvalidRequest, match="name one in it"):
+        sql(f"INSERT OVERWRITE DIRECTORY '{out}' USING json SELECT 1 AS a")
