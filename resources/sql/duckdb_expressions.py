@@ -94,7 +94,7 @@ class Expressions:
         return Typed(f"EXISTS ({self._scope.query(node.this)[0]})", BOOLEAN)
 
     def is_in(self, node: exp.Expr) -> Typed:
-        """`x IN (values)` and `x IN (query)`; the types are to be comparable without a cast that could fail."""
+        """`x IN (values)`, compared in a common type; `x IN (query)`, of one column of the same type, or both whole numbers."""
         query = node.args.get("query")
         if query is not None:
             text, types = self._scope.query(query.this if isinstance(query, exp.Subquery) else query)

@@ -45,7 +45,7 @@ class ViewStatements:
         self._prepare = prepare
 
     def create(self, node: exp.Create, columns_of: Callable[[Query], pa.Schema]) -> Act:
-        """CREATE VIEW; `columns_of` finds the columns of its query. Raises InvalidRequest for a query that a view cannot keep."""
+        """CREATE VIEW; `columns_of` finds the columns of its query. Raises InvalidRequest or Unsupported."""
         name = node.this.this if isinstance(node.this, exp.Schema) else node.this
         properties = node.args.get("properties")
         given = list(properties.expressions) if properties else []
