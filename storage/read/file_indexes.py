@@ -20,7 +20,7 @@ from ..format.file_index.bloom_filter import BloomFilter
 from ..format.file_index.container import Section, read_container
 from ..format.file_index.keys import is_zero, key_of
 from ..format.file_index.range_bitmap import RangeBitmap
-from ..format.file_index.wanted import index_file
+from ..format.file_index.wanted import index_file, is_damaged
 from ..metadata.manifest import DataFile
 from ..metadata.table_store import TableStore
 from .predicate import And, Comparison, IsIn, IsNull, Or, Predicate, StartsWith
@@ -84,6 +84,8 @@ class FileIndexes:
             folder = self._store.data_path(directory, file).rpartition("/")[0]
             source = f"Index file {folder}/{name}"
             data = self._read(f"{folder}/{name}", source)
+            if is_damaged(str(name), data):
+                raise CorruptData(f"{source} is damaged: its checksum is not the one in its name. {_REMEDY}")
         asked = _Asked(self._columns(file), data, source, file.row_count)
         try:
             return ask(asked)

@@ -17,7 +17,7 @@ from ..data_types import DataField
 from ..errors import CorruptData
 from ..format.binary_row import EMPTY_ROW, encode
 from ..format.column_stats import EMPTY_STATS, KEY_STATS_MODE, collect, collect_dense, serialize
-from ..format.file_index.wanted import INDEX_SUFFIX, build_indexes, wanted_indexes
+from ..format.file_index.wanted import build_indexes, index_suffix, wanted_indexes
 from ..format.open_data_file import open_writer
 from ..lsm.system_columns import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
 from ..metadata.manifest import ADD, WRITTEN, DataFile, ManifestEntry
@@ -115,7 +115,7 @@ class DataFileSink:
         """The file with its indexes: in its entry if they are small, else in a file beside it."""
         data = build_indexes(self._indexes, rows, self._types) if self._indexes else None
         if data is not None and len(data) > self._options.file_index_in_manifest_threshold_bytes:
-            self.paths.append(f"{path}{INDEX_SUFFIX}")
+            self.paths.append(f"{path}{index_suffix(data)}")
         return with_index(self._store, file, path, data)
 
     def _refuse_nulls(self, content: pa.Table) -> None:
@@ -178,8 +178,8 @@ def with_index(store: TableStore, file: DataFile, path: str, data: bytes | None)
         return replace(file, extra_files=(), embedded_index=None)
     if len(data) <= store.options.file_index_in_manifest_threshold_bytes:
         return replace(file, extra_files=(), embedded_index=data)
-    store.file_io.write_bytes(f"{path}{INDEX_SUFFIX}", data)
-    return replace(file, extra_files=(f"{file.name}{INDEX_SUFFIX}",), embedded_index=None)
+    store.file_io.write_bytes(f"{path}{index_suffix(data)}", data)
+    return replace(file, extra_files=(f"{file.name}{index_suffix(data)}",), embedded_index=None)
 
 
 def _row(rows: pa.Table, row: int, fields: Sequence[DataField]) -> list[Any]:

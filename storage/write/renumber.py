@@ -169,17 +169,24 @@ def raised_copies(
 def _raised_copy(store: TableStore, entry: ManifestEntry, directory: str, new_name: str, shift: int) -> ManifestEntry:
     size_bytes = _copy(store, entry, directory, new_name, shift)
     raised = _raised(entry, shift)
-    extra = tuple(f"{new_name}{INDEX_SUFFIX}" for _ in _index_paths(entry, directory, new_name))
+    extra: tuple[str, ...] = ()
     if (name := index_file(entry.file.extra_files)) is not None:
         # The same rows in the same order: the same indexes.
-        data = store.file_io.read_bytes(f"{directory}/{name}")
-        store.file_io.write_bytes(f"{directory}/{extra[0]}", data)
+        extra = (_index_name(entry, name, new_name),)
+        store.file_io.write_bytes(f"{directory}/{extra[0]}", store.file_io.read_bytes(f"{directory}/{name}"))
     return replace(raised, file=replace(raised.file, name=new_name, size_bytes=size_bytes, extra_files=extra))
 
 
 def _index_paths(entry: ManifestEntry, directory: str, new_name: str) -> list[str]:
     """Where the file with the indexes of a copy lies, if the original has one."""
-    return [] if index_file(entry.file.extra_files) is None else [f"{directory}/{new_name}{INDEX_SUFFIX}"]
+    name = index_file(entry.file.extra_files)
+    return [] if name is None else [f"{directory}/{_index_name(entry, name, new_name)}"]
+
+
+def _index_name(entry: ManifestEntry, name: str, new_name: str) -> str:
+    """The name of a copy of the indexes of a file; a checksum in it stays what it is."""
+    own = entry.file.name
+    return new_name + (name.removeprefix(own) if name.startswith(f"{own}.") else INDEX_SUFFIX)
 
 
 def _raised(entry: ManifestEntry, shift: int) -> ManifestEntry:

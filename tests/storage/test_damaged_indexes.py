@@ -84,3 +84,21 @@ def test_check_names_a_damaged_file_index(catalog: Catalog, table: Table, damage
 
 def test_file_indexes_that_are_sound_are_no_damage(table: Table) -> None:
     assert files(table, "*.index") and table.check(deep=True) == []
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_nobody_skips_rows_by_a_damaged_file_index(catalog: Catalog, table: Table, damage: Damage) -> None:
+    for path in files(table, "*.index"):
+        path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(CorruptData, match=r"\.index is damaged"):
+        catalog.table("a.t").to_arrow(where="v = 3")
+    assert len(catalog.table("a.t").to_arrow()) == 8
+
+
+def test_file_indexes_that_were_swapped_are_noticed(catalog: Catalog, table: Table) -> None:
+    first, second, *_ = files(table, "*.index")
+    one, other = first.read_bytes(), second.read_bytes()
+    first.write_bytes(other)
+    second.write_bytes(one)
+    with pytest.raises(CorruptData, match="checksum"):
+        catalog.table("a.t").to_arrow(where="v = 3")

@@ -1,7 +1,9 @@
 """Which columns of a table have which file indexes, by the options of the table, and the indexes of the rows of a file."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from zlib import crc32
 
 import pyarrow as pa
 
@@ -13,8 +15,10 @@ from .container import write_container
 from .keys import Ranked, rank
 
 PREFIX = "file-index."
-# Behind the name of a data file: the file that holds its indexes.
+# How the name of a file that holds the indexes of a data file ends. Those that are written here have the data file's name,
+# and the checksum of their content before it.
 INDEX_SUFFIX = ".index"
+_WITH_CHECKSUM = re.compile(r".*\.([0-9a-f]{8})\.index")
 _COLUMNS = ".columns"
 KINDS = (bloom_filter.KIND, bitmap.KIND, bit_slices.KIND, range_bitmap.KIND)
 _WHOLE_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME")
@@ -196,6 +200,17 @@ def build_indexes(indexes: tuple[WantedIndex, ...], rows: pa.Table, types: Mappi
         if data is not None:
             built.setdefault(index.column, {})[index.kind] = data
     return write_container(built) if built else None
+
+
+def index_suffix(content: bytes) -> str:
+    """What the name of a file of indexes has behind the name of its data file."""
+    return f".{crc32(content):08x}{INDEX_SUFFIX}"
+
+
+def is_damaged(name: str, content: bytes) -> bool:
+    """Whether the content of a file of indexes is another than its name says. Names of other writers say nothing."""
+    named = _WITH_CHECKSUM.fullmatch(name)
+    return named is not None and not index_suffix(content).startswith(f".{named[1]}.")
 
 
 def index_file(extra_files: Sequence[str]) -> str | None:
