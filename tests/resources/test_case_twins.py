@@ -10,7 +10,7 @@ import pytest
 from resources import Session, table_asset
 from resources.sql.duckdb_select import run_query
 from storage import AddColumn, InvalidRequest, RenameColumn, StorageError
-from storage.metadata import schema as schemas
+from storage.metadata import first_schema
 
 _TWINS = pa.schema([("a", pa.int32()), ("A", pa.int32()), ("b", pa.int32())])
 _SAID = "differ by case alone"
@@ -40,7 +40,7 @@ def test_no_table_gets_columns_that_differ_by_case_alone(session: Session, mater
 def test_a_table_that_has_them_is_not_read_wrongly(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         # As others may make it.
-        patched.setattr(schemas, "refuse_new_twins", lambda *_: None)
+        patched.setattr(first_schema, "refuse_new_twins", lambda *_: None)
         table = session.catalog.create_table("default.t", _TWINS)
     table.write(pa.table({"a": [1], "A": [2], "b": [3]}, _TWINS))
     for statement in (
