@@ -277,7 +277,7 @@ function browse(arcs) {
   function zoom(factor) {
     const middle = (scroller.scrollLeft + room() / 2) / scale;
     scale = Math.min(4, Math.max(0.1, scale * factor));
-    // Lanes keep their height beside their names. The picture is drawn otherwise, and not laid out anew.
+    // Lanes keep their height beside their names. A transform stretches the picture, so that it is not laid out anew.
     picture.style.transform = `scaleX(${scale})`;
     picture.parentElement.style.width = `${width * scale}px`;
     scroller.scrollLeft = middle * scale - room() / 2;
