@@ -22,7 +22,7 @@ from .errors import (
     StoreUnavailable,
     Unsupported,
 )
-from .file_io import FileIO
+from .file_io import FileIO, same_protocol
 from .identifier import (
     DEFAULT_CATALOG,
     MAIN_BRANCH,
@@ -166,6 +166,7 @@ __all__ = [
     "remember",
     "resolved",
     "revealed",
+    "same_protocol",
     "secrets_in",
     "shown_options",
     "taken_newest",

@@ -17,7 +17,7 @@ from .maintain.prepare_replacement import close_main, settle
 from .maintain.replace_main import replace_closed, replace_main
 from .maintain.rescale import has_begun, rescale_behind
 from .maintain.verdict import Verdict, judge
-from .metadata.history import despite_expiry, told_of_expiry
+from .metadata.history import at_latest, despite_expiry, told_of_expiry
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .metadata.trouble import RESCALING, afterwards
@@ -262,8 +262,12 @@ def make_branch(
             "these."
         )
     if tag is None and snapshot_id is None and version is None and not empty:
-        # Which snapshot is the latest nobody has said: if it expires before it is held, there is a newer one.
-        return despite_expiry((branches._store,), lambda: _made_at_latest(branches._store, name))
+        store = branches._store
+        return at_latest(
+            store,
+            lambda: named_version(store, None)[0],
+            lambda latest: create_branch(store, name, latest, latest_schema=True),
+        )
     snapshot, named = None, None
     if tag is not None:
         with told_of_expiry(branches._store):
@@ -272,11 +276,6 @@ def make_branch(
     elif not empty:
         snapshot, named = named_version(branches._store, snapshot_id if version is None else version)
     return create_branch(branches._store, name, snapshot, named, latest_schema=empty)
-
-
-def _made_at_latest(store: TableStore, name: str) -> TableStore:
-    snapshot, named = named_version(store, None)
-    return create_branch(store, name, snapshot, named, latest_schema=True)
 
 
 def show_branch(branches: Branches, made: TableStore) -> None:

@@ -151,7 +151,7 @@ class FileIO:
         scheme, colon, rest = url.partition(":")
         if not (colon and scheme.isalnum()):
             path = url if url.startswith("/") else None
-        elif scheme != self.protocol and scheme not in _SAME_PROTOCOL.get(self.protocol, ()):
+        elif not same_protocol(self.protocol, scheme):
             path = None
         elif self._local:
             path = rest.removeprefix("//") if rest.startswith("/") else None
@@ -709,6 +709,11 @@ class FileIO:
                 return pa.OSFile(path, "wb")
         self._make_parent(path)
         return pa.PythonFile(self._fs.open(path, "wb"), mode="w")
+
+
+def same_protocol(one: str, other: str) -> bool:
+    """Whether URLs of two protocols are of the same file system, as `s3` and `s3a` are."""
+    return one == other or other in _SAME_PROTOCOL.get(one, ()) or one in _SAME_PROTOCOL.get(other, ())
 
 
 def _as_given(options: Mapping[str, Any]) -> dict[str, Any]:

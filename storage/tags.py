@@ -3,6 +3,7 @@
 import datetime as dt
 import logging
 from contextlib import suppress
+from functools import partial
 
 from .arguments import checked
 from .document import is_damaged
@@ -10,7 +11,7 @@ from .errors import AlreadyExists, InvalidRequest, NotFound
 from .identifier import BACK_PREFIX, BRANCH_PREFIX, HOLD_PREFIX, PUBLICATION_PREFIX, check_tag_name, refuse_reserved_tag
 from .journal import DISCARD_DAMAGED, Journal
 from .maintain.tagging import create_due_tag, create_tag, delete_tag, expire_tags
-from .metadata.history import despite_expiry, told_of_expiry
+from .metadata.history import at_latest, told_of_expiry
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .metadata.tag import Tag, retained_seconds
@@ -50,11 +51,17 @@ class Tags:
         """
         check_tag_name(refuse_reserved_tag(name))
         self._store.refuse_other_table()
-        is_latest = self._version is None and snapshot_id is None
-        latest = self._store.snapshots.latest
+        create = partial(self._create, name, replace=replace, time_retained=time_retained)
+        if self._version is None and snapshot_id is None:
+            return at_latest(self._store, lambda: self._chosen(None), create)
+        return create(self._chosen(snapshot_id))
+
+    def _chosen(self, snapshot_id: int | None) -> Snapshot:
+        """The snapshot to tag: that of an id, or else of the version at which the table was opened, or the latest."""
         if self._version is None:
             with told_of_expiry(self._store):
-                snapshot = latest() if snapshot_id is None else self._store.snapshots.get(snapshot_id)
+                get, latest = self._store.snapshots.get, self._store.snapshots.latest
+                snapshot = latest() if snapshot_id is None else get(snapshot_id)
         elif snapshot_id is not None:
             raise InvalidRequest(
                 f"{self._store.identifier} was opened as of {self._version!r}, and snapshot {snapshot_id} is to be tagged: say "
@@ -66,18 +73,16 @@ class Tags:
             # A table that has gone meanwhile has none either.
             self._store.refuse_other_table()
             raise InvalidRequest(f"{self._store.identifier} has no snapshot to tag. Write to the table first.")
+        return snapshot
+
+    def _create(self, name: str, snapshot: Snapshot, *, replace: bool, time_retained: dt.timedelta | None) -> Tag:
         retained_ms = self._store.options.tag_default_time_retained_ms
         if time_retained is not None:
             retained_ms = time_retained // dt.timedelta(milliseconds=1)
             if retained_ms <= 0:
                 raise InvalidRequest(f"A tag is kept for some time, not for {time_retained}.")
-
-        def created(snapshot: Snapshot) -> Tag:
-            with beside_history(self._store, f"Tag {name!r}"):
-                return create_tag(self._store, name, snapshot, replace=replace, retained_ms=retained_ms)
-
-        # Which snapshot is the latest nobody has said: if it expires before it is held, there is a newer one.
-        tag = despite_expiry((self._store,), lambda: created(latest() or snapshot)) if is_latest else created(snapshot)
+        with beside_history(self._store, f"Tag {name!r}"):
+            tag = create_tag(self._store, name, snapshot, replace=replace, retained_ms=retained_ms)
         if time_retained is not None and tag.time_retained_seconds != retained_seconds(retained_ms):
             kept = f"{tag.time_retained_seconds} s" if tag.time_retained_seconds is not None else "good"
             raise AlreadyExists(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from storage import Clock, FileIO, InvalidRequest, StoreUnavailable, hidden
+from storage import Clock, FileIO, InvalidRequest, StoreUnavailable, hidden, same_protocol
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
 _VARIABLE = "SNAPLINE_WRITABLE_DIRECTORIES"
@@ -144,7 +144,7 @@ def destination(
     if protocol == "file" and is_directory and os.path.isdir(path):
         path = os.path.realpath(path)
     roots = [_located(one, _VARIABLE) for one in allowed]
-    if not any(_same(kind, protocol) and _is_below(path, root) for kind, root in roots):
+    if not any(same_protocol(kind, protocol) and _is_below(path, root) for kind, root in roots):
         named = ", ".join(map(hidden, allowed)) or "none"
         if (protocol, path) in roots:
             raise InvalidRequest(f"{shown} is one of the directories below which SQL may write files: name one in it.")
@@ -154,26 +154,19 @@ def destination(
         )
     for one in forbidden:
         kind, held = _split(one)
-        if _same(kind, protocol) and (path == held or _is_below(path, held) or _is_below(held, path)):
+        if same_protocol(kind, protocol) and (path == held or _is_below(path, held) or _is_below(held, path)):
             raise InvalidRequest(
                 f"{shown} lies in, or holds, what belongs to the platform: its home, a warehouse, or a directory of data files. "
                 "Tables are written by INSERT."
             )
     url, options = storage
-    known = options if _same(_protocol(url), protocol) else {}
+    known = options if same_protocol(_protocol(url), protocol) else {}
     files = FileIO(text if protocol != "file" else "/", {} if protocol == "file" else dict(known))
     return Destination(files, path, shown, is_directory)
 
 
 def _protocol(text: str) -> str:
     return text.partition(":")[0].lower() if _SCHEME.match(text) else "file"
-
-
-def _same(one: str, other: str) -> bool:
-    def kind(name: str) -> str:
-        return {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}.get(name, name)
-
-    return kind(one) == kind(other)
 
 
 def _is_below(path: str, directory: str) -> bool:

@@ -17,7 +17,7 @@ from .default_words import default_tree, is_default
 from .engine import Engine
 from .names import Place
 from .place import at
-from .query import Input, Query, is_count_of_rows
+from .query import Input, Query, is_count_of_rows, is_of
 
 
 class Sources:
@@ -322,9 +322,8 @@ def without_place(tree: exp.Expr, table: exp.Table, place: Place) -> None:
     if table.alias:
         return
     for column in list(tree.find_all(exp.Column)):
-        database, catalog = column.args.get("db"), column.args.get("catalog")
-        if database is None or column.table != table.name or column.find_ancestor(exp.Query) is not None:
+        if not column.args.get("db") or column.table != table.name or column.find_ancestor(exp.Query) is not None:
             continue
-        if database.name == place.identifier.database and (catalog is None or catalog.name == place.catalog):
+        if is_of(column, [(place.catalog, place.identifier.database)]):
             column.set("db", None)
             column.set("catalog", None)

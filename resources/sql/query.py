@@ -133,14 +133,14 @@ def prepare(
     aliases = {node.alias_or_name for node in tree.find_all(exp.Table, exp.Subquery)}
     for column in tree.find_all(exp.Column):
         # db.t.c is t.c by now.
-        if column.args.get("db") and column.table in aliases and _is_of(column, places.get(column.table)):
+        if column.args.get("db") and column.table in aliases and is_of(column, places.get(column.table)):
             column.set("db", None)
             column.set("catalog", None)
     expand_structs(tree, {one.view: one.source.schema for one in inputs})
     return Query(tree, tuple(_pruned(tree, inputs, outer)))
 
 
-def _is_of(column: exp.Column, places: Collection[tuple[str, str]] | None) -> bool:
+def is_of(column: exp.Column, places: Collection[tuple[str, str]] | None) -> bool:
     """Whether a column that names a database, and maybe a catalog, is of the only table of that name. `places`: the catalogs
     and databases of such tables, None if they are not known.
     """

@@ -9,11 +9,11 @@ bucket at the most. A hash that is in no file is that of a new key. Follows `doc
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from zlib import crc32
 
 import numpy as np
 
 from ..errors import CorruptData
+from ..format.named_checksum import checksum
 from .index_manifest import HASH, IndexFile, index_file_of_hashes, index_files_of
 from .manifest import Place
 from .snapshot import Snapshot
@@ -63,10 +63,10 @@ def read_hashes(store: TableStore, file: HashFile) -> np.ndarray:
             f"Index file {file.path} is damaged: it has {len(content)} bytes, and {file.hash_count} hashes of 4 bytes by its "
             f"manifest. {_REMEDY}"
         )
-    checksum = _WITH_CHECKSUM.fullmatch(file.name)
-    if checksum is not None and checksum[1] != _checksum(content):
+    named = _WITH_CHECKSUM.fullmatch(file.name)
+    if named is not None and named[1] != checksum(content):
         raise CorruptData(
-            f"Index file {file.path} is damaged: its checksum is {_checksum(content)}, {checksum[1]} by its name. {_REMEDY}"
+            f"Index file {file.path} is damaged: its checksum is {checksum(content)}, {named[1]} by its name. {_REMEDY}"
         )
     hashes = np.frombuffer(content, _BIG_ENDIAN).astype(np.int32)
     if len(np.unique(hashes)) < len(hashes):
@@ -78,13 +78,9 @@ def read_hashes(store: TableStore, file: HashFile) -> np.ndarray:
 _REMEDY = "Without it nobody knows which bucket a key is in: restore it, or overwrite the partition."
 
 
-def _checksum(content: bytes) -> str:
-    return f"{crc32(content):08x}"
-
-
 def write_hashes(store: TableStore, place: Place, next_index: Callable[[str], str], hashes: np.ndarray) -> IndexFile:
     """Write the index file of a bucket. `hashes`: int32, each once. `next_index` makes a name that ends as it is given."""
     content = hashes.astype(_BIG_ENDIAN).tobytes()
-    path = store.paths.index(next_index(f"-{_checksum(content)}"))
+    path = store.paths.index(next_index(f"-{checksum(content)}"))
     store.file_io.write_bytes(path, content)
     return index_file_of_hashes(path, len(content), len(hashes), place)

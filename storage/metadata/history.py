@@ -10,6 +10,7 @@ from .snapshot import Snapshot
 from .table_store import TableStore
 from .way_back import MAY_HAVE_EXPIRED, told_of_way_back
 
+S = TypeVar("S", bound=Snapshot | None)
 T = TypeVar("T")
 _TRIES = 20
 # The properties of a rollback: the number of the snapshot that it went back to, and the identity, since another branch's
@@ -126,6 +127,20 @@ def despite_expiry(stores: Sequence[TableStore], act: Callable[[], T]) -> T:
             for store in stores:
                 store.refuse_other_table()
             if not tries_left or [store.snapshots.earliest_id() for store in stores] == before:
+                raise
+    raise AssertionError("the last try raises")
+
+
+def at_latest(store: TableStore, latest: Callable[[], S], act: Callable[[S], T]) -> T:
+    """What a function makes of the latest snapshot, as `latest` finds it: which one that is nobody has said, so that if it has
+    expired before it is held, the newer one is taken. Raises NotFound if that happens again and again.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        snapshot = latest()
+        try:
+            return act(snapshot)
+        except NotFound:
+            if not tries_left or not has_expired(store, snapshot):
                 raise
     raise AssertionError("the last try raises")
 

@@ -114,9 +114,12 @@ class DataFileSink:
     def _indexed(self, file: DataFile, path: str, rows: pa.Table) -> DataFile:
         """The file with its indexes: in its entry if they are small, else in a file beside it."""
         data = build_indexes(self._indexes, rows, self._types) if self._indexes else None
-        if data is not None and len(data) > self._options.file_index_in_manifest_threshold_bytes:
-            self.paths.append(f"{path}{index_suffix(data)}")
-        return with_index(self._store, file, path, data)
+        if data is None or len(data) <= self._options.file_index_in_manifest_threshold_bytes:
+            return replace(file, extra_files=(), embedded_index=data)
+        suffix = index_suffix(data)
+        self.paths.append(f"{path}{suffix}")
+        self._store.file_io.write_bytes(f"{path}{suffix}", data)
+        return replace(file, extra_files=(f"{file.name}{suffix}",), embedded_index=None)
 
     def _refuse_nulls(self, content: pa.Table) -> None:
         """Raise CorruptData if rows that are there already hold a null where the schema has none."""
@@ -170,16 +173,6 @@ class DataFileSink:
             self._source,
             described,
         )
-
-
-def with_index(store: TableStore, file: DataFile, path: str, data: bytes | None) -> DataFile:
-    """A data file that lies at `path`, with the container of its indexes, which is written beside it if it is large."""
-    if data is None:
-        return replace(file, extra_files=(), embedded_index=None)
-    if len(data) <= store.options.file_index_in_manifest_threshold_bytes:
-        return replace(file, extra_files=(), embedded_index=data)
-    store.file_io.write_bytes(f"{path}{index_suffix(data)}", data)
-    return replace(file, extra_files=(f"{file.name}{index_suffix(data)}",), embedded_index=None)
 
 
 def _row(rows: pa.Table, row: int, fields: Sequence[DataField]) -> list[Any]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.resources.sql_runner import runner
+
 if TYPE_CHECKING:
     import dagster as dg
 
@@ -54,11 +56,4 @@ def engine(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def sql(session: "Session", engine: str) -> Callable[[str], Any]:
     """Runs statements; rows as tuples, or the sentence about what was done."""
-
-    def run(text: str) -> Any:
-        result = session.sql(text, engine)
-        if result.rows is None and result.frame is None:
-            return result.message
-        return [tuple(row.values()) for row in result.to_arrow().to_pylist()]
-
-    return run
+    return runner(session, engine)

@@ -15,6 +15,7 @@ import pytest
 from resources import Session, Settings
 from resources.exports.destination import destination
 from storage import InvalidRequest, StorageError
+from tests.resources.sql_runner import runner
 
 pytestmark = pytest.mark.spark
 Sql = Callable[[str], Any]
@@ -77,14 +78,7 @@ def sql(out: Path, session: Session, engine: str) -> Sql:
         }
     )
     session.catalog.create_table("default.nested", nested.schema).write(nested)
-
-    def run(text: str) -> Any:
-        result = session.sql(text, engine)
-        if result.rows is None and result.frame is None:
-            return result.message
-        return [tuple(row.values()) for row in result.to_arrow().to_pylist()]
-
-    return run
+    return runner(session, engine)
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from zlib import crc32
 
 import pyarrow as pa
 
 from ...data_types import DataType
 from ...errors import InvalidRequest, Unsupported
 from ...option_texts import parse_size_bytes
+from ..named_checksum import checksum
 from . import bit_slices, bitmap, bloom_filter, range_bitmap
 from .container import write_container
 from .keys import Ranked, rank
@@ -204,13 +204,13 @@ def build_indexes(indexes: tuple[WantedIndex, ...], rows: pa.Table, types: Mappi
 
 def index_suffix(content: bytes) -> str:
     """What the name of a file of indexes has behind the name of its data file."""
-    return f".{crc32(content):08x}{INDEX_SUFFIX}"
+    return f".{checksum(content)}{INDEX_SUFFIX}"
 
 
 def is_damaged(name: str, content: bytes) -> bool:
     """Whether the content of a file of indexes is another than its name says. Names of other writers say nothing."""
     named = _WITH_CHECKSUM.fullmatch(name)
-    return named is not None and not index_suffix(content).startswith(f".{named[1]}.")
+    return named is not None and named[1] != checksum(content)
 
 
 def index_file(extra_files: Sequence[str]) -> str | None:
