@@ -13,6 +13,7 @@ from storage import InvalidRequest, SnapshotRef
 
 from ..links.address import command, plan_address, snapshot_address, text_of
 from ..recovery import Mode, RecoveryPlan, plan_recovery
+from ..recovery.plan import DEFAULT_MODE
 from ..recovery.record import names
 from ..recovery.words import free_name
 from ..warehouse.catalogs import CATALOG_NAME
@@ -33,7 +34,6 @@ START = "start"
 _MODES: tuple[Mode, ...] = get_args(Mode)
 # More would be no picture that anybody can read.
 _MOST_DRAWN = 5_000
-_DEFAULT_MODE: Mode = "incremental"
 
 
 def routes() -> list[BaseRoute]:
@@ -102,7 +102,7 @@ def _plan(request: Request) -> Response:
     bad = change_of(browser.session, asked)
     platform = browser.facts.platform()
     refuse_unknown(browser.session, bad, platform)
-    mode = mode_of(parameters_of(request).get("mode", _DEFAULT_MODE))
+    mode = mode_of(parameters_of(request).get("mode", DEFAULT_MODE))
     plan = plan_recovery(browser.session, bad, mode, platform.stores)
     target = f"{bad.table_name}@{bad.snapshot_id}"
     # What the form carries is what its token is made for.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -10,9 +10,10 @@ from ..actions import Outcome
 from ..actions.values import partition_values
 from ..assets.platform_tables import platform_table_assets
 from ..code_location import platform_definitions
-from ..recovery import Recovery, RecoveryPlan, bad_snapshot, carry_out, plan_recovery
+from ..recovery import Mode, Recovery, RecoveryPlan, bad_snapshot, carry_out, plan_recovery
 from ..recovery.backfill import backfill as run_backfill
 from ..recovery.left_to_do import left_to_do
+from ..recovery.plan import DEFAULT_MODE
 from ..recovery.progress import recoveries
 from ..recovery.stages import drop_damaged
 from ..recovery.words import COMMAND_LINE
@@ -37,7 +38,7 @@ def _opened(session: Session, branch: str) -> Recovery:
 def which_bad(command: Callable[..., None]) -> Callable[..., None]:
     """The options that say what is bad, and how it is put right."""
     for option in (
-        click.option("--mode", type=click.Choice(["full", "incremental"]), default="full", show_default=True),
+        click.option("--mode", type=click.Choice(get_args(Mode)), default=DEFAULT_MODE, show_default=True),
         click.option("--partition", multiple=True, metavar="COLUMN=VALUE", help="Or: the newest snapshot of its rows."),
         click.option("--since", type=Timestamp(), help="Or: the table's first change at or after this local time."),
     ):

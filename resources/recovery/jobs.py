@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -32,7 +32,7 @@ from .pages import (
     text,
     ways_to_start,
 )
-from .plan import RecoveryPlan, bad_snapshot, plan_recovery
+from .plan import DEFAULT_MODE, Mode, RecoveryPlan, bad_snapshot, plan_recovery
 from .progress import progress, recoveries
 from .publish import publish
 from .record import names
@@ -53,8 +53,8 @@ class PlanConfig(dg.Config):
     partition: dict[str, str] = Field(
         {}, description="Values by column: bad is the newest snapshot that the rows of this partition come from."
     )
-    mode: Literal["full", "incremental"] = Field(
-        "full",
+    mode: Mode = Field(
+        DEFAULT_MODE,
         description="full: all that was made from it is computed anew. incremental: what came after the last good snapshot.",
     )
 

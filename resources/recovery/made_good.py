@@ -34,6 +34,9 @@ def made_good(judge: Spoilt, first: SnapshotRef, newest: SnapshotRef, snapshots:
     """What made a table good that was spoilt from `first` on, and is not at `newest`. `snapshots`: those of its branch, newest
     first; none before `first` is asked for.
     """
+    if recovery := judge.recovery_on(first):
+        # On its branch, which is not published yet, or was.
+        return MadeGood(recovery)
     later: list[SnapshotRef] = []
     changes = (one for one in snapshots if one.changes_rows and one.id <= newest.snapshot_id)
     for snapshot, before in pairwise(chain(changes, [None])):

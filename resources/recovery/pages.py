@@ -4,7 +4,7 @@ with the recovery's name filled in.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import dagster as dg
 
@@ -12,7 +12,7 @@ from storage.engines.duckdb_compare import Comparison
 
 from ..assets.launchpad import Launchpads
 from ..links.dagster_links import DagsterLinks
-from .plan import RecoveryPlan
+from .plan import Mode, RecoveryPlan
 from .progress import TO_BE_CORRECTED, TO_BE_PUBLISHED, Progress
 from .words import OPS, free_name
 
@@ -51,7 +51,7 @@ def ways_to_start(plan: RecoveryPlan, taken: Sequence[str], launchpads: Launchpa
     """How a plan is begun: under a name that is free, in either mode, the planned one first."""
     if not plan.tables:
         return "Nothing is spoilt now: there is nothing to recover."
-    modes = ("incremental", "full") if plan.mode == "incremental" else ("full", "incremental")
+    modes = sorted(get_args(Mode), key=lambda mode: mode != plan.mode)
     texts = {
         "incremental": "Start it: compute anew what came after the last good snapshot",
         "full": "Start it: compute everything downstream anew",

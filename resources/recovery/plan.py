@@ -18,6 +18,7 @@ from .spoilt import Spoilt
 # full: everything downstream is computed anew. incremental: downstream tables start at their last good snapshot, and only
 # what came after it is computed anew.
 Mode = Literal["full", "incremental"]
+DEFAULT_MODE: Mode = "full"
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def bad_snapshot(
 
 
 def plan_recovery(
-    session: Session, bad: SnapshotRef, mode: Mode = "full", stores: Mapping[str, LineageStore] | None = None
+    session: Session, bad: SnapshotRef, mode: Mode = DEFAULT_MODE, stores: Mapping[str, LineageStore] | None = None
 ) -> RecoveryPlan:
     """What a bad snapshot has spoilt, as lineage says, and which of that is spoilt now. Nothing is changed. `stores`: those of
     lineage, if they are up to date.

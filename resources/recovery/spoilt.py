@@ -9,9 +9,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from lineage import LineageStore, direct_sources, was_replaced
-from storage import InvalidRequest, NotFound, Snapshot, SnapshotRef, whole_number
+from storage import CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, whole_number
 
 from ..session import Session
+from .record import RecoveryRecord, read_record
 
 # JSON: the recovery, the bad snapshot (`db.t@2`), and until which snapshot of that table main's rows are corrected.
 REPAIRS_PROPERTY = "snapline.repairs"
@@ -34,6 +35,14 @@ def _added_rows(snapshot: Snapshot) -> bool:
     return (snapshot.delta_record_count or 0) > 0 and snapshot.changes_rows and snapshot.number(ROLLED_BACK) is None
 
 
+def _covers(bad: str, until: int, ref: SnapshotRef) -> bool:
+    """Whether who corrected a table from a bad snapshot (`db.t@2`) until another one has corrected that of `ref`. Raises
+    ValueError.
+    """
+    name, _, first = bad.rpartition("@")
+    return name == ref.table_name and int(first) <= ref.snapshot_id <= until
+
+
 class Spoilt:
     """Answers about one bad snapshot of main."""
 
@@ -44,6 +53,7 @@ class Spoilt:
         # What the snapshots of branches were made from, and of which branches it has been read.
         self._sources: dict[SnapshotRef, Sequence[SnapshotRef]] = {}
         self._read: set[_Place] = set()
+        self._recoveries: dict[str, RecoveryRecord | None] = {}
 
     def read(self, places: Iterable[_Place]) -> None:
         """Read at once what the snapshots of some branches were made from, since it will be asked for."""
@@ -58,7 +68,10 @@ class Spoilt:
         if key not in self._known:
             # Nothing is made from itself: should lineage say so, it adds nothing.
             self._known[key] = False
-            self._known[key] = self._is_bad(ref) if self._is_of_bad(ref) else self._comes_from_bad(ref)
+            if self._is_of_bad(ref):
+                self._known[key] = self._is_bad(ref)
+            else:
+                self._known[key] = not self._is_corrected(ref) and self._comes_from_bad(ref)
         return self._known[key]
 
     def _is_of_bad(self, ref: SnapshotRef) -> bool:
@@ -93,8 +106,35 @@ class Spoilt:
                 number = target
         return True
 
+    def _is_corrected(self, ref: SnapshotRef) -> bool:
+        """Whether it is what a recovery on a branch has corrected."""
+        record = self._recovery(ref)
+        table = None if record is None else record.tables.get(f"{ref.database}.{ref.table}")
+        return table is not None and table.corrected and ref.snapshot_id > (table.branch_at or 0)
+
+    def recovery_on(self, ref: SnapshotRef) -> str:
+        """The recovery from the bad snapshot, or from an earlier one, that a branch belongs to, or empty."""
+        record = self._recovery(ref)
+        return "" if record is None else record.branch
+
+    def _recovery(self, ref: SnapshotRef) -> RecoveryRecord | None:
+        if ref.branch == "main" or ref.catalog != self._bad.catalog:
+            return None
+        if ref.branch not in self._recoveries:
+            try:
+                self._recoveries[ref.branch] = read_record(self._session.catalog, ref.branch)
+            except CorruptData:
+                # It says nothing: `snapline check` names it.
+                self._recoveries[ref.branch] = None
+        record = self._recoveries[ref.branch]
+        if record is None:
+            return None
+        corrected = record.tables.get(f"{self._bad.database}.{self._bad.table}")
+        until = None if corrected is None else corrected.main
+        return record if until is not None and _covers(record.bad, until, self._bad) else None
+
     def _comes_from_bad(self, ref: SnapshotRef) -> bool:
-        if ref.branch == "main" and ref.catalog == self._bad.catalog:
+        if ref.catalog == self._bad.catalog:
             try:
                 table = self._session.catalog.table(ref.table_name)
                 own = table.store.snapshots.find(ref.snapshot_id)
@@ -127,9 +167,7 @@ class Spoilt:
             return ""
         try:
             said = json.loads(text)
-            name, _, first = str(said["bad"]).rpartition("@")
-            covers = name == self._bad.table_name and int(first) <= self._bad.snapshot_id <= int(said["until"])
-            return str(said["recovery"]) if covers else ""
+            return str(said["recovery"]) if _covers(str(said["bad"]), int(said["until"]), self._bad) else ""
         except (ValueError, LookupError, TypeError):
             # Written by somebody else: it proves nothing.
             return ""

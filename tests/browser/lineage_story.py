@@ -78,6 +78,7 @@ def repaired(user: Visitor, day: BadDay) -> None:
         user.page.go_back()
     with user.step("plan and start"):
         user.click(user.page.get_by_role("link", name="Plan a recovery"))
+        user.click(user.page.get_by_role("link", name="incremental", exact=True))
         user.sees("is corrected", day.partitions)
         user.picture("browser-plan")
         user.click(user.page.get_by_role("button", name="Start the recovery"))

@@ -11,7 +11,9 @@ from starlette.testclient import TestClient
 from resources import Session
 from resources.browser.facts import Facts
 from resources.browser.history import read_history
+from resources.cli.recovery import plan as plan_command
 from resources.recovery import Recovery, plan_recovery
+from resources.recovery.jobs import StartConfig
 from resources.recovery.publish import publish
 from resources.recovery.record import names
 from tests.lineage_browser.bad_day import ADDRESS, Form, bad_day, client_of
@@ -56,7 +58,7 @@ def test_a_bad_day_is_repaired_from_the_page_of_what_it_has_spoilt(shop: Shop) -
     assert PLAN in page.text
 
     plan = browser.get(PLAN)
-    for row in plan_recovery(session, session.ref("raw.orders@2"), "incremental").rows():
+    for row in plan_recovery(session, session.ref("raw.orders@2")).rows():
         assert " ".join(map(str, row)) in text(plan.text)
     form = Form(plan.text, "/recoveries")
     assert form.fields["branch"] == "fix-raw-orders-2"
@@ -152,7 +154,7 @@ def test_forms_that_a_page_has_not_shown_do_nothing(shop: Shop) -> None:
     check_refused(browser, session, form(), 421, "is not served as", headers=named)
     check_refused(browser, session, form(), 403, "was not made by this page", token="")
     check_refused(browser, session, form(), 403, "was not made by this page", bad="raw.weather@1")
-    check_refused(browser, session, form(), 403, "was not made by this page", mode="full")
+    check_refused(browser, session, form(), 403, "was not made by this page", mode="incremental")
     check_refused(browser, session, form(), 403, "was not made by this page", plan="0")
     check_refused(browser, session, form(), 400, "what the recovery is to be called", branch=" ")
     # That token is used up; the page of another process has none that counts.
@@ -199,13 +201,21 @@ def test_a_recovery_that_has_changed_since_its_page_was_shown_is_not_published_o
     assert names(session.catalog) == []
 
 
+def test_a_plan_is_of_the_mode_that_commands_plan(shop: Shop) -> None:
+    form = Form(client_of(shop.session).get(PLAN).text, "/recoveries")
+    by_command = next(option for option in plan_command.params if option.name == "mode")
+    by_job = StartConfig.model_fields["mode"]
+    by_call = plan_recovery(shop.session, shop.session.ref("raw.orders@2"))
+    assert form.fields["mode"] == by_command.default == by_job.default == by_call.mode
+
+
 def test_a_read_only_browser_shows_commands_in_place_of_forms(shop: Shop) -> None:
     session = shop.session
     form = Form(client_of(session).get(PLAN).text, "/recoveries")
     browser = client_of(session, read_only=True)
     plan = browser.get(PLAN).text
     assert 'method="post"' not in plan
-    assert "snapline recovery start fix-raw-orders-2 --bad raw.orders@2 --mode incremental" in text(plan)
+    assert "snapline recovery start fix-raw-orders-2 --bad raw.orders@2 --mode full" in text(plan)
     check_refused(browser, session, form, 403, "read-only")
     shop.start("fix", "raw.orders@2")
     recovery = browser.get("/recoveries/fix").text
