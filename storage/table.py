@@ -31,10 +31,10 @@ from .identifier import Identifier, SnapshotRef, whole_number
 from .lsm.merge_engines import check_merge_engine
 from .maintain.beside_publication import beside
 from .maintain.check import BrokenInvariant, check_table
-from .maintain.compaction import Progress, Run, compact, compact_after
+from .maintain.compaction import Progress, Run, compact
 from .maintain.expire import Removal, Retention, expire_snapshots, retention_of
 from .maintain.expire_partitions import expired_partitions
-from .maintain.follow import tell_after
+from .maintain.follow import compact_written, tell_after
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
 from .maintain.references import files_of, holders_of, needed_files
 from .maintain.rescale import main_after_replacement, rescale, tell_before
@@ -648,6 +648,7 @@ class Table:
             def wanted(place: Place) -> bool:
                 return overwrite.covers(self._store, place[0])
 
+        trouble = self._store.troubles.content(COMPACTION) if partition is None else None
         snapshot = compact(
             self._store,
             full=full,
@@ -657,7 +658,7 @@ class Table:
             progress=progress,
             run=run,
         )
-        self._store.troubles.clear(COMPACTION)
+        self._store.troubles.clear_if(COMPACTION, trouble)
         if snapshot is not None:
             self._let_old_snapshots_go(snapshot)
         return snapshot
@@ -972,8 +973,8 @@ class Table:
         """
         store = self._store
         afterwards(store, TAG_CREATION, lambda: create_due_tag(store), None, snapshot.id)
-        if written and not store.options.write_only and self.schema.primary_keys:
-            afterwards(store, COMPACTION, lambda: compact_after(store, written, self._listeners), None, snapshot.id)
+        if not store.options.write_only and self.schema.primary_keys:
+            compact_written(store, written, snapshot.id, self._listeners)
         self._let_old_snapshots_go(snapshot)
 
     def _let_old_snapshots_go(self, snapshot: Snapshot) -> None:

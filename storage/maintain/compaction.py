@@ -147,11 +147,16 @@ def compact(
 def compact_after(
     store: TableStore, written: Collection[Place], listeners: Sequence[CommitListener]
 ) -> Snapshot | None:
-    """Compact the buckets that a commit has written to as far as their options ask for it, in a few tries."""
-    for _ in range(_TRIES_UNTIL_SEEN if store.options.hides_level_0 else _TRIES_AFTER_COMMIT):
+    """Compact the buckets that a commit has written to as far as their options ask for it, in a few tries. Raises
+    CommitConflict if all were in vain and the rows wait for it.
+    """
+    is_awaited = store.options.lifts_each_write
+    for tries_left in reversed(range(_TRIES_UNTIL_SEEN if is_awaited else _TRIES_AFTER_COMMIT)):
         try:
             return compact(store, full=False, wanted=written.__contains__, listeners=listeners)
         except CommitConflict as error:
+            if is_awaited and not tries_left:
+                raise
             # The rows are committed; if no try succeeds, the next writer's will.
             _log.info("%s", error)
     return None
