@@ -1008,7 +1008,7 @@ class Table:
 
         if self.schema.crosses_partitions and basis is None and isinstance(data, pa.Table | pa.RecordBatch):
             # Keys that others have moved meanwhile are looked up again.
-            return self.repeated(commit_once)
+            return repeated(self._store, commit_once, reads_rows=False)
         return commit_once(Basis(self._store, None))
 
     def _commit_once(

@@ -39,6 +39,7 @@ from ..options import TableOptions
 from ..read.split_read import ReadRequest, read_run, read_sections
 from ..write.commit import CommitId, CommitListener, TableCommit
 from ..write.data_file_sink import Bucket, DataFileSink
+from ..write.newer_columns import at_columns_of
 from ..write.postponed import is_postponed
 from ..write.table_write import CommitMessage, earliest
 from ..write.vectors import MarkedFile
@@ -113,12 +114,15 @@ def compact(
     `progress` is told buckets done and in all. `run` carries the plans out elsewhere. Raises CommitConflict if another commit
     took away files meanwhile.
     """
+    planned = store.snapshots.latest()
+    # Others may have written columns that have come since the table was opened.
+    store = at_columns_of(store, planned)
     refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
     refuse_unwritable(store.schema)
     settled = None
     if full and is_postponed(store.schema):
         settled = settle_postponed(store, wanted=wanted, listeners=listeners)
-    planned = store.snapshots.latest()
+        planned = store.snapshots.latest()
     try:
         plans = plan_compaction(store, planned, full=full, outdated=outdated, wanted=wanted)
         results = _run_all(store, plans, progress) if run is None or not plans else run(plans)
