@@ -1,7 +1,7 @@
 """Columns that have come to a table since a writer opened it.
 
 Files that were written with them hold values that he knows nothing of. Rows that he writes anew, or computes from such files,
-would lose those: he is refused, and has to open the table again. What is only added goes on, as if it had come before the columns.
+would lose those: he is refused, and has to open the table again. What is only added goes on, as if it had come first.
 """
 
 from collections.abc import Callable, Sequence

@@ -79,9 +79,9 @@ def test_columns_that_come_while_a_change_is_computed_are_not_lost(
 
 def test_a_column_that_was_dropped_and_added_again_is_not_written_as_it_was(catalog: Catalog, opened: Table) -> None:
     table = catalog.table("a.t").alter(DropColumn("v")).alter(AddColumn("v", pa.int64()))
-    with pytest.raises(CommitConflict, match="'v'.*another one of that name"):
+    with pytest.raises(CommitConflict, match=r"'v'.*another one of that name"):
         opened.write(pa.table({"k": [2], "v": [2]}, SCHEMA))
-    with pytest.raises(CommitConflict, match="'v'.*another one of that name"):
+    with pytest.raises(CommitConflict, match=r"'v'.*another one of that name"):
         opened.overwrite(pa.table({"k": [2], "v": [2]}, SCHEMA))
     table.write(pa.table({"k": [2], "v": [2]}))
     opened.compact(full=True)
