@@ -78,7 +78,7 @@ def committed_at(ref: SnapshotRef, catalog: Catalog) -> int | None:
     """When the snapshot was committed that has this name now, in milliseconds; None if there is none, or it is damaged."""
     try:
         table = catalog.table(ref.table_name)
-        found = table.store.snapshots.find(ref.snapshot_id)
+        found = table.snapshots.find(ref.snapshot_id)
         if found is None:
             tags = (tag for tag in table.tags.list() if tag.is_of_its_branch)
             found = next((tag.snapshot for tag in tags if tag.snapshot.id == ref.snapshot_id), None)

@@ -23,7 +23,7 @@ def reconcile(table: Table, recorder: LineageRecorder, catalog: Catalog, until: 
     Only snapshots after those that are known to be recorded are read. `until`: the answer of `known_reconciled`, for those who
     ask for many tables.
     """
-    snapshots = table.store.snapshots
+    snapshots = table.snapshots
     latest = snapshots.latest_id()
     if latest is None:
         return 0
@@ -39,7 +39,7 @@ def reconcile(table: Table, recorder: LineageRecorder, catalog: Catalog, until: 
             start = last.id + 1
     if start > latest:
         return 0
-    found = [one for one in map(snapshots.find, range(start, latest + 1)) if one is not None]
+    found = snapshots.between(start - 1, latest)
     recorder.record(commits_of(table, found, recorder, CurrentNames(catalog)))
     remember(table, found, recorder)
     return len(found)

@@ -16,7 +16,6 @@ from storage import (
     StorageError,
     Table,
     TakenNewest,
-    is_marked,
     taken_newest,
 )
 
@@ -367,7 +366,7 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
         try:
             table = catalog.table(name)
             branches = [table, *(table.on_branch(branch) for branch in table.branches.names())]
-            found = [(one, list(one.store.snapshots.all())) for one in branches]
+            found = [(one, one.snapshots.all()) for one in branches]
             made = [each for one, snapshots in found for each in commits_of(one, snapshots, recorder, names)]
             commits += [*made, *_as_branch(table, made)]
         except CorruptData as error:
@@ -407,10 +406,10 @@ def commits_of(
 
 def _as_branch(table: Table, commits: Iterable[Commit]) -> list[Commit]:
     """The commits of a main that was a branch, by that branch's name as well: who read it there has named it so."""
-    was = table.store.paths.branch
-    if was == MAIN_BRANCH:
-        return []
-    return [replace(one, sink=replace(one.sink, branch=was)) for one in commits if one.sink.branch == MAIN_BRANCH]
+    was = table.was_branch
+    return [
+        replace(one, sink=replace(one.sink, branch=was)) for one in commits if was and one.sink.branch == MAIN_BRANCH
+    ]
 
 
 def _of_branch(sink: SnapshotRef, taken: TakenNewest) -> SnapshotRef:
@@ -426,7 +425,7 @@ def _marked(table: Table, snapshot: Snapshot) -> TakenNewest | None:
     if taken is None or taken.time_ms is not None:
         return None
     try:
-        is_same = is_marked(table.on_branch(taken.branch).store, taken)
+        is_same = table.on_branch(taken.branch).snapshots.holds(taken)
     except StorageError:
         is_same = None
     return None if is_same is False else taken

@@ -74,12 +74,13 @@ from .secret import (
     shown_options,
     written_options,
 )
-from .table import CommitSummary, Table
+from .snapshots import CommitSummary
+from .table import Table
 from .views import View, ViewColumn
 from .warehouse_check import Unpublished
 from .write.commit import CommitId, CommitListener, Overwrite
 from .write.operation import operation_of
-from .write.taken_over import TakenNewest, is_marked, taken_newest
+from .write.taken_over import TakenNewest, taken_newest
 
 __all__ = [
     "BATCH_COMMIT_IDENTIFIER",
@@ -153,7 +154,6 @@ __all__ = [
     "guarded_options",
     "guarded_storage",
     "hidden",
-    "is_marked",
     "is_secret_name",
     "moment_of",
     "new_table_name",

@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from .arguments import checked
 from .basis import REPLACE_WHERE, Basis, guard_of_places, repeated
-from .branch_history import BranchHistory, branch_history
+from .branch_history import BranchHistory
 from .branches import Branches
+from .clock import Clock
 from .consumers import Consumers
 from .derived import check_given, checked_columns
 from .description import describe_partition, describe_table
@@ -27,7 +28,7 @@ from .errors import (
     StorageError,
     Unsupported,
 )
-from .identifier import Identifier, SnapshotRef, whole_number
+from .identifier import MAIN_BRANCH, Identifier, SnapshotRef
 from .lsm.merge_engines import check_merge_engine
 from .maintain.beside_publication import beside
 from .maintain.check import BrokenInvariant, check_table
@@ -38,15 +39,14 @@ from .maintain.follow import tell_after
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
 from .maintain.references import files_of, holders_of, needed_files
 from .maintain.rescale import main_after_replacement, rescale, tell_before
-from .maintain.rollback import rollback_to, taken_back_in
+from .maintain.rollback import rollback_to
 from .maintain.same_rows import brings_the_same
 from .maintain.stand_in import Mended, mend_newest, mend_snapshots
 from .maintain.tagging import create_due_tag
 from .maintain.top_runs import as_top_runs
 from .metadata.derived_columns import ComputedColumn
 from .metadata.history import has_expired, told_of_expiry
-from .metadata.index_manifest import marked_places
-from .metadata.manifest import ADD, ManifestEntry, Place
+from .metadata.manifest import ManifestEntry, Place
 from .metadata.pointed_schema import point_at_main
 from .metadata.redefinition import redefined
 from .metadata.schema import TableSchema
@@ -55,21 +55,29 @@ from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, FOLLOWS_PROPERTY, STAND_
 from .metadata.table_store import TableStore
 from .metadata.trouble import COMPACTION, EXPIRY, FILE_DELETION, RESCALING, TAG_CREATION, Trouble, afterwards
 from .not_null import refuse_nulls_held
+from .partitions import in_order, partition_values, refuse_absent, with_partition
 from .read.changes import changes_schema, latest_schema, plan_changes
-from .read.contributors import contributors
 from .read.held_keys import no_keys, read_keys
 from .read.net_changes import net_changes
 from .read.predicate import Predicate
 from .read.row_count import row_count
 from .read.scan import Scan
 from .read.split_read import ReadRequest
-from .read.version import Pinned, Version, find_version, on_branch, resolve_version, version_in_history
+from .read.version import (
+    Pinned,
+    Version,
+    find_version,
+    on_branch,
+    resolve_version,
+    version_in_history,
+    versions_in_history,
+)
 from .row_changes import Change, assignments, commit_counted, refuse_sinking, rewrite_files, sinking, with_values
 from .same_table import of_same_table
+from .snapshots import CommitSummary, Snapshots
 from .store_errors import outcome
 from .system_tables import read_system_table
 from .tags import Tags
-from .values import from_arrow, from_literal, to_arrow
 from .write.close import beside_history, fence
 from .write.commit import CommitId, CommitListener, Guard, Overwrite, TableCommit
 from .write.incoming import Rows
@@ -77,7 +85,7 @@ from .write.landing import take_away_foreign
 from .write.own_properties import refuse_own_properties
 from .write.postponed import is_postponed
 from .write.required_columns import became_required
-from .write.table_write import CommitMessage, TableWrite, duplicate_keys_of, duplicate_keys_property
+from .write.table_write import CommitMessage, TableWrite, duplicate_keys_property
 from .write.watermark import highest
 
 _EXPIRES_BY_ITSELF = {"snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.time-retained"}
@@ -88,20 +96,6 @@ _RESCALE_TRIES = 10
 Data: TypeAlias = Rows | pa.RecordBatchReader
 Where = str | Predicate | None
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class CommitSummary:
-    """Files and rows of a commit; rows are those of files, before any merge. `duplicate_keys`: rows that were given to it and
-    are in no file, since a later one of the same write has their key, as far as its writers noted.
-    """
-
-    files_added: int
-    rows_added: int
-    bytes_added: int
-    files_deleted: int
-    rows_deleted: int
-    duplicate_keys: int = 0
 
 
 @checked
@@ -126,6 +120,7 @@ class Table:
 
     @property
     def identifier(self) -> Identifier:
+        """Database, table and branch. A branch that has become main is called main: see `was_branch`."""
         return self._store.identifier
 
     @property
@@ -156,6 +151,22 @@ class Table:
         """The table's directory as a URL."""
         return self._store.file_io.url(self._store.paths.root)
 
+    @property
+    def directory(self) -> str:
+        """The table's directory as its file system names it, without a protocol."""
+        return self._store.paths.root
+
+    @property
+    def was_branch(self) -> str:
+        """Of a main that was a branch before, the name it had; else empty."""
+        own = self._store.paths.branch
+        return own if self.identifier.branch == MAIN_BRANCH != own else ""
+
+    @property
+    def clock(self) -> Clock:
+        """By what commits are dated and ages counted."""
+        return self._store.clock
+
     # --- versions
 
     def at(self, version: Version) -> "Table":
@@ -182,112 +193,59 @@ class Table:
         """The snapshot of a version; None if the table has none yet."""
         return resolve_version(self._store, self._version if version is None else version)[1]
 
-    @outcome(_NOTHING_CHANGED)
     def ref(self, version: Version = None) -> SnapshotRef | None:
         """The snapshot of a version as lineage names it; None if the table has no snapshot yet."""
-        store, snapshot = resolve_version(self._store, self._version if version is None else version)
-        return None if snapshot is None else self._ref(store, snapshot)
+        return self.snapshots.ref(version)
 
-    def _ref(self, store: TableStore, snapshot: Snapshot) -> SnapshotRef:
-        one = store.identifier
-        return SnapshotRef(self._catalog_name, one.database, one.table, one.branch, snapshot.id, snapshot.time_ms)
-
-    @outcome(_NOTHING_CHANGED)
-    @of_same_table
-    def changes_of(self, snapshot: Snapshot) -> "CommitSummary":
+    def changes_of(self, snapshot: Snapshot) -> CommitSummary:
         """What a snapshot added and took away, from its manifests alone."""
-        with told_of_expiry(self._store, snapshot):
-            return _summary(self._store.delta_of(snapshot), duplicate_keys_of(snapshot))
+        return self.snapshots.changes_of(snapshot)
 
-    @outcome(_NOTHING_CHANGED)
-    @of_same_table
-    def changes_by_partition(self, snapshot: Snapshot) -> list[tuple[dict[str, Any], "CommitSummary"]]:
-        """The same for each partition that has files added or taken away, with the values of its columns; duplicate keys are
-        known of the whole commit alone. A table without partitions has the one partition `{}`.
-        """
-        entries: dict[bytes, list[ManifestEntry]] = {}
-        with told_of_expiry(self._store, snapshot):
-            for entry in self._store.delta_of(snapshot):
-                entries.setdefault(entry.partition, []).append(entry)
-        return [(self._store.partition_values(one), _summary(found)) for one, found in entries.items()]
+    def changes_by_partition(self, snapshot: Snapshot) -> list[tuple[dict[str, Any], CommitSummary]]:
+        """The same for each partition that has files added or taken away: see `Snapshots.changes_by_partition`."""
+        return self.snapshots.changes_by_partition(snapshot)
 
-    @outcome(_NOTHING_CHANGED)
-    @of_same_table
     def last_change(self, version: Version = None) -> SnapshotRef | None:
         """The snapshot that made the rows of a version: compactions came after it and changed none."""
-        store, snapshot = find_version(self._store, self._version if version is None else version)
-        while snapshot is not None and not snapshot.changes_rows:
-            earlier = store.snapshots.before(snapshot)
-            if earlier is None:
-                break
-            snapshot = earlier
-        return None if snapshot is None else self._ref(store, snapshot)
+        return self.snapshots.last_change(version)
 
-    @outcome(_NOTHING_CHANGED)
-    @of_same_table
     def is_taken_back(self, snapshot_id: int) -> bool:
         """Whether a rollback, or a branch that main was discarded for, has taken a snapshot back that can still be read."""
-        return snapshot_id in taken_back_in(list(self._store.snapshots.all()))
+        return self.snapshots.is_taken_back(snapshot_id)
 
-    @of_same_table
     def history(self, known: BranchHistory | None = None) -> BranchHistory:
         """What the branch has been through by now: its snapshots, tags, and what was taken back. `known`: an earlier answer."""
-        return branch_history(self._store, known)
+        return self.snapshots.history(known)
 
-    @of_same_table
     def changed_partitions(self, after: Version = None, until: Version = None) -> list[dict[str, Any]]:
         """The partitions in which snapshots after one version and up to another changed rows, by column, in order.
 
         `after` None: since the table began. A table without partitions has the one partition `{}`.
         """
-        first, last = self._between(after, until)
-        found: dict[bytes, None] = {}
-        for snapshot in self._store.snapshots.backwards():
-            if snapshot.id <= first:
-                break
-            if last is not None and snapshot.id <= last.id and snapshot.changes_rows:
-                with told_of_expiry(self._store, snapshot):
-                    found.update((entry.partition, None) for entry in self._store.delta_of(snapshot))
-                    found.update((partition, None) for partition, _ in marked_places(self._store, [snapshot]))
-        return sorted((self._store.partition_values(one) for one in found), key=lambda one: str(list(one.values())))
+        return self.snapshots.changed_partitions(after, until)
 
-    def _between(self, after: Version, until: Version) -> tuple[int, Snapshot | None]:
-        """The numbers of two versions of the branch's history, the second with its snapshot; 0 for the beginning of the
-        history, None where there is none. What comes after a snapshot can be told as long as the next one is there.
-        """
-        last = version_in_history(self._store, self._version if until is None else until)
-        number = whole_number(after) if isinstance(after, str) else after
-        if isinstance(number, int) and number > 0 and last is not None and number < last.id:
-            following = self._store.snapshots.find(number + 1)
-            if following is not None and self._store.snapshots.is_in_history(following):
-                return number, last
-        first = None if after is None else version_in_history(self._store, after)
-        return first.id if first else 0, last
-
-    @outcome(_NOTHING_CHANGED)
-    @of_same_table
     def contributors(self, partition: Mapping[str, Any], version: Version = None) -> list[SnapshotRef]:
-        """The snapshots that the rows of a partition come from at a version, newest first, as far as history goes back.
+        """The snapshots that the rows of a partition come from at a version, newest first: see `Snapshots.contributors`."""
+        return self.snapshots.contributors(partition, version)
 
-        A compaction only moves rows: those whose rows it moved are told.
-        """
-        store, snapshot = find_version(self._store, self._version if version is None else version)
-        if snapshot is None:
-            return []
-        wanted = self.partition_values(partition)
-        with told_of_expiry(store, snapshot):
-            return [self._ref(store, one) for one in contributors(store, snapshot, wanted)]
+    @property
+    def snapshots(self) -> Snapshots:
+        """The snapshots of the branch."""
+        return Snapshots(self._store, self._catalog_name, self._version)
 
     @property
     def tags(self) -> Tags:
+        """The tags of the branch; a new one names the version of the handle."""
         return Tags(self._store, self._version)
 
     @property
     def consumers(self) -> Consumers:
+        """The named readers of changes."""
         return Consumers(self._store)
 
     @property
     def branches(self) -> Branches:
+        """The branches of the table; a new one begins at the version of the handle."""
         return Branches(self._store, self._listeners, self._version)
 
     # --- reading
@@ -336,6 +294,11 @@ class Table:
         return self.scan(columns=columns, where=where, version=version, limit=limit).to_batches()
 
     @outcome(_NOTHING_CHANGED)
+    def partitions(self, version: Version = None) -> list[dict[str, Any]]:
+        """The partitions that have files at a version, by column, in order. A table without partitions has the one `{}`."""
+        return in_order(self._store, {entry.partition for entry in self.scan(columns=[], version=version).entries})
+
+    @outcome(_NOTHING_CHANGED)
     def count(self, *, where: Where = None, version: Version = None) -> int:
         """The number of rows."""
         return self.scan(where=where, version=version).count()
@@ -364,7 +327,7 @@ class Table:
         has expired.
         """
         store = latest_schema(self._store)
-        first, last = self._between(after, until)
+        first, last = versions_in_history(self._store, after, self._version if until is None else until)
         names = store.schema.column_names if columns is None else list(columns)
         store.schema.fields_named(names)
         predicate = None if where is None else _predicate(where).bind(store.schema)
@@ -382,7 +345,8 @@ class Table:
         count: what came and went again is in neither. Raises NotFound if a snapshot in between has expired, or the first is
         not in the history, Unsupported where changes do not tell what rows are now, which says why.
         """
-        first, (_, last) = version_in_history(self._store, after), self._between(None, until)
+        first = version_in_history(self._store, after)
+        last = version_in_history(self._store, self._version if until is None else until)
         assert first is not None and last is not None
         return net_changes(self._store, first.id, last)
 
@@ -456,7 +420,7 @@ class Table:
             raise InvalidRequest("An overwrite takes either a partition or dynamic=True, not both.")
         if partition is not None:
             matching = self.partition_values(partition)
-            rows = _with_partition(data, self.schema, partition, matching)
+            rows = with_partition(data, self._store, partition, matching)
             overwrite = Overwrite(matching=(matching,))
             return self._commit(rows, overwrite, None, commit_id, properties, "OVERWRITE", change_tracking)
         overwrite = self.overwrite_by_default(dynamic)
@@ -652,7 +616,7 @@ class Table:
         wanted = None
         if partition is not None:
             overwrite = Overwrite(matching=(self.partition_values(partition),))
-            self._refuse_absent(overwrite, partition)
+            refuse_absent(self._store, self.scan(), overwrite, partition)
 
             def wanted(place: Place) -> bool:
                 return overwrite.covers(self._store, place[0])
@@ -687,7 +651,7 @@ class Table:
         matching = None if partition is None else (self.partition_values(partition),)
         covered = Overwrite(matching=matching)
         if partition is not None:
-            self._refuse_absent(covered, partition)
+            refuse_absent(self._store, self.scan(), covered, partition)
         tell_before(self._store, lambda one: covered.covers(self._store, one), self._listeners)
         table, has_begun = self, self._store.options.bucket == bucket_count
         for tries_left in reversed(range(_RESCALE_TRIES)):
@@ -1041,11 +1005,6 @@ class Table:
             [message], overwrite, commit_id, properties, operation, change_tracking, guard=guard
         )
 
-    def _refuse_absent(self, covered: Overwrite, partition: Mapping[str, Any]) -> None:
-        """Raise NotFound if no rows are in a partition."""
-        if not any(covered.covers(self._store, one.partition) for one in self.scan().entries):
-            raise NotFound(f"{self.identifier} has no rows in partition {dict(partition)}. Nothing was done.")
-
     def _check_writable(self) -> None:
         if self._version is not None:
             raise InvalidRequest(
@@ -1054,27 +1013,7 @@ class Table:
 
     def partition_values(self, partition: Mapping[str, Any]) -> dict[str, Any]:
         """The values of some partition columns as the store holds them. Raises InvalidRequest for other columns."""
-        keys = self.schema.partition_keys
-        for name in partition:
-            if name not in keys:
-                raise InvalidRequest(
-                    f"{name!r} is not a partition column of {self.identifier}. "
-                    f"Partition columns: {', '.join(keys) or 'none'}."
-                )
-        return {name: from_literal(value, self.schema.field(name).type) for name, value in partition.items()}
-
-
-def _summary(entries: Sequence[ManifestEntry], duplicate_keys: int = 0) -> CommitSummary:
-    added = [entry.file for entry in entries if entry.kind == ADD]
-    deleted = [entry.file for entry in entries if entry.kind != ADD]
-    return CommitSummary(
-        len(added),
-        sum(file.row_count for file in added),
-        sum(file.size_bytes for file in added),
-        len(deleted),
-        sum(file.row_count for file in deleted),
-        duplicate_keys,
-    )
+        return partition_values(self._store, partition)
 
 
 def _predicate(where: str | Predicate) -> Predicate:
@@ -1084,28 +1023,6 @@ def _predicate(where: str | Predicate) -> Predicate:
     from .sql.predicate_text import parse_predicate
 
     return parse_predicate(where)
-
-
-def _with_partition(
-    data: Data, schema: TableSchema, partition: Mapping[str, Any], values: Mapping[str, Any]
-) -> Iterator[pa.Table]:
-    """The rows with the partition's columns filled in. Raises InvalidRequest for rows of another partition."""
-    for rows in [data] if isinstance(data, pa.Table | pa.RecordBatch) else data:
-        table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-        for name, value in values.items():
-            field = schema.field(name)
-            if name not in table.column_names:
-                filled = pa.repeat(to_arrow([value], field.type)[0], table.num_rows)
-                table = table.append_column(name, filled)
-                continue
-            found = set(from_arrow(table.column(name).cast(field.type.to_arrow()).unique(), field.type))
-            if found - {value}:
-                other = sorted(found - {value}, key=str)[0]
-                raise InvalidRequest(
-                    f"A row has {name} = {other!r}, but the overwrite is of partition {dict(partition)}. "
-                    "Filter the rows, or overwrite dynamically."
-                )
-        yield table
 
 
 def _written_schema(store: TableStore) -> TableSchema | None:

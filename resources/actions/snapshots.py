@@ -52,7 +52,7 @@ def rollback(
 
 def _last_at_watermark(opened: Table, table: str, watermark: int) -> int:
     """The id of the latest snapshot whose watermark is not beyond a mark. Raises NotFound."""
-    for snapshot in opened.store.snapshots.backwards():
+    for snapshot in opened.snapshots.backwards():
         if snapshot.watermark is not None and snapshot.watermark <= watermark:
             return snapshot.id
     raise NotFound(f"{table} has no snapshot whose watermark is {watermark} or earlier.")
@@ -108,7 +108,7 @@ def expire_snapshots(
     opened = reach.table(table)
     removals = [
         opened.expire(retain_last=stay, older_than=age, dry_run=dry_run)
-        for stay, age in _expiries(opened.store.options, most, retain_min, age_of(older_than, opened))
+        for stay, age in _expiries(opened.schema.table_options, most, retain_min, age_of(older_than, opened))
     ]
     last_needed_by = {
         path: snapshot_id
@@ -140,5 +140,5 @@ def age_of(age: dt.timedelta | dt.datetime | None, table: Table) -> dt.timedelta
     """A length of time, or how long ago a point in time is by the table's clock; none at all if that is to come."""
     if not isinstance(age, dt.datetime):
         return age
-    past_ms = table.store.clock.now_ms() - int(age.timestamp() * 1000)
+    past_ms = table.clock.now_ms() - int(age.timestamp() * 1000)
     return dt.timedelta(milliseconds=max(past_ms, 0))

@@ -61,7 +61,7 @@ def create_tag(
 def _first_since(opened: Table, table: str, moment: datetime) -> int:
     """The id of the first snapshot at or after a time. Raises NotFound."""
     moment_ms = int(moment.timestamp() * 1000)
-    for snapshot in opened.store.snapshots.all():
+    for snapshot in opened.snapshots.all():
         if snapshot.time_ms >= moment_ms:
             return snapshot.id
     raise NotFound(f"{table} has no snapshot at {moment} or later.")

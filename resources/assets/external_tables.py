@@ -130,8 +130,8 @@ def commits_of_others_sensor(
             after = seen.get(asset.name, told)
             # One that was dropped and made anew counts from 1 again.
             after = 0 if after > latest.id else after
-            later = [table.store.snapshots.find(number) for number in range(after + 1, latest.id + 1)]
-            for snapshot in [one for one in later if one is not None and _is_of_others(one)][-_TOLD_AT_ONCE:]:
+            later = table.snapshots.between(after, latest.id)
+            for snapshot in [each for each in later if _is_of_others(each)][-_TOLD_AT_ONCE:]:
                 events += _told(context, asset, table, snapshot, is_overtaken=snapshot.id < told)
             seen[asset.name] = latest.id
         if not events:

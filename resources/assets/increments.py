@@ -32,7 +32,7 @@ def came(session: Session, table: Table, known: SnapshotRef, name: str, ref: Sna
     """The rows that came to a table since a snapshot. Raises ReadAll."""
     if table.schema.primary_keys and not session.table(sink).schema.primary_keys:
         raise ReadAll(f"rows of {name} may change, and {sink} has no key by which they could be replaced")
-    then = table.store.snapshots.find(known.snapshot_id)
+    then = table.snapshots.find(known.snapshot_id)
     if then is None or then.time_ms != known.time_ms:
         raise ReadAll(f"{known}, which was read last, has expired or is another one now")
     _refuse_more_than_all(table, known, ref)
@@ -65,9 +65,8 @@ def consumed(session: Session, code_version: str, sink: str, job: str, ref: Snap
 
 def _refuse_more_than_all(table: Table, known: SnapshotRef, ref: SnapshotRef) -> None:
     """Raise ReadAll if more was written and taken away since a snapshot than there is."""
-    snapshots = table.store.snapshots
-    later = [snapshots.find(number) for number in range(known.snapshot_id + 1, ref.snapshot_id + 1)]
-    changes = [table.changes_of(one) for one in later if one is not None and one.changes_rows]
+    later = table.snapshots.between(known.snapshot_id, ref.snapshot_id)
+    changes = [table.changes_of(snapshot) for snapshot in later if snapshot.changes_rows]
     moved, there = sum(one.rows_added + one.rows_deleted for one in changes), table.snapshot(ref.snapshot_id)
     if there is not None and moved > max(there.total_record_count, _ROWS_WORTH_READING_ALL):
         raise ReadAll(f"{moved} rows were written and taken away since {known}, which is more than there are")

@@ -136,7 +136,7 @@ class Reproducer:
     def _scratch(self, table: Table, snapshot: Snapshot, keep: bool) -> Iterator[Table]:
         """A branch that stands where the table stood before the snapshot."""
         name = f"reproduce-{snapshot.id}-{Clock().unique_name()[:8]}"
-        before = table.store.snapshots.before(snapshot)
+        before = table.snapshots.before(snapshot)
         if before is None and snapshot.id > 1:
             raise NotFound(f"Snapshot {snapshot.id - 1} of {table.identifier}, which was changed, has expired.")
         if before is None:

@@ -139,7 +139,7 @@ class TablesResource(dg.ConfigurableResource):
 
     def _written_by(self, run: str, table: Table, pinned: int) -> int:
         """The newest snapshot after the pinned one that the run itself made, or else the pinned one."""
-        for snapshot in table.store.snapshots.backwards():
+        for snapshot in table.snapshots.backwards():
             if snapshot.id <= pinned:
                 break
             if (snapshot.properties or {}).get(RUN_PROPERTY) == run:

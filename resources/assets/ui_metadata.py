@@ -138,7 +138,7 @@ def _row_changes(table: Table, snapshot: Snapshot) -> dict[tuple[Any, ...], tupl
     """How many rows a commit has inserted, updated and deleted by partition, compared by key; None where that is not told, as
     without a key, where rows added and removed say it all, or if the snapshot before has expired.
     """
-    before = table.store.snapshots.before(snapshot)
+    before = table.snapshots.before(snapshot)
     if not _is_compared(snapshot, table) or (before is None and snapshot.id > 1):
         return None
     changed = [one for one, _ in table.changes_by_partition(snapshot)]

@@ -221,7 +221,7 @@ def _read(session: Session, table: Table, snapshot: Snapshot) -> dict[str, Any]:
 
 def _schema_changes(table: Table, snapshot: Snapshot) -> list[str]:
     """In what the schema differs from that of the snapshot before, a line for each column."""
-    before = table.store.snapshots.before(snapshot)
+    before = table.snapshots.before(snapshot)
     if before is None or before.schema_id == snapshot.schema_id:
         return []
     old, new = (

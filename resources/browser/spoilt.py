@@ -123,7 +123,7 @@ def refuse_unknown(session: Session, ref: SnapshotRef, platform: Platform | None
     """Raise NotFound for a snapshot that is in no table, and that lineage does not know either."""
     if ref.catalog in session.catalog_names():
         try:
-            if session.catalog_of(ref.catalog).table(ref.table_name).store.snapshots.find(ref.snapshot_id) is not None:
+            if session.catalog_of(ref.catalog).table(ref.table_name).snapshots.find(ref.snapshot_id) is not None:
                 return
         except (NotFound, InvalidRequest):
             pass
@@ -211,8 +211,8 @@ def _partitions_and_rows(table: Table, first: SnapshotRef) -> tuple[tuple[str, .
     """The partitions that were written from a snapshot on, and the rows that they have now; of a table without any, all rows."""
     if not table.schema.partition_keys:
         return None, table.count()
-    before = table.store.snapshots.find(first.snapshot_id - 1)
-    if table.store.snapshots.find(first.snapshot_id) is None or (before is None and first.snapshot_id > 1):
+    before = table.snapshots.find(first.snapshot_id - 1)
+    if table.snapshots.find(first.snapshot_id) is None or (before is None and first.snapshot_id > 1):
         # Once the first one has expired, nobody can say which partitions it, and those after it, changed.
         return None, table.count()
     changed = table.changed_partitions(after=None if before is None else before.id)

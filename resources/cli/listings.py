@@ -102,7 +102,7 @@ def snapshots(session: Session, table: str, form: str) -> None:
         click.echo(f"Warning: {error}", err=True)
         stores = None
     rows = []
-    for snapshot in opened.store.snapshots.backwards():
+    for snapshot in opened.snapshots.backwards():
         barrier = "" if snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER else str(snapshot.commit_identifier)
         ref = opened.ref(snapshot.id)
         assert ref is not None

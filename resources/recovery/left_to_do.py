@@ -93,7 +93,7 @@ def _own_snapshots(recovery: Recovery, name: str, record: TableRecord) -> Iterat
     """What was committed to the branch since it began, newest first; no replays of main, and no compactions."""
     if not recovery.is_branched(name):
         return
-    for snapshot in recovery.branched(name).store.snapshots.backwards():
+    for snapshot in recovery.branched(name).snapshots.backwards():
         if snapshot.id <= (record.branch_at or 0):
             return
         if snapshot.commit_kind != "COMPACT" and snapshot.commit_user != recovery.replay_user:

@@ -108,7 +108,7 @@ def bad_snapshot(
         return found[0]
     assert since is not None
     start_ms = round(since.timestamp() * 1000)
-    for snapshot in table.store.snapshots.all():
+    for snapshot in table.snapshots.all():
         if snapshot.time_ms >= start_ms and snapshot.changes_rows:
             ref = table.ref(snapshot.id)
             assert ref is not None
@@ -139,7 +139,7 @@ def plan_recovery(
         head = table.last_change()
         assert head is not None
         if not spoilt.is_spoilt(head):
-            how = made_good(spoilt, ref, head, table.store.snapshots.backwards())
+            how = made_good(spoilt, ref, head, table.snapshots.backwards())
             good.append(GoodTable(name, ref.snapshot_id, head.snapshot_id, how))
         elif ref == bad:
             tables.append(_planned(table, ref, mode, corrected=True))
@@ -152,7 +152,7 @@ def _first_spoilt(table: Table, spoilt: Spoilt, reached: SnapshotRef) -> Snapsho
     """From when on a table has been spoilt without a break; `reached`: the first snapshot ever that was."""
     first = table.last_change()
     assert first is not None
-    for snapshot in table.store.snapshots.backwards():
+    for snapshot in table.snapshots.backwards():
         if snapshot.id < reached.snapshot_id:
             return reached
         ref = table.ref(snapshot.id)
@@ -170,9 +170,9 @@ def _planned(table: Table, ref: SnapshotRef, mode: Mode, *, corrected: bool) -> 
     partitions: tuple[Mapping[str, Any], ...] | None = None
     if table.schema.partition_keys and not corrected:
         since = None if mode == "full" or before is None else before
-        is_known = table.store.snapshots.find(ref.snapshot_id) is not None
+        is_known = table.snapshots.find(ref.snapshot_id) is not None
         # Once the first spoilt snapshot has expired, nobody can say which partitions it, and those after it, changed.
-        partitions = tuple(table.changed_partitions(after=since) if is_known else partitions_of(table))
+        partitions = tuple(table.changed_partitions(after=since) if is_known else table.partitions())
     # What is corrected holds what came after the bad snapshot as well; what is computed anew partition by partition keeps
     # the others.
     keeps = corrected or mode == "full"
@@ -181,15 +181,9 @@ def _planned(table: Table, ref: SnapshotRef, mode: Mode, *, corrected: bool) -> 
     )
 
 
-def partitions_of(table: Table, version: int | None = None) -> list[dict[str, Any]]:
-    """All partitions that a table has at a snapshot, by column, in order."""
-    found = {entry.partition: None for entry in table.scan(columns=[], version=version).entries}
-    return sorted(map(table.store.partition_values, found), key=lambda one: str(list(one.values())))
-
-
 def _change_before(table: Table, snapshot_id: int) -> int | None:
     """The snapshot before one, if it is still there."""
-    before = table.store.snapshots.find(snapshot_id - 1)
+    before = table.snapshots.find(snapshot_id - 1)
     return None if before is None else before.id
 
 

@@ -141,7 +141,7 @@ def _judged_ahead(
             continue
         later = [
             one
-            for one in main.store.snapshots.all()
+            for one in main.snapshots.all()
             if (record.branch_at or 0) < one.id <= record.main and recovery.is_productions(one)
         ]
         kept = _not_made_anew(main, recovery, assets.get(name), record)
@@ -164,7 +164,7 @@ def _given_up(session: Session, recovery: Recovery) -> list[str]:
     """What production had put on main since the recovery began, and its publications have taken from it."""
     found = []
     for name, record in recovery.tables.items():
-        snapshots = list(session.catalog.table(name).store.snapshots.all())
+        snapshots = session.catalog.table(name).snapshots.all()
         own = f"ADOPT of branch {recovery.branch} in "
         replaced = [
             one.id
@@ -244,7 +244,7 @@ class _MadeFrom:
         branch, record = self._recovery.branched(name), self._recovery.tables[name]
         own = branch.last_change()
         read: dict[str, SnapshotRef] = {}
-        for snapshot in branch.store.snapshots.all():
+        for snapshot in branch.snapshots.all():
             if snapshot.id > (record.branch_at or 0):
                 for source in sources_of(snapshot):
                     if source.table != branch.identifier.table or source.database != branch.identifier.database:

@@ -21,7 +21,6 @@ from ..assets.ui_metadata import (
 from ..session import Session
 from ..warehouse.snapshot_properties import PARTITIONS_PROPERTY
 from .left_to_do import has_changed, table_order, wanted_keys
-from .plan import partitions_of
 from .publish import Published
 from .record import TableRecord
 from .stages import Recovery
@@ -109,7 +108,7 @@ def _right_already(
         every = [one for one in every if one not in wanted_keys(asset, record.partitions)]
     if ref is not None:
         table = session.table(ref.table_name) if ref.branch == "main" else recovery.branched(asset.name)
-        held = {asset.partition_key(one) for one in partitions_of(table, ref.snapshot_id)} if every != [None] else set()
+        held = {asset.partition_key(one) for one in table.partitions(ref.snapshot_id)} if every != [None] else set()
         yield ref, [one for one in every if one is None or one in held]
 
 
@@ -152,7 +151,7 @@ def _partitions(table: Table, recovery: Recovery, asset: TableAsset, record: Tab
         return
     branch = table.on_branch(recovery.branch)
     found = wanted_keys(asset, branch.changed_partitions(after=record.branch_at))
-    for snapshot in branch.store.snapshots.all():
+    for snapshot in branch.snapshots.all():
         if snapshot.id > (record.branch_at or 0):
             listed = (snapshot.properties or {}).get(PARTITIONS_PROPERTY)
             found.update(listed.split(",") if listed else [])

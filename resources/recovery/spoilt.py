@@ -91,7 +91,7 @@ class Spoilt:
         except NotFound:
             # It was dropped: nothing has put it right.
             return True
-        for snapshot in table.store.snapshots.backwards():
+        for snapshot in table.snapshots.backwards():
             if snapshot.id > number:
                 continue
             if snapshot.id <= self._bad.snapshot_id:
@@ -137,14 +137,14 @@ class Spoilt:
         if ref.catalog == self._bad.catalog:
             try:
                 table = self._session.catalog.table(ref.table_name)
-                own = table.store.snapshots.find(ref.snapshot_id)
+                own = table.snapshots.find(ref.snapshot_id)
                 if own is not None and _added_rows(own) and not self.repair(own) and self._was_made_from_bad(ref):
                     # Its own rows are there: those of earlier ones need not be looked at.
                     return True
                 makers = [
                     one
                     for one in table.contributors({}, ref.snapshot_id)
-                    if not self.repair(table.store.snapshots.get(one.snapshot_id))
+                    if not self.repair(table.snapshots.get(one.snapshot_id))
                 ]
             except (NotFound, InvalidRequest):
                 # It was dropped, or has expired: what lineage knows is all there is.

@@ -249,7 +249,7 @@ class Recovery:
             return []
         ids = [
             snapshot.id
-            for snapshot in self._catalog.table(name).store.snapshots.all()
+            for snapshot in self._catalog.table(name).snapshots.all()
             if snapshot.time_ms >= record.created_ms
             and any((f"{one.database}.{one.table}", one.branch) == (name, self.branch) for one in sources_of(snapshot))
         ]
@@ -271,7 +271,7 @@ class Recovery:
         """What main got since the recovery began: for each table the commits, by job and number."""
         found: dict[str, list[str]] = {}
         for name, one in self.tables.items():
-            for snapshot in self._catalog.table(name).store.snapshots.all():
+            for snapshot in self._catalog.table(name).snapshots.all():
                 if snapshot.id > (one.main or 0) and self.is_productions(snapshot):
                     found.setdefault(name, []).append(f"{snapshot.id} by {snapshot.commit_user}")
         return found

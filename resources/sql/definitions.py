@@ -251,7 +251,7 @@ class Definitions:
         with suppress(StorageError):
             if self._names.catalog(self._names.place(name)).drop_unwritten(table):
                 return
-            if table.store.snapshots.latest_id() is None:
+            if table.snapshots.latest_id() is None:
                 _log.warning("Table %s was created and could not be filled: it is empty. Drop it.", table.identifier)
 
     def exists(self, node: exp.Create) -> bool:

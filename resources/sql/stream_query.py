@@ -27,7 +27,7 @@ def refuse_other_query(
     """
     directory = Path(checkpoint)
     given = {"sink": str(target.table.identifier), "query": _text(query, target)}
-    whole = {**given, "table": target.table.store.paths.root, "renewed": renewed}
+    whole = {**given, "table": target.table.directory, "renewed": renewed}
     path = directory / _FILE
     if renewed is not None:
         _refuse_second(directory, whole)

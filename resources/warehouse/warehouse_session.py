@@ -113,11 +113,11 @@ class WarehouseSession(Catalogs):
             table = self.catalog_of(ref.catalog).table(ref.table_name)
         except NotFound:
             return "dropped"
-        if table.store.snapshots.find(ref.snapshot_id) is not None:
+        if table.snapshots.find(ref.snapshot_id) is not None:
             return ""
         if any(tag.snapshot.id == ref.snapshot_id and tag.is_of_its_branch for tag in table.tags.list()):
             return ""
-        latest = table.store.snapshots.latest_id() or 0
+        latest = table.snapshots.latest_id() or 0
         return "expired" if ref.snapshot_id <= latest else "taken back"
 
     def forget_lineage(self, older_than: timedelta) -> int:
@@ -179,7 +179,7 @@ class WarehouseSession(Catalogs):
                 table = self.catalog_of(read.catalog).table(read.table_name)
             except NotFound:
                 return None
-            changes = [one for one in table.store.snapshots.all() if one.changes_rows]
+            changes = [one for one in table.snapshots.all() if one.changes_rows]
             later = [one for one in changes if one.id > read.snapshot_id]
             if not later:
                 return read, 0, 0
@@ -200,5 +200,5 @@ def _named(text: str) -> tuple[str, str, str]:
 
 def _history(table: Table) -> list[SnapshotRef]:
     """The snapshots that changed rows, newest first."""
-    refs = (table.ref(one.id) for one in table.store.snapshots.backwards() if one.changes_rows)
+    refs = (table.ref(one.id) for one in table.snapshots.backwards() if one.changes_rows)
     return [ref for ref in refs if ref is not None]

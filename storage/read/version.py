@@ -156,6 +156,20 @@ def version_in_history(store: TableStore, version: Version) -> Snapshot | None:
     return snapshot
 
 
+def versions_in_history(store: TableStore, after: Version, until: Version) -> tuple[int, Snapshot | None]:
+    """The numbers of two versions of the branch's history, the second with its snapshot; 0 for the beginning of the
+    history, None where there is none. What comes after a snapshot can be told as long as the next one is there.
+    """
+    last = version_in_history(store, until)
+    number = whole_number(after) if isinstance(after, str) else after
+    if isinstance(number, int) and number > 0 and last is not None and number < last.id:
+        following = store.snapshots.find(number + 1)
+        if following is not None and store.snapshots.is_in_history(following):
+            return number, last
+    first = None if after is None else version_in_history(store, after)
+    return first.id if first else 0, last
+
+
 def _split_branch(store: TableStore, version: str) -> tuple[TableStore, int | str | None]:
     branch, dot, rest = version.partition(".")
     if dot and store.tags.find(version) is None and (branch == MAIN_BRANCH or _is_branch(branch)):

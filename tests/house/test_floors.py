@@ -34,8 +34,9 @@ FLOORS: dict[str, list[set[str]]] = {
         {"read", "write"},
         {"maintain"},
         {"sql"},
-        {"basis", "derived", "same_table"},
+        {"basis", "derived", "same_table", "partitions"},
         {"system_tables", "row_changes", "not_null", "tags", "branches", "consumers", "description", "branch_history"},
+        {"snapshots"},
         {"table"},
         {"publications"},
         {"branch_set", "notes", "views"},
@@ -149,6 +150,23 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 def _module(parts: list[str], names: Collection[str]) -> str:
     """The module that an import leads to; empty for those of elsewhere, and for packages, whose front doors import all rooms."""
     return next((name for end in (len(parts), len(parts) - 1) if (name := ".".join(parts[:end])) in names), "")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in modules() if not path.is_relative_to(ROOT / "storage")],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_nobody_outside_the_store_reaches_through_a_table_for_what_it_works_on(path: Path) -> None:
+    """`table.store` is for the rooms of the store; others have `table.snapshots` and its like. Lineage has its own stores."""
+    reached = [
+        node.lineno
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+        and node.attr == "store"
+        and ast.unparse(node.value) not in ("self", "recorder")
+    ]
+    assert not reached, f"{path.relative_to(ROOT)}: lines {reached}"
 
 
 @pytest.mark.parametrize("library", ONLY_IN)

@@ -10,6 +10,8 @@ from resources.recovery.left_to_do import left_to_do
 from resources.recovery.progress import recoveries
 from resources.recovery.publish import publish
 from resources.recovery.report import report_branch
+from resources.recovery.spoilt import Spoilt
+from resources.recovery.twins import BRANCHES
 from storage import InvalidRequest
 from tests.resources import quick_shop
 from tests.resources.quick_shop import CHECKS, KEYS
@@ -220,3 +222,24 @@ def test_what_was_made_from_a_dropped_table_is_repaired_by_hand_and_published(se
     after = plan_recovery(Session(), bad)
     assert ([one.name for one in after.good], after.tables) == (["core.b", "mart.c"], ())
     assert {one.repaired_by for one in after.good} == {"fix"}
+
+
+def test_a_branch_is_spoilt_until_all_of_it_is_corrected_or_computed_anew(shop: Shop, session: Session) -> None:
+    recovery = shop.start("fix", "raw.orders@2", "full")
+    shop.instance.add_dynamic_partitions(BRANCHES.name or "", ["fix"])
+    bad = session.ref("raw.orders@2")
+
+    def are_spoilt() -> tuple[bool, ...]:
+        heads = [session.table(name).on_branch("fix").last_change() for name in ("core.days", "mart.totals")]
+        judge = Spoilt(session, bad)
+        return tuple(judge.is_spoilt(head) for head in heads if head is not None)
+
+    assert are_spoilt() == (True, True)
+    recovery.correct(MENDED)
+    for key in KEYS:
+        assert are_spoilt() == (True, True)
+        twin = dg.MultiPartitionKey({"branch": "fix", "partition": key})
+        assert shop.make("recovery.core.days", partition_key=twin).success
+    assert are_spoilt() == (False, True)
+    assert shop.make("recovery.mart.totals", partition_key="fix").success
+    assert are_spoilt() == (False, False)

@@ -24,6 +24,7 @@ from storage import (
     SetOptions,
     StorageError,
     Table,
+    TakenNewest,
 )
 from storage.branch_set import BranchSet
 from storage.branches import Branches
@@ -31,6 +32,7 @@ from storage.consumers import Consumers
 from storage.journal import Publication
 from storage.read.predicate import Comparison
 from storage.read.scan import Scan
+from storage.snapshots import Snapshots
 from storage.tags import Tags
 from storage.write.commit import TableCommit
 from storage.write.table_write import TableWrite
@@ -72,6 +74,7 @@ class Ground:
             Consumers: lambda: self.table.consumers, Notes: lambda: self.catalog.notes("plans"),
             BranchSet: lambda: self.catalog.branch_set("b" if method != "create" else "fresh", ["shop.orders"]),
             Basis: lambda: Basis(self.table.store, self.table.snapshot()),
+            Snapshots: lambda: (self.days if "partition" in method or method == "contributors" else self.table).snapshots,
             TableWrite: self.table.new_write, TableCommit: self.table.new_commit,
         }  # fmt: skip
         return subjects[kind]()
@@ -89,6 +92,8 @@ class Ground:
             "snapshot"): self.table.snapshot(), (BranchSet, "adopt", "until"): {"shop.orders": 1}, (BranchSet, "adopt",
             "properties"): {"shop.orders": {}}, (Table, "drop_partition", "partitions"): {"day": "2023-01-01"},
             (TableWrite, "write", "rows"): ROWS, (Table, "changes_by_partition", "snapshot"): self.days.snapshot(),
+            (Snapshots, "changes_by_partition", "snapshot"): self.days.snapshot(), (Snapshots, "holds", "taken"):
+            TakenNewest("b", 1),
             (Table, "redefined", "definition"): self.table.schema, (Table, "under_definition", "schema"): self.table.schema,
             (Catalog, "redefined_table", "name"): "shop.plain", (Catalog, "drop_unwritten", "table"): self.table,
             **{(Branches, step, "publication"): 1 for step in ("close_main", "settle_main", "replace_closed_main")},
@@ -118,7 +123,7 @@ class Listener:
     def notify_table_renamed(self, identifier: Any, new: Any) -> None: ...
 
 
-KINDS = (Table, Catalog, Tags, Branches, Consumers, BranchSet, Notes, Basis, TableWrite, TableCommit)
+KINDS = (Table, Catalog, Snapshots, Tags, Branches, Consumers, BranchSet, Notes, Basis, TableWrite, TableCommit)
 # Steps of a publication, which need those before them.
 STEPS = ("settle_main", "replace_closed_main")
 CALLS = [

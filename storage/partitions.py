@@ -1,0 +1,60 @@
+"""Partitions as users name them, by the values of their columns, and as the store does."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from .errors import InvalidRequest, NotFound
+from .metadata.table_store import TableStore
+from .read.scan import Scan
+from .values import from_arrow, from_literal, to_arrow
+from .write.commit import Overwrite
+from .write.incoming import Rows
+
+
+def partition_values(store: TableStore, partition: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of some partition columns as the store holds them. Raises InvalidRequest for other columns."""
+    keys = store.schema.partition_keys
+    for name in partition:
+        if name not in keys:
+            raise InvalidRequest(
+                f"{name!r} is not a partition column of {store.identifier}. "
+                f"Partition columns: {', '.join(keys) or 'none'}."
+            )
+    return {name: from_literal(value, store.schema.field(name).type) for name, value in partition.items()}
+
+
+def in_order(store: TableStore, partitions: Iterable[bytes]) -> list[dict[str, Any]]:
+    """The values of partitions that manifests name, by column, ordered by the values as text."""
+    return sorted(map(store.partition_values, partitions), key=lambda values: str(list(values.values())))
+
+
+def refuse_absent(store: TableStore, scan: Scan, covered: Overwrite, partition: Mapping[str, Any]) -> None:
+    """Raise NotFound if no rows of a scan are in a partition, which is `covered`."""
+    if not any(covered.covers(store, entry.partition) for entry in scan.entries):
+        raise NotFound(f"{store.identifier} has no rows in partition {dict(partition)}. Nothing was done.")
+
+
+def with_partition(
+    data: Rows | pa.RecordBatchReader, store: TableStore, partition: Mapping[str, Any], values: Mapping[str, Any]
+) -> Iterator[pa.Table]:
+    """The rows with the partition's columns filled in: `partition` as it was given, `values` as the store holds them. Raises
+    InvalidRequest for rows of another partition.
+    """
+    for rows in [data] if isinstance(data, pa.Table | pa.RecordBatch) else data:
+        table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+        for name, value in values.items():
+            field = store.schema.field(name)
+            if name not in table.column_names:
+                filled = pa.repeat(to_arrow([value], field.type)[0], table.num_rows)
+                table = table.append_column(name, filled)
+                continue
+            given = set(from_arrow(table.column(name).cast(field.type.to_arrow()).unique(), field.type))
+            if given - {value}:
+                other = sorted(given - {value}, key=str)[0]
+                raise InvalidRequest(
+                    f"A row has {name} = {other!r}, but the overwrite is of partition {dict(partition)}. "
+                    "Filter the rows, or overwrite dynamically."
+                )
+        yield table
