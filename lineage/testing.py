@@ -114,7 +114,7 @@ class LineageStoreContract:
         store.rename_table(("d", "t"), ("e", "u"))
         assert [(row.database, row.table) for row in store.snapshots("source")] == [("d", "other"), ("e", "u")]
         for rows in (store.snapshots("sink"), store.tables("source"), store.startups()):
-            assert [(row.database, row.table) for row in rows] == [("e", "u")]  # type: ignore[attr-defined]
+            assert [(row.database, row.table) for row in rows] == [("e", "u")]
         assert [(row.source_database, row.source_table) for row in store.columns()] == [("e", "u")]
 
     def test_snapshots_that_share_a_number_are_told_apart(self, store: LineageStore) -> None:

@@ -135,7 +135,7 @@ class TableAsset:
             tags = {"dagster/storage_kind": "paimon", **(given.pop("tags", None) or {})}
             metadata = {**table_description(self.name, self.transform), **(given.pop("metadata", None) or {})}
 
-            declare = dg.asset(
+            declare: Callable[[Callable[..., dg.MaterializeResult[Any]]], dg.AssetsDefinition] = dg.asset(
                 key=self.key,
                 deps=self._deps(given.pop("deps", None) or ()),
                 partitions_def=self.partitions_def,

@@ -50,7 +50,7 @@ from .table_declaration import TableDefinition, unless_left_empty
 STARTUP_TAG = "snapline/startup-of"
 
 
-class TablesResource(dg.ConfigurableResource):
+class TablesResource(dg.ConfigurableResource[Any]):
     """Reads and commits tables on behalf of runs. Empty fields are taken from the environment (`resources.settings`)."""
 
     spark: dg.ResourceDependency[SparkResource]

@@ -51,7 +51,7 @@ def _help(action: Action, *, as_alias: bool) -> str:
 
 def _callback(action: Action, given_as: Mapping[str, Parameter]) -> Callable[..., None]:
     @click.pass_obj
-    def carry_out(session: Session, form: str, **texts: Any) -> None:
+    def carry_out(session: Session, /, form: str, **texts: Any) -> None:
         values = {
             parameter.name: None if _is_left_out(texts[name]) else parameter.value(texts[name], _label(name, parameter))
             for name, parameter in given_as.items()

@@ -86,7 +86,7 @@ class Question:
 )
 @click.option("--html", "page", type=click.Path(dir_okay=False), help="Write a page to look at, that needs no server.")
 @click.pass_obj
-def lineage(session: Session, up: bool, down: bool, **given: object) -> None:
+def lineage(session: Session, /, up: bool, down: bool, **given: object) -> None:
     """Show which snapshots a snapshot was made from, or which it fed; `rebuild` reads all lineage off the tables.
 
     Snapshots that were taken back by a rollback, or cannot be read any more, are marked: expired, replaced, dropped.

@@ -16,7 +16,8 @@ class OrderedGroup(click.Group):
         return list(self.commands)
 
 
-class Duration(click.ParamType):
+# Older versions of Click that are allowed too have no type arguments here.
+class Duration(click.ParamType):  # type: ignore[type-arg]
     """A length of time: `1 d`, `12 h`, `30 min`."""
 
     name = "duration"
@@ -26,7 +27,7 @@ class Duration(click.ParamType):
         return value if isinstance(value, timedelta) else duration(value)
 
 
-class Timestamp(click.ParamType):
+class Timestamp(click.ParamType):  # type: ignore[type-arg]
     """A local date and time: `2024-05-01`, `2024-05-01T12:30`, `2024-05-01 12:30:15.250`."""
 
     name = "timestamp"

@@ -121,7 +121,7 @@ def _line_editing(statements: Statements, history: Path) -> Iterator[None]:
     with contextlib.suppress(OSError):
         readline.read_history_file(history)
     readline.set_history_length(_HISTORY_LINES)
-    readline.set_completer(lambda text, state: [*completions(statements, text), None][state])  # type: ignore[list-item]
+    readline.set_completer(lambda text, state: [*completions(statements, text), None][state])
     readline.set_completer_delims(" \t\n,;()=")
     readline.parse_and_bind("tab: complete")
     try:

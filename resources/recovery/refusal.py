@@ -11,12 +11,15 @@ from dagster._utils.error import SerializableErrorInfo
 
 
 class _Traceless(DagsterUserCodeProcessError):
-    def __init__(self, said: str) -> None:
-        super().__init__(said, user_code_process_error_infos=[SerializableErrorInfo(said, [], "Refused")])
+    def __init__(self, message: str) -> None:
+        # Dagster's constructor has no types.
+        super().__init__(  # type: ignore[no-untyped-call]
+            message, user_code_process_error_infos=[SerializableErrorInfo(message, [], "Refused")]
+        )
 
 
 class Refused(dg.Failure, _Traceless):
     """Not tried again: the same would be refused."""
 
-    def __init__(self, said: object, metadata: Mapping[str, Any] | None = None) -> None:
-        super().__init__(" ".join(str(said).split()), metadata=metadata, allow_retries=False)
+    def __init__(self, reason: object, metadata: Mapping[str, Any] | None = None) -> None:
+        super().__init__(" ".join(str(reason).split()), metadata=metadata, allow_retries=False)

@@ -92,7 +92,8 @@ class Sources:
             query = self._prepare(inner)
             self.inputs += query.inputs
             inner.replace(query.tree)
-        return copy.this
+        expression: exp.Expr = copy.this
+        return expression
 
     def of_source(self, columns: Sequence[str]) -> dict[str, str] | None:
         """The source's columns of those names; None if it is not known, or does not have them all."""

@@ -181,7 +181,7 @@ def partition_values(node: exp.Expr | None, table: Table, *, partly: bool = Fals
 
 def query_of(insert: exp.Insert, target: Target) -> exp.Expr:
     """A copy of the query whose rows are inserted, with the defaults of columns where the word DEFAULT stands."""
-    source = insert.expression
+    source: exp.Expr = insert.expression
     before = insert.args.get("with_")
     if not isinstance(source, exp.Query | exp.Values):
         raise at(insert, InvalidRequest("INSERT takes a SELECT, VALUES (…) or TABLE t."))

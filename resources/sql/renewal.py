@@ -320,7 +320,8 @@ class _Reader:
     def _filled(self, fill: Fill, select: exp.Select) -> exp.Expr:
         if fill.position is None:
             return exp.null() if fill.value is None else exp.Literal.string(fill.value)
-        return select.expressions[fill.position].unalias()
+        selected: exp.Expr = select.expressions[fill.position]
+        return selected.unalias()
 
     # --- how rows are found again
 

@@ -12,11 +12,12 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from sqlglot import exp
 
+from lineage import sources_property
 from storage import InvalidRequest, SnapshotRef
 from storage.engines.spark_stream import INSERTS_ONLY, read_stream, write_stream
 
 from . import changes
-from .engine import Engine
+from .engine import APPEND, Engine
 from .fill import Fill
 from .names import Place, Source
 from .query import Input, Query
@@ -42,7 +43,7 @@ def insert_stream(
         raise InvalidRequest("A stream needs the engine spark.")
     if JOB_OPTION not in options:
         raise InvalidRequest(f"A streaming INSERT needs a name that stays the same: SET '{JOB_OPTION}' = 'job1'.")
-    if target.mode != changes.APPEND:
+    if target.mode != APPEND:
         raise InvalidRequest("A stream cannot overwrite: SET 'execution.runtime-mode' = 'batch', or INSERT INTO.")
     job = options[JOB_OPTION]
     constants = key_constants(query, target) if is_renewed(query) else None
@@ -61,7 +62,7 @@ def insert_stream(
     def properties(refs: list[SnapshotRef]) -> dict[str, str]:
         # Of a job that goes on from its checkpoint, what it once began with stays.
         recorder.record_startup(job, refs)
-        return changes.sources_property(sorted({context.changed(one) for one in refs}))
+        return sources_property(sorted({context.changed(one) for one in refs}))
 
     stream = write_stream(
         rows,

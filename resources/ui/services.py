@@ -31,7 +31,8 @@ def start(webserver: str = WEBSERVER) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         _with_browser(webserver)
-        main()
+        # Click's command, decorated by a function of Dagster without types.
+        main()  # type: ignore[no-untyped-call]
     finally:
         _wait_for_children()
 

@@ -60,7 +60,7 @@ def start() -> None:
 
     module: Any = cli
     module.create_app_from_workspace_process_context = create_both
-    cli.main()
+    module.main()
 
 
 def _host() -> str:
