@@ -34,9 +34,10 @@ def freshness_check(table: str, *, at_most: timedelta, blocking: bool = False) -
         description=f"At most {at_most} behind its sources",
     )
     def check(context: dg.AssetCheckExecutionContext, tables: TablesResource) -> dg.AssetCheckResult:
+        damaged: list[str] = []
         try:
             with failing_in_a_line():
-                lags = tables.session.freshness(table)
+                lags = tables.session.freshness(table, damaged.append)
         except LineageUnavailable as error:
             return _unanswered(error)
         again = _made_again_from(context.instance, tables.session, table)
@@ -59,8 +60,8 @@ def freshness_check(table: str, *, at_most: timedelta, blocking: bool = False) -
         ]
         told = ", ".join(f"{one.source.table_name} by {timedelta(milliseconds=one.behind_ms)}" for one in late)
         return dg.AssetCheckResult(
-            passed=not late,
-            description=f"Behind {told}" if late else "Up to date",
+            passed=not late and not damaged,
+            description=". ".join([*([f"Behind {told}"] if late else []), *damaged]) or "Up to date",
             metadata={**({"sources": dg.MetadataValue.table(rows)} if rows else {}), **_page(tables.session, table)},
         )
 

@@ -1,6 +1,7 @@
 """Commands that ask lineage, and that send it elsewhere."""
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -233,7 +234,8 @@ def impact(session: Session, target: str, form: str) -> None:
 @format_option
 @click.pass_obj
 def freshness(session: Session, table: str, form: str) -> None:
-    """Show how far a table is behind the tables that it was made from."""
+    """Show how far a table is behind the tables that it was made from. Exit code 1 if one of those cannot be read."""
+    damaged: list[str] = []
     listed = [
         (
             each.source.table_name,
@@ -242,9 +244,13 @@ def freshness(session: Session, table: str, form: str) -> None:
             each.snapshots_behind,
             str(timedelta(milliseconds=each.behind_ms)),
         )
-        for each in session.freshness(table)
+        for each in session.freshness(table, damaged.append)
     ]
     print_listing(["source", "made from", "newest", "changes behind", "time behind"], listed, form)
+    for line in damaged:
+        click.echo(line, err=True)
+    if damaged:
+        sys.exit(1)
 
 
 @click.command()

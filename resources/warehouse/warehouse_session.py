@@ -1,6 +1,6 @@
 """A warehouse with its lineage: snapshots by name, and what lineage answers of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Literal
 
@@ -170,25 +170,38 @@ class WarehouseSession(Catalogs):
             raise NotFound(f"{', '.join(names)} have no snapshots that were made from the same snapshot of {on}.")
         return {name: table.pinned(ref.snapshot_id) for (name, table), ref in zip(tables.items(), found, strict=True)}
 
-    def freshness(self, name: str) -> list[Lag]:
-        """How far the newest change of a table is behind each table that it was made from."""
+    def freshness(self, name: str, damaged: Callable[[str], object] | None = None) -> list[Lag]:
+        """How far the newest change of a table is behind each table that it was made from.
+
+        `damaged` is told in a line of each such table that cannot be read, and which is left out then; without it that raises
+        CorruptData.
+        """
         ref = self.ref(name)
 
         def newest_of(read: SnapshotRef) -> tuple[SnapshotRef, int, int] | None:
             try:
-                table = self.catalog_of(read.catalog).table(read.table_name)
+                return _lag(self.catalog_of(read.catalog).table(read.table_name), read)
             except NotFound:
                 return None
-            changes = [one for one in table.snapshots.all() if one.changes_rows]
-            later = [one for one in changes if one.id > read.snapshot_id]
-            if not later:
-                return read, 0, 0
-            newest = table.ref(later[-1].id)
-            before = next((one for one in reversed(changes) if one.id <= read.snapshot_id), later[0])
-            assert newest is not None
-            return newest, len(later), later[-1].time_ms - before.time_ms
+            except CorruptData as error:
+                if damaged is None:
+                    raise
+                damaged(f"How far it is behind {read.table_name} cannot be told: {' '.join(str(error).split())}")
+                return None
 
         return freshness(self.stores_to_ask(ref.catalog), ref, newest_of)
+
+
+def _lag(table: Table, read: SnapshotRef) -> tuple[SnapshotRef, int, int]:
+    """The newest change of a table that was read at a snapshot, how many changes came after that, and their milliseconds."""
+    changes = [one for one in table.snapshots.all() if one.changes_rows]
+    later = [one for one in changes if one.id > read.snapshot_id]
+    if not later:
+        return read, 0, 0
+    newest = table.ref(later[-1].id)
+    before = next((one for one in reversed(changes) if one.id <= read.snapshot_id), later[0])
+    assert newest is not None
+    return newest, len(later), later[-1].time_ms - before.time_ms
 
 
 def _named(text: str) -> tuple[str, str, str]:

@@ -20,7 +20,7 @@ from resources import Session
 from resources.cli import main
 from resources.warehouse.catalog_registry import open_catalog
 from resources.warehouse.catalogs import CATALOG_NAME
-from storage import Catalog, CommitId, FixedClock, InvalidRequest, SnapshotRef, Table
+from storage import Catalog, CommitId, CorruptData, FixedClock, InvalidRequest, SnapshotRef, Table
 from tests.lineage.conftest import options_of
 
 ROOT = Path(__file__).parent.parent.parent
@@ -700,6 +700,28 @@ def test_a_damaged_table_is_named_in_the_lineage_of_others(opened: Open) -> None
     assert [session.fate(ref) for ref in (made, source)] == ["", "damaged"]
     assert source in {edge.source for edge in session.lineage(made, "up").edges}
     assert session.rebuild_lineage()[0] == 1
+
+
+@pytest.mark.pypaimon_differs("a snapshot is damaged on purpose")
+@pytest.mark.java_differs("a snapshot is damaged on purpose")
+def test_how_far_a_table_is_behind_others_is_told_beside_a_damaged_one(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = opened()
+    session.sql("CREATE TABLE a (k BIGINT); INSERT INTO a VALUES (1); CREATE TABLE b AS SELECT * FROM a", "duckdb")
+    session.sql("CREATE TABLE c AS SELECT a.k FROM a JOIN b ON a.k = b.k; INSERT INTO b VALUES (2)", "duckdb")
+    assert [(one.source.table, one.snapshots_behind) for one in session.freshness("default.c")] == [("a", 0), ("b", 1)]
+    Path(session.table("default.a").store.paths.snapshot(1)).write_bytes(b"{")
+    session, told = opened(), list[str]()
+    assert [one.source.table for one in session.freshness("default.c", told.append)] == ["b"]
+    assert len(told) == 1 and "behind default.a cannot be told: " in told[0] and "snapshot-1" in told[0]
+    with pytest.raises(CorruptData, match="snapshot-1"):
+        session.freshness("default.c")
+    monkeypatch.setattr(sys, "argv", ["snapline", "freshness", "default.c", "--format", "json"])
+    with pytest.raises(SystemExit) as leaving:
+        main()
+    shown = capsys.readouterr()
+    assert leaving.value.code == 1 and "default.b" in shown.out and "default.a cannot be told" in shown.err
 
 
 def test_names_that_lineage_cannot_keep_leave_out_nothing_else(opened: Open, warned: Warned) -> None:

@@ -1,6 +1,7 @@
 """Assets are materialized whether or not the lineage database can be used."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +76,6 @@ def test_a_run_that_is_to_begin_like_another_does_not_begin_otherwise(
 def test_checks_that_lineage_answers_warn_and_stop_nobody(
     materialize: Callable[..., Any], session: Session, away: Path
 ) -> None:
-    from datetime import timedelta
-
     checks = [
         freshness_check("core.copy", at_most=timedelta(days=1), blocking=True),
         consistency_check("core.copy", ["core.copy"], on="raw.words", blocking=True),
@@ -87,3 +86,19 @@ def test_checks_that_lineage_answers_warn_and_stop_nobody(
     assert [one.passed for one in evaluations] == [False, False]
     assert {one.severity for one in evaluations} == {dg.AssetCheckSeverity.WARN}
     assert session.catalog.table("core.again").to_arrow().num_rows == 1
+
+
+@pytest.mark.pypaimon_differs("a snapshot is damaged on purpose")
+@pytest.mark.java_differs("a snapshot is damaged on purpose")
+def test_a_check_of_freshness_names_a_source_that_is_damaged(
+    materialize: Callable[..., Any], session: Session
+) -> None:
+    words = session.catalog.create_table("raw.words", SCHEMA)
+    words.write(pa.table({"id": [1]}))
+    materialize(copy)
+    Path(words.store.paths.snapshot(1)).write_bytes(b"{")
+    result = materialize(again, freshness_check("core.again", at_most=timedelta(days=1)))
+    (evaluation,) = result.get_asset_check_evaluations()
+    assert not evaluation.passed
+    assert evaluation.description is not None
+    assert "behind raw.words cannot be told" in evaluation.description
