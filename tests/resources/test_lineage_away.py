@@ -90,9 +90,7 @@ def test_checks_that_lineage_answers_warn_and_stop_nobody(
 
 @pytest.mark.pypaimon_differs("a snapshot is damaged on purpose")
 @pytest.mark.java_differs("a snapshot is damaged on purpose")
-def test_a_check_of_freshness_names_a_source_that_is_damaged(
-    materialize: Callable[..., Any], session: Session
-) -> None:
+def test_a_check_of_freshness_names_a_source_that_is_damaged(materialize: Callable[..., Any], session: Session) -> None:
     words = session.catalog.create_table("raw.words", SCHEMA)
     words.write(pa.table({"id": [1]}))
     materialize(copy)
