@@ -10,6 +10,7 @@ from .metadata.change_tracking import is_tracked
 from .metadata.derived_columns import computed_columns, watermark
 from .metadata.manifest import ManifestEntry
 from .metadata.table_store import TableStore
+from .read.row_count import row_count
 from .read.scan import Scan
 from .read.version import branch_names
 from .secret import shown_options
@@ -17,11 +18,12 @@ from .secret import shown_options
 _EPOCH = dt.datetime(1970, 1, 1)
 
 
-def describe_table(store: TableStore) -> dict[str, Any]:
-    """Property by name, in the order in which they are shown."""
+def describe_table(store: TableStore, *, counts: bool = False) -> dict[str, Any]:
+    """Property by name, in the order in which they are shown. `counts`: rows are read where metadata do not tell their number."""
     schema, options = store.schema, store.options
     snapshot = store.snapshots.latest()
-    entries = Scan(store, snapshot).entries
+    scan = Scan(store, snapshot, columns=())
+    entries = scan.entries
     mark = watermark(schema.options)
     computed = [f"{one.name} AS {one.expression}" for one in computed_columns(schema.options)]
     branch = store.identifier.branch
@@ -45,6 +47,7 @@ def describe_table(store: TableStore) -> dict[str, Any]:
         "snapshots": store.snapshots.describe_existing(),
         "latest-snapshot": snapshot.id if snapshot else None,
         "last-modified": _moment(snapshot.time_ms) if snapshot else None,
+        "row-count": _rows(row_count(scan, reads=counts), snapshot.total_record_count if snapshot else 0),
         "record-count-unmerged": snapshot.total_record_count if snapshot else 0,
         **_files(entries),
         "num-partitions": len({entry.partition for entry in entries}) if schema.partition_keys else 0,
@@ -56,12 +59,13 @@ def describe_table(store: TableStore) -> dict[str, Any]:
     }
 
 
-def describe_partition(store: TableStore, partition: Mapping[str, Any]) -> dict[str, Any]:
-    """Property by name of the partition with the given values (`storage.values`) of all partition columns.
+def describe_partition(store: TableStore, partition: Mapping[str, Any], *, counts: bool = False) -> dict[str, Any]:
+    """Property by name of the partition with the given values (`storage.values`) of all partition columns; `counts` as of
+    `describe_table`.
 
     Raises NotFound if it has no files.
     """
-    scan = Scan(store, store.snapshots.latest())
+    scan = Scan(store, store.snapshots.latest(), columns=())
 
     def is_meant(entry: ManifestEntry) -> bool:
         values = store.partition_values(entry.partition)
@@ -74,6 +78,7 @@ def describe_partition(store: TableStore, partition: Mapping[str, Any]) -> dict[
             f"{store.identifier} has no partition {dict(partition)}. Partitions: {', '.join(held[:20]) or 'none'}."
         )
     path = store.partition_path(entries[0].partition)
+    records = sum(entry.file.row_count for entry in entries)
     modified = max((entry.file.creation_time_local_ms or 0 for entry in entries), default=0)
     return {
         "partition": path,
@@ -81,10 +86,16 @@ def describe_partition(store: TableStore, partition: Mapping[str, Any]) -> dict[
         "change-tracking": is_tracked(store, entries[0].partition),
         "last-modified": _EPOCH + dt.timedelta(milliseconds=modified),
         "bucket": entries[0].total_buckets,
-        "record-count-unmerged": sum(entry.file.row_count for entry in entries),
+        "row-count": _rows(row_count(scan, reads=counts, partition=entries[0].partition), records),
+        "record-count-unmerged": records,
         **_files(entries),
         "compacted": _compacted(store, entries),
     }
+
+
+def _rows(count: int | None, records: int) -> int | str:
+    """The number of rows, or what is known of it."""
+    return f"at most {records}" if count is None else count
 
 
 def _files(entries: list[ManifestEntry]) -> dict[str, int]:

@@ -17,6 +17,7 @@ from .metadata.snapshot import Snapshot
 from .metadata.table_statistics import statistics_rows
 from .metadata.table_store import TableStore
 from .read.changes import KINDS, ROW_KIND
+from .read.row_count import row_count
 from .read.scan import FileStatistics, Scan
 from .read.version import branch_names, on_branch
 from .secret import shown_options
@@ -219,7 +220,7 @@ def _tags(store: TableStore) -> Rows:
                 tag.snapshot.id,
                 tag.snapshot.schema_id,
                 _local(tag.snapshot.time_ms),
-                _record_count(store, tag.snapshot),
+                row_count(_as_tagged(store, tag.snapshot), reads=True),
                 created,
                 None if retained is None else _iso_duration(retained),
                 tag.snapshot.id,
@@ -228,13 +229,8 @@ def _tags(store: TableStore) -> Rows:
     return rows
 
 
-def _record_count(store: TableStore, snapshot: Snapshot) -> int | None:
-    """The number of rows that a reader of a snapshot sees. With a key, files may hold several versions of one, and with
-    deletion vectors rows that are deleted.
-    """
-    if not store.schema.primary_keys and snapshot.index_manifest is None:
-        return snapshot.total_record_count
-    return Scan(store.at_schema(store.schemas.get(snapshot.schema_id)), snapshot).count()
+def _as_tagged(store: TableStore, snapshot: Snapshot) -> Scan:
+    return Scan(store.at_schema(store.schemas.get(snapshot.schema_id)), snapshot)
 
 
 def _iso_duration(seconds: float) -> str:

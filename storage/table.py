@@ -60,6 +60,7 @@ from .read.changes import changes_schema, latest_schema, plan_changes
 from .read.held_keys import no_keys, read_keys
 from .read.net_changes import net_changes
 from .read.predicate import Predicate
+from .read.row_count import row_count
 from .read.scan import Scan
 from .read.split_read import ReadRequest
 from .read.version import (
@@ -301,6 +302,14 @@ class Table:
     def count(self, *, where: Where = None, version: Version = None) -> int:
         """The number of rows."""
         return self.scan(where=where, version=version).count()
+
+    @outcome(_NOTHING_CHANGED)
+    @of_same_table
+    def row_count(self, version: Version = None, *, reads: bool = False) -> int | None:
+        """The number of rows where metadata tell it: of tables without a key, and of those whose files are merged. Otherwise
+        None, or, if it may read rows, what `count` says.
+        """
+        return row_count(self.scan(columns=[], version=version), reads=reads)
 
     @outcome(_NOTHING_CHANGED)
     @of_same_table
@@ -672,11 +681,13 @@ class Table:
 
     @outcome(_NOTHING_CHANGED)
     @of_same_table
-    def describe(self, partition: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """What there is to say of the table, or of a partition: property by name."""
+    def describe(self, partition: Mapping[str, Any] | None = None, *, counts: bool = False) -> dict[str, Any]:
+        """What there is to say of the table, or of a partition: property by name. `counts`: rows are read where metadata do not
+        tell their number.
+        """
         if partition is None:
-            return describe_table(self._store)
-        return describe_partition(self._store, self.partition_values(partition))
+            return describe_table(self._store, counts=counts)
+        return describe_partition(self._store, self.partition_values(partition), counts=counts)
 
     @outcome(_PARTLY_DONE)
     def rollback_to(self, version: Version) -> Snapshot | None:

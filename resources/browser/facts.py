@@ -35,7 +35,8 @@ class Platform:
     """The branches of all tables by place. `troubles`: in a sentence each, what could not be read, by place or catalog.
 
     `recoveries`: by catalog, database and table the recoveries that are open, by name. `read_ms`: when it was read.
-    `is_partial`: it is still being read, for the first time.
+    `is_partial`: it is still being read, for the first time. `rows`: how many there are on the newest snapshot of a main, as far
+    as metadata tell.
     """
 
     branches: Mapping[Place, BranchHistory]
@@ -44,6 +45,7 @@ class Platform:
     recoveries: Mapping[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
     read_ms: int = 0
     is_partial: bool = False
+    rows: Mapping[Place, int] = field(default_factory=dict)
 
     def came_later(self, ref: SnapshotRef, time_ms: int) -> bool:
         """Whether a snapshot that lineage knows, committed then, is missing here for having come after this was read."""
@@ -70,6 +72,7 @@ class Facts:
         self._now = now
         self._lock = threading.Lock()
         self._known: dict[Place, BranchHistory] = {}
+        self._rows: dict[Place, int] = {}
         self._platform: Platform | None = None
         self._troubles: Mapping[Place | str, str] = {}
         self._read_at = self._lineage_read_at = 0.0
@@ -111,7 +114,7 @@ class Facts:
         histories = dict(self._found)
         said = f"{SO_FAR}: {len({place[:3] for place in histories})} tables have been read"
         note = f"{said}, and lineage is being brought up to date. The page is loaded again in a moment."
-        return Platform(histories, stores, {"": note}, read_ms=Clock().now_ms(), is_partial=True)
+        return Platform(histories, stores, {"": note}, read_ms=Clock().now_ms(), is_partial=True, rows=dict(self._rows))
 
     def _refresh(self, now: float) -> None:
         read_ms = Clock().now_ms()
@@ -136,7 +139,7 @@ class Facts:
             for catalog in self._session.catalog_names()
             if catalog not in stores
         }
-        self._platform = Platform(branches, stores, {**away, **troubles}, recoveries, read_ms)
+        self._platform = Platform(branches, stores, {**away, **troubles}, recoveries, read_ms, rows=dict(self._rows))
         self._troubles = troubles
 
     def _reconcile(self, before: Platform) -> None:
@@ -188,7 +191,10 @@ class Facts:
         main: Place = (catalog, database, table_name, "main")
         try:
             table = self._session.catalog_of(catalog).table(name)
-            histories[main] = table.history(self._known.get(main))
+            known = self._known.get(main)
+            histories[main] = table.history(known)
+            if histories[main] is not known:
+                self._count(table, main, histories[main])
             branches = table.branches.names()
         except NotFound:
             # It has been dropped this moment.
@@ -198,6 +204,14 @@ class Facts:
             return
         for branch in branches:
             self._read_branch(table, (catalog, database, table_name, branch), histories, troubles)
+
+    def _count(self, table: Table, main: Place, history: BranchHistory) -> None:
+        self._rows.pop(main, None)
+        # What is damaged is told where it is looked for, and what expires this moment is read again.
+        with suppress(StorageError):
+            count = table.row_count(history.snapshots[-1]) if history.snapshots else None
+            if count is not None:
+                self._rows[main] = count
 
     def _read_branch(
         self, table: Table, place: Place, histories: dict[Place, BranchHistory], troubles: dict[Place | str, str]

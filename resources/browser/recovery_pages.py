@@ -192,7 +192,7 @@ def _row(recovery: Recovery, name: str, table: TableRecord, progress: Progress, 
     try:
         snapshot = recovery.table(name).snapshot()
         if snapshot is not None and snapshot.total_record_count > _MOST_COMPARED and not is_asked:
-            return TableRow(name, state, is_left, None, f"{snapshot.total_record_count:,} rows")
+            return TableRow(name, state, is_left, None, f"{snapshot.total_record_count:,} records")
         return TableRow(name, state, is_left, recovery.compare(name))
     except StorageError as error:
         return TableRow(name, state, is_left, None, str(error))

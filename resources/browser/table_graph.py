@@ -21,8 +21,8 @@ _Sources = Mapping[SnapshotRef, Iterable[SnapshotRef]]
 
 @dataclass(frozen=True, slots=True)
 class TableNode:
-    """A table, or with `members` a whole database as one. `latest`: the newest snapshot that changed rows; `rows`: the records
-    that the table has now.
+    """A table, or with `members` a whole database as one. `latest`: the newest snapshot that changed rows; `rows`: how many
+    the table has, None where metadata do not tell; `records`: those of its files, of which rows of one key are merged.
 
     `behind`: how many changes of the tables that it was made from directly came after what it was made from; None if it
     says of none. `recoveries`: those that are open. `state`: `dropped`, `damaged`, or empty.
@@ -38,6 +38,7 @@ class TableNode:
     recoveries: tuple[str, ...] = ()
     state: str = ""
     members: int = 0
+    records: int = 0
 
     @property
     def shown(self) -> str:
@@ -186,16 +187,18 @@ def _node(platform: Platform, name: Name, branches: tuple[str, ...], at_ms: int 
         return TableNode(name, branches=branches)
     ref = SnapshotRef(*name, "main", snapshot.id, snapshot.time_ms)
     tags = [tag for tag in main.tags if tag.is_of_its_branch and (at_ms is None or tag.was_there(at_ms))]
-    rows = _latest(main, snapshot, at_ms).total_record_count
+    latest = _latest(main, snapshot, at_ms)
+    is_newest = latest is main.snapshots[-1]
     return TableNode(
         name,
         ref,
         snapshot.time_ms,
-        rows,
+        platform.rows.get((*name, "main")) if is_newest else None,
         _behind(platform, ref, sources.get(ref, ()), at_ms),
         branches,
         len(tags),
         platform.recoveries.get(name, ()),
+        records=latest.total_record_count,
     )
 
 

@@ -91,7 +91,7 @@ def _said(node: TableNode, most: int = 1_000) -> str:
         return node.state
     if node.latest is None:
         return "no snapshot yet"
-    parts = [f"@{node.latest.snapshot_id}", f"{node.rows:,} records"]
+    parts = [f"@{node.latest.snapshot_id}", f"{node.records:,} records" if node.rows is None else f"{node.rows:,} rows"]
     if node.behind:
         parts.append(f"{node.behind} behind")
     if node.recoveries:

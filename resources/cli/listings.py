@@ -7,7 +7,7 @@ from datetime import datetime
 import click
 
 from lineage import LineageUnavailable, sources_of, trace
-from storage import BATCH_COMMIT_IDENTIFIER, CorruptData, Snapshot, Table, operation_of
+from storage import BATCH_COMMIT_IDENTIFIER, CorruptData, Snapshot, Table, Unsupported, operation_of
 
 from ..actions.sentences import size_text
 from ..actions.values import partition_values
@@ -19,27 +19,39 @@ from .output import format_option, print_listing
 table_argument = click.argument("table", shell_complete=complete_table)
 
 
+_count = click.option(
+    "--count", "counts", is_flag=True, help="Read rows where metadata do not tell how many there are."
+)
+_UNKNOWN = "unknown"
+
+
 @click.command()
 @click.argument("database", required=False)
+@_count
 @format_option
 @click.pass_obj
-def tables(session: Session, database: str | None, form: str) -> None:
-    """List tables, with their latest snapshot. One that is damaged is marked, with why below; exit code 1 then."""
+def tables(session: Session, database: str | None, counts: bool, form: str) -> None:
+    """List tables, with their latest snapshot. One that is damaged is marked, with why below; exit code 1 then.
+
+    Rows are counted from metadata: of a table with a primary key whose files have to be merged, these tell the records alone.
+    """
     rows: list[tuple[object, ...]] = []
     damaged: dict[str, CorruptData] = {}
     for name in session.catalog.tables(database):
         try:
             table = session.table(name)
             snapshot = table.snapshot()
+            count = _rows(table, snapshot, counts, form)
         except CorruptData as error:
             damaged[name] = error
-            rows.append((name, "damaged", None, None, "", ""))
+            rows.append((name, "damaged", None, None, None, "", ""))
             continue
         key, by = ", ".join(table.schema.primary_keys), ", ".join(table.schema.partition_keys)
-        rows.append(
-            (name, snapshot and snapshot.id, snapshot and snapshot.total_record_count, _time(snapshot), key, by)
-        )
-    print_listing(["table", "snapshot", "records in files", "committed", "primary key", "partitioned by"], rows, form)
+        records = snapshot and snapshot.total_record_count
+        rows.append((name, snapshot and snapshot.id, count, records, _time(snapshot), key, by))
+    names = ["table", "snapshot", "rows", "records in files", "committed", "primary key", "partitioned by"]
+    print_listing(names, rows, form)
+    _tell_unknown([row[2] for row in rows])
     for name, why in damaged.items():
         click.echo(f"{name}: {why}", err=form != "table")
     if damaged:
@@ -49,12 +61,13 @@ def tables(session: Session, database: str | None, form: str) -> None:
 @click.command()
 @table_argument
 @click.option("--partition", multiple=True, metavar="COLUMN=VALUE", help="Only this partition; once for each column.")
+@_count
 @format_option
 @click.pass_obj
-def describe(session: Session, table: str, partition: Sequence[str], form: str) -> None:
+def describe(session: Session, table: str, partition: Sequence[str], counts: bool, form: str) -> None:
     """Show columns, keys, options, and what there is on disk. As JSON or CSV: the columns and properties in one list."""
     opened = session.table(table)
-    facts = opened.describe(partition_values(partition) or None)
+    facts = opened.describe(partition_values(partition) or None, counts=counts)
     title = f"{opened.identifier}  {facts['comment']}".strip()
     columns = [
         (field.name, str(field.type), _roles(opened, field.name), field.description or "")
@@ -104,15 +117,18 @@ def snapshots(session: Session, table: str, form: str) -> None:
 
 @click.command()
 @table_argument
+@_count
 @format_option
 @click.pass_obj
-def tags(session: Session, table: str, form: str) -> None:
+def tags(session: Session, table: str, counts: bool, form: str) -> None:
     """List the tags of a table."""
-    rows = [
-        (tag.name, tag.snapshot.id, _time(tag.snapshot), tag.snapshot.total_record_count)
-        for tag in session.table(table).tags.list()
-    ]
-    print_listing(["tag", "snapshot", "committed", "records in files"], rows, form)
+    opened = session.table(table)
+    rows = []
+    for tag in opened.tags.list():
+        count = _rows(opened, tag.snapshot, counts, form)
+        rows.append((tag.name, tag.snapshot.id, _time(tag.snapshot), count, tag.snapshot.total_record_count))
+    print_listing(["tag", "snapshot", "committed", "rows", "records in files"], rows, form)
+    _tell_unknown([row[3] for row in rows])
 
 
 @click.command()
@@ -145,6 +161,23 @@ def consumers(session: Session, table: str, form: str) -> None:
     """List the readers of changes that have a name, and the first snapshot that each has not read."""
     rows = [(each.name, each.next_snapshot_id) for each in session.table(table).consumers.list()]
     print_listing(["consumer", "next snapshot"], rows, form)
+
+
+def _rows(table: Table, snapshot: Snapshot | None, counts: bool, form: str) -> int | str | None:
+    """How many rows a snapshot of a table has, by default its latest; for programs nothing where that is not known."""
+    try:
+        count = table.row_count(snapshot, reads=counts)
+    except Unsupported:
+        # It can be listed, and not read.
+        count = None
+    return _UNKNOWN if count is None and form == "table" else count
+
+
+def _tell_unknown(counts: Sequence[object]) -> None:
+    if _UNKNOWN in counts:
+        click.echo(
+            "Rows are unknown where files have to be merged: there are at most as many as records. --count reads them."
+        )
 
 
 def _roles(table: Table, column: str) -> str:

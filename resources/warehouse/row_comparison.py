@@ -34,7 +34,7 @@ def compare_rows(
         before, after = _readable(session, left), _readable(session, right)
         count = max(_count(before, left), _count(after, right))
         if most_rows is not None and count > most_rows:
-            return RowComparison(None, f"not compared: there are {count} of them, more than {most_rows}")
+            return RowComparison(None, f"not compared: its files hold {count} records, more than {most_rows}")
         return RowComparison(compare(before, after))
     except (NotFound, InvalidRequest) as error:
         return RowComparison(None, f"not compared: {str(error).rstrip('.')}")

@@ -235,11 +235,18 @@ class Scan:
         with ThreadPoolExecutor(min(_READ_AHEAD, len(splits))) as pool:
             return list(pool.map(lambda split: read(split, False), splits))
 
+    def known_count(self) -> int | None:
+        """The number of rows where metadata tell it; None where rows have to be read: to be merged, or filtered."""
+        if self.predicate is not None or not all(split.row_count_is_exact for split in self.splits):
+            return None
+        count = sum(split.row_count_unmerged for split in self.splits)
+        return count if self.limit is None else min(count, self.limit)
+
     def count(self) -> int:
         """The number of rows: from metadata where nothing has to be merged or filtered."""
-        if self.predicate is None and all(split.row_count_is_exact for split in self.splits):
-            count = sum(split.row_count_unmerged for split in self.splits)
-            return count if self.limit is None else min(count, self.limit)
+        known = self.known_count()
+        if known is not None:
+            return known
         counted = replace(self, columns=())
         if self.limit is not None:
             return sum(batch.num_rows for batch in counted.to_batches())

@@ -88,6 +88,36 @@ def test_tables_are_listed_and_described(run: Run) -> None:
         assert part in out
 
 
+def test_listings_tell_the_rows_that_there_are_or_that_they_are_not_known(run: Run, shop: Session) -> None:
+    orders = shop.table("shop.orders")
+    orders.write(pa.table({"id": [1], "price": [1], "what": ["x"]}))
+    orders.tags.create("two")
+
+    def listed(command: str, *arguments: str) -> list[tuple[object, object]]:
+        code, out, err = run(command, *arguments, "--format", "json")
+        assert code == 0 and not err
+        return [(one["rows"], one["records in files"]) for one in json.loads(out)]
+
+    assert listed("tables") == [(None, 3), (1, 1)]
+    assert listed("tables", "--count") == [(2, 3), (1, 1)]
+    assert listed("tags", "shop.orders") == [(None, 3)]
+    assert listed("tags", "shop.orders", "--count") == [(2, 3)]
+    shown = run("tables")[1]
+    assert "unknown" in shown and shown.endswith("--count reads them.\n")
+    assert "unknown" not in run("tables", "--count")[1]
+    assert "at most 3" in run("describe", "shop.orders")[1]
+    assert "at most" not in run("describe", "shop.orders", "--count")[1]
+    orders.compact(full=True)
+    assert listed("tables") == [(2, 2), (1, 1)]
+    assert listed("tags", "shop.orders") == [(None, 3)]
+
+
+def test_a_table_that_cannot_be_read_here_is_listed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.option_checks._REFUSED_FOR_READING", ("bucket",))
+    code, out, err = run("tables", "--format", "json")
+    assert (code, [one["rows"] for one in json.loads(out)], err) == (0, [None, 1], "")
+
+
 def test_snapshots_tell_job_barrier_and_sources(run: Run) -> None:
     _, out, _ = run("snapshots", "shop.totals")
     for part in ("sum", "APPEND", "shop.orders@1"):
