@@ -73,19 +73,19 @@ def aligned(stores: Stores, histories: Sequence[Sequence[SnapshotRef]], source: 
     `histories`: the snapshots of each table, newest first. A snapshot that was made from several of the source's counts for
     the newest. None if there is no such set.
     """
-    versions_of_names: list[dict[int, SnapshotRef]] = []
+    found: list[dict[int, SnapshotRef]] = []
     for history in histories:
         made: dict[int, SnapshotRef] = {}
         for ref in history:
             versions = [one.snapshot_id for one in trace(stores, ref, "up").snapshots if place_of(one) == source]
             if versions:
                 made.setdefault(max(versions), ref)
-        versions_of_names.append(made)
-    common = set.intersection(*(set(one) for one in versions_of_names)) if versions_of_names else set()
+        found.append(made)
+    common = set.intersection(*(set(one) for one in found)) if found else set()
     if not common:
         return None
     newest = max(common)
-    return [one[newest] for one in versions_of_names]
+    return [one[newest] for one in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +108,13 @@ def freshness(
     """
     newest_read: dict[Place, SnapshotRef] = {}
     # What was changed by a condition was made from an earlier snapshot of itself, which it is not behind.
-    for source in [one for one in trace(stores, ref, "up").snapshots if place_of(one) != place_of(ref)]:
-        known = newest_read.get(place_of(source))
-        if known is None or source.snapshot_id > known.snapshot_id:
-            newest_read[place_of(source)] = source
-    lags = []
-    for source in sorted(newest_read.values()):
-        newest = newest_of(source)
-        if newest is not None:
-            lags.append(Lag(source, *newest))
-    return lags
+    for one in [one for one in trace(stores, ref, "up").snapshots if place_of(one) != place_of(ref)]:
+        known = newest_read.get(place_of(one))
+        if known is None or one.snapshot_id > known.snapshot_id:
+            newest_read[place_of(one)] = one
+    found = []
+    for one in sorted(newest_read.values()):
+        told = newest_of(one)
+        if told is not None:
+            found.append(Lag(one, *told))
+    return found

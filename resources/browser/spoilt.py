@@ -80,13 +80,13 @@ def damage_of(session: Session, bad: SnapshotRef, platform: Platform | None = No
     known: dict[Place, list[SnapshotRef]] = {}
     for _, ref in sinks_at(stores, places):
         known.setdefault(place_of(ref), []).append(ref)
-    damage = [_affected(session, ref, judge, there, known.get(place_of(ref), ())) for ref in firsts]
-    reached = {_name(affected.first) for affected in damage}
+    found = [_affected(session, ref, judge, there, known.get(place_of(ref), ())) for ref in firsts]
+    reached = {_name(affected.first) for affected in found}
     silent = tuple(name for name in session.catalog_names() if not session.records_lineage(name))
     return Damage(
         bad,
-        tuple(affected for affected in damage if affected.is_spoilt),
-        tuple(affected for affected in damage if not affected.is_spoilt),
+        tuple(affected for affected in found if affected.is_spoilt),
+        tuple(affected for affected in found if not affected.is_spoilt),
         tuple(name for name in _all_tables(session, silent) if name not in reached),
         silent,
     )
@@ -170,8 +170,8 @@ def _known_since(
     place = place_of(first)
     if "~" in first.branch:
         return [first]
-    refs = {ref.snapshot_id: ref for ref in known if ref.snapshot_id >= first.snapshot_id}
-    refs[first.snapshot_id] = first
+    found = {ref.snapshot_id: ref for ref in known if ref.snapshot_id >= first.snapshot_id}
+    found[first.snapshot_id] = first
     history = platform.branches.get(place)
     is_repaired = False
     for snapshot in () if history is None else history.known:
@@ -184,10 +184,10 @@ def _known_since(
             # What came after a repair may be bad again.
             is_good = is_repaired and not judge.is_spoilt(ref)
         if is_good:
-            refs.pop(snapshot.id, None)
+            found.pop(snapshot.id, None)
         else:
-            refs[snapshot.id] = ref
-    return [refs[number] for number in sorted(refs)]
+            found[snapshot.id] = ref
+    return [found[number] for number in sorted(found)]
 
 
 def _goes_back_before(snapshot: Snapshot, first: int) -> bool:

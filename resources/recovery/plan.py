@@ -83,14 +83,8 @@ class RecoveryPlan:
     def rows(self) -> list[tuple[Any, ...]]:
         """Table, first bad snapshot, newest, where the branch begins, what happens."""
         spoilt: list[tuple[Any, ...]] = [
-            (
-                planned.name,
-                planned.bad,
-                planned.head,
-                "empty" if planned.branch_at is None else planned.branch_at,
-                planned.describe(),
-            )
-            for planned in self.tables
+            (one.name, one.bad, one.head, "empty" if one.branch_at is None else one.branch_at, one.describe())
+            for one in self.tables
         ]
         return spoilt + [(one.name, one.bad, one.head, "", one.describe()) for one in self.good]
 
@@ -108,10 +102,10 @@ def bad_snapshot(
         raise InvalidRequest("Say one thing of what is bad: a version (table@5), a time, or a partition.")
     table = session.table(name)
     if partition:
-        contributors = table.contributors(partition)
-        if not contributors:
+        found = table.contributors(partition)
+        if not found:
             raise NotFound(f"{name} has no rows in that partition.")
-        return contributors[0]
+        return found[0]
     assert since is not None
     start_ms = round(since.timestamp() * 1000)
     for snapshot in table.snapshots.all():
@@ -196,21 +190,21 @@ def _change_before(table: Table, snapshot_id: int) -> int | None:
 def _in_order(session: Session, tables: list[PlannedTable]) -> list[PlannedTable]:
     """Each table after those that its newest snapshot was made from; the corrected one first."""
     by_name = {one.name: one for one in tables}
-    ordered: dict[str, PlannedTable] = {}
+    found: dict[str, PlannedTable] = {}
 
     def add(name: str, path: tuple[str, ...] = ()) -> None:
-        if name in ordered or name in path:
+        if name in found or name in path:
             return
         ref = session.table(name).ref(by_name[name].head)
         assert ref is not None
         for source in session.lineage(ref, "up", hops=1).snapshots:
             if source.table_name in by_name:
                 add(source.table_name, (*path, name))
-        ordered[name] = by_name[name]
+        found[name] = by_name[name]
 
-    for table in sorted(tables, key=lambda one: (not one.corrected, one.name)):
-        if table.corrected:
-            ordered[table.name] = table
+    for one in sorted(tables, key=lambda one: (not one.corrected, one.name)):
+        if one.corrected:
+            found[one.name] = one
         else:
-            add(table.name)
-    return list(ordered.values())
+            add(one.name)
+    return list(found.values())

@@ -142,9 +142,9 @@ class Spoilt:
                     # Its own rows are there: those of earlier ones need not be looked at.
                     return True
                 makers = [
-                    ref_met
-                    for ref_met in table.contributors({}, ref.snapshot_id)
-                    if not self.repair(table.snapshots.get(ref_met.snapshot_id))
+                    one
+                    for one in table.contributors({}, ref.snapshot_id)
+                    if not self.repair(table.snapshots.get(one.snapshot_id))
                 ]
             except (NotFound, InvalidRequest):
                 # It was dropped, or has expired: what lineage knows is all there is.

@@ -63,14 +63,9 @@ class WarehouseSession(Catalogs):
             number = whole_number(version)
             if number is None or number > _MOST_SNAPSHOTS or catalog not in self.catalog_names():
                 raise
-            identifier = Identifier.parse(name)
+            one = Identifier.parse(name)
             store = self.stores_to_ask(catalog)[catalog]
-            where = {
-                "database": identifier.database,
-                "table": identifier.table,
-                "branch": identifier.branch,
-                "snapshot_id": number,
-            }
+            where = {"database": one.database, "table": one.table, "branch": one.branch, "snapshot_id": number}
             for side in _SIDES:
                 for row in store.snapshots(side, **where):
                     return row.ref(catalog)
@@ -143,13 +138,11 @@ class WarehouseSession(Catalogs):
 
     def neighbour_tables(self, name: str, direction: Direction) -> list[str]:
         """The tables that jobs read to write a table (up), or write having read it (down)."""
-        identifier = self.catalog.table(name).identifier
-        names: set[str] = set()
+        one = self.catalog.table(name).identifier
+        found: set[str] = set()
         for store in self.stores_to_ask(CATALOG_NAME).values():
-            names.update(
-                ".".join(row) for row in neighbour_tables(store, identifier.database, identifier.table, direction)
-            )
-        return sorted(names)
+            found.update(".".join(row) for row in neighbour_tables(store, one.database, one.table, direction))
+        return sorted(found)
 
     def impact(self, ref: SnapshotRef) -> list[SnapshotRef]:
         """The first snapshot of each table downstream that a bad snapshot, or anything after it, went into."""
@@ -166,18 +159,16 @@ class WarehouseSession(Catalogs):
         """
         stores = self.stores_to_ask(CATALOG_NAME)
         source = self.table(on)
-        identifier = source.identifier
+        one = source.identifier
         tables = {name: self.table(name) for name in names}
-        versions = aligned(
+        found = aligned(
             stores,
             [_history(table) for table in tables.values()],
-            (CATALOG_NAME, identifier.database, identifier.table, identifier.branch),
+            (CATALOG_NAME, one.database, one.table, one.branch),
         )
-        if versions is None:
+        if found is None:
             raise NotFound(f"{', '.join(names)} have no snapshots that were made from the same snapshot of {on}.")
-        return {
-            name: table.pinned(ref.snapshot_id) for (name, table), ref in zip(tables.items(), versions, strict=True)
-        }
+        return {name: table.pinned(ref.snapshot_id) for (name, table), ref in zip(tables.items(), found, strict=True)}
 
     def freshness(self, name: str) -> list[Lag]:
         """How far the newest change of a table is behind each table that it was made from."""
