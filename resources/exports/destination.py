@@ -159,8 +159,8 @@ def destination(
             f"{shown} lies below none of the directories into which SQL may write files: {named}. {_VARIABLE}, a JSON list, "
             "names them."
         )
-    for one in forbidden:
-        kind, held = _without_links(*_split(one))
+    for directory in forbidden:
+        kind, held = _without_links(*_split(directory))
         if same_protocol(kind, protocol) and (path == held or _is_below(path, held) or _is_below(held, path)):
             raise InvalidRequest(
                 f"{shown} lies in, or holds, what belongs to the platform: its home, a warehouse, or a directory of data files. "
