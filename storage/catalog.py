@@ -68,7 +68,7 @@ from .secret import Secret, guarded_value
 from .store_errors import outcome
 from .system_tables import SYSTEM_TABLES
 from .table import Table
-from .views import Views
+from .views import Views, name_of_view
 from .warehouse_check import check_warehouse, is_name
 from .write.close import RENAMING, closed_for, refuse_closed
 from .write.commit import CommitListener, tell_listeners
@@ -208,11 +208,15 @@ class Catalog:
         with outcome(f"Database {name!r} is not dropped, though tables of it may be: drop it again."):
             for table in held:
                 self.drop_table(table, if_exists=True)
+            for view in views:
+                with suppress(NotFound):
+                    self.views.drop(f"{name}.{view}")
             is_gone = self._delete_if_empty(f"{self._root}/{name}.db")
         if not is_gone:
+            created = [*self.tables(name), *(f"{name}.{view}" for view in self.views.names(name))]
             raise CommitConflict(
-                f"Database {name!r} stays: somebody has created a table in it meanwhile "
-                f"({', '.join(self.tables(name)) or 'not done yet'}). Drop the database again."
+                f"Database {name!r} stays: somebody has created a table or a view in it meanwhile "
+                f"({', '.join(created) or 'not done yet'}). Drop the database again."
             )
 
     def _delete_if_empty(self, directory: str) -> bool:
@@ -221,6 +225,9 @@ class Catalog:
             self._clear(f"{directory}/{table}")
             self._file_io.delete_empty_directory(f"{directory}/{table}")
         for file in self._file_io.list_files(directory):
+            if name_of_view(file.name) is not None:
+                # Somebody has created it since: those that were there have been dropped by their names.
+                return False
             self._file_io.delete(f"{directory}/{file.name}")
         return self._file_io.delete_empty_directory(directory)
 
@@ -341,9 +348,21 @@ class Catalog:
             # Somebody may have created a view meanwhile.
             self.views.refuse_taken(identifier)
         except AlreadyExists:
-            SchemaFiles(self._file_io, TablePaths(self._path(identifier))).delete_if(first)
+            self._withdraw(identifier, first)
             raise
         return self._table(TableStore(self._file_io, self._path(identifier), identifier, first, self._clock))
+
+    def _withdraw(self, identifier: Identifier, first: TableSchema) -> None:
+        """Take a table away that has come second to a view of its name. Raises CommitConflict if somebody has written to it."""
+        table = self._table(TableStore(self._file_io, self._path(identifier), identifier, first, self._clock))
+        if self.drop_unwritten(table):
+            return
+        files = SchemaFiles(self._file_io, TablePaths(self._path(identifier)))
+        if self._file_io.moves_at_once or table.store.snapshots.latest_id() is not None or not files.delete_if(first):
+            raise CommitConflict(
+                f"{identifier} is a table and a view: both were created at once, and the table has been written to. Drop one "
+                "of them, or rename the table."
+            )
 
     def redefined_table(
         self,
@@ -566,6 +585,10 @@ class Catalog:
         self.create_database(target.database)
 
         def refuse() -> None:
+            self.views.refuse_taken(target)
+            refuse_for_others()
+
+        def refuse_for_others() -> None:
             """Asked again once nothing is written into the table any more: who publishes, or closes main, comes first then."""
             refuse_open(self._journal, [store])
             if self._file_io.moves_at_once or not is_under_way:
@@ -602,10 +625,25 @@ class Catalog:
         except NotFound:
             raise self._gone(identifier, store) from None
         except AlreadyExists:
+            self.views.refuse_taken(target)
             raise taken from None
+        self._refuse_view_since(identifier, target)
         renamed = self.table(target.full_name)
         tell_listeners(renamed.store, self._listeners, lambda one: one.notify_table_renamed(identifier, target))
         return renamed
+
+    def _refuse_view_since(self, identifier: Identifier, target: Identifier) -> None:
+        """Give a table its old name back if somebody has created a view of the new one while it was moved. Raises AlreadyExists
+        that says which name it has.
+        """
+        try:
+            self.views.refuse_taken(target)
+        except AlreadyExists as error:
+            with outcome(
+                f"The table is called {target.full_name} now, as the view is: drop the view, or rename the table."
+            ):
+                self.rename_table(target.full_name, identifier.full_name)
+            raise AlreadyExists(f"{error} The table is still called {identifier.full_name}.") from None
 
     def _clear(self, path: str, *, discard_damaged: bool = False) -> None:
         """Put away what a writer who came too late, or a drop that died, has left where a table was. Raises CorruptData if that

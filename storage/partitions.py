@@ -10,7 +10,7 @@ from .metadata.table_store import TableStore
 from .read.scan import Scan
 from .values import from_arrow, from_literal, to_arrow
 from .write.commit import Overwrite
-from .write.incoming import Rows
+from .write.incoming import Data
 
 
 def partition_values(store: TableStore, partition: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def refuse_absent(store: TableStore, scan: Scan, covered: Overwrite, partition: 
 
 
 def with_partition(
-    data: Rows | pa.RecordBatchReader, store: TableStore, partition: Mapping[str, Any], values: Mapping[str, Any]
+    data: Data, store: TableStore, partition: Mapping[str, Any], values: Mapping[str, Any]
 ) -> Iterator[pa.Table]:
     """The rows with the partition's columns filled in: `partition` as it was given, `values` as the store holds them. Raises
     InvalidRequest for rows of another partition.

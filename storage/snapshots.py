@@ -10,6 +10,7 @@ from typing import Any
 
 from .arguments import checked
 from .branch_history import BranchHistory, branch_history
+from .errors import CommitConflict
 from .identifier import SnapshotRef
 from .maintain.rollback import taken_back_in
 from .metadata.history import told_of_expiry
@@ -22,6 +23,7 @@ from .read.contributors import contributors
 from .read.version import Version, find_version, resolve_version, versions_in_history
 from .same_table import of_same_table
 from .store_errors import outcome
+from .write.commit import Guard
 from .write.table_write import duplicate_keys_of
 from .write.taken_over import TakenNewest, is_marked
 
@@ -132,6 +134,22 @@ class Snapshots:
                 break
             snapshot = earlier
         return None if snapshot is None else self._ref(store, snapshot)
+
+    def unless_changed_since(self, snapshot_id: int) -> Guard:
+        """A guard for `Table.commit_messages`: raises CommitConflict if other rows are there than a snapshot made."""
+
+        def refuse(latest: Snapshot | None) -> None:
+            newest = latest
+            while newest is not None and not newest.changes_rows and newest.id > snapshot_id:
+                newest = self._store.snapshots.before(newest)
+            if newest is None or newest.id != snapshot_id:
+                now = "has none" if newest is None else f"is at snapshot {newest.id} by {newest.commit_user}"
+                raise CommitConflict(
+                    f"{self._store.identifier} {now}, and this commit was made for snapshot {snapshot_id}: somebody else has "
+                    "changed it meanwhile. Nothing is committed. Run it again."
+                )
+
+        return refuse
 
     @outcome(_NOTHING_CHANGED)
     @of_same_table

@@ -5,59 +5,48 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from .altering import alter
 from .arguments import checked
-from .basis import REPLACE_WHERE, Basis, guard_of_places, repeated
+from .basis import Basis
 from .branch_history import BranchHistory
 from .branches import Branches
 from .clock import Clock
+from .commits import CommitDetails, Commits
 from .consumers import Consumers
-from .derived import check_given, checked_columns
+from .derived import checked_columns
 from .description import describe_partition, describe_table
 from .errors import (
-    CommitConflict,
-    CommitOutcomeUnknown,
     CorruptData,
     InvalidRequest,
-    NotFound,
-    RowsChanged,
-    StorageError,
-    Unsupported,
 )
 from .identifier import MAIN_BRANCH, Identifier, SnapshotRef
-from .lsm.merge_engines import check_merge_engine
 from .maintain.beside_publication import beside
 from .maintain.check import BrokenInvariant, check_table
-from .maintain.compaction import Progress, Run, compact, compact_after
+from .maintain.compaction import Progress, Run, compact
 from .maintain.expire import Removal, Retention, expire_snapshots, retention_of
 from .maintain.expire_partitions import expired_partitions
 from .maintain.follow import tell_after
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
 from .maintain.references import files_of, holders_of, needed_files
-from .maintain.rescale import main_after_replacement, rescale, tell_before
+from .maintain.rescale import rescale_to
 from .maintain.rollback import rollback_to
-from .maintain.same_rows import brings_the_same
 from .maintain.stand_in import Mended, mend_newest, mend_snapshots
-from .maintain.tagging import create_due_tag
-from .maintain.top_runs import as_top_runs
+from .matching_rows import delete_matching, update_matching
 from .metadata.derived_columns import ComputedColumn
-from .metadata.history import has_expired, told_of_expiry
+from .metadata.history import at_latest, told_of_expiry
 from .metadata.manifest import ManifestEntry, Place
-from .metadata.pointed_schema import point_at_main
 from .metadata.redefinition import redefined
 from .metadata.schema import TableSchema
-from .metadata.schema_change import DropNotNull, SchemaChange, SetOptions, next_schema
-from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, FOLLOWS_PROPERTY, STAND_IN, Snapshot
+from .metadata.schema_change import SchemaChange, SetOptions
+from .metadata.snapshot import FOLLOWS_PROPERTY, STAND_IN, Snapshot
 from .metadata.table_store import TableStore
-from .metadata.trouble import COMPACTION, EXPIRY, FILE_DELETION, RESCALING, TAG_CREATION, Trouble, afterwards
-from .not_null import refuse_nulls_held
+from .metadata.trouble import COMPACTION, EXPIRY, FILE_DELETION, RESCALING, Trouble
 from .partitions import in_order, partition_values, refuse_absent, with_partition
 from .read.changes import changes_schema, latest_schema, plan_changes
-from .read.held_keys import no_keys, read_keys
 from .read.net_changes import net_changes
 from .read.predicate import Predicate
 from .read.row_count import row_count
@@ -72,28 +61,20 @@ from .read.version import (
     version_in_history,
     versions_in_history,
 )
-from .row_changes import Change, assignments, commit_counted, refuse_sinking, rewrite_files, sinking, with_values
+from .row_changes import assignments
 from .same_table import of_same_table
 from .snapshots import CommitSummary, Snapshots
 from .store_errors import outcome
 from .system_tables import read_system_table
 from .tags import Tags
-from .write.close import beside_history, fence
 from .write.commit import CommitId, CommitListener, Guard, Overwrite, TableCommit
-from .write.incoming import Rows
+from .write.incoming import Data
 from .write.landing import take_away_foreign
-from .write.own_properties import refuse_own_properties
-from .write.postponed import is_postponed
-from .write.required_columns import became_required
-from .write.table_write import CommitMessage, TableWrite, duplicate_keys_property
-from .write.watermark import highest
+from .write.table_write import CommitMessage, TableWrite
 
-_EXPIRES_BY_ITSELF = {"snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.time-retained"}
 _NOT_COMMITTED = "Nothing was committed. Mend the store, then repeat the call."
 _PARTLY_DONE = "What was done before stays done. Mend the store, then repeat the call."
 _NOTHING_CHANGED = "Nothing was changed."
-_RESCALE_TRIES = 10
-Data: TypeAlias = Rows | pa.RecordBatchReader
 Where = str | Predicate | None
 _T = TypeVar("_T")
 
@@ -112,8 +93,8 @@ class Table:
         is_new_definition: bool = False,
     ) -> None:
         """`is_new_definition`: the schema is written with the first commit."""
-        self._is_new_definition = is_new_definition
         self._store = store
+        self._commits = Commits(store, listeners, version, is_new_definition=is_new_definition)
         self._catalog_name = catalog_name
         self._listeners = listeners
         self._version = version
@@ -131,7 +112,7 @@ class Table:
     @property
     def is_new_definition(self) -> bool:
         """Whether this is the table under a definition that becomes its own with the first commit."""
-        return self._is_new_definition
+        return self._commits.is_new_definition
 
     @property
     def computed_columns(self) -> list[ComputedColumn]:
@@ -374,7 +355,8 @@ class Table:
         the first time; once that has expired, the earliest that there is, which holds what it committed and is somebody
         else's: `CommitId.made` tells. `change_tracking=False`: readers of changes do not see this commit.
         """
-        return self._commit(data, None, row_kind_column, commit_id, properties, "WRITE", change_tracking)
+        details = CommitDetails(commit_id, properties, "WRITE", change_tracking)
+        return self._commits.write(data, details, row_kind_column=row_kind_column)
 
     def write_changes(
         self,
@@ -390,7 +372,8 @@ class Table:
 
         `basis`: what they were computed from; raises RowsChanged if others have changed the same rows since.
         """
-        return self._commit(rows, None, row_kind_column, commit_id, properties, operation, basis=basis)
+        details = CommitDetails(commit_id, properties, operation)
+        return self._commits.write(rows, details, row_kind_column=row_kind_column, basis=basis)
 
     def repeated(self, change: Callable[[Basis], _T]) -> _T:
         """What a change of rows returns. It is computed from the snapshot of the basis that it is given, and again from a newer
@@ -398,8 +381,7 @@ class Table:
 
         Raises CommitConflict after the last time; nothing is written then.
         """
-        self._check_writable()
-        return repeated(self._store, change)
+        return self._commits.repeated(change)
 
     def overwrite(
         self,
@@ -418,13 +400,12 @@ class Table:
         """
         if partition is not None and dynamic:
             raise InvalidRequest("An overwrite takes either a partition or dynamic=True, not both.")
+        details = CommitDetails(commit_id, properties, "OVERWRITE", change_tracking)
         if partition is not None:
             matching = self.partition_values(partition)
             rows = with_partition(data, self._store, partition, matching)
-            overwrite = Overwrite(matching=(matching,))
-            return self._commit(rows, overwrite, None, commit_id, properties, "OVERWRITE", change_tracking)
-        overwrite = self.overwrite_by_default(dynamic)
-        return self._commit(data, overwrite, None, commit_id, properties, "OVERWRITE", change_tracking)
+            return self._commits.write(rows, details, overwrite=Overwrite(matching=(matching,)))
+        return self._commits.write(data, details, overwrite=self.overwrite_by_default(dynamic))
 
     def overwrite_by_default(self, dynamic: bool | None = None) -> Overwrite:
         """What an overwrite without a partition replaces: the table's option decides unless `dynamic` does."""
@@ -438,17 +419,7 @@ class Table:
 
         It is done again if others change the same rows meanwhile, up to ten times; then it raises CommitConflict.
         """
-        predicate = _predicate(where).bind(self.schema)
-        if not self.schema.primary_keys:
-            return self._rewrite(predicate, lambda rows, mask: rows.filter(pc.invert(mask)), "DELETE")
-        self._check_removable()
-
-        def delete_at(basis: Basis) -> Snapshot | None:
-            rows = basis.scan(predicate).to_arrow()
-            kinds = pa.repeat(pa.scalar("-D"), rows.num_rows)
-            return self.write_changes(rows.append_column("_kind", kinds), "_kind", "DELETE", basis=basis)
-
-        return self.repeated(delete_at)
+        return delete_matching(self._commits, _predicate(where).bind(self.schema))
 
     @outcome(_NOT_COMMITTED, landed=False)
     def update(self, where: str | Predicate, values: Mapping[str, Any]) -> Snapshot | None:
@@ -459,60 +430,15 @@ class Table:
         `sequence.field`: the row that is there would count as the later one.
         """
         scalars = assignments(self._store, values)
-        predicate = _predicate(where).bind(self.schema)
-        if not self.schema.primary_keys:
-            return self._rewrite(predicate, lambda rows, mask: with_values(rows, mask, scalars), "UPDATE")
-        if self.schema.table_options.merge_engine != "deduplicate":
-            raise Unsupported(
-                f"Table {self.identifier} has the merge engine {self.schema.table_options.merge_engine}: a row that is "
-                "written again is merged, not replaced. Write the change as that engine takes it."
-            )
-
-        def update_at(basis: Basis) -> Snapshot | None:
-            rows = basis.scan(predicate).to_arrow()
-            changed = with_values(rows, pa.repeat(pa.scalar(True), rows.num_rows), scalars)
-            options = self.schema.table_options
-            sunk = sinking(rows, changed, options.sequence_field, options.sequence_field_sort_order)
-            refuse_sinking(self._store, sunk)
-            return self._commit(changed, None, None, None, None, "UPDATE", basis=basis)
-
-        return self.repeated(update_at)
-
-    def _check_removable(self) -> None:
-        if self.schema.table_options.ignore_delete:
-            raise Unsupported(
-                f"Table {self.identifier} has 'ignore-delete', with which no row is deleted by its key. Reset the option "
-                "first, or overwrite the partition with the rows to keep."
-            )
-        engine = self.schema.table_options.merge_engine
-        removes = self.schema.options.get(f"{engine}.remove-record-on-delete") == "true"
-        if engine != "deduplicate" and not removes:
-            has_option = engine in ("aggregation", "partial-update")
-            made = f"Make the table with '{engine}.remove-record-on-delete', or o" if has_option else "O"
-            raise Unsupported(
-                f"Table {self.identifier} has the merge engine {engine}, for which a row of kind -D does not remove the "
-                f"row. {made}verwrite the partition with the rows to keep."
-            )
-
-    @outcome(_NOT_COMMITTED, landed=False)
-    def _rewrite(self, predicate: Predicate, change: Change, operation: str) -> Snapshot | None:
-        def rewrite_at(basis: Basis) -> Snapshot | None:
-            if basis.snapshot is None:
-                return None
-            deleted, message = rewrite_files(self._store, basis.snapshot, predicate, change)
-            if not deleted and not message.marked:
-                return None
-            return self.commit_messages([message], deleted=deleted, operation=operation)
-
-        return self.repeated(rewrite_at)
+        return update_matching(self._commits, _predicate(where).bind(self.schema), scalars)
 
     @outcome(_NOT_COMMITTED, landed=False)
     def truncate(
         self, *, commit_id: CommitId | None = None, properties: Mapping[str, str] | None = None
     ) -> Snapshot | None:
         """Delete all rows. Returns the snapshot; None if there were none."""
-        self._check_writable()
-        return self.commit_messages([], Overwrite(), commit_id, properties, "TRUNCATE")
+        self._commits.check_writable()
+        return self._commits.commit([], CommitDetails(commit_id, properties, "TRUNCATE"), overwrite=Overwrite())
 
     @outcome(_PARTLY_DONE)
     def alter(self, *changes: SchemaChange) -> "Table":
@@ -521,78 +447,20 @@ class Table:
         No data is rewritten. Raises InvalidRequest or Unsupported that says which change cannot be. A column becomes NOT NULL if
         no file holds a null of it; a snapshot that changes nothing is put on top then, so that no other commit brings one.
         """
-        self._check_writable()
-        with beside_history(self._store, "The schema"):
-            return Table(self._altered(changes), self._catalog_name, self._listeners)
-
-    def _altered(self, changes: Sequence[SchemaChange]) -> TableStore:
-        """The table under a new version of the schema."""
-        while True:
-            store = TableStore(self._store.file_io, self._store.paths.root, self.identifier, clock=self._store.clock)
-            # Afterwards: what was read before that is of the same table.
-            self._store.refuse_other_table()
-            written = _written_schema(store)
-            changed = next_schema(store.schema, changes, written=written, time_ms=store.clock.now_ms())
-            changed = replace(changed, uuid=store.clock.unique_name())
-            check_merge_engine(changed)
-            check_given(changed, store.schema)
-            required = became_required(store.schema, changed)
-            self._refuse_nulls_held(store, required)
-            # Another change may take the same number first: then this one is made on top of it.
-            if store.schemas.create(changed):
-                if not store.is_same_table() and store.schemas.delete_if(changed):
-                    store.refuse_other_table()
-                point_at_main(store.file_io, store.paths, store.read_witness)
-                if required:
-                    self._look_again(store, changed, required)
-                return store.at_schema(changed)
-
-    def _look_again(self, store: TableStore, changed: TableSchema, required: Sequence[str]) -> None:
-        """Look for nulls that came while columns became NOT NULL, and take that back if there are any. Whoever commits after the
-        fence has looked at the new schema.
-        """
-        fence(store, f"SET NOT NULL {', '.join(required)}")
-        try:
-            self._refuse_nulls_held(store, required)
-        except StorageError:
-            names = {field.id: field.name for field in changed.fields}
-            self._altered([DropNotNull(names[store.schema.field(name).id]) for name in required])
-            raise
-
-    def _refuse_nulls_held(self, store: TableStore, required: Sequence[str]) -> None:
-        while True:
-            latest = store.snapshots.latest()
-            try:
-                refuse_nulls_held(store, latest, required)
-                return
-            except NotFound:
-                if not has_expired(store, latest):
-                    raise
+        self._commits.check_writable()
+        return Table(alter(self._store, changes), self._catalog_name, self._listeners)
 
     def redefined(self, definition: TableSchema) -> "Table":
         """The same table under another definition, which becomes its own when an overwrite of the whole table is committed to
         it. Raises InvalidRequest for a definition by which the history could not be read.
         """
-        self._check_writable()
+        self._commits.check_writable()
         changed = redefined(self.schema, definition, time_ms=self._store.clock.now_ms())
         return self.under_definition(replace(changed, uuid=self._store.clock.unique_name()))
 
     def under_definition(self, schema: TableSchema) -> "Table":
         """The same, given the version of the schema."""
         return Table(self._store.at_schema(schema), self._catalog_name, self._listeners, is_new_definition=True)
-
-    def _write_definition(self) -> None:
-        """Write the new definition. Raises CommitConflict if somebody has changed the table's own meanwhile."""
-        store = self._store
-        with beside_history(store, "The definition"):
-            if not store.schemas.create(store.schema):
-                raise CommitConflict(
-                    f"The columns or options of {self.identifier} were changed meanwhile. Nothing is replaced; repeat it."
-                )
-            if not store.is_same_table() and store.schemas.delete_if(store.schema):
-                store.refuse_other_table()
-            point_at_main(store.file_io, store.paths, store.read_witness)
-        self._is_new_definition = False
 
     @outcome(_NOT_COMMITTED, landed=False)
     def compact(
@@ -612,7 +480,7 @@ class Table:
         out elsewhere. Returns the snapshot; None if there was nothing to do. Raises CommitConflict if another
         commit took away the files meanwhile.
         """
-        self._check_writable()
+        self._commits.check_writable()
         wanted = None
         if partition is not None:
             overwrite = Overwrite(matching=(self.partition_values(partition),))
@@ -632,7 +500,7 @@ class Table:
         )
         self._store.troubles.clear(COMPACTION)
         if snapshot is not None:
-            self._let_old_snapshots_go(snapshot)
+            self._commits.let_old_snapshots_go(snapshot)
         return snapshot
 
     @outcome(_NOT_COMMITTED, landed=False)
@@ -642,7 +510,7 @@ class Table:
         Partitions that are left out keep their buckets and can be read; writing to them waits until they are rescaled.
         Raises CommitConflict if somebody writes meanwhile; nothing is lost then, and it can be called again.
         """
-        self._check_writable()
+        self._commits.check_writable()
         if self._store.options.bucket < 1 or bucket_count < 1:
             raise InvalidRequest(
                 f"{self.identifier} has {self._store.options.bucket} buckets and should get {bucket_count}: a positive "
@@ -652,31 +520,16 @@ class Table:
         covered = Overwrite(matching=matching)
         if partition is not None:
             refuse_absent(self._store, self.scan(), covered, partition)
-        tell_before(self._store, lambda one: covered.covers(self._store, one), self._listeners)
-        table, has_begun = self, self._store.options.bucket == bucket_count
-        for tries_left in reversed(range(_RESCALE_TRIES)):
-            try:
-                if table.store.options.bucket != bucket_count:
-                    table = table.alter(SetOptions({"bucket": bucket_count}))
-                    has_begun = True
-                return table._rescale(bucket_count, covered)
-            except (CommitConflict, CommitOutcomeUnknown, NotFound) as error:
-                # The new number may have come to the branch that main is replaced with: whoever gave it goes on there.
-                begun = has_begun or isinstance(error, CommitOutcomeUnknown)
-                main = main_after_replacement(table.store) if begun and tries_left else None
-                if main is None:
-                    if isinstance(error, NotFound):
-                        table.store.refuse_other_table()
-                    raise
-                table, has_begun = Table(main, self._catalog_name, self._listeners), True
-        raise AssertionError("the last try raises")
 
-    def _rescale(self, bucket_count: int, covered: Overwrite) -> Snapshot | None:
-        store = self._store
-        snapshot, written = rescale(store, bucket_count, lambda one: covered.covers(store, one), self._listeners)
+        def altered(store: TableStore, count: int) -> TableStore:
+            return alter(store, (SetOptions({"bucket": count}),))
+
+        store, (snapshot, written) = rescale_to(
+            self._store, bucket_count, lambda one: covered.covers(self._store, one), self._listeners, altered
+        )
         store.troubles.clear(RESCALING)
         if snapshot is not None:
-            self._follow_up(snapshot, written)
+            Commits(store, self._listeners).follow_up(snapshot, written)
         return snapshot
 
     @outcome(_NOTHING_CHANGED)
@@ -697,7 +550,7 @@ class Table:
         and counts as the state before it, also beside a publication. Raises NotFound that lists the versions there are,
         CommitConflict if somebody commits meanwhile, or a publication of the table is open: nothing is done then.
         """
-        self._check_writable()
+        self._commits.check_writable()
         self._store.refuse_other_table()
         with suppress(CorruptData):
             take_away_foreign(self._store, self._store.snapshots.latest())
@@ -712,7 +565,7 @@ class Table:
             return mended.snapshot
         made = rollback_to(self._store, target, guard=beside(self._store), listeners=self._listeners)
         if made is not None:
-            self._let_old_snapshots_go(made)
+            self._commits.let_old_snapshots_go(made)
         return made
 
     @outcome(_PARTLY_DONE)
@@ -721,7 +574,7 @@ class Table:
 
         The damaged files are kept aside, and `check` names them. Raises CorruptData if there is nothing to make up from.
         """
-        self._check_writable()
+        self._commits.check_writable()
         self._store.refuse_other_table()
         return mend_snapshots(self._store)
 
@@ -734,7 +587,7 @@ class Table:
         `older_than`: only those of at least this age. With neither, the table's options `snapshot.*` say what stays.
         `dry_run` says what would go.
         """
-        self._check_writable()
+        self._commits.check_writable()
         if retain_last is None and older_than is not None:
             raise InvalidRequest("Say how many snapshots stay whatever their age: retain_last.")
         if retain_last is None:
@@ -752,28 +605,24 @@ class Table:
         """Drop the partitions that are older than `partition.expiration-time`; returns their values, as the store holds
         them. `dry_run` drops nothing.
         """
-        self._check_writable()
-        while True:
-            latest = self._store.snapshots.latest()
-            try:
-                expired = expired_partitions(self._store, latest)
-                break
-            except NotFound:
-                if not has_expired(self._store, latest):
-                    raise
+        self._commits.check_writable()
+        expired = at_latest(self._store, self._store.snapshots.latest, partial(expired_partitions, self._store))
         self._store.refuse_other_table()
         if expired and not dry_run:
-            self.commit_messages([], Overwrite(matching=tuple(expired)), operation="DROP PARTITION")
+            self._drop(expired)
         return expired
 
     @outcome(_NOT_COMMITTED, landed=False)
     def drop_partition(self, *partitions: Mapping[str, Any]) -> Snapshot | None:
         """Delete all rows of partitions, each given by the values of some or all partition columns. None if there are none."""
-        self._check_writable()
+        self._commits.check_writable()
         if not partitions or not all(partitions):
             raise InvalidRequest("Give the partitions to drop, each by values of partition columns.")
-        matching = tuple(self.partition_values(one) for one in partitions)
-        return self.commit_messages([], Overwrite(matching=matching), operation="DROP PARTITION")
+        return self._drop([self.partition_values(partition) for partition in partitions])
+
+    def _drop(self, partitions: Sequence[Mapping[str, Any]]) -> Snapshot | None:
+        overwrite = Overwrite(matching=tuple(partitions))
+        return self._commits.commit([], CommitDetails(operation="DROP PARTITION"), overwrite=overwrite)
 
     @outcome(_PARTLY_DONE)
     def remove_orphan_files(
@@ -820,32 +669,19 @@ class Table:
             paths = {path for path in needed_files(self._store) if path == what or path.endswith(f"/{what}")}
         return [str(holder) for holder in holders_of(self._store, paths)]
 
-    @outcome(_NOT_COMMITTED, landed=False)
     def new_write(
         self, *, replaces: bool = False, write_name: str | None = None, change_tracking: bool = True
     ) -> TableWrite:
         """A writer whose rows somebody else commits (a Spark task, for example). `write_name` is shared by all of them."""
-        self._check_writable()
-        if not change_tracking and self._store.options.changelog_producer in ("lookup", "full-compaction"):
-            raise Unsupported(
-                f"Table {self.identifier} has 'changelog-producer' = {self._store.options.changelog_producer!r}: compactions "
-                "tell of changes, whichever commit made them. Set 'change-tracking' for the table or for partitions."
-            )
-        return TableWrite(
-            self._store,
-            ignore_existing=replaces,
-            write_name=write_name,
-            change_tracking=change_tracking,
-            find_keys=partial(no_keys if replaces else read_keys, self._store),
-        )
+        return self._commits.new_write(replaces=replaces, write_name=write_name, change_tracking=change_tracking)
 
     def new_commit(self, commit_id: CommitId | None = None) -> TableCommit:
         """What makes the messages of writers visible."""
-        return TableCommit(self._store, commit_id or self.new_commit_id(), self._listeners)
+        return self._commits.new_commit(commit_id)
 
     def new_commit_id(self) -> CommitId:
         """An id for a commit that nobody will repeat."""
-        return CommitId(self._store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER)
+        return self._commits.new_commit_id()
 
     def notify(self, snapshot: Snapshot) -> None:
         """Tell the listeners of a commit that another process made for this one."""
@@ -870,146 +706,10 @@ class Table:
         How many rows were given under a key that a later row has stands in the snapshot: `changes_of` tells. Raises
         InvalidRequest for rows of a table without a key that take others away, with `overwrite` or `deleted`.
         """
-        refuse_own_properties(properties)
-        takes_away = any(message.retracted for message in messages)
-        if takes_away and (overwrite is not None or deleted):
-            self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
-            raise InvalidRequest(
-                f"Rows of kind -U or -D take equal rows of {self.identifier} away, which has no key, and cannot be committed "
-                f"with {'overwrite' if overwrite is not None else 'deleted'}. Commit the two one after the other."
-            )
-        if self._is_new_definition:
-            if overwrite != Overwrite():
-                raise InvalidRequest("A new definition comes with an overwrite of the whole table.")
-            try:
-                self._write_definition()
-            except StorageError:
-                self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
-                raise
-        if self.schema.crosses_partitions:
-            try:
-                guard = guard_of_places(self._store, messages, overwrite, guard)
-            except Unsupported:
-                self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
-                raise
-        commit = self.new_commit(commit_id)
-        properties = {**(properties or {}), **duplicate_keys_property(self._store, messages)}
-        mark = highest(message.watermark for message in messages)
-        if (
-            unless_same
-            and overwrite is not None
-            and commit.find_earlier() is None
-            and brings_the_same(self._store, messages, overwrite)
-        ):
-            self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
-            return None
-        if takes_away:
-            try:
-                snapshot = commit_counted(
-                    self._store, commit, messages, properties, operation, change_tracking, guard, mark
-                )
-            except InvalidRequest as error:
-                if guard is None:
-                    raise
-                # What was computed from a snapshot takes rows away that were there: others have changed them since.
-                raise RowsChanged(str(error)) from None
-        else:
-            unused: list[str] = []
-            options = self._store.options
-            settles = (options.told_level is not None or options.deletion_vectors_enabled) and not is_postponed(
-                self.schema
-            )
-            if overwrite is not None and settles and self.schema.primary_keys:
-                message, unused = as_top_runs(self._store, messages)
-                messages = [message]
-            snapshot = commit.commit(
-                messages,
-                overwrite=overwrite,
-                deleted=deleted,
-                properties=properties,
-                operation=operation,
-                change_tracking=change_tracking,
-                guard=guard,
-                watermark=mark,
-            )
-            self._store.file_io.delete_quietly(unused)
-        if snapshot is not None:
-            written = {one.place for message in messages for one in message.added} if overwrite is None else set()
-            self._follow_up(snapshot, written)
-        else:
-            # Whoever did the same before may have died before readers could see it.
-            tell_after(self._store, None, self._listeners)
-        return snapshot
-
-    def _follow_up(self, snapshot: Snapshot, written: set[Place]) -> None:
-        """What follows each commit of rows: due tags, compaction of the buckets that were written, expiry. The rows are
-        committed: what fails here is left to the next commit, or to a schedule.
-        """
-        store = self._store
-        afterwards(store, TAG_CREATION, lambda: create_due_tag(store), None, snapshot.id)
-        if written and not store.options.write_only and self.schema.primary_keys:
-            afterwards(store, COMPACTION, lambda: compact_after(store, written, self._listeners), None, snapshot.id)
-        self._let_old_snapshots_go(snapshot)
-
-    def _let_old_snapshots_go(self, snapshot: Snapshot) -> None:
-        """Expire after a commit, if the options say so."""
-        store = self._store
-        if not store.options.write_only and _EXPIRES_BY_ITSELF & self.schema.options.keys():
-            afterwards(store, EXPIRY, self._expire_after_write, tuple[int, ...](), snapshot.id)
-
-    def _expire_after_write(self) -> tuple[int, ...]:
-        return expire_snapshots(self._store, retention_of(self._store.options)).snapshot_ids
-
-    @outcome(_NOT_COMMITTED, landed=False)
-    def _commit(
-        self,
-        data: Data,
-        overwrite: Overwrite | None,
-        row_kind_column: str | None,
-        commit_id: CommitId | None,
-        properties: Mapping[str, str] | None,
-        operation: str,
-        change_tracking: bool = True,
-        basis: Basis | None = None,
-    ) -> Snapshot | None:
-        # Before rows are written, which nobody would take away again.
-        refuse_own_properties(properties)
-
-        def commit_once(_: Basis) -> Snapshot | None:
-            return self._commit_once(
-                data, overwrite, row_kind_column, commit_id, properties, operation, change_tracking, basis
-            )
-
-        if self.schema.crosses_partitions and basis is None and isinstance(data, pa.Table | pa.RecordBatch):
-            # Keys that others have moved meanwhile are looked up again.
-            return self.repeated(commit_once)
-        return commit_once(Basis(self._store, None))
-
-    def _commit_once(
-        self,
-        data: Data,
-        overwrite: Overwrite | None,
-        row_kind_column: str | None,
-        commit_id: CommitId | None,
-        properties: Mapping[str, str] | None,
-        operation: str,
-        change_tracking: bool,
-        basis: Basis | None,
-    ) -> Snapshot | None:
-        with self.new_write(replaces=overwrite is not None, change_tracking=change_tracking) as writer:
-            for rows in [data] if isinstance(data, pa.Table | pa.RecordBatch) else data:
-                writer.write(rows, row_kind_column)
-            message = writer.prepare_commit()
-        guard = None if basis is None else basis.guard([message], inserts=operation == REPLACE_WHERE)
-        return self.commit_messages(
-            [message], overwrite, commit_id, properties, operation, change_tracking, guard=guard
+        details = CommitDetails(commit_id, properties, operation, change_tracking)
+        return self._commits.commit(
+            messages, details, overwrite=overwrite, deleted=deleted, guard=guard, unless_same=unless_same
         )
-
-    def _check_writable(self) -> None:
-        if self._version is not None:
-            raise InvalidRequest(
-                f"{self.identifier} was opened as of {self._version!r}, which can only be read. Write to the table itself."
-            )
 
     def partition_values(self, partition: Mapping[str, Any]) -> dict[str, Any]:
         """The values of some partition columns as the store holds them. Raises InvalidRequest for other columns."""
@@ -1023,15 +723,3 @@ def _predicate(where: str | Predicate) -> Predicate:
     from .sql.predicate_text import parse_predicate
 
     return parse_predicate(where)
-
-
-def _written_schema(store: TableStore) -> TableSchema | None:
-    """The schema of the newest snapshot; None if there is none."""
-    if store.snapshots.latest_id() is None:
-        return None
-    try:
-        latest = store.snapshots.latest()
-        return None if latest is None else store.schemas.get(latest.schema_id)
-    except CorruptData:
-        # What can be read of the table has the newest at most.
-        return store.schema

@@ -7,7 +7,6 @@ parts are checked here, its query where it is run (`sql/pure_query`).
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from .data_types import parse_type, type_from_arrow
 from .document import read_document, sealed, text, texts, writable
 from .errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, NotFound, StorageError
 from .file_io import FileIO
-from .identifier import MAIN_BRANCH, Identifier
+from .identifier import MAIN_BRANCH, Identifier, check_name
 from .secret import Secret, guarded_value
 
 _SUFFIX = ".view"
@@ -70,13 +69,7 @@ class Views:
             files = self._file_io.list_files(self._directory(Identifier.parse(f"{database}.v")), or_in_place=True)
         except FileNotFoundError:
             return []
-        found = []
-        for one in files:
-            # What is no name of a view is somebody else's.
-            with suppress(StorageError):
-                if one.name.endswith(_SUFFIX):
-                    found.append(Identifier.parse(f"{database}.{one.name.removesuffix(_SUFFIX)}").table)
-        return sorted(found)
+        return sorted(name for file in files if (name := name_of_view(file.name)) is not None)
 
     def exists(self, name: str) -> bool:
         identifier = Identifier.parse(name)
@@ -131,9 +124,11 @@ class Views:
         held = self._file_io.read_bytes_or_none(path)
         if held is None:
             raise self.missing(name)
-        self.create(new_name, _read(held, path))
+        view, target = _read(held, path), _named(new_name)
+        self.create(new_name, view)
         if not self._file_io.delete_if(path, held):
-            self.drop(new_name)
+            # Unless it is somebody else's by now.
+            self._file_io.delete_if(self._path(target), self._written(target, view))
             raise CommitConflict(f"View {identifier} was changed meanwhile; it keeps its name. Rename it again.")
 
     def drop(self, name: str) -> None:
@@ -186,6 +181,15 @@ class Views:
 
     def _path(self, identifier: Identifier) -> str:
         return f"{self._directory(identifier)}/{identifier.table}{_SUFFIX}"
+
+
+def name_of_view(file: str) -> str | None:
+    """The view that a file of a database's directory is; None for what is somebody else's."""
+    name = file.removesuffix(_SUFFIX)
+    try:
+        return check_name(name, "view") if name != file else None
+    except InvalidRequest:
+        return None
 
 
 def _is_plain(identifier: Identifier) -> bool:

@@ -12,6 +12,7 @@ from .metadata.schema import SchemaFiles
 from .notes import Notes
 from .paths import TablePaths
 from .publications.open_publication import OpenPublication
+from .views import name_of_view
 
 
 class Unpublished(BrokenInvariant):
@@ -47,6 +48,12 @@ def _strange(file_io: FileIO, root: str) -> Iterator[BrokenInvariant]:
             path = posixpath.join(directory, name)
             if not is_name(name, "table") and SchemaFiles(file_io, TablePaths(path)).ids():
                 yield _no_name(path, "table")
+        for file in file_io.list_files(directory):
+            path = posixpath.join(directory, name_of_view(file.name) or ".")
+            if name_of_view(file.name) is not None and SchemaFiles(file_io, TablePaths(path)).ids():
+                yield BrokenInvariant(
+                    shown_path(path), "it is a table and a view of one name: drop one of them, or rename the table"
+                )
 
 
 def _no_name(path: str, what: str) -> BrokenInvariant:

@@ -22,12 +22,14 @@ def commit_rows(
     properties: Mapping[str, str],
     *,
     unless_same: bool = False,
+    unless_changed_since: int | None = None,
 ) -> Snapshot | None:
     """Commit rows as one snapshot; None if there was nothing to commit: no rows, or, with `unless_same`, exactly those that
     an overwrite would replace.
 
     `mode`: append (an upsert with a primary key), overwrite, overwrite-partitions. With `partitions`, exactly these are
-    replaced, whatever the mode, and rows of others are refused.
+    replaced, whatever the mode, and rows of others are refused. `unless_changed_since`: raises CommitConflict if that snapshot is
+    not the table's newest change any more.
     """
     if isinstance(rows, DataFrame):
         return spark_writer.write_frame(
@@ -39,13 +41,18 @@ def commit_rows(
             properties=properties,
             partitions=partitions,
             unless_same=unless_same,
+            unless_changed_since=unless_changed_since,
         )
-    if mode == spark_writer.APPEND and partitions is None:
-        return table.write(rows, commit_id=commit_id, properties=properties)
-    with table.new_write(replaces=True) as writer:
+    guard = None if unless_changed_since is None else table.snapshots.unless_changed_since(unless_changed_since)
+    replaces = mode != spark_writer.APPEND or partitions is not None
+    with table.new_write(replaces=replaces) as writer:
         writer.write(rows)
         message = writer.prepare_commit()
+    if not replaces:
+        return table.commit_messages([message], None, commit_id, properties, "WRITE", guard=guard)
     overwrite = Overwrite(dynamic=mode == spark_writer.OVERWRITE_PARTITIONS)
     if partitions is not None:
         overwrite = Overwrite(matching=tuple(table.partition_values(one) for one in partitions))
-    return table.commit_messages([message], overwrite, commit_id, properties, "OVERWRITE", unless_same=unless_same)
+    return table.commit_messages(
+        [message], overwrite, commit_id, properties, "OVERWRITE", guard=guard, unless_same=unless_same
+    )

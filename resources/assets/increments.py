@@ -45,9 +45,9 @@ def came(session: Session, table: Table, known: SnapshotRef, name: str, ref: Sna
     return rows
 
 
-def consumed(session: Session, code_version: str, sink: str, job: str, ref: SnapshotRef) -> SnapshotRef:
-    """The snapshot of a source that the newest rows of an asset's table were made from. Raises ReadAll if that is not
-    the whole story of these rows.
+def consumed(session: Session, code_version: str, sink: str, job: str, ref: SnapshotRef) -> tuple[SnapshotRef, int]:
+    """The snapshot of a source that the newest rows of an asset's table were made from, and the one that has these rows. Raises
+    ReadAll if that is not the whole story of them.
     """
     made = session.table(sink).last_change() if session.catalog.exists(sink) else None
     snapshot = None if made is None else session.table(sink).snapshot(made.snapshot_id)
@@ -59,7 +59,7 @@ def consumed(session: Session, code_version: str, sink: str, job: str, ref: Snap
         raise ReadAll(f"the code has changed since snapshot {snapshot.id} of {sink}")
     for source in sources_of(snapshot):
         if (source.database, source.table, source.branch) == (ref.database, ref.table, ref.branch):
-            return source
+            return source, snapshot.id
     raise ReadAll(f"snapshot {snapshot.id} of {sink} was not made from {ref.table_name}")
 
 

@@ -12,6 +12,7 @@ from lineage import (
 from storage import InvalidRequest, Snapshot, SnapshotRef, Table, check_tag_name
 
 from .launchpad import Launchpads, if_it_is_bad
+from .partition_tags import tag_newest
 from .ui_metadata import CommitNumbers, partition_metadata, table_metadata
 
 
@@ -79,7 +80,7 @@ class Materialization:
         """Tag partitions and tell the numbers of each; returns what is true of all of them."""
         for partition_key, values in self.partitions.items():
             if self.tag_partitions:
-                self.table.tags.create(tag_name(partition_key), snapshot_id=snapshot.id, replace=True)
+                tag_newest(self.table, tag_name(partition_key), snapshot.id)
             self.context.add_asset_metadata(
                 partition_metadata(self.table, snapshot, values, numbers),
                 asset_key=self.key,

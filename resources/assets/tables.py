@@ -39,6 +39,7 @@ from ..warehouse.snapshot_properties import BACKFILL_PROPERTY, CODE_PROPERTY, PA
 from .commit_rows import Rows, commit_rows
 from .increments import Increment, ReadAll, came, consumed
 from .materialization import Materialization, check_tags, tag_name
+from .partition_tags import tag_newest, tags_property
 from .provenance import provenance_tags
 from .run_inputs import inputs_of_run, newest_at_start
 from .schema_policy import REFUSE, left_null, with_columns_of
@@ -60,6 +61,7 @@ class TablesResource(dg.ConfigurableResource[Any]):
     _session: Session | None = PrivateAttr(default=None)
     _pins: dict[tuple[str, ...], int] = PrivateAttr(default_factory=dict)
     _reads: dict[tuple[str, ...], dict[SnapshotRef, None]] = PrivateAttr(default_factory=dict)
+    _grown_from: dict[tuple[str, ...], int] = PrivateAttr(default_factory=dict)
 
     @property
     def session(self) -> Session:
@@ -194,12 +196,14 @@ class TablesResource(dg.ConfigurableResource[Any]):
         ref = self.pin(context, name)
         try:
             code_version = code_version_of(context) or ""  # type: ignore[arg-type]
-            known = consumed(self.session, code_version, sink, "/".join(asset_key.path), ref)
+            known, grown_from = consumed(self.session, code_version, sink, "/".join(asset_key.path), ref)
             rows = came(self.session, self._existing(name), known, name, ref, sink)
         except ReadAll as reason:
             context.log.info(f"reading all of {name} at {ref}: {reason}")
             return Increment(None, f"all of {ref}: {reason}")
         self._reads.setdefault((*step_of(context), ""), {})[ref] = None
+        # Another run may commit the same rows before this one does.
+        self._grown_from[step_of(context)] = grown_from
         told = f"{rows.num_rows} rows that came to {name} after snapshot {known.snapshot_id}, up to {ref}"
         context.log.info(f"reading {told}")
         return Increment(rows, told)
@@ -297,6 +301,8 @@ class TablesResource(dg.ConfigurableResource[Any]):
         check_tags([*(partitions or {}), *tags] if tag_partitions else tags)
         key = asset_key or context.asset_key
         step = (*step_of(context), part)
+        named = [*(tag_name(one) for one in partitions or () if tag_partitions), *tags]
+        properties = {**(properties or {}), **tags_property(named)}
         sources = list(self._reads.get(step, {}))
         columns = rows.schema if isinstance(rows, pa.Table) else arrow_schema_of(rows.schema)
 
@@ -318,6 +324,7 @@ class TablesResource(dg.ConfigurableResource[Any]):
                     )
         finally:
             self._reads.pop(step, None)
+            self._grown_from.pop(step_of(context), None)
         # An overwrite that commits nothing brings what there is.
         is_same = snapshot is None and (mode != spark_writer.APPEND or partitions is not None)
         if snapshot is not None and not commit_id.made(snapshot):
@@ -329,8 +336,9 @@ class TablesResource(dg.ConfigurableResource[Any]):
             is_same = False
         current = table.last_change() if is_same else None
         held = snapshot.id if snapshot is not None else None if current is None else current.snapshot_id
-        for name in tags if held is not None else ():
-            table.tags.create(name, snapshot_id=held, replace=True)
+        if held is not None:
+            for name in tags:
+                tag_newest(table, name, held)
         provenance = provenance_tags(context.instance, {(source_key or _key_of)(ref): ref for ref in sources})
         made = Materialization(context, key, table, provenance, partitions or {}, tag_partitions, event_key)
         result = made.result(snapshot, sources, is_same=is_same)
@@ -419,7 +427,15 @@ class TablesResource(dg.ConfigurableResource[Any]):
         }
         listed = None if partitions is None else list(partitions.values())
         return commit_rows(
-            rows, table, self.session.settings.warehouse, mode, listed, commit_id, recorded, unless_same=unless_same
+            rows,
+            table,
+            self.session.settings.warehouse,
+            mode,
+            listed,
+            commit_id,
+            recorded,
+            unless_same=unless_same,
+            unless_changed_since=self._grown_from.get(step_of(context)),
         )
 
 

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 
 from storage import CommitConflict, InvalidRequest
 
-from ..links.address import recovery_address
+from ..links.address import plan_address, recovery_address
 from ..recovery import Recovery, carry_out, plan_recovery
 from ..recovery.words import BROWSER
 from ..session import Session
@@ -55,7 +55,7 @@ async def _publish(request: Request) -> Response:
 async def _drop(request: Request) -> Response:
     fields, branch = await form_of(request), request.path_params["branch"]
     hidden = hidden_of(branch, fields.get("state", ""))
-    return await _done(request, fields, DROP, hidden, drop, "", branch)
+    return await _done(request, fields, DROP, hidden, drop, branch)
 
 
 async def _done(
@@ -64,15 +64,19 @@ async def _done(
     action: str,
     hidden: Fields,
     act: Callable[[Session, str, Fields], None],
-    leads_to: str,
-    branch: str = "",
+    branch: str,
 ) -> Response:
     """Check the token, do it, and lead to the page of the recovery, or to the list. Raises what `act` does."""
     browser: Browser = request.app.state.browser
     browser.tokens.use(fields.get(TOKEN, ""), action, hidden)
-    await run_in_threadpool(act, browser.session, leads_to or branch, fields)
     base = request.scope.get("root_path", "").rstrip("/")
-    return RedirectResponse(recovery_address(base, leads_to) if leads_to else f"{base}/recoveries", status_code=303)
+    # Where the page of what is refused leads back to.
+    request.state.back = (
+        plan_address(base, ref_of(fields["bad"]), fields["mode"]) if action == START else recovery_address(base, branch)
+    )
+    await run_in_threadpool(act, browser.session, branch, fields)
+    leads_to = f"{base}/recoveries" if action == DROP else recovery_address(base, branch)
+    return RedirectResponse(leads_to, status_code=303)
 
 
 def start(session: Session, branch: str, fields: Fields) -> None:

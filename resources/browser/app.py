@@ -133,14 +133,16 @@ def _failed(request: Request, error: Exception) -> Response:
         _log.warning("%s: %s", request.url.path, error)
         status = 500
     title = "Not shown" if request.method in ("GET", "HEAD") else "Not done"
-    return browser.render(request, "error.html", status, title=title, message=_short(str(error)))
+    return browser.render(
+        request, "error.html", status, title=title, message=_short(str(error)), back=getattr(request.state, "back", "")
+    )
 
 
 def _missing(request: Request, error: Exception) -> Response:
     browser: Browser = request.app.state.browser
     status = error.status_code if isinstance(error, HTTPException) else 404
     said = "There is no such page." if status == 404 else str(getattr(error, "detail", error))
-    return browser.render(request, "error.html", status, title="Not shown", message=said)
+    return browser.render(request, "error.html", status, title="Not shown", message=said, back="")
 
 
 def _short(text: str) -> str:

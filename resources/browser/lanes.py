@@ -18,9 +18,10 @@ MARGIN = 24
 # Room for the days above the lanes.
 HEAD = 30
 RADIUS = 5
-_TIME_WIDTH = 80
+# What a time takes, and a day before it.
+_TIME_WIDTH, _DAY_WIDTH = 80, 70
 # About half of a window.
-_LONG_WITHOUT = 500
+_LONG_WITHOUT = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +54,21 @@ def lay_out(history: History, view: View) -> Layout:
     width = MARGIN * 2 + max(0, len(history.dots) - 1) * column
     days = tuple(_moments(history, x))
     # The last time has room beside it.
-    width = max(width, 320, days[-1][0] + _TIME_WIDTH if days else 0)
+    width = max(width, 320, days[-1][0] + _TIME_WIDTH + _DAY_WIDTH if days else 0)
     return Layout(x, tuple(y), lanes, dots, width, bottom + MARGIN // 2, days)
 
 
 def _moments(history: History, x: Sequence[int]) -> list[tuple[int, str]]:
     """Where a new day begins, or a new minute, as far as there is room to say it; and the second where none does for long."""
     moments: list[tuple[int, str]] = []
-    last_day, last_text = "", ""
+    last_day, last_minute, free_from = "", "", 0
     for dot, left in zip(history.dots, x, strict=True):
         moment = datetime.fromtimestamp(dot.time_ms // 1000, UTC)
-        day = f"{moment:%Y-%m-%d}"
-        text = f"{moment:%H:%M}" if day == last_day else day
-        gap = left - moments[-1][0] if moments else _LONG_WITHOUT
-        if gap >= (90 if text != last_text else _LONG_WITHOUT):
-            moments.append((left, text if text != last_text else f"{moment:%H:%M:%S}"))
-            last_day, last_text = day, text
+        day, minute = f"{moment:%Y-%m-%d}", f"{moment:%H:%M}"
+        is_same = (day, minute) == (last_day, last_minute)
+        if not moments or left >= free_from + (_LONG_WITHOUT if is_same else 0):
+            said = f"{moment:%H:%M:%S}" if is_same else minute
+            moments.append((left, said if day == last_day else f"{day} {minute}"))
+            free_from = left + _TIME_WIDTH + 10 + (0 if day == last_day else _DAY_WIDTH)
+            last_day, last_minute = day, minute
     return moments

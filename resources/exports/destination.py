@@ -19,8 +19,9 @@ from storage import Clock, FileIO, InvalidRequest, StoreUnavailable, hidden, sam
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
 _VARIABLE = "SNAPLINE_WRITABLE_DIRECTORIES"
-# What an earlier export, of this platform or of Spark, leaves in a directory.
-_OWN_FILES = re.compile(r"part-.*|_SUCCESS|\..*\.crc")
+# The files that an earlier export, of this platform or of Spark, leaves in a directory.
+_UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_OWN_FILES = re.compile(rf"part-\d{{5}}-{_UUID}(-c\d+)?\.[a-z0-9.]+|_SUCCESS|\.(part-.*|_SUCCESS)\.crc")
 _DONE = "_SUCCESS"
 
 
@@ -69,7 +70,7 @@ class Destination:
         if there:
             if not os.path.isdir(self.path) or os.path.islink(self.path):
                 raise InvalidRequest(f"{self.shown} is there, and no directory.")
-            self._refuse_others(os.listdir(self.path))
+            self._refuse_others(_held(self.path))
         whole, old = _beside(self.path), _beside(self.path)
         os.makedirs(whole)
         try:
@@ -78,7 +79,7 @@ class Destination:
             self.files.put_file(f"{whole}/{name}", f"{whole}/{name}")
             self.files.write_bytes(f"{whole}/{_DONE}", b"")
             if there:
-                self._refuse_others(os.listdir(self.path))
+                self._refuse_others(_held(self.path))
                 os.rename(self.path, old)
             try:
                 os.rename(whole, self.path)
@@ -95,7 +96,7 @@ class Destination:
         target, old = self.path, []
         if self.is_directory:
             old = [one.name for one in self.files.list_files(self.path)]
-            self._refuse_others([*old, *self.files.list_directories(self.path)])
+            self._refuse_others([*old, *(f"{one}/" for one in self.files.list_directories(self.path))])
             target = f"{self.path}/{_part(ending)}"
         elif self.files.list_directories(self.path) or self.files.list_files(self.path):
             raise InvalidRequest(f"{self.shown} is a directory: give the file a name of its own.")
@@ -126,6 +127,12 @@ def _is_database(path: str) -> bool:
     return start == b"SQLite format 3\0" or start[8:12] == b"DUCK"
 
 
+def _held(path: str) -> list[str]:
+    """The names in a directory, those of files as they are."""
+    with os.scandir(path) as entries:
+        return [entry.name if entry.is_file(follow_symlinks=False) else f"{entry.name}/" for entry in entries]
+
+
 def _beside(path: str) -> str:
     return f"{os.path.dirname(path)}/.{os.path.basename(path)}.{Clock().unique_name()}.tmp"
 
@@ -154,17 +161,17 @@ def destination(
         raise InvalidRequest(f"{shown} is no LOCAL DIRECTORY: leave LOCAL out, or give a path of this machine.")
     if protocol == "file" and is_directory and os.path.isdir(path):
         path = os.path.realpath(path)
-    roots = [_located(one, _VARIABLE) for one in allowed]
+    roots = [_without_links(*_located(one, f"{one} of {_VARIABLE}")) for one in allowed]
     if not any(same_protocol(kind, protocol) and _is_below(path, root) for kind, root in roots):
         named = ", ".join(map(hidden, allowed)) or "none"
-        if (protocol, path) in roots:
+        if _without_links(protocol, path) in roots:
             raise InvalidRequest(f"{shown} is one of the directories below which SQL may write files: name one in it.")
         raise InvalidRequest(
             f"{shown} lies below none of the directories into which SQL may write files: {named}. {_VARIABLE}, a JSON list, "
             "names them."
         )
     for one in forbidden:
-        kind, held = _split(one)
+        kind, held = _without_links(*_split(one))
         if same_protocol(kind, protocol) and (path == held or _is_below(path, held) or _is_below(held, path)):
             raise InvalidRequest(
                 f"{shown} lies in, or holds, what belongs to the platform: its home, a warehouse, a lineage database, or a "
@@ -177,7 +184,8 @@ def destination(
 
 
 def _protocol(text: str) -> str:
-    return text.partition(":")[0].lower() if _SCHEME.match(text) else "file"
+    protocol = text.partition(":")[0].lower() if _SCHEME.match(text) else "file"
+    return "file" if protocol == "local" else protocol
 
 
 def _is_below(path: str, directory: str) -> bool:
@@ -198,6 +206,11 @@ def _located(text: str, shown: str) -> tuple[str, str]:
             f"{shown!r} is no place for a file: write an absolute path, or a URL such as s3://bucket/path."
         )
     return protocol, path
+
+
+def _without_links(protocol: str, path: str) -> tuple[str, str]:
+    """A directory, of this machine without any link, since what lies in it is named so."""
+    return protocol, os.path.realpath(path) if protocol == "file" and path else path
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -18,9 +18,9 @@ def spoilt_address(base: str, ref: SnapshotRef) -> str:
     return f"{base}/spoilt?{_query(ref)}"
 
 
-def plan_address(base: str, ref: SnapshotRef) -> str:
-    """The plan of a recovery from a snapshot."""
-    return f"{base}/plan?{_query(ref)}"
+def plan_address(base: str, ref: SnapshotRef, mode: str = "") -> str:
+    """The plan of a recovery from a snapshot, in a mode or in the usual one."""
+    return f"{base}/plan?{_query(ref)}{f'&mode={quote(mode)}' if mode else ''}"
 
 
 def recovery_address(base: str, branch: str) -> str:

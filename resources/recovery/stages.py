@@ -9,6 +9,7 @@ from storage import (
     MAIN_BRANCH,
     AlreadyExists,
     Clock,
+    CommitConflict,
     CommitId,
     CorruptData,
     Identifier,
@@ -323,11 +324,36 @@ class Recovery:
         return record
 
     def _apply(self, main: Table, after: int, until: int) -> None:
-        """Commit the changes of main to its branch, once."""
-        rows = main.changes(after=after or None, until=until)
+        """Commit the changes of main to its branch, once: those that the branch does not have. What is remembered of the recovery
+        may be older than the branch, if a replay died before it wrote that down. Raises CommitConflict if another one has come
+        meanwhile.
+        """
         branch = self.branched(str(main.identifier))
-        identifier = CommitId(self.replay_user, until, exact=True)
-        branch.write(rows.drop_columns(["snapshot_id"]), row_kind_column="rowkind", commit_id=identifier)
+        replayed = self._replayed_until(branch)
+        after = max(after, replayed)
+        if after >= until:
+            return
+
+        def refuse_overtaken(_: Snapshot | None) -> None:
+            if self._replayed_until(branch) != replayed:
+                raise CommitConflict(
+                    f"Another replay of recovery {self.branch!r} has brought changes of {main.identifier} to its branch. "
+                    "Nothing is committed. Replay again."
+                )
+
+        rows = main.changes(after=after or None, until=until)
+        with branch.new_write() as writer:
+            writer.write(rows.drop_columns(["snapshot_id"]), row_kind_column="rowkind")
+            message = writer.prepare_commit()
+        commit_id = CommitId(self.replay_user, until, exact=True)
+        branch.commit_messages([message], None, commit_id, operation="WRITE", guard=refuse_overtaken)
+
+    def _replayed_until(self, branch: Table) -> int:
+        """The newest snapshot of main whose changes a replay has brought to a branch; 0 if there is none."""
+        return next((one.commit_identifier for one in branch.snapshots.backwards() if self._is_replay(one)), 0)
+
+    def _is_replay(self, snapshot: Snapshot) -> bool:
+        return snapshot.commit_user == self.replay_user and snapshot.changes_rows
 
     def drop(self) -> list[str]:
         """Delete the branches of the recovery, and what is remembered of it; returns the tables."""

@@ -11,7 +11,7 @@ _WHOLE = "[ ]*[+-]?[0-9]+[ ]*"
 _REAL = "[ ]*[+-]?([0-9]+(\\.[0-9]*)?|\\.[0-9]+)([eE][+-]?[0-9]+)?[ ]*"
 _NO_NUMBER = r"\s*(?i:[+-]?inf(inity)?|nan)\s*"
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_MOMENT = _DAY + "([ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,6})?)?"
+_MOMENT = _DAY + "([ T]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?)?"
 
 
 def cast(sql: str, kind: SparkType, to: SparkType, node: exp.Expr, *, implied: bool = False) -> str:
@@ -28,7 +28,9 @@ def cast(sql: str, kind: SparkType, to: SparkType, node: exp.Expr, *, implied: b
     if kind == STRING:
         return _from_text(sql, to)
     if to == STRING and (kind.is_integer or kind.is_decimal or kind in (BOOLEAN, DATE)):
-        return _text_of_decimal(sql, kind) if kind.is_decimal else f"CAST({sql} AS VARCHAR)"
+        if kind.is_decimal:
+            return _text_of_decimal(sql, kind)
+        return _text_of_date(sql) if kind == DATE else f"CAST({sql} AS VARCHAR)"
     if to.is_time and kind.is_time:
         return f"CAST({sql} AS {to.duckdb})"
     if kind == BOOLEAN and to.is_integer and not implied:
@@ -51,7 +53,18 @@ def _number(sql: str, kind: SparkType, to: SparkType) -> str:
 def _text_of_decimal(sql: str, kind: SparkType) -> str:
     if kind.scale > 6:
         raise InvalidRequest(f"The text of a {kind} may be written with an exponent in Spark. Use the engine spark.")
+    if kind.scale == kind.digits:
+        # DuckDB writes no zero before the point of a decimal that has room for none.
+        return f"CAST(CAST({sql} AS DECIMAL({kind.digits + 1}, {kind.scale})) AS VARCHAR)"
     return f"CAST({sql} AS VARCHAR)"
+
+
+def _text_of_date(sql: str) -> str:
+    return (
+        f"(CASE WHEN year({sql}) BETWEEN 1 AND 9999 OR {sql} IS NULL THEN CAST({sql} AS VARCHAR) "
+        f"ELSE CAST(error('The text of a date before 0001 or after 9999 is written otherwise in Spark. Use the engine spark.') "
+        "AS VARCHAR) END)"
+    )
 
 
 def _from_text(sql: str, to: SparkType) -> str:

@@ -65,6 +65,8 @@ def decimal_of(value: Typed) -> SparkType:
     """The decimal that a number is computed as; a literal has no more digits than are written."""
     if value.digits:
         return SparkType("decimal", value.digits, 0)
+    if value.type == st.NULL:
+        return SparkType("decimal", 1, 0)
     return st.as_decimal(value.type)
 
 

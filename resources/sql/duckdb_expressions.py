@@ -21,6 +21,9 @@ from .place import at
 from .spark_types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, STRING, SparkType
 
 BACKSLASH = "\\"
+_LOGICAL = (exp.Not, exp.Paren, exp.And, exp.Or)
+# Where a condition stands as a whole.
+_TAKES_CONDITIONS = (exp.Where, exp.Having, exp.Join, exp.Select, exp.Alias, exp.If, exp.Case, exp.Update)
 
 
 class Scope(Protocol):
@@ -102,7 +105,7 @@ class Expressions:
             if len(types) != 1 or not _compare_alike(value.type, types[0]):
                 raise unknown(node, "query")
             # Spark answers by a join, which knows no null: no match is false, and no certain match is true of NOT IN.
-            otherwise = "TRUE" if isinstance(node.parent, exp.Not) else "FALSE"
+            otherwise = "TRUE" if _is_negated(node) else "FALSE"
             return Typed(f"COALESCE({value.sql} IN ({text}), {otherwise})", BOOLEAN)
         if isinstance(node.this, exp.Tuple):
             raise unknown(node.this)
@@ -429,6 +432,19 @@ def field_of(value: Typed, name: exp.Expr) -> Typed:
             f"There is no field {name.name!r} in {value.type}. Fields: {', '.join(value.type.names) or 'none'}."
         ),
     )
+
+
+def _is_negated(node: exp.Expr) -> bool:
+    """Whether NOT stands before a condition, once Spark has moved each to the conditions that it is about. Raises InvalidRequest
+    where the condition is a part of something else than AND, OR and NOT.
+    """
+    negated, parent = False, node.parent
+    while isinstance(parent, _LOGICAL):
+        negated ^= isinstance(parent, exp.Not)
+        parent = parent.parent
+    if parent is not None and not isinstance(parent, _TAKES_CONDITIONS):
+        raise unknown(node, "query")
+    return negated
 
 
 def unknown(node: exp.Expr, key: str | None = None) -> Exception:

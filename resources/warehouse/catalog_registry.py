@@ -19,6 +19,7 @@ import difflib
 import json
 import logging
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from storage import (
     DEFAULT_CATALOG,
     AlreadyExists,
     Catalog,
+    CorruptData,
+    FileLock,
     InvalidRequest,
     NotFound,
     Secret,
@@ -70,12 +73,29 @@ class CatalogRegistry:
         self._home = home
 
     def all(self) -> dict[str, dict[str, Any]]:
-        """Options by name, secrets typed, references as they were given."""
+        """Options by name, secrets typed, references as they were given. Raises CorruptData for a file that cannot be read."""
         # Earlier versions have written it for everybody.
         keep_private(self._file)
-        if not self._file.exists():
+        try:
+            kept = json.loads(self._file.read_bytes())
+        except FileNotFoundError:
             return {}
-        return {name: _guarded(options) for name, options in json.loads(self._file.read_text()).items()}
+        except (OSError, ValueError, RecursionError) as error:
+            raise self._damaged(str(error)) from None
+        if not isinstance(kept, dict):
+            raise self._damaged("it is no JSON object")
+        for name, options in kept.items():
+            if not isinstance(options, dict) or not all(isinstance(value, str) for value in options.values()):
+                raise self._damaged(f"catalog {name!r} has no options that are texts")
+            if "warehouse" not in options:
+                raise self._damaged(f"catalog {name!r} has no 'warehouse'")
+        return {name: _guarded(options) for name, options in kept.items()}
+
+    def _damaged(self, why: str) -> CorruptData:
+        return CorruptData(
+            f"File {self._file}, which keeps the catalogs of this home, is damaged: {why}. Put it back from a backup, or move it "
+            "away and create the catalogs again by CREATE CATALOG: what lies in their warehouses is not touched."
+        )
 
     def get(self, name: str) -> dict[str, Any]:
         """The options of a catalog. Raises NotFound that lists the catalogs."""
@@ -115,7 +135,12 @@ class CatalogRegistry:
         trouble = trouble and self._lineage_trouble(name, options)
         if trouble is not None:
             _log.warning("%s", trouble)
-        self._write({**known, name: dict(options)})
+        with self._alone():
+            known = self.all()
+            if name not in known:
+                self._write({**known, name: dict(options)})
+            elif not if_not_exists:
+                raise AlreadyExists(f"Catalog {name!r} exists: somebody has just created it.")
 
     def _lineage_trouble(self, name: str, options: Mapping[str, Any]) -> str | None:
         """Open the lineage store once: why it does not answer, which is no reason to refuse the catalog, or None. Raises
@@ -133,12 +158,17 @@ class CatalogRegistry:
 
     def drop(self, name: str, *, if_exists: bool = False) -> None:
         """Forget a catalog; its warehouse stays. Raises NotFound."""
-        known = self.all()
-        if name not in known and if_exists:
-            return
-        self.get(name)
-        del known[name]
-        self._write(known)
+        with self._alone():
+            known = self.all()
+            if name not in known and if_exists:
+                return
+            self.get(name)
+            del known[name]
+            self._write(known)
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """Keeps others away from the file while it is read and written over."""
+        return FileLock(str(self._home / "locks")).hold(str(self._file))
 
     def lineage_options(self, name: str) -> dict[str, Any]:
         """What the lineage store of a catalog is opened with."""

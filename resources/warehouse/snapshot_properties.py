@@ -3,6 +3,8 @@
 # Version of the code that made the rows, and the Dagster partitions that they are for.
 CODE_PROPERTY = "snapline.code-version"
 PARTITIONS_PROPERTY = "snapline.partitions"
+# The tags that it was to get, by which newer ones of a partition are told: a JSON list.
+TAGS_PROPERTY = "snapline.tags"
 BACKFILL_PROPERTY = "snapline.backfill"
 # The SQL statement that made the change, and the catalog and database that its names were completed with.
 STATEMENT_PROPERTY = "snapline.statement"

@@ -26,7 +26,7 @@ _TAKES = {
     WRITE: _PLACE
     | {"commit-user", "commit-identifier", "commit-exact", "commit-not-before-ms", "commit-new", "row-kind-column"}
     | {"change-tracking", "properties", "operation", "overwrite", "unless-same"}
-    | {"replaced-snapshot", "replaced-files", "marked-rows", "basis", "new-schema"},
+    | {"replaced-snapshot", "replaced-files", "marked-rows", "basis", "unless-changed-since", "new-schema"},
     STREAM_WRITE: _PLACE | {"commit-user", "checkpointlocation", "row-kind-column", "change-tracking", "properties"},
 }
 

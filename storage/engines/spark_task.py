@@ -102,7 +102,12 @@ def _decoded(text: str) -> np.ndarray:
 
 
 def guard_of(table: Table, options: Mapping[str, str], messages: Sequence[CommitMessage]) -> Guard | None:
-    """What refuses a change of rows that others have overtaken since its `basis`, a mark in JSON; None for other writes."""
+    """What refuses a change of rows that others have overtaken since its `basis`, a mark in JSON, or rows that were made for a
+    snapshot (`unless-changed-since`) that is not the newest change any more; None for other writes.
+    """
+    since = number_of(options, "unless-changed-since")
+    if since is not None:
+        return table.snapshots.unless_changed_since(since)
     if "basis" not in options:
         return None
     # Without a key only a change that inserts rows says what it was computed from. With one, a row of the same key is noticed,

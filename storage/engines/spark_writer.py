@@ -46,6 +46,7 @@ def write_frame(
     marked: pa.Table | None = None,
     basis: Mark | None = None,
     unless_same: bool = False,
+    unless_changed_since: int | None = None,
 ) -> Snapshot | None:
     """Commit a DataFrame and return the snapshot; None if there was nothing to commit.
 
@@ -53,7 +54,8 @@ def write_frame(
     rows, or exactly those that `partitions` lists). `replaced`: names of data files of a snapshot that go when the rows
     come; `marked`: rows of those, by file name and position, that go instead of the files. `basis`: the snapshot that a change
     of rows was computed from; raises RowsChanged if others have changed the same rows since. `unless_same`: see
-    `Table.commit_messages`. A repeated `commit_id` changes nothing; what is returned then, see `Table.write`. Raises the error
+    `Table.commit_messages`. `unless_changed_since`: raises CommitConflict if that snapshot is not the table's newest change any
+    more. A repeated `commit_id` changes nothing; what is returned then, see `Table.write`. Raises the error
     of the store that a task or the commit raised.
     """
     refuse_own_properties(properties)
@@ -91,6 +93,8 @@ def write_frame(
         options["basis"] = json.dumps([basis.snapshot_id, basis.delta_manifest_list])
     if unless_same:
         options["unless-same"] = "true"
+    if unless_changed_since is not None:
+        options["unless-changed-since"] = str(unless_changed_since)
     if not change_tracking:
         options["change-tracking"] = "false"
     if commit_id.is_new:

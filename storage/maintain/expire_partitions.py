@@ -9,7 +9,7 @@ from typing import Any
 
 from ..date_pattern import python_format
 from ..errors import InvalidRequest
-from ..metadata.manifest import ManifestEntry
+from ..metadata.manifest import ADD, ManifestEntry
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..read.scan import Scan
@@ -34,17 +34,32 @@ def expired_partitions(store: TableStore, snapshot: Snapshot | None) -> list[dic
         raise InvalidRequest(
             f"Option 'partition.expiration-strategy' = {strategy!r}. Supported: values-time, update-time."
         )
-    now = dt.datetime.fromtimestamp(store.clock.now_ms() / 1000)
+    now_ms = store.clock.now_ms()
+    now = dt.datetime.fromtimestamp(now_ms / 1000)
+    written_since = _written_since(store, snapshot, now_ms - age_ms) if strategy == "update-time" else set()
     partitions: dict[bytes, list[ManifestEntry]] = {}
     for entry in Scan(store, snapshot).entries:
         partitions.setdefault(entry.partition, []).append(entry)
     found = []
     for partition, entries in partitions.items():
+        if partition in written_since:
+            continue
         values = store.partition_values(partition)
         time = _written(entries) if strategy == "update-time" else _told(store, values)
         if time is not None and (now - time) / dt.timedelta(milliseconds=1) > age_ms:
             found.append((time, values))
     return [values for _, values in sorted(found, key=lambda one: (one[0], str(one[1])))]
+
+
+def _written_since(store: TableStore, snapshot: Snapshot | None, time_ms: int) -> set[bytes]:
+    """The partitions to which snapshots after a moment have added files. Files tell local times alone, which an hour is missing
+    from, or in twice, when summer time begins or ends, and which are others where somebody else writes.
+    """
+    found: set[bytes] = set()
+    while snapshot is not None and snapshot.time_ms > time_ms:
+        found.update(entry.partition for entry in store.delta_of(snapshot) if entry.kind == ADD)
+        snapshot = store.snapshots.before(snapshot)
+    return found
 
 
 def _written(entries: Sequence[ManifestEntry]) -> dt.datetime | None:

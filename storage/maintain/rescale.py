@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
-from ..errors import CommitConflict, NotFound
+from ..errors import CommitConflict, CommitOutcomeUnknown, NotFound
 from ..identifier import MAIN_BRANCH
 from ..metadata.history import has_expired
 from ..metadata.main_branch import find_main
@@ -28,6 +28,8 @@ _TRIES = 10
 _LONGEST_WAIT_MS = 30_000
 _LONGEST_PAUSE_MS = 500
 Covers = Callable[[bytes], bool]
+# Makes a version of the schema with a number of buckets.
+Alter = Callable[[TableStore, int], TableStore]
 Rescaled = tuple[Snapshot | None, set[Place]]
 
 
@@ -94,6 +96,35 @@ def tell_before(store: TableStore, covers: Covers, listeners: Sequence[CommitLis
     """Compact what no changelog has told yet, for readers of changes that leave out what replaces files."""
     if store.options.told_level is not None:
         compact(store, full=True, wanted=lambda place: covers(place[0]), listeners=listeners)
+
+
+def rescale_to(
+    store: TableStore, bucket_count: int, covers: Covers, listeners: Sequence[CommitListener], alter: Alter
+) -> tuple[TableStore, Rescaled]:
+    """Give a table another number of buckets, with which `alter` makes a new version of its schema, and hash the partitions
+    that are covered anew. Returns the table under that schema, which is another branch if main was replaced meanwhile; the
+    snapshot, None if there is nothing to do; and the buckets that were written.
+
+    Raises CommitConflict if others come first each time.
+    """
+    tell_before(store, covers, listeners)
+    has_begun = store.options.bucket == bucket_count
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            if store.options.bucket != bucket_count:
+                store = alter(store, bucket_count)
+                has_begun = True
+            return store, rescale(store, bucket_count, covers, listeners)
+        except (CommitConflict, CommitOutcomeUnknown, NotFound) as error:
+            # The new number may have come to the branch that main is replaced with: whoever gave it goes on there.
+            begun = has_begun or isinstance(error, CommitOutcomeUnknown)
+            main = main_after_replacement(store) if begun and tries_left else None
+            if main is None:
+                if isinstance(error, NotFound):
+                    store.refuse_other_table()
+                raise
+            store, has_begun = main, True
+    raise AssertionError("the last try raises")
 
 
 def rescale(

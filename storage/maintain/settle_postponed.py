@@ -13,6 +13,7 @@ from ..metadata.manifest import POSTPONED_BUCKET, ManifestEntry, Place
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
+from ..read.arrival import in_order_of_arrival
 from ..read.changes import KINDS
 from ..read.split_read import ReadRequest, read_file
 from ..write.commit import CommitId, CommitListener, TableCommit
@@ -45,8 +46,10 @@ def settle_postponed(
     def count_of(entry: ManifestEntry) -> int:
         return counts.get(entry.partition, store.options.postpone_default_bucket_num)
 
-    # Those of a partition in the order in which they were made, as Java takes them.
-    postponed.sort(key=lambda one: (count_of(one), one.partition, one.file.creation_time_local_ms or 0))
+    # Those of a partition in the order in which they came. Java takes them by their local times of creation, which is the same
+    # with one writer whose clock is not set back.
+    postponed = in_order_of_arrival(store, latest, postponed)
+    postponed.sort(key=lambda one: (count_of(one), one.partition))
     messages: list[CommitMessage] = []
     try:
         for count, group in groupby(postponed, count_of):

@@ -212,7 +212,9 @@ def expire_tags(store: TableStore) -> list[str]:
             created = max(created, snapshot_time)
         if is_ahead(store, created):
             created = _believable(store, tag, now)
-        is_over = (now - created).total_seconds() > retained
+        # Two local times are an hour too far apart, or too near, when summer time begins or ends in between. Of an hour that is
+        # there twice the later one is meant, so that no tag goes too early.
+        is_over = store.clock.now_ms() / 1000 - created.replace(fold=1).timestamp() > retained
         if is_over and _delete(store, tag) is not None:
             gone.append(tag.name)
     delete_tags_in_vain(store)

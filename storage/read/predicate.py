@@ -244,6 +244,8 @@ class StartsWith(Predicate):
 
     def may_match(self, stats: Mapping[str, ColumnStats], row_count: int) -> bool:
         one = stats.get(self.column)
+        if one is not None and one.null_count == row_count:
+            return False
         if one is None or one.minimum is None or one.maximum is None or self.is_negated:
             return True
         return bool(one.minimum[: len(self.prefix)] <= self.prefix <= one.maximum)

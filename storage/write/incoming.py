@@ -17,6 +17,7 @@ ROW_KINDS = ("+I", "-U", "+U", "-D")
 # Digits of a second by Arrow's units.
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 Rows: TypeAlias = pa.Table | pa.RecordBatch
+Data: TypeAlias = Rows | pa.RecordBatchReader
 
 
 def shaped(rows: Rows, schema: TableSchema, row_kind_column: str | None = None) -> pa.Table:

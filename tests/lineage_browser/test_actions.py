@@ -54,7 +54,7 @@ def test_a_bad_day_is_repaired_from_the_page_of_what_it_has_spoilt(shop: Shop) -
     for ref in session.impact(session.ref("raw.orders@2")):
         assert str(ref) in text(page.text)
     assert f"2: {KEYS[2]}, {KEYS[3]}" in text(page.text)
-    assert "snapline.raw.weather" in text(page.text)
+    assert "tables that it never reached raw.weather" in text(page.text)
     assert PLAN in page.text
 
     plan = browser.get(PLAN)
@@ -157,6 +157,9 @@ def test_forms_that_a_page_has_not_shown_do_nothing(shop: Shop) -> None:
     check_refused(browser, session, form(), 403, "was not made by this page", mode="incremental")
     check_refused(browser, session, form(), 403, "was not made by this page", plan="0")
     check_refused(browser, session, form(), 400, "what the recovery is to be called", branch=" ")
+    # What is refused leads back to the plan that was shown.
+    refused = Form(browser.get(PLAN + "&mode=incremental").text, "/recoveries").send(browser, branch="a/b")
+    assert refused.status_code == 400 and f'href="{PLAN}&amp;mode=incremental"' in refused.text
     # That token is used up; the page of another process has none that counts.
     check_refused(browser, session, form(), 403, "was sent before")
     check_refused(client_of(session), session, form(), 403, "was not made by this page")

@@ -4,15 +4,16 @@ from collections.abc import Callable
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 
 from resources import Session
 from resources.assets.table_asset import table_assets
-from resources.recovery import Recovery, plan_recovery
+from resources.recovery import Recovery, plan_recovery, stages
 from resources.recovery.backfill import backfill
 from resources.recovery.left_to_do import left_to_do
 from resources.recovery.publish import publish
-from storage import CommitConflict, InvalidRequest, NotFound
+from storage import CommitConflict, InvalidRequest, NotFound, Table
 from tests.resources import quick_shop
 from tests.resources.quick_shop import ASSETS, KEYS
 from tests.resources.shop import rows
@@ -207,3 +208,65 @@ def test_a_name_that_lineage_cannot_keep_begins_nothing(shop: Shop, session: Ses
     assert session.table("raw.orders").branches.names() == []
     assert shop.start("x" * 190, "raw.orders@1").branch == "x" * 190
     assert session.lineage(session.ref("raw.orders@1"), "down").snapshots
+
+
+@pytest.mark.parametrize("key", [True, False], ids=["key", "no key"])
+def test_a_replay_that_died_before_it_was_remembered_brings_nothing_twice(
+    session: Session, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, key: bool
+) -> None:
+    recovery = _recovery_of_a_table(session, key)
+    session.sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
+
+    class Died(Exception):
+        pass
+
+    def dies(*_: object) -> None:
+        raise Died
+
+    remembers = stages.replace_record
+    with monkeypatch.context() as dying, pytest.raises(Died):
+        told: list[object] = []
+
+        def dies_later(*given: Any) -> None:
+            told.append(given)
+            dies() if len(told) > 1 else remembers(*given)
+
+        dying.setattr(stages, "replace_record", dies_later)
+        recovery.replay()
+    session.sql("INSERT INTO db.src VALUES (4, 40)", "duckdb")
+    Recovery.open(session, "fix").replay()
+    mended = [(1, 10), (2, 20), (3, 30), (4, 40)]
+    assert rows(session.table("db.src").on_branch("fix")) == mended
+    publish(session, Recovery.open(session, "fix"), {})
+    assert rows(session.table("db.src")) == mended
+
+
+@pytest.mark.parametrize("key", [True, False], ids=["key", "no key"])
+def test_two_replays_at_once_bring_nothing_twice(
+    session: Session, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, key: bool
+) -> None:
+    recovery = _recovery_of_a_table(session, key)
+    session.sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
+    read = Table.changes
+
+    def overtaken(*given: Any, **named: Any) -> pa.Table:
+        found = read(*given, **named)
+        monkeypatch.setattr(Table, "changes", read)
+        session.sql("INSERT INTO db.src VALUES (4, 40)", "duckdb")
+        Recovery.open(session, "fix").replay()
+        return found
+
+    monkeypatch.setattr(Table, "changes", overtaken)
+    with pytest.raises(CommitConflict, match="Another replay"):
+        recovery.replay()
+    recovery.replay()
+    assert rows(session.table("db.src").on_branch("fix")) == [(1, 10), (2, 20), (3, 30), (4, 40)]
+
+
+def _recovery_of_a_table(session: Session, key: bool) -> Recovery:
+    keys = ", PRIMARY KEY (k) NOT ENFORCED" if key else ""
+    session.sql(f"CREATE DATABASE db; CREATE TABLE db.src (k INT, v INT{keys})", "duckdb")
+    session.sql("INSERT INTO db.src VALUES (1, 10); INSERT INTO db.src VALUES (2, 666)", "duckdb")
+    recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref("db.src@2")))
+    recovery.correct("UPDATE db.src SET v = 20 WHERE k = 2")
+    return recovery

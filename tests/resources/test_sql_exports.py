@@ -497,3 +497,44 @@ def test_a_directory_itself_below_which_files_may_be_written_is_none_of_them(sql
     out.mkdir(exist_ok=True)
     with pytest.raises(InvalidRequest, match="name one in it"):
         sql(f"INSERT OVERWRITE DIRECTORY '{out}' USING json SELECT 1 AS a")
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+def test_what_only_begins_as_exports_do_is_not_deleted(sql: Sql, out: Path) -> None:
+    write = f"INSERT OVERWRITE DIRECTORY '{out}/d' USING csv SELECT 1 AS a"
+    sql(write)
+    part = next(out.glob("d/part-*.csv"))
+    for name in ("part-numbers.xlsx", "part-00000.csv", part.name.replace("00000", "1"), ".notes.crc"):
+        (out / "d" / name).write_text("mine")
+        with pytest.raises(InvalidRequest, match="which no export has written"):
+            sql(write)
+        (out / "d" / name).unlink()
+    for directory in ("part-taxes", part.name.replace("00000", "00001"), "_SUCCESS"):
+        (out / "d" / directory).unlink(missing_ok=True)
+        (out / "d" / directory).mkdir()
+        with pytest.raises(InvalidRequest, match=f"holds '{directory}/'"):
+            sql(write)
+        (out / "d" / directory).rmdir()
+    (out / "d" / f"part-00001-{part.stem.removeprefix('part-00000-')}-c000.snappy.parquet").touch()
+    sql(write)
+    assert sorted(name[:4] for name in os.listdir(out / "d")) == ["_SUC", "part"]
+
+
+def test_places_are_the_same_whatever_links_lead_to_them(tmp_path: Path) -> None:
+    for name in ("home", "disk/warehouse", "disk/out"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("warehouse", "out"):
+        (tmp_path / name).symlink_to(tmp_path / "disk" / name)
+
+    def session(*writable: str) -> Session:
+        home, warehouse = tmp_path / "home", str(tmp_path / "warehouse")
+        return Session(Settings(home, warehouse, f"jdbc:sqlite:{home}/l.db", writable_directories=writable))
+
+    everywhere = session(str(tmp_path / "disk"), f"local://{tmp_path}")
+    for directory in ("disk/warehouse", "warehouse", "home"):
+        for scheme in ("", "local://", "file://"):
+            with pytest.raises(InvalidRequest, match="belongs to the platform"):
+                everywhere.sql(f"COPY (SELECT 1 AS a) TO '{scheme}{tmp_path}/{directory}/x.csv'", "duckdb")
+    for directory, writable in (("out", "out"), ("out", "disk/out"), ("disk/out", "out")):
+        session(str(tmp_path / writable)).sql(f"COPY (SELECT 1 AS a) TO '{tmp_path}/{directory}/x.csv'", "duckdb")
+        (tmp_path / "disk" / "out" / "x.csv").unlink()

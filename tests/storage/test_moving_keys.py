@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from storage import Catalog, CommitConflict, InvalidRequest, Table, Unsupported
+from storage.commits import Commits
 from storage.lsm.key_buckets import BucketRule
 from storage.lsm.moving_keys import HeldKeys, MovingKeys
 from tests.scale import seeds
@@ -103,15 +104,15 @@ def test_two_writers_of_a_key_leave_it_in_one_partition(catalog: Catalog) -> Non
 def test_a_write_is_repeated_on_the_newer_state(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(catalog)
     table.write(given([(1, "a", 0)]))
-    real, times = Table.commit_messages, [0]
+    real, times = Commits.commit, [0]
 
-    def late(self: Table, *arguments: object, **more: object) -> object:
+    def late(self: Commits, *arguments: object, **more: object) -> object:
         times[0] += 1
         if times[0] == 1:
             catalog.table("a.t").write(given([(1, "b", 1), (2, "b", 1)]))
         return real(self, *arguments, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Table, "commit_messages", late)
+    monkeypatch.setattr(Commits, "commit", late)
     table.write(given([(1, "c", 2), (2, "c", 2)]))
     assert times[0] == 3
     assert content(table) == {1: ("c", 2), 2: ("c", 2)}

@@ -118,7 +118,7 @@ def test_a_rewrite_that_another_overtook_is_done_again(
 ) -> None:
     table = catalog.create_table("a.c", pa.schema([("id", pa.int64())]))
     table.write(pa.table({"id": [1, 2, 3]}))
-    from storage import table as module
+    from storage import matching_rows as module
 
     real = module.rewrite_files
 

@@ -215,7 +215,7 @@ def test_a_null_that_comes_while_a_column_becomes_not_null_keeps_it_as_it_is(
         table.write(NULLS)
         monkeypatch.undo()
 
-    monkeypatch.setattr("storage.table.fence", meanwhile)
+    monkeypatch.setattr("storage.altering.fence", meanwhile)
     with pytest.raises(InvalidRequest, match="null in 1 rows"):
         table.alter(SetNotNull("n"))
     assert table.alter().schema.field("n").type.nullable

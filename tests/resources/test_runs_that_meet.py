@@ -1,0 +1,93 @@
+"""Two runs of one asset at once, as a sensor and a click start them: no row is there twice, no tag goes back."""
+
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from resources import Session, table_asset
+from resources.assets import partition_tags
+from storage import Table
+from storage.tags import Tags
+from tests.resources.shop import rows
+
+pytestmark = pytest.mark.dagster
+Materialize = Callable[..., Any]
+DAYS = dg.StaticPartitionsDefinition(["d1", "d2"])
+
+
+@pytest.mark.parametrize("spark", [False, pytest.param(True, marks=pytest.mark.spark)], ids=["arrow", "spark"])
+def test_an_increment_is_committed_once(materialize: Materialize, session: Session, spark: bool) -> None:
+    beside: list[Callable[[], object]] = []
+
+    def committed(orders: Any) -> Any:
+        if beside:
+            beside.pop()()
+        return orders
+
+    if spark:
+        from pyspark.sql import DataFrame
+
+        @table_asset("core.copy", inputs={"orders": "raw.orders"}, incremental="orders")
+        def copy(context: dg.AssetExecutionContext, orders: DataFrame) -> DataFrame:
+            return committed(orders)
+
+    else:
+
+        @table_asset("core.copy", inputs={"orders": "raw.orders"}, incremental="orders")
+        def copy(orders: pa.Table) -> pa.Table:
+            return committed(orders)
+
+    session.sql(
+        "CREATE DATABASE raw; CREATE TABLE raw.orders (id INT, v INT); INSERT INTO raw.orders VALUES (1, 1)", "duckdb"
+    )
+    materialize(copy)
+    session.sql("INSERT INTO raw.orders VALUES (2, 2); INSERT INTO raw.orders VALUES (3, 3)", "duckdb")
+    beside.append(lambda: materialize(copy))
+    assert not materialize(copy, raise_on_error=False).success
+    assert rows(session.table("core.copy")) == [(1, 1), (2, 2), (3, 3)]
+    session.sql("INSERT INTO raw.orders VALUES (4, 4)", "duckdb")
+    materialize(copy)
+    assert rows(session.table("core.copy")) == [(1, 1), (2, 2), (3, 3), (4, 4)]
+
+
+def test_a_tag_of_a_partition_names_the_newest_snapshot_that_was_made_for_it(
+    materialize: Materialize, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = [0]
+
+    @table_asset("core.p", partitions_def=DAYS, partition_column="day", partition_by=["day"])
+    def parts(context: dg.AssetExecutionContext) -> pa.Table:
+        return pa.table({"day": [context.partition_key], "v": [value[0]]})
+
+    @table_asset("core.whole", partitions_def=DAYS)
+    def whole(context: dg.AssetExecutionContext) -> pa.Table:
+        return pa.table({"v": [value[0]]})
+
+    look, create = partition_tags._newest_for, Tags.create
+    for asset, name in ((parts, "core.p"), (whole, "core.whole")):
+        for moment in (look, create):
+            materialize(asset, partition_key="d1")
+            beside = [True]
+
+            def stopped(
+                *given: Any, _moment: Any = moment, _asset: Any = asset, _beside: Any = beside, **named: Any
+            ) -> Any:
+                # Stopped before the tag is looked at, or after that and before it is set.
+                if _beside:
+                    _beside.pop()
+                    value[0] += 1
+                    materialize(_asset, partition_key="d1")
+                return _moment(*given, **named)
+
+            with monkeypatch.context() as stopping:
+                stopping.setattr(*((partition_tags, "_newest_for") if moment is look else (Tags, "create")), stopped)
+                value[0] += 1
+                materialize(asset, partition_key="d1")
+            table: Table = session.table(name)
+            assert table.to_arrow(version="d1")["v"].to_pylist() == table.to_arrow()["v"].to_pylist() == [value[0]]
+    table.rollback_to(table.tags.get("d1").snapshot.id - 1)
+    partition_tags.tag_newest(table, "d1", 1)
+    assert table.tags.get("d1").snapshot.id == table.snapshots.backwards().__next__().id - 2
