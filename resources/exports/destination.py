@@ -170,8 +170,9 @@ def destination(
             f"{shown} lies below none of the directories into which SQL may write files: {named}. {_VARIABLE}, a JSON list, "
             "names them."
         )
-    for one in forbidden:
-        kind, held = _without_links(*_split(one))
+    # A link of the platform's is its own, and so is where it leads.
+    held_places = {found for one in forbidden for found in (_split(one), _without_links(*_split(one)))}
+    for kind, held in held_places:
         if same_protocol(kind, protocol) and (path == held or _is_below(path, held) or _is_below(held, path)):
             raise InvalidRequest(
                 f"{shown} lies in, or holds, what belongs to the platform: its home, a warehouse, a lineage database, or a "

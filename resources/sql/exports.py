@@ -49,12 +49,5 @@ def exported(tree: Export, context: StatementContext, prepare: Prepare, engine: 
 
 
 def _of_the_platform(session: WarehouseSession) -> list[str]:
-    """Absolute paths and URLs that no export may touch; of links also where they lead."""
-    found: list[str] = []
-    for one in session.own_places():
-        if ":/" in one:
-            found.append(one)
-        else:
-            path = os.path.abspath(os.path.expanduser(one))
-            found += {path, os.path.realpath(path)}
-    return found
+    """Absolute paths and URLs that no export may touch."""
+    return [one if ":/" in one else os.path.abspath(os.path.expanduser(one)) for one in session.own_places()]
