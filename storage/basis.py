@@ -26,6 +26,7 @@ from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split_read import ReadRequest, read_file
 from .write.commit import Guard, Overwrite
+from .write.newer_columns import refuse_unknown_columns
 from .write.table_write import CommitMessage
 
 _TRIES = 10
@@ -60,15 +61,18 @@ class Basis:
         return refuse_overtaken(self.store, self.mark, messages, inserts=inserts)
 
 
-def repeated(store: TableStore, change: Callable[[Basis], _T]) -> _T:
+def repeated(store: TableStore, change: Callable[[Basis], _T], *, reads_rows: bool = True) -> _T:
     """What a change of rows returns, which is computed from the newest snapshot and committed under the guard of its basis.
 
     It is computed again, up to ten times in all, as long as others change the same rows meanwhile, or the snapshot expires
-    that it is computed from; then this raises CommitConflict, and nothing is written.
+    that it is computed from; then this raises CommitConflict, and nothing is written. So it does if `reads_rows` of what has
+    columns by now that the table was opened without.
     """
     options = store.options
     for attempt in range(1, _TRIES + 1):
         basis = Basis(store, store.snapshots.latest())
+        if reads_rows:
+            refuse_unknown_columns(store, basis.snapshot)
         try:
             return change(basis)
         except RowsChanged as error:

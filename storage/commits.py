@@ -15,9 +15,8 @@ import pyarrow as pa
 from .altering import write_definition
 from .basis import REPLACE_WHERE, Basis, guard_of_places, repeated
 from .errors import InvalidRequest, RowsChanged, StorageError, Unsupported
-from .maintain.compaction import compact_after
 from .maintain.expire import expire_snapshots, retention_of
-from .maintain.follow import tell_after
+from .maintain.follow import compact_written, tell_after
 from .maintain.same_rows import brings_the_same
 from .maintain.tagging import create_due_tag
 from .maintain.top_runs import as_top_runs
@@ -25,7 +24,7 @@ from .metadata.manifest import ManifestEntry, Place
 from .metadata.schema import TableSchema
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from .metadata.table_store import TableStore
-from .metadata.trouble import COMPACTION, EXPIRY, TAG_CREATION, afterwards
+from .metadata.trouble import EXPIRY, TAG_CREATION, afterwards
 from .read.held_keys import no_keys, read_keys
 from .read.version import Version
 from .row_changes import commit_counted
@@ -113,7 +112,7 @@ class Commits:
 
         if self.schema.crosses_partitions and basis is None and isinstance(data, pa.Table | pa.RecordBatch):
             # Keys that others have moved meanwhile are looked up again.
-            return self.repeated(write_once)
+            return repeated(self.store, write_once, reads_rows=False)
         return write_once(Basis(self.store, None))
 
     def _write_once(
@@ -296,8 +295,8 @@ class Commits:
         """
         store = self.store
         afterwards(store, TAG_CREATION, lambda: create_due_tag(store), None, snapshot.id)
-        if written and not store.options.write_only and self.schema.primary_keys:
-            afterwards(store, COMPACTION, lambda: compact_after(store, written, self._listeners), None, snapshot.id)
+        if not store.options.write_only and self.schema.primary_keys:
+            compact_written(store, written, snapshot.id, self._listeners)
         self.let_old_snapshots_go(snapshot)
 
     def let_old_snapshots_go(self, snapshot: Snapshot) -> None:

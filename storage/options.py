@@ -485,6 +485,13 @@ class TableOptions(Options):
             return True
         return self.deletion_vectors_enabled and not self.deletion_vectors_merge_on_read
 
+    @property
+    def lifts_each_write(self) -> bool:
+        """Whether a compaction of level 0 follows each write to a table with a primary key: until then readers, or readers of
+        changes, miss its rows, or find them dearer.
+        """
+        return self.looks_up or self.merge_engine == "first-row"
+
     def target_file_size(self, has_primary_key: bool) -> int:
         """Bytes at which data files are rolled."""
         return self.target_file_size_bytes or (128 if has_primary_key else 256) * 1024 * 1024

@@ -489,6 +489,7 @@ class Table:
             def wanted(place: Place) -> bool:
                 return overwrite.covers(self._store, place[0])
 
+        trouble = self._store.troubles.content(COMPACTION) if partition is None else None
         snapshot = compact(
             self._store,
             full=full,
@@ -498,7 +499,7 @@ class Table:
             progress=progress,
             run=run,
         )
-        self._store.troubles.clear(COMPACTION)
+        self._store.troubles.clear_if(COMPACTION, trouble)
         if snapshot is not None:
             self._commits.let_old_snapshots_go(snapshot)
         return snapshot

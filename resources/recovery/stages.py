@@ -17,10 +17,12 @@ from storage import (
     NotFound,
     Snapshot,
     Table,
+    Unsupported,
     check_branch_name,
     check_new_branch_name,
 )
 from storage.engines.duckdb_compare import Comparison, compare
+from storage.engines.duckdb_replay import ROW_KIND, rows_to_replay
 
 from ..session import Session
 from ..sql import Statements
@@ -174,7 +176,7 @@ class Recovery:
         record = self.record
         if self.is_branched(name):
             return self._session.table(name).on_branch(self.branch)
-        base = record.base.get(name)
+        base = self._begins_at(record, name)
         if base is None:
             raise NotFound(f"{name} had no snapshot when recovery {self.branch!r} began, and has no branch of it.")
         return self._session.table(name).pinned(base)
@@ -190,7 +192,7 @@ class Recovery:
                 f"{name} is a branch already: name the table alone, which means its branch {self.branch}."
             )
         if not self.is_branched(name):
-            base = record.base.get(name)
+            base = self._begins_at(record, name)
             branches = self._catalog.table(name).branches
             # Another run may make it at the same moment.
             with suppress(AlreadyExists):
@@ -199,6 +201,13 @@ class Recovery:
                 else:
                     branches.create(self.branch, snapshot_id=base)
         return self._session.table(name).on_branch(self.branch)
+
+    def _begins_at(self, record: RecoveryRecord, name: str) -> int | None:
+        """The snapshot of main that the branch of a table begins with: the planned one, also when the start died before it made
+        the branch.
+        """
+        planned = record.tables.get(name)
+        return record.base.get(name) if planned is None else planned.branch_at
 
     # --- correct
 
@@ -341,9 +350,15 @@ class Recovery:
                     "Nothing is committed. Replay again."
                 )
 
-        rows = main.changes(after=after or None, until=until)
+        try:
+            rows = rows_to_replay(main, after, until)
+        except Unsupported as error:
+            raise InvalidRequest(
+                f"{error} Nothing is done to recovery {self.branch!r}. Correct its branch by hand as production has changed main "
+                "and publish with --discard-main; or drop it, and begin again."
+            ) from None
         with branch.new_write() as writer:
-            writer.write(rows.drop_columns(["snapshot_id"]), row_kind_column="rowkind")
+            writer.write(rows, row_kind_column=ROW_KIND)
             message = writer.prepare_commit()
         commit_id = CommitId(self.replay_user, until, exact=True)
         branch.commit_messages([message], None, commit_id, operation="WRITE", guard=refuse_overtaken)

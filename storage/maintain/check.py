@@ -236,7 +236,8 @@ class _BranchCheck:
                 attempt(where, lambda: self._changelog(where, kept))  # noqa: B023
 
     def _hint(self, path: str) -> None:
-        text = self._store.file_io.read_text_or_none(path)
+        # An empty one is what a disk leaves that was full when the file was made: it says nothing.
+        text = self._store.file_io.read_text_or_none(path) or None
         if text is not None and not (text.strip().isascii() and text.strip().isdigit()):
             raise CorruptData(f"File {path} is damaged: it holds no number. It is not believed, and written anew.")
         newest = self._store.snapshots.latest_id() or 0

@@ -39,6 +39,7 @@ from ..options import TableOptions
 from ..read.split_read import ReadRequest, read_run, read_sections
 from ..write.commit import CommitId, CommitListener, TableCommit
 from ..write.data_file_sink import Bucket, DataFileSink
+from ..write.newer_columns import at_columns_of
 from ..write.postponed import is_postponed
 from ..write.table_write import CommitMessage, earliest
 from ..write.vectors import MarkedFile
@@ -113,12 +114,15 @@ def compact(
     `progress` is told buckets done and in all. `run` carries the plans out elsewhere. Raises CommitConflict if another commit
     took away files meanwhile.
     """
+    planned = store.snapshots.latest()
+    # Others may have written columns that have come since the table was opened.
+    store = at_columns_of(store, planned)
     refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
     refuse_unwritable(store.schema)
     settled = None
     if full and is_postponed(store.schema):
         settled = settle_postponed(store, wanted=wanted, listeners=listeners)
-    planned = store.snapshots.latest()
+        planned = store.snapshots.latest()
     try:
         plans = plan_compaction(store, planned, full=full, outdated=outdated, wanted=wanted)
         results = _run_all(store, plans, progress) if run is None or not plans else run(plans)
@@ -147,11 +151,16 @@ def compact(
 def compact_after(
     store: TableStore, written: Collection[Place], listeners: Sequence[CommitListener]
 ) -> Snapshot | None:
-    """Compact the buckets that a commit has written to as far as their options ask for it, in a few tries."""
-    for _ in range(_TRIES_UNTIL_SEEN if store.options.hides_level_0 else _TRIES_AFTER_COMMIT):
+    """Compact the buckets that a commit has written to as far as their options ask for it, in a few tries. Raises
+    CommitConflict if all were in vain and the rows wait for it.
+    """
+    is_awaited = store.options.lifts_each_write
+    for tries_left in reversed(range(_TRIES_UNTIL_SEEN if is_awaited else _TRIES_AFTER_COMMIT)):
         try:
             return compact(store, full=False, wanted=written.__contains__, listeners=listeners)
         except CommitConflict as error:
+            if is_awaited and not tries_left:
+                raise
             # The rows are committed; if no try succeeds, the next writer's will.
             _log.info("%s", error)
     return None

@@ -25,15 +25,22 @@ def tell_after(store: TableStore, snapshot: Snapshot | None, listeners: Sequence
         afterwards(store, RESCALING, lambda: rescale_brought(store, snapshot, listeners), None, number)
 
 
+def compact_written(
+    store: TableStore, written: set[Place], snapshot_id: int | None, listeners: Sequence[CommitListener]
+) -> None:
+    """Compact the buckets that a commit has written to. Where the rows wait for that, also those to which others have written
+    and failed to compact, which nobody may write to again.
+    """
+    if store.options.lifts_each_write:
+        afterwards(store, COMPACTION, lambda: _lift(store, written, listeners), None, snapshot_id)
+    elif written:
+        afterwards(store, COMPACTION, lambda: compact_after(store, written, listeners), None, snapshot_id)
+
+
 def _compact(
     store: TableStore, snapshot: Snapshot | None, number: int | None, listeners: Sequence[CommitListener]
 ) -> None:
     told_level = store.options.told_level
-
-    def show() -> Snapshot | None:
-        latest = store.snapshots.latest()
-        places = set() if latest is None else _places_of_level_0(store, latest)
-        return compact_after(store, places, listeners) if places else None
 
     def tell() -> None:
         assert snapshot is not None and told_level is not None
@@ -43,9 +50,42 @@ def _compact(
 
     if store.options.hides_level_0 and store.schema.primary_keys:
         # Also files that were there before: whoever brought them may have died before he could compact them.
-        afterwards(store, COMPACTION, show, None, number)
+        afterwards(store, COMPACTION, lambda: _lift(store, set(), listeners, all_waiting=True), None, number)
     elif snapshot is not None and told_level is not None:
         afterwards(store, COMPACTION, tell, None, number)
+
+
+def _lift(
+    store: TableStore, written: set[Place], listeners: Sequence[CommitListener], *, all_waiting: bool = False
+) -> None:
+    """Compact some buckets, and all that hold files of level 0 if a compaction has failed before, or if they are to be. That
+    trouble is over once it is done. Raises what the last of those raised that cannot be compacted: they keep no other from it.
+    """
+    trouble = store.troubles.content(COMPACTION)
+    failures = _failures(store, written, listeners)
+    if trouble is not None or all_waiting:
+        latest = store.snapshots.latest()
+        waiting = set() if latest is None else _places_of_level_0(store, latest)
+        failures += _failures(store, waiting - written, listeners)
+    if failures:
+        raise failures[-1]
+    store.troubles.clear_if(COMPACTION, trouble)
+
+
+def _failures(store: TableStore, places: set[Place], listeners: Sequence[CommitListener]) -> list[Exception]:
+    """Compact some buckets, together if that can be done, else one by one; returns what could not."""
+    failures: list[Exception] = []
+    groups = [places] if places else []
+    while groups:
+        group = groups.pop()
+        try:
+            compact_after(store, group, listeners)
+        except Exception as error:
+            if len(group) > 1:
+                groups += [{place} for place in group]
+            else:
+                failures.append(error)
+    return failures
 
 
 def _places_of_level_0(store: TableStore, snapshot: Snapshot) -> set[Place]:

@@ -116,6 +116,18 @@ class TroubleFiles:
         except Exception as failure:
             _log.warning("%s: that %s has failed could not be kept: %s", self._directory, kind, failure)
 
+    def content(self, kind: str) -> bytes | None:
+        """What the file holds that tells of a kind of work, whatever that is; None if there is none."""
+        return self._file_io.read_bytes_or_none(f"{self._directory}/{_file_name(kind)}")
+
+    def clear_if(self, kind: str, content: bytes | None) -> None:
+        """Forget a trouble that was there before the work was done, unless it has failed for somebody else meanwhile. Raises
+        nothing.
+        """
+        if content is not None:
+            with contextlib.suppress(Exception):
+                self._file_io.delete_if(f"{self._directory}/{_file_name(kind)}", content)
+
     def clear(self, kind: str) -> None:
         """Forget the trouble with a kind of work, since it has succeeded. Raises nothing."""
         with contextlib.suppress(Exception):

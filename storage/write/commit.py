@@ -53,6 +53,7 @@ from .landing import create_on_top, take_away_foreign
 from .lift import lift_to_top
 from .lost_to_cleaning import first_lost
 from .manifest_merge import merge_manifests
+from .newer_columns import refuse_lost_columns, refuse_replaced_columns
 from .own_properties import refuse_own_properties
 from .renumber import NumberedFiles
 from .required_columns import refuse_nulls
@@ -463,6 +464,8 @@ class _Attempt:
             deletes += [entry.deleted() for entry in self._live() if change.overwrite.covers(store, entry.partition)]
         delta = deletes + change.added
         self._check_newest_schema()
+        if not change.adds_again:
+            refuse_lost_columns(store, latest, change.added, change.deleted, change.marked, self._live)
         if deletes or change.adds_again:
             refuse_index(store, latest)
         marks = self._vector_change(delta)
@@ -643,6 +646,8 @@ class _Attempt:
         newest = store.schema if is_current else store.schemas.latest()
         assert newest is not None, "a version of a schema is never deleted"
         refuse_nulls(store, newest, self._change.added)
+        if not self._change.adds_again and self._change.kind != COMPACT:
+            refuse_replaced_columns(store, newest)
         if self._latest is None or is_current:
             return
         count = newest.table_options.bucket

@@ -59,6 +59,9 @@ sys.stdin.readline()
 for number in range(10):
     table.write(rows(number))
 print("done", flush=True)
+sys.stdin.readline()
+table.expire(retain_last=5)
+print("done", flush=True)
 """
 FIGURES = {
     "commit": "commit #401 to #500, ms",
@@ -67,6 +70,7 @@ FIGURES = {
     "branch": "create a branch, ms",
     "expire": "expire 400 of 500 snapshots, ms",
     "requests": "requests of a commit on an object store",
+    "expiry requests": "requests of an expiry of 10 snapshots there",
 }
 out = Console()
 
@@ -86,11 +90,12 @@ def measure(version: Path) -> dict[str, float]:
         assert process.stdout is not None
         with process:
             found: dict[str, float] = json.loads(process.stdout.readline())
-            before = faults.requests
-            process.stdin.write("go on\n")
-            process.stdin.flush()
-            assert process.stdout.readline() == "done\n"
-            found["requests"] = (faults.requests - before) / 10
+            for key, count in (("requests", 10), ("expiry requests", 1)):
+                before = faults.requests
+                process.stdin.write("go on\n")
+                process.stdin.flush()
+                assert process.stdout.readline() == "done\n"
+                found[key] = (faults.requests - before) / count
     return found
 
 
@@ -106,7 +111,7 @@ def main() -> None:
     out.print("| | here | before | ratio |\n|---|---:|---:|---:|", highlight=False)
     for key, title in FIGURES.items():
         here, before = (statistics.median(run[key] for run in runs[side]) for side in ("here", "before"))
-        scale = 1 if key == "requests" else 1000
+        scale = 1 if "requests" in key else 1000
         out.print(f"| {title} | {here * scale:.2f} | {before * scale:.2f} | {here / before:.2f}× |", highlight=False)
 
 

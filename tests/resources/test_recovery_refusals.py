@@ -210,9 +210,23 @@ def test_a_name_that_lineage_cannot_keep_begins_nothing(shop: Shop, session: Ses
     assert session.lineage(session.ref("raw.orders@1"), "down").snapshots
 
 
-@pytest.mark.parametrize("key", [True, False], ids=["key", "no key"])
+KEYED = ", PRIMARY KEY (k) NOT ENFORCED"
+MENDED_ROW = "UPDATE db.src SET v = 20 WHERE k = 2"
+
+
+def _recovery_of_a_table(session: Session, key: str, options: str = "", correction: str = MENDED_ROW) -> Recovery:
+    given = f" WITH ({options})" if options else ""
+    session.sql(f"CREATE DATABASE db; CREATE TABLE db.src (k INT, v INT{key}){given}", "duckdb")
+    session.sql("INSERT INTO db.src VALUES (1, 10); INSERT INTO db.src VALUES (2, 666)", "duckdb")
+    bad = next(one for one in session.table("db.src").snapshots.backwards() if one.changes_rows)
+    recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref(f"db.src@{bad.id}")))
+    recovery.correct(correction)
+    return recovery
+
+
+@pytest.mark.parametrize("key", [KEYED, ""], ids=["key", "no key"])
 def test_a_replay_that_died_before_it_was_remembered_brings_nothing_twice(
-    session: Session, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, key: bool
+    session: Session, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     recovery = _recovery_of_a_table(session, key)
     session.sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
@@ -241,9 +255,9 @@ def test_a_replay_that_died_before_it_was_remembered_brings_nothing_twice(
     assert rows(session.table("db.src")) == mended
 
 
-@pytest.mark.parametrize("key", [True, False], ids=["key", "no key"])
+@pytest.mark.parametrize("key", [KEYED, ""], ids=["key", "no key"])
 def test_two_replays_at_once_bring_nothing_twice(
-    session: Session, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, key: bool
+    session: Session, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     recovery = _recovery_of_a_table(session, key)
     session.sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
@@ -263,10 +277,69 @@ def test_two_replays_at_once_bring_nothing_twice(
     assert rows(session.table("db.src").on_branch("fix")) == [(1, 10), (2, 20), (3, 30), (4, 40)]
 
 
-def _recovery_of_a_table(session: Session, key: bool) -> Recovery:
-    keys = ", PRIMARY KEY (k) NOT ENFORCED" if key else ""
-    session.sql(f"CREATE DATABASE db; CREATE TABLE db.src (k INT, v INT{keys})", "duckdb")
-    session.sql("INSERT INTO db.src VALUES (1, 10); INSERT INTO db.src VALUES (2, 666)", "duckdb")
-    recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref("db.src@2")))
+@pytest.mark.parametrize(
+    ("key", "options", "production"),
+    [
+        ("", "", "INSERT INTO db.src /*+ OPTIONS('change-tracking'='false') */ VALUES (3, 30)"),
+        ("", "'streaming-read-overwrite'='false'", "INSERT OVERWRITE db.src SELECT * FROM db.src UNION ALL SELECT 3, 30"),
+        (KEYED, "'changelog-producer'='lookup'", "INSERT INTO db.src VALUES (3, 30)"),
+        (KEYED, "'changelog-producer'='lookup', 'write-only'='true'", "INSERT INTO db.src VALUES (3, 30)"),
+        (KEYED, "'changelog-producer'='full-compaction'", "INSERT INTO db.src VALUES (3, 30)"),
+        (KEYED, "'changelog-producer'='input'", "INSERT INTO db.src VALUES (3, 30)"),
+        (KEYED, "'deletion-vectors.enabled'='true'", "INSERT INTO db.src VALUES (3, 30)"),
+        (KEYED, "'merge-engine'='partial-update', 'changelog-producer'='lookup'", "INSERT INTO db.src VALUES (3, 30)"),
+        (KEYED, "'changelog-producer'='lookup'", "DELETE FROM db.src WHERE k = 1; INSERT INTO db.src VALUES (1, 10), (3, 30)"),
+    ],
+)  # fmt: skip
+def test_a_replay_brings_all_that_production_has_done(
+    session: Session, key: str, options: str, production: str
+) -> None:
+    mended = "INSERT INTO db.src VALUES (2, 20)" if "partial-update" in options else MENDED_ROW
+    recovery = _recovery_of_a_table(session, key, options, mended)
+    session.sql(production, "duckdb")
+    recovery.replay()
+    publish(session, Recovery.open(session, "fix"), {})
+    assert rows(session.table("db.src")) == [(1, 10), (2, 20), (3, 30)]
+    assert session.table("db.src").check(deep=True) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "production"),
+    [
+        ("'merge-engine'='aggregation', 'fields.v.aggregate-function'='sum', 'changelog-producer'='lookup'",
+         "INSERT INTO db.src VALUES (3, 30)"),
+        ("'ignore-delete'='true'", "INSERT OVERWRITE db.src VALUES (3, 30)"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_replayed_is_refused(session: Session, options: str, production: str) -> None:
+    recovery = _recovery_of_a_table(session, KEYED, options, "INSERT INTO db.src VALUES (2, -646)")
+    before = rows(session.table("db.src").on_branch("fix"))
+    session.sql(production, "duckdb")
+    with pytest.raises(InvalidRequest, match=r"cannot be written to a branch.*--discard-main"):
+        recovery.replay()
+    assert rows(session.table("db.src").on_branch("fix")) == before
+
+
+def test_a_start_that_died_is_gone_on_with_as_it_was_planned(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    session.sql("CREATE DATABASE db; CREATE TABLE db.src (k INT, v INT); CREATE TABLE db.log (k INT, v INT)", "duckdb")
+    for number, value in ((1, 10), (2, 666)):
+        session.sql(f"INSERT INTO db.src VALUES ({number}, {value})", "duckdb")
+        session.sql(f"INSERT INTO db.log SELECT k, v FROM db.src WHERE k = {number}", "duckdb")
+    plan = plan_recovery(session, session.ref("db.src@2"), "incremental")
+    assert [(one.name, one.branch_at) for one in plan.tables] == [("db.src", 2), ("db.log", 1)]
+
+    class Died(Exception):
+        pass
+
+    def dies(*_: object) -> None:
+        raise Died
+
+    with monkeypatch.context() as dying, pytest.raises(Died):
+        dying.setattr(Recovery, "_create_branches", dies)
+        Recovery.start(session, "fix", plan)
+    recovery = Recovery.open(session, "fix")
+    assert rows(recovery.table("db.log")) == [(1, 10)]
     recovery.correct("UPDATE db.src SET v = 20 WHERE k = 2")
-    return recovery
+    recovery.correct("INSERT INTO db.log SELECT k, v FROM db.src WHERE k = 2")
+    publish(session, recovery, {})
+    assert rows(session.table("db.log")) == [(1, 10), (2, 20)]

@@ -1,14 +1,16 @@
 """A table is walked and whatever is broken is reported; a sound table has nothing to report."""
 
 import datetime as dt
+import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, NotFound, Snapshot, Table
+from storage import Catalog, NotFound, Snapshot, StorageError, Table
 from storage.metadata import manifest
 from storage.metadata.cleaning import Cleaning
 from storage.metadata.snapshot_files import SnapshotFiles
@@ -204,3 +206,19 @@ def test_hints_beyond_the_newest_snapshot_are_lines(orders: Table) -> None:
         assert f"{hint} is damaged: it says {number}, and the newest snapshot is 1" in str(line)
         path.write_text(before)
     assert orders.check() == []
+
+
+def test_what_a_full_disk_leaves_of_an_expiry_is_no_damage(orders: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        orders.write(pa.table({"id": [number], "item": ["a"]}))
+
+    def full(*given: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        with pytest.raises((OSError, StorageError)):
+            orders.expire(retain_last=1)
+    assert Path(orders.store.paths.expiring).read_bytes() == b""
+    assert orders.check() == []
+    assert orders.expire(retain_last=1).snapshot_ids == (1, 2) and orders.check() == []

@@ -59,7 +59,7 @@ def test_a_rollback_to_the_newest_shows_what_nobody_has_compacted(
     """Whoever wrote it died before he could."""
     table.write(rows(1))
     with monkeypatch.context() as patched:
-        patched.setattr("storage.commits.compact_after", lambda *_: None)
+        patched.setattr("storage.maintain.follow.compact_after", lambda *_: None)
         last = table.write(rows(2))
     assert keys(table) == [1]
     assert last is not None
@@ -87,7 +87,7 @@ def test_what_main_takes_over_is_shown(
     written(table)
     table.branches.create("fix")
     with monkeypatch.context() as patched:
-        patched.setattr("storage.commits.compact_after", lambda *_: None)
+        patched.setattr("storage.maintain.follow.compact_after", lambda *_: None)
         table.on_branch("fix").write(rows(4))
     if how == "adopt":
         until = table.store.snapshots.latest_id() or 0
