@@ -47,13 +47,13 @@ def current_sources(snapshot: Snapshot, catalog_of: Callable[[str], Catalog]) ->
 def current_columns(snapshot: Snapshot, sources: Mapping[SnapshotRef, SnapshotRef]) -> dict[str, list[SourceColumn]]:
     """The columns that those of a snapshot were computed from, by the names that `sources`, of `current_sources`, give."""
     tables = {(one.catalog, one.database, one.table): now for one, now in sources.items()}
-    found: dict[str, list[SourceColumn]] = {}
+    current: dict[str, list[SourceColumn]] = {}
     for name, columns in columns_of(snapshot).items():
         for catalog, database, table, column in columns:
             now = tables.get((catalog, database, table))
             place = (catalog, database, table) if now is None else (now.catalog, now.database, now.table)
-            found.setdefault(name, []).append((*place, column))
-    return found
+            current.setdefault(name, []).append((*place, column))
+    return current
 
 
 def _current(ref: SnapshotRef, sink: Snapshot, catalog_of: Callable[[str], Catalog]) -> SnapshotRef:
@@ -78,10 +78,10 @@ def committed_at(ref: SnapshotRef, catalog: Catalog) -> int | None:
     """When the snapshot was committed that has this name now, in milliseconds; None if there is none, or it is damaged."""
     try:
         table = catalog.table(ref.table_name)
-        found = table.snapshots.find(ref.snapshot_id)
-        if found is None:
+        snapshot_read = table.snapshots.find(ref.snapshot_id)
+        if snapshot_read is None:
             tags = (tag for tag in table.tags.list() if tag.is_of_its_branch)
-            found = next((tag.snapshot for tag in tags if tag.snapshot.id == ref.snapshot_id), None)
+            snapshot_read = next((tag.snapshot for tag in tags if tag.snapshot.id == ref.snapshot_id), None)
     except (CorruptData, NotFound):
         return None
-    return None if found is None else found.time_ms
+    return None if snapshot_read is None else snapshot_read.time_ms

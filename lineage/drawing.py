@@ -22,12 +22,14 @@ def text_tree(graph: LineageGraph, note: _Note = lambda _: "") -> str:
     def unfold(ref: SnapshotRef, indent: str) -> None:
         shown.add(ref)
         following = graph.next_to(ref)
-        for index, one in enumerate(following):
+        for index, child in enumerate(following):
             last = index == len(following) - 1
-            again = one in shown and bool(graph.next_to(one))
-            lines.append(f"{indent}{'└── ' if last else '├── '}{_noted(one, note)}{' (shown above)' if again else ''}")
-            if one not in shown:
-                unfold(one, indent + ("    " if last else "│   "))
+            again = child in shown and bool(graph.next_to(child))
+            lines.append(
+                f"{indent}{'└── ' if last else '├── '}{_noted(child, note)}{' (shown above)' if again else ''}"
+            )
+            if child not in shown:
+                unfold(child, indent + ("    " if last else "│   "))
 
     unfold(graph.root, "")
     return "\n".join(lines)

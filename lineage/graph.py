@@ -62,29 +62,29 @@ def trace(
     # The names of the snapshot that is asked about: also main's, and those on branches that began with it.
     own = {*same_snapshot(stores, ref), ref} if direction == "down" else {ref}
     # The names of one snapshot on branches that began with it, by the name that is told.
-    told: dict[SnapshotRef, SnapshotRef] = dict.fromkeys(own, ref)
+    named_refs: dict[SnapshotRef, SnapshotRef] = dict.fromkeys(own, ref)
     frontier = [ref]
     while frontier and (hops is None or hops > 0):
         hops = None if hops is None else hops - 1
-        found: set[SnapshotRef] = set()
+        reached: set[SnapshotRef] = set()
         barriers: dict[tuple[str, int], list[SnapshotRef]] = {}
         if direction == "down":
-            told.update(named_by_main(stores, frontier) | dict.fromkeys(own, ref))
-        asked = {*frontier, *(one for one, name in told.items() if name in frontier)}
-        for row, one in rows_of(stores, near, sorted(asked)):
-            barriers.setdefault((row.job, row.barrier_id), []).append(told.get(one, one))
+            named_refs.update(named_by_main(stores, frontier) | dict.fromkeys(own, ref))
+        asked = {*frontier, *(one for one, name in named_refs.items() if name in frontier)}
+        for row, ref_met in rows_of(stores, near, sorted(asked)):
+            barriers.setdefault((row.job, row.barrier_id), []).append(named_refs.get(ref_met, ref_met))
         met = [(row, row.ref(catalog)) for catalog, store in stores.items() for row in rows_at(store, far, barriers)]
         on_branches = {one for _, one in met if "~" not in one.branch and one.branch != "main"}
-        told.update(named_by_main(stores, on_branches) | dict.fromkeys(own, ref))
-        for row, one in met:
-            other = told.get(one, one) if one != ref else one
+        named_refs.update(named_by_main(stores, on_branches) | dict.fromkeys(own, ref))
+        for row, ref_met in met:
+            other = named_refs.get(ref_met, ref_met) if ref_met != ref else ref_met
             for near_one in barriers[row.job, row.barrier_id]:
                 if other != near_one:
                     source, sink = (other, near_one) if direction == "up" else (near_one, other)
                     edges.add(Edge(source, sink, row.job, row.barrier_id))
-            found.add(other)
-        frontier = sorted(found - seen)
-        seen |= found
+            reached.add(other)
+        frontier = sorted(reached - seen)
+        seen |= reached
     return LineageGraph(ref, direction, tuple(sorted(edges)))
 
 
@@ -92,9 +92,9 @@ def same_snapshot(stores: Mapping[str, LineageStore], ref: SnapshotRef) -> set[S
     """The other names of a snapshot that a branch has with main, and so have the branches that began with it."""
     if "~" in ref.branch:
         return set()
-    told = named_by_main(stores, [ref])
-    main = told.get(ref, ref)
-    return {main, *(one for one, name in told.items() if name == main)} - {ref}
+    names = named_by_main(stores, [ref])
+    main = names.get(ref, ref)
+    return {main, *(one for one, name in names.items() if name == main)} - {ref}
 
 
 def named_by_main(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRef]) -> dict[SnapshotRef, SnapshotRef]:
@@ -102,9 +102,9 @@ def named_by_main(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRef
     under the same number, at the same time.
     """
     barriers: dict[tuple[str, int], list[SnapshotRef]] = {}
-    for row, one in rows_of(stores, "sink", refs):
-        barriers.setdefault((row.job, row.barrier_id), []).append(one)
-    found: dict[SnapshotRef, SnapshotRef] = {}
+    for row, ref_met in rows_of(stores, "sink", refs):
+        barriers.setdefault((row.job, row.barrier_id), []).append(ref_met)
+    main_names: dict[SnapshotRef, SnapshotRef] = {}
     for catalog, store in stores.items():
         same: dict[tuple[object, ...], list[SnapshotRef]] = {}
         for row in rows_at(store, "sink", barriers):
@@ -113,8 +113,8 @@ def named_by_main(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRef
         for names in same.values():
             main = next((one for one in names if one.branch == "main"), None)
             if main is not None:
-                found.update({one: main for one in names if one != main and "~" not in one.branch})
-    return found
+                main_names.update({one: main for one in names if one != main and "~" not in one.branch})
+    return main_names
 
 
 def rows_of(
@@ -188,14 +188,14 @@ def direct_sources(
     for row, ref in sinks_at(stores, places):
         barriers.setdefault((row.job, row.barrier_id), []).append(ref)
     met = [(row, row.ref(name)) for name, store in stores.items() for row in rows_at(store, "source", barriers)]
-    told = named_by_main(stores, {one for _, one in met if "~" not in one.branch and one.branch != "main"})
-    found: dict[SnapshotRef, set[SnapshotRef]] = {}
-    for row, one in met:
+    names = named_by_main(stores, {one for _, one in met if "~" not in one.branch and one.branch != "main"})
+    sources_of_sinks: dict[SnapshotRef, set[SnapshotRef]] = {}
+    for row, ref_met in met:
         for sink in barriers[row.job, row.barrier_id]:
-            source = one if one == sink else told.get(one, one)
+            source = ref_met if ref_met == sink else names.get(ref_met, ref_met)
             if source != sink:
-                found.setdefault(sink, set()).add(source)
-    return {sink: tuple(sorted(sources)) for sink, sources in found.items()}
+                sources_of_sinks.setdefault(sink, set()).add(source)
+    return {sink: tuple(sorted(sources)) for sink, sources in sources_of_sinks.items()}
 
 
 def neighbour_tables(store: LineageStore, database: str, table: str, direction: Direction) -> list[tuple[str, str]]:
@@ -203,7 +203,7 @@ def neighbour_tables(store: LineageStore, database: str, table: str, direction: 
     near: Side = "sink" if direction == "up" else "source"
     far: Side = "source" if direction == "up" else "sink"
     jobs = sorted({row.job for row in store.tables(near, database=database, table=table)})
-    found: set[tuple[str, str]] = set()
+    tables: set[tuple[str, str]] = set()
     for start in range(0, len(jobs), MOST_KEYS):
-        found |= {(row.database, row.table) for row in store.tables(far, job=jobs[start : start + MOST_KEYS])}
-    return sorted(found)
+        tables |= {(row.database, row.table) for row in store.tables(far, job=jobs[start : start + MOST_KEYS])}
+    return sorted(tables)

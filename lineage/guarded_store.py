@@ -134,9 +134,9 @@ class GuardedStore:
         moment = moment_of_ms(self._clock.now_ms())
         aside = file.with_name(f"{file.name}.unreadable-{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03d}")
         for end in _BESIDE:
-            one = file.with_name(file.name + end)
-            if one.exists():
-                one.rename(aside.with_name(aside.name + end))
+            part = file.with_name(file.name + end)
+            if part.exists():
+                part.rename(aside.with_name(aside.name + end))
         return aside
 
     def close(self) -> None:

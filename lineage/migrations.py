@@ -44,22 +44,22 @@ CURRENT_VERSION = max(_STEPS)
 def upgrade(engine: Engine) -> None:
     """Create the tables, or bring them up to date. Raises Unsupported for a database of a later version."""
     with engine.connect() as connection:
-        found = _version(connection)
-    if found == CURRENT_VERSION:
+        version = _version(connection)
+    if version == CURRENT_VERSION:
         return
     with _locked(engine) as connection:
-        found = _version(connection)
-        if found > CURRENT_VERSION:
+        version = _version(connection)
+        if version > CURRENT_VERSION:
             raise Unsupported(
-                f"The lineage database {engine.url.render_as_string()} is of version {found}, this program knows versions "
+                f"The lineage database {engine.url.render_as_string()} is of version {version}, this program knows versions "
                 f"up to {CURRENT_VERSION}. Use the program that wrote it, or a later one."
             )
-        if found == 0:
+        if version == 0:
             schema.metadata.create_all(connection)
-        for number in range(found + 1, CURRENT_VERSION + 1):
-            if found:
+        for number in range(version + 1, CURRENT_VERSION + 1):
+            if version:
                 _STEPS[number](connection)
-        if found != CURRENT_VERSION:
+        if version != CURRENT_VERSION:
             _create(connection, schema.schema_version)
             connection.execute(schema.schema_version.delete())
             connection.execute(schema.schema_version.insert().values(version=CURRENT_VERSION))
@@ -72,10 +72,10 @@ def _version(connection: Connection) -> int:
         return 0
     if not existing.has_table(schema.schema_version.name):
         return 1
-    found = connection.execute(select(func.max(schema.schema_version.c.version))).scalar() or 1
-    if not isinstance(found, int):
-        raise TypeError(f"its version is {str(found)[:40]!r}, no number")
-    return found
+    version = connection.execute(select(func.max(schema.schema_version.c.version))).scalar() or 1
+    if not isinstance(version, int):
+        raise TypeError(f"its version is {str(version)[:40]!r}, no number")
+    return version
 
 
 @contextmanager

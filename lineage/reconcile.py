@@ -27,11 +27,15 @@ def reconcile(table: Table, recorder: LineageRecorder, catalog: Catalog, until: 
     latest = snapshots.latest_id()
     if latest is None:
         return 0
-    one = table.identifier
-    known = _reconciled(one, recorder) if until is None else until.get((one.database, one.table, one.branch))
+    identifier = table.identifier
+    known = (
+        _reconciled(identifier, recorder)
+        if until is None
+        else until.get((identifier.database, identifier.table, identifier.branch))
+    )
     if known is None:
-        _tell_renamed(one, recorder, catalog)
-        known = _reconciled(one, recorder)
+        _tell_renamed(identifier, recorder, catalog)
+        known = _reconciled(identifier, recorder)
     start = snapshots.earliest_id() or latest
     if known is not None:
         last = snapshots.find(known.snapshot_id)
@@ -39,10 +43,10 @@ def reconcile(table: Table, recorder: LineageRecorder, catalog: Catalog, until: 
             start = last.id + 1
     if start > latest:
         return 0
-    found = snapshots.between(start - 1, latest)
-    recorder.record(commits_of(table, found, recorder, CurrentNames(catalog)))
-    remember(table, found, recorder)
-    return len(found)
+    missing = snapshots.between(start - 1, latest)
+    recorder.record(commits_of(table, missing, recorder, CurrentNames(catalog)))
+    remember(table, missing, recorder)
+    return len(missing)
 
 
 def _reconciled(one: Identifier, recorder: LineageRecorder) -> Reconciled | None:

@@ -141,17 +141,17 @@ class LineageRecorder:
 
         Raises LineageUnavailable, having told all other stores, if one cannot be told.
         """
-        told = _Told()
+        noted = _Told()
         commits = [
             replace(commit, sources=tuple(one for one in commit.sources if self._keeps(one)))
             for commit in commits
             if self._keeps(commit.sink, commit.job)
         ]
         if self._tables:
-            self._record_tables(commits, told)
+            self._record_tables(commits, noted)
         if self._snapshots and commits:
-            self._record_snapshots(commits, told)
-        told.raise_failure()
+            self._record_snapshots(commits, noted)
+        noted.raise_failure()
 
     def _keeps(self, ref: SnapshotRef, job: str = "") -> bool:
         """Whether lineage can keep the names of a snapshot and its job."""
@@ -168,14 +168,14 @@ class LineageRecorder:
             )
         return long is None
 
-    def _record_snapshots(self, commits: Sequence[Commit], told: "_Told") -> None:
-        with told.apart():
+    def _record_snapshots(self, commits: Sequence[Commit], noted: "_Told") -> None:
+        with noted.apart():
             for commit in commits:
                 self.store.set_apart(commit.row(commit.sink))
         made = {_number(commit.sink): commit.sink.time_ms for commit in commits}
         asked = {source for commit in commits for source in commit.sources if source.time_ms is not None}
         for catalog in sorted({source.catalog for commit in commits for source in commit.sources} & set(self._stores)):
-            with told.apart():
+            with noted.apart():
                 times = self._times_of(one for one in asked if one.catalog == catalog and _number(one) not in made)
                 rows = [
                     commit.row(self._named(source, made, times))
@@ -184,7 +184,7 @@ class LineageRecorder:
                     if source.catalog == catalog
                 ]
                 self._stores[catalog].store_snapshots("source", rows)
-        with told.apart():
+        with noted.apart():
             self.store.store_snapshots("sink", [commit.row(commit.sink) for commit in commits])
 
     def _named(
@@ -222,7 +222,7 @@ class LineageRecorder:
                     times.setdefault(_number(row.ref(catalog)), []).append(row.snapshot_time)
         return times
 
-    def _record_tables(self, commits: Sequence[Commit], told: "_Told") -> None:
+    def _record_tables(self, commits: Sequence[Commit], noted: "_Told") -> None:
         """Tables and columns of jobs, with the time of the first commit that used them."""
         first: dict[tuple[str, Side, str, str, str, str], datetime] = {}
         columns: list[ColumnLineage] = []
@@ -245,11 +245,11 @@ class LineageRecorder:
                 continue
             store = self._stores[catalog]
             place = {"job": job, "database": database, "table": table, "branch": branch}
-            with told.apart():
+            with noted.apart():
                 # When a job was built its tables were recorded in advance; its first commit is what can be told again.
                 new = self._snapshots and not store.has_snapshots(side, **place)
                 store.store_tables(side, [TableLineage(job, database, table, branch, moment)], replace=new)
-        with told.apart():
+        with noted.apart():
             self.store.store_columns(columns)
 
     @contextmanager
@@ -366,22 +366,22 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
         try:
             table = catalog.table(name)
             branches = [table, *(table.on_branch(branch) for branch in table.branches.names())]
-            found = [(one, one.snapshots.all()) for one in branches]
-            made = [each for one, snapshots in found for each in commits_of(one, snapshots, recorder, names)]
+            histories = [(one, one.snapshots.all()) for one in branches]
+            made = [each for one, snapshots in histories for each in commits_of(one, snapshots, recorder, names)]
             commits += [*made, *_as_branch(table, made)]
         except CorruptData as error:
             # It concerns no other table.
             _log.warning("The lineage of %s is left out: %s", name, error)
             continue
-        read += found
-    told = _Told()
-    with told.apart():
+        read += histories
+    noted = _Told()
+    with noted.apart():
         recorder.record(commits)
-    with told.apart():
+    with noted.apart():
         _record_startups(commits, recorder)
-    told.raise_failure()
-    for one, snapshots in read:
-        remember(one, snapshots, recorder)
+    noted.raise_failure()
+    for branch_table, snapshots in read:
+        remember(branch_table, snapshots, recorder)
     return sum(len(snapshots) for _, snapshots in read)
 
 
@@ -448,8 +448,8 @@ def _record_startups(commits: Sequence[Commit], recorder: LineageRecorder) -> No
         run = (commit.snapshot.properties or {}).get(RUN_PROPERTY)
         if run:
             rows += [
-                JobStartup(run, one.database, one.table, one.branch, one.snapshot_id)
-                for one in commit.sources
-                if one.catalog == recorder.catalog and (run, _number(one)) not in made
+                JobStartup(run, source.database, source.table, source.branch, source.snapshot_id)
+                for source in commit.sources
+                if source.catalog == recorder.catalog and (run, _number(source)) not in made
             ]
     recorder.store.store_startups(sorted(rows))

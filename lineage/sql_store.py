@@ -165,13 +165,13 @@ class SqlLineageStore(LineageStore):
         url = self._engine.url
         try:
             with self._engine.connect() as connection:
-                found = connection.execute(text("PRAGMA integrity_check(1)")).scalar()
+                verdict = connection.execute(text("PRAGMA integrity_check(1)")).scalar()
                 for table in schema.metadata.sorted_tables:
                     connection.execute(select(table).limit(1)).first()
         except _ERRORS as error:
             raise _failure(url, error) from None
-        if found != "ok":
-            raise UnreadableStore(f"The lineage database {url.render_as_string()} is damaged: {found}", _file(url))
+        if verdict != "ok":
+            raise UnreadableStore(f"The lineage database {url.render_as_string()} is damaged: {verdict}", _file(url))
 
     def close(self) -> None:
         self._engine.dispose()
@@ -246,14 +246,18 @@ def _rename(
 
 
 def _set_apart(connection: Connection, table: Table, snapshot: SnapshotLineage) -> None:
-    one, moment = snapshot, snapshot.snapshot_time
-    about = (table.c.database == one.database) & (table.c.table == one.table) & (table.c.snapshot_id == one.snapshot_id)
-    other = (table.c.branch == one.branch) & (table.c.snapshot_time != moment)
+    lineage_row, moment = snapshot, snapshot.snapshot_time
+    about = (
+        (table.c.database == lineage_row.database)
+        & (table.c.table == lineage_row.table)
+        & (table.c.snapshot_id == lineage_row.snapshot_id)
+    )
+    other = (table.c.branch == lineage_row.branch) & (table.c.snapshot_time != moment)
     if moment is not None:
-        other |= (table.c.branch == replaced_branch(one.branch, moment)) & (table.c.snapshot_time == moment)
+        other |= (table.c.branch == replaced_branch(lineage_row.branch, moment)) & (table.c.snapshot_time == moment)
     asked = select(table.c.branch, table.c.snapshot_time).where(about, other).distinct()
     for branch, time in connection.execute(asked).fetchall():
-        name = replaced_branch(branch, time) if branch == one.branch else one.branch
+        name = replaced_branch(branch, time) if branch == lineage_row.branch else lineage_row.branch
         _give_branch(connection, table, about & (table.c.branch == branch) & (table.c.snapshot_time == time), name)
 
 
@@ -289,9 +293,9 @@ def _refused(url: URL, why: str) -> str:
 def _failure(url: URL, error: Exception) -> UnreachableStore:
     """What a driver's error means, and what to do."""
     cause = getattr(error, "orig", None) or error
-    said = _refused(url, str(cause))
+    message = _refused(url, str(cause))
     if url.get_backend_name() != "sqlite":
-        return UnreachableStore(f"{said} Check 'jdbc.url', and that the server runs.")
+        return UnreachableStore(f"{message} Check 'jdbc.url', and that the server runs.")
     if (file := Path(_file(url))).is_dir():
         return UnreachableStore(
             f"The lineage database {url.render_as_string()} is a directory: correct 'jdbc.url', or move {file} away."
@@ -299,10 +303,10 @@ def _failure(url: URL, error: Exception) -> UnreachableStore:
     # The lowest byte is the kind of the error.
     code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
     if code in _UNREADABLE:
-        return UnreadableStore(said, _file(url))
+        return UnreadableStore(message, _file(url))
     if code in _OTHER_TABLES:
-        return UnreadableStore(f"{said} {_OTHERWISE}", _file(url))
-    return UnreachableStore(f"{said} Check 'jdbc.url', and that the directory exists and may be written.")
+        return UnreadableStore(f"{message} {_OTHERWISE}", _file(url))
+    return UnreachableStore(f"{message} Check 'jdbc.url', and that the directory exists and may be written.")
 
 
 def _engine(url: URL) -> Engine:

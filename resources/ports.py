@@ -8,13 +8,13 @@ from storage import InvalidRequest
 def bound(host: str, port: int) -> socket.socket:
     """A socket that has the address, to be closed or served from. Raises InvalidRequest if it cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound_socket = socket.socket(family)
+    bound_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind((host, port))
+        bound_socket.bind((host, port))
     except OSError as error:
-        found.close()
+        bound_socket.close()
         raise InvalidRequest(
             f"{host}:{port} cannot be had: {error.strerror}. Choose another --host or --port."
         ) from None
-    return found
+    return bound_socket

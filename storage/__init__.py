@@ -78,8 +78,10 @@ from .snapshots import CommitSummary
 from .table import Table
 from .views import View, ViewColumn
 from .warehouse_check import Unpublished
-from .write.commit import CommitId, CommitListener, Overwrite
+from .write.commit_id import CommitId
+from .write.listeners import CommitListener
 from .write.operation import operation_of
+from .write.overwrite import Overwrite
 from .write.taken_over import TakenNewest, taken_newest
 
 __all__ = [

@@ -25,8 +25,9 @@ from .metadata.table_store import TableStore
 from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split_read import ReadRequest, read_file
-from .write.commit import Guard, Overwrite
+from .write.attempt import Guard
 from .write.newer_columns import refuse_unknown_columns
+from .write.overwrite import Overwrite
 from .write.table_write import CommitMessage
 
 _TRIES = 10

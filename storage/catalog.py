@@ -71,7 +71,7 @@ from .table import Table
 from .views import Views, name_of_view
 from .warehouse_check import check_warehouse, is_name
 from .write.close import RENAMING, closed_for, refuse_closed
-from .write.commit import CommitListener, tell_listeners
+from .write.listeners import CommitListener, tell_listeners
 
 _log = logging.getLogger(__name__)
 _OPTIONS_FILE = "catalog-options.json"

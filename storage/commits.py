@@ -29,8 +29,12 @@ from .read.held_keys import no_keys, read_keys
 from .read.version import Version
 from .row_changes import commit_counted
 from .store_errors import outcome
-from .write.commit import CommitId, CommitListener, Guard, Overwrite, TableCommit
+from .write.attempt import Guard
+from .write.commit import TableCommit
+from .write.commit_id import CommitId
 from .write.incoming import Data
+from .write.listeners import CommitListener
+from .write.overwrite import Overwrite
 from .write.own_properties import refuse_own_properties
 from .write.postponed import is_postponed
 from .write.table_write import CommitMessage, TableWrite, duplicate_keys_property

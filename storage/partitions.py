@@ -9,8 +9,8 @@ from .errors import InvalidRequest, NotFound
 from .metadata.table_store import TableStore
 from .read.scan import Scan
 from .values import from_arrow, from_literal, to_arrow
-from .write.commit import Overwrite
 from .write.incoming import Data
+from .write.overwrite import Overwrite
 
 
 def partition_values(store: TableStore, partition: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,8 @@ from .read.predicate import Comparison, Predicate, all_of
 from .read.scan import FileStatistics, Scan
 from .read.split_read import ReadRequest, read_sections
 from .values import from_literal, to_arrow
-from .write.commit import Guard, TableCommit
+from .write.attempt import Guard
+from .write.commit import TableCommit
 from .write.table_write import CommitMessage, TableWrite
 from .write.vectors import MarkedFile
 

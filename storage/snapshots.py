@@ -23,7 +23,7 @@ from .read.contributors import contributors
 from .read.version import Version, find_version, resolve_version, versions_in_history
 from .same_table import of_same_table
 from .store_errors import outcome
-from .write.commit import Guard
+from .write.attempt import Guard
 from .write.table_write import duplicate_keys_of
 from .write.taken_over import TakenNewest, is_marked
 

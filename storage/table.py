@@ -67,9 +67,13 @@ from .snapshots import CommitSummary, Snapshots
 from .store_errors import outcome
 from .system_tables import read_system_table
 from .tags import Tags
-from .write.commit import CommitId, CommitListener, Guard, Overwrite, TableCommit
+from .write.attempt import Guard
+from .write.commit import TableCommit
+from .write.commit_id import CommitId
 from .write.incoming import Data
 from .write.landing import take_away_foreign
+from .write.listeners import CommitListener
+from .write.overwrite import Overwrite
 from .write.table_write import CommitMessage, TableWrite
 
 _NOT_COMMITTED = "Nothing was committed. Mend the store, then repeat the call."

@@ -68,30 +68,30 @@ def check_arguments(given: Mapping[str, Any]) -> None:
             raise InvalidRequest(f"there is no argument {name!r}. {hint}")
 
 
-def mapping(name: str, given: Any, what: str) -> dict[Any, Any]:
+def mapping(name: str, given: Any, shape: str) -> dict[Any, Any]:
     """An argument that maps names; none is empty. Raises InvalidRequest for anything else, with what it maps."""
     if given is None:
         return {}
     if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
-        raise InvalidRequest(f"{name}={given!r} is no mapping: give {what}.")
+        raise InvalidRequest(f"{name}={given!r} is no mapping: give {shape}.")
     return dict(given)
 
 
 def table_description(name: str, transform: Callable[..., Any]) -> dict[str, Any]:
     """Metadata of an asset by which Dagster shows where its table lies and where its code is."""
     database, _, table = name.partition(".")
-    found: dict[str, Any] = {"dagster/table_name": f"{CATALOG_NAME}.{name}", "dagster/storage_kind": "paimon"}
+    description: dict[str, Any] = {"dagster/table_name": f"{CATALOG_NAME}.{name}", "dagster/storage_kind": "paimon"}
     # Whoever runs anything will be told what is wrong with the settings.
     with suppress(StorageError):
         warehouse = Settings.from_environment().warehouse.rstrip("/")
         warehouse = warehouse if "://" in warehouse else f"file://{warehouse}"
-        found["dagster/uri"] = f"{warehouse}/{database}.db/{table}"
+        description["dagster/uri"] = f"{warehouse}/{database}.db/{table}"
     plain = inspect.unwrap(transform)
     with suppress(OSError, TypeError):
         # What has no text has no place either.
         path, line = inspect.getsourcefile(plain), inspect.getsourcelines(plain)[1]
         if path is None:
-            return found
+            return description
         reference = dg.LocalFileCodeReference(file_path=path, line_number=line, label=plain.__name__)
-        found["dagster/code_references"] = dg.CodeReferencesMetadataValue(code_references=[reference])
-    return found
+        description["dagster/code_references"] = dg.CodeReferencesMetadataValue(code_references=[reference])
+    return description

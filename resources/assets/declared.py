@@ -11,17 +11,17 @@ from storage import Identifier, InvalidRequest, NotFound, Unsupported
 _CALLED = {str: "text", timedelta: "timedelta", bool: "True or False"}
 
 
-def check_types(what: str, given: Mapping[str, tuple[object, type]]) -> None:
+def check_types(subject: str, given: Mapping[str, tuple[object, type]]) -> None:
     """Raise InvalidRequest for the first argument, with its value and type, that is not of that type."""
     for name, (value, kind) in given.items():
         if not isinstance(value, kind):
-            raise InvalidRequest(f"{what}: {name}={value!r} is no {_CALLED[kind]}.")
+            raise InvalidRequest(f"{subject}: {name}={value!r} is no {_CALLED[kind]}.")
 
 
-def named_table(what: str, name: object) -> Identifier:
+def named_table(subject: str, name: object) -> Identifier:
     """The table of a name with its database. Raises InvalidRequest for anything else."""
     if not isinstance(name, str) or "." not in name or "$" in name:
-        raise InvalidRequest(f"{what}: {name!r} is no name of a table, such as 'core.flights'.")
+        raise InvalidRequest(f"{subject}: {name!r} is no name of a table, such as 'core.flights'.")
     return Identifier.parse(name)
 
 

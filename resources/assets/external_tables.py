@@ -76,23 +76,23 @@ def external_table_sensor(
         name=name, target=target, minimum_interval_seconds=minimum_interval_seconds, default_status=default_status
     )
     def look(context: dg.SensorEvaluationContext, tables: TablesResource) -> dg.SensorResult | dg.SkipReason:
-        found = {}
-        for one in names:
-            ref = tables.session.table(one).last_change() if tables.session.catalog.exists(one) else None
+        newest = {}
+        for table_name in names:
+            ref = tables.session.table(table_name).last_change() if tables.session.catalog.exists(table_name) else None
             if ref is not None:
-                found[one] = ref
-        cursor = ",".join(f"{one}={ref.data_version}:{ref.time_ms}" for one, ref in found.items())
+                newest[table_name] = ref
+        cursor = ",".join(f"{one}={ref.data_version}:{ref.time_ms}" for one, ref in newest.items())
         if cursor == (context.cursor or ""):
             return dg.SkipReason(f"Nothing new in {', '.join(names)}.")
         before = set((context.cursor or "").split(","))
-        new = {one: ref for one, ref in found.items() if f"{one}={ref.data_version}:{ref.time_ms}" not in before}
+        new = {one: ref for one, ref in newest.items() if f"{one}={ref.data_version}:{ref.time_ms}" not in before}
         events = [
             dg.AssetObservation(
-                dg.AssetKey(one.split(".")),
+                dg.AssetKey(name.split(".")),
                 metadata={"snapshot": ref.snapshot_id, "branch": ref.branch, **page_metadata(ref)},
                 tags={"dagster/data_version": ref.data_version},
             )
-            for one, ref in new.items()
+            for name, ref in new.items()
         ]
         requests = [dg.RunRequest(run_key=cursor)] if new else []
         return dg.SensorResult(run_requests=requests, cursor=cursor, asset_events=events)
@@ -126,13 +126,13 @@ def commits_of_others_sensor(
             latest = None if table is None else table.snapshot()
             if table is None or latest is None:
                 continue
-            told = newest_told(context.instance, asset.key, table.identifier.branch)
-            after = seen.get(asset.name, told)
+            newest_known = newest_told(context.instance, asset.key, table.identifier.branch)
+            after = seen.get(asset.name, newest_known)
             # One that was dropped and made anew counts from 1 again.
             after = 0 if after > latest.id else after
             later = table.snapshots.between(after, latest.id)
             for snapshot in [each for each in later if _is_of_others(each)][-_TOLD_AT_ONCE:]:
-                events += _told(context, asset, table, snapshot, is_overtaken=snapshot.id < told)
+                events += _told(context, asset, table, snapshot, is_overtaken=snapshot.id < newest_known)
             seen[asset.name] = latest.id
         if not events:
             return dg.SensorResult(cursor=json.dumps(seen), skip_reason="Nobody else has written to a table.")

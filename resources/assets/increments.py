@@ -21,14 +21,14 @@ class Increment:
     """The rows of an input that an incremental asset has not read, or None if it has to read all of it; and the reason."""
 
     rows: pa.Table | None
-    told: str
+    reason: str
 
 
 class ReadAll(Exception):
     """Says why an increment would not be right."""
 
 
-def came(session: Session, table: Table, known: SnapshotRef, name: str, ref: SnapshotRef, sink: str) -> pa.Table:
+def rows_since(session: Session, table: Table, known: SnapshotRef, name: str, ref: SnapshotRef, sink: str) -> pa.Table:
     """The rows that came to a table since a snapshot. Raises ReadAll."""
     if table.schema.primary_keys and not session.table(sink).schema.primary_keys:
         raise ReadAll(f"rows of {name} may change, and {sink} has no key by which they could be replaced")

@@ -21,9 +21,9 @@ def freshness_check(table: str, *, at_most: timedelta, blocking: bool = False) -
     """A check that passes if a table is no more than so much behind any table that it was made from, over any number of
     hops: behind by the time between the change that it was made from and the newest one.
     """
-    what = f"freshness_check of {table!r}"
-    identifier = named_table(what, table)
-    check_types(what, {"at_most": (at_most, timedelta), "blocking": (blocking, bool)})
+    subject = f"freshness_check of {table!r}"
+    identifier = named_table(subject, table)
+    check_types(subject, {"at_most": (at_most, timedelta), "blocking": (blocking, bool)})
     if at_most < timedelta(0):
         raise InvalidRequest(f"{table} cannot be {at_most} behind its sources: give a time that is not negative.")
 
@@ -41,26 +41,26 @@ def freshness_check(table: str, *, at_most: timedelta, blocking: bool = False) -
             return _unanswered(error)
         again = _made_again_from(context.instance, tables.session, table)
         late = [
-            one
-            for one in lags
-            if one.behind_ms > at_most / timedelta(milliseconds=1)
-            and again.get(one.source.table_name, 0) < one.newest.snapshot_id
+            lag
+            for lag in lags
+            if lag.behind_ms > at_most / timedelta(milliseconds=1)
+            and again.get(lag.source.table_name, 0) < lag.newest.snapshot_id
         ]
         rows = [
             dg.TableRecord(
                 {
-                    "source": one.source.table_name,
-                    "made from": max(one.source.snapshot_id, again.get(one.source.table_name, 0)),
-                    "newest": one.newest.snapshot_id,
-                    "behind": str(timedelta(milliseconds=one.behind_ms)),
+                    "source": lag.source.table_name,
+                    "made from": max(lag.source.snapshot_id, again.get(lag.source.table_name, 0)),
+                    "newest": lag.newest.snapshot_id,
+                    "behind": str(timedelta(milliseconds=lag.behind_ms)),
                 }
             )
-            for one in lags
+            for lag in lags
         ]
-        told = ", ".join(f"{one.source.table_name} by {timedelta(milliseconds=one.behind_ms)}" for one in late)
+        lags_text = ", ".join(f"{one.source.table_name} by {timedelta(milliseconds=one.behind_ms)}" for one in late)
         return dg.AssetCheckResult(
             passed=not late,
-            description=f"Behind {told}" if late else "Up to date",
+            description=f"Behind {lags_text}" if late else "Up to date",
             metadata={**({"sources": dg.MetadataValue.table(rows)} if rows else {}), **_page(tables.session, table)},
         )
 
@@ -71,13 +71,13 @@ def consistency_check(
     table: str, others: Sequence[str], *, on: str, blocking: bool = False
 ) -> dg.AssetChecksDefinition:
     """A check that passes if the newest snapshots of a table and of others were made from the same snapshot of a source."""
-    what = f"consistency_check of {table!r}"
-    identifier = named_table(what, table)
-    check_types(what, {"blocking": (blocking, bool)})
+    subject = f"consistency_check of {table!r}"
+    identifier = named_table(subject, table)
+    check_types(subject, {"blocking": (blocking, bool)})
     if isinstance(others, str):
-        raise InvalidRequest(f"{what}: others={others!r} is one text: give names of tables, as ['{others}'].")
-    for one in (*others, on):
-        named_table(what, one)
+        raise InvalidRequest(f"{subject}: others={others!r} is one text: give names of tables, as ['{others}'].")
+    for table_name in (*others, on):
+        named_table(subject, table_name)
     if not others:
         raise InvalidRequest(f"{table} belongs together with other tables: name some.")
     names = [table, *others]
@@ -93,12 +93,12 @@ def consistency_check(
         with failing_in_a_line():
             newest = {name: session.ref(name).snapshot_id for name in names}
         try:
-            found = {name: one.snapshot() for name, one in session.aligned(names, on=on).items()}
+            versions = {name: one.snapshot() for name, one in session.aligned(names, on=on).items()}
         except LineageUnavailable as error:
             return _unanswered(error)
         except NotFound as error:
             return dg.AssetCheckResult(passed=False, description=str(error), metadata=_page(session, table))
-        together = {name: snapshot.id for name, snapshot in found.items() if snapshot is not None}
+        together = {name: snapshot.id for name, snapshot in versions.items() if snapshot is not None}
         behind = [name for name in names if together.get(name) != newest[name]]
         if behind and len({_made_again_from(context.instance, session, name).get(on, name) for name in names}) == 1:
             behind = []
@@ -128,7 +128,7 @@ def _made_again_from(instance: dg.DagsterInstance, session: Session, name: str) 
     be newer than those in its commit: a run whose rows are there already commits nothing.
     """
     ref = session.table(name).last_change()
-    found: dict[str, int] = {}
+    newest: dict[str, int] = {}
     pending = [] if ref is None else [(dg.AssetKey(name.split(".")), ref.data_version)]
     while pending:
         key, version = pending.pop()
@@ -141,10 +141,10 @@ def _made_again_from(instance: dg.DagsterInstance, session: Session, name: str) 
             branch, _, number = source.partition("@")
             if tag.startswith(_INPUT) and branch == "main" and number.isdecimal():
                 read = dg.AssetKey.from_user_string(tag.removeprefix(_INPUT))
-                if int(number) > found.get(".".join(read.path), 0):
-                    found[".".join(read.path)] = int(number)
+                if int(number) > newest.get(".".join(read.path), 0):
+                    newest[".".join(read.path)] = int(number)
                     pending.append((read, source))
-    return found
+    return newest
 
 
 def _unanswered(error: LineageUnavailable) -> dg.AssetCheckResult:

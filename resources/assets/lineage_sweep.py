@@ -40,7 +40,8 @@ def _sensor(name: str, status: dg.DagsterRunStatus, seconds: int) -> dg.SensorDe
     )
     def look(context: dg.RunStatusSensorContext, tables: TablesResource) -> dg.SkipReason:
         try:
-            return dg.SkipReason(f"{sweep(tables.session, context.dagster_run.run_id)} rows of lineage went.")
+            rows_deleted = sweep(tables.session, context.dagster_run.run_id)
+            return dg.SkipReason(f"Deleted {rows_deleted} rows of lineage of run {context.dagster_run.run_id}.")
         except LineageUnavailable as error:
             return dg.SkipReason(str(error))
 

@@ -35,12 +35,12 @@ def upkeep_schedule(
     def look_after(context: dg.OpExecutionContext, tables: TablesResource) -> None:
         failed: list[str] = []
         rows: list[dg.TableRecord] = []
-        for one in names:
+        for table_name in names:
             try:
-                rows.append(dg.TableRecord({"table": one, **_look_after(tables.session.table(one))}))
+                rows.append(dg.TableRecord({"table": table_name, **_look_after(tables.session.table(table_name))}))
             except Exception:
-                context.log.exception(f"{one} could not be looked after")
-                failed.append(one)
+                context.log.exception(f"{table_name} could not be looked after")
+                failed.append(table_name)
         context.add_output_metadata({"tables": dg.MetadataValue.table(rows)} if rows else {})
         if failed:
             raise dg.Failure(f"Could not look after {', '.join(failed)}: see the log of this run.")

@@ -62,12 +62,12 @@ class Reproducer:
         assert snapshot is not None
         if engine is not None and STATEMENT_PROPERTY not in (snapshot.properties or {}):
             raise InvalidRequest(f"{ref} was not made by SQL: give no engine, it runs where it always does.")
-        told = self._session.sources_of(snapshot)
-        then = {(one.catalog, one.table_name): now for one, now in told.items()}
-        today = {(now.catalog, now.table_name): now for now in told.values()}
+        current = self._session.sources_of(snapshot)
+        then = {(one.catalog, one.table_name): now for one, now in current.items()}
+        today = {(now.catalog, now.table_name): now for now in current.values()}
         # A statement names tables as they were called then, the code of an asset as they are called now.
         sources = today | then if STATEMENT_PROPERTY in (snapshot.properties or {}) else then | today
-        missing = [str(one) for one in told.values() if self._session.fate(one) not in ("", "taken back")]
+        missing = [str(one) for one in current.values() if self._session.fate(one) not in ("", "taken back")]
         if missing:
             raise NotFound(f"{ref} was made from {', '.join(missing)}, which can no longer be read.")
         with self._scratch(table, snapshot, keep) as scratch:

@@ -44,10 +44,10 @@ def with_columns_of(
         changes: list[SchemaChange] = [*added, *(wider if policy == EVOLVE else ())]
         if not changes:
             return table, []
-        told = [*(f"column {one.name} added" for one in added)]
-        told += [f"column {one.name} became {_as_text(table, one)}" for one in wider] if policy == EVOLVE else []
+        sentences = [*(f"column {one.name} added" for one in added)]
+        sentences += [f"column {one.name} became {_as_text(table, one)}" for one in wider] if policy == EVOLVE else []
         try:
-            return table.alter(*changes), told
+            return table.alter(*changes), sentences
         except AlreadyExists:
             # Another run has added it meanwhile.
             if not tries_left:
@@ -62,14 +62,14 @@ def left_null(table: Table, columns: pa.Schema) -> list[str]:
 
 def _wider(table: Table, columns: pa.Schema) -> Iterator[ChangeType]:
     """Changes of types to those of the rows, where all values that are there fit and some of the rows might not."""
-    for one in columns:
-        if one.name not in table.schema.column_names or pa.types.is_null(one.type):
+    for column in columns:
+        if column.name not in table.schema.column_names or pa.types.is_null(column.type):
             continue
-        old = table.schema.field(one.name).type
-        change = ChangeType(one.name, one.type)
+        old = table.schema.field(column.name).type
+        change = ChangeType(column.name, column.type)
         # Arrow knows no length of texts: they would all become as long as can be.
         with suppress(StorageError):
-            new = change.apply(table.schema).field(one.name).type
+            new = change.apply(table.schema).field(column.name).type
             if new != old and not ((old.is_text and new.is_text) or (old.is_bytes and new.is_bytes)):
                 yield change
 

@@ -98,12 +98,12 @@ def _union(children: Sequence[Output | None]) -> Output | None:
     known = [one for one in children if one is not None]
     if len(known) < len(children) or len({len(one) for one in known}) != 1:
         return None
-    found: Output = []
+    output: Output = []
     for columns in zip(*known, strict=True):
         sources = [one[2] for one in columns]
         together = None if any(one is None for one in sources) else frozenset().union(*(one or () for one in sources))
-        found.append((columns[0][0], columns[0][1], together))
-    return found
+        output.append((columns[0][0], columns[0][1], together))
+    return output
 
 
 def _join(node: Mapping[str, Any], children: Sequence[Output | None]) -> Output | None:
@@ -130,7 +130,7 @@ def _expressions(listed: Sequence[Sequence[Mapping[str, Any]]], child: Output) -
 
 def _sources(expression: Sequence[Mapping[str, Any]], child: Output) -> Sources:
     known = {one: sources for one, _, sources in child}
-    found: set[SourceColumn] = set()
+    columns_read: set[SourceColumn] = set()
     for node in expression:
         kind = node["class"].rpartition(".")[2]
         if "Subquery" in kind or kind in ("Exists", "OuterReference"):
@@ -139,8 +139,8 @@ def _sources(expression: Sequence[Mapping[str, Any]], child: Output) -> Sources:
             sources = known.get(_id(node))
             if sources is None:
                 return None
-            found |= sources
-    return frozenset(found)
+            columns_read |= sources
+    return frozenset(columns_read)
 
 
 def _id(node: Mapping[str, Any]) -> tuple[Any, Any]:

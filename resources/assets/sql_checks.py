@@ -36,9 +36,9 @@ def sql_check(
 
     Tables are read at the snapshots of the run; the first rows found, and the snapshot of `table`, are shown in the UI.
     """
-    what = f"sql_check of {table!r}"
-    identifier = named_table(what, table)
-    check_types(what, {"name": (name, str), "violations": (violations, str), "blocking": (blocking, bool)})
+    subject = f"sql_check of {table!r}"
+    identifier = named_table(subject, table)
+    check_types(subject, {"name": (name, str), "violations": (violations, str), "blocking": (blocking, bool)})
     check_query(violations)
     declared = SqlCheck(f"{identifier.database}.{identifier.table}", name, violations, description, blocking)
 
@@ -62,9 +62,9 @@ def sql_check(
 def sql_checks(checks: Sequence[Any]) -> list[SqlCheck]:
     """Those of some checks that are a SELECT."""
     return [
-        _declared[id(one.node_def)][1]
-        for one in checks
-        if isinstance(one, dg.AssetChecksDefinition) and id(one.node_def) in _declared
+        _declared[id(check.node_def)][1]
+        for check in checks
+        if isinstance(check, dg.AssetChecksDefinition) and id(check.node_def) in _declared
     ]
 
 

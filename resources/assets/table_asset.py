@@ -202,21 +202,21 @@ class TableAsset:
             )
         if increment is None:
             return result
-        return result._replace(metadata={**(result.metadata or {}), "incremental": increment.told})
+        return result._replace(metadata={**(result.metadata or {}), "incremental": increment.reason})
 
     def _deps(self, others: Iterable[Any]) -> list[dg.AssetDep]:
         """What is read, and after that what else the asset comes after."""
-        found = {
-            one.asset_key: one
-            for one in (
+        deps = {
+            dep.asset_key: dep
+            for dep in (
                 dg.AssetDep(dg.AssetKey(name.split(".")), partition_mapping=self.partition_mappings.get(name))
                 for name in dict.fromkeys(self.inputs.values())
             )
         }
         for other in others:
             for dep in _as_deps(other):
-                found.setdefault(dep.asset_key, dep)
-        return list(found.values())
+                deps.setdefault(dep.asset_key, dep)
+        return list(deps.values())
 
     def _backfill_policy(self) -> dg.BackfillPolicy | None:
         if self.partitions_def is None:
@@ -261,12 +261,12 @@ _declared: dict[int, tuple[dg.OpDefinition, TableAsset]] = {}
 
 def table_assets(assets: Sequence[Any]) -> dict[str, TableAsset]:
     """The table assets among some assets, by the name of their table."""
-    found = {}
-    for one in assets:
-        if isinstance(one, dg.AssetsDefinition) and one.is_executable and id(one.node_def) in _declared:
-            declared = _declared[id(one.node_def)][1]
-            found[declared.name] = declared
-    return found
+    by_name = {}
+    for asset in assets:
+        if isinstance(asset, dg.AssetsDefinition) and asset.is_executable and id(asset.node_def) in _declared:
+            declared = _declared[id(asset.node_def)][1]
+            by_name[declared.name] = declared
+    return by_name
 
 
 def function_of(asset: dg.AssetsDefinition) -> Transform:
@@ -274,10 +274,10 @@ def function_of(asset: dg.AssetsDefinition) -> Transform:
 
     Raises InvalidRequest for an asset that `table_asset` did not make.
     """
-    found = list(table_assets([asset]).values())
-    if not found:
+    declared = list(table_assets([asset]).values())
+    if not declared:
         raise InvalidRequest(f"{asset} is no @table_asset.")
-    return found[0].transform
+    return declared[0].transform
 
 
 def table_asset(

@@ -77,13 +77,13 @@ class TableDefinition:
                 return made
             # Another run came first.
         table = catalog.table(self.name)
-        for what, declared, found in (
+        for argument, declared, actual in (
             ("primary key", tuple(self.primary_key), table.schema.primary_keys),
             ("partition columns", tuple(self.partition_by), table.schema.partition_keys),
         ):
-            if declared != found:
+            if declared != actual:
                 raise InvalidRequest(
-                    f"Table {self.name} exists with {what} ({', '.join(found) or 'none'}), the asset declares "
+                    f"Table {self.name} exists with {argument} ({', '.join(actual) or 'none'}), the asset declares "
                     f"({', '.join(declared) or 'none'}). Keep the declaration, or drop the table."
                 )
         return table
@@ -106,10 +106,10 @@ def unless_left_empty(catalog: Catalog) -> Iterator[Callable[[Table], None]]:
         raise
 
 
-def _columns(what: str, given: Any) -> tuple[str, ...]:
+def _columns(argument: str, given: Any) -> tuple[str, ...]:
     """Names of columns. Raises InvalidRequest for anything else."""
     names = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
     wrong = [one for one in names if not isinstance(one, str) or not one]
     if wrong or len(set(names)) < len(names):
-        raise InvalidRequest(f"{what}={given!r}: give names of columns, each once, as {what}=['id'].")
+        raise InvalidRequest(f"{argument}={given!r}: give names of columns, each once, as {argument}=['id'].")
     return names

@@ -37,7 +37,7 @@ from ..sql import Statements
 from ..sql.duckdb_select import run_query
 from ..warehouse.snapshot_properties import BACKFILL_PROPERTY, CODE_PROPERTY, PARTITIONS_PROPERTY
 from .commit_rows import Rows, commit_rows
-from .increments import Increment, ReadAll, came, consumed
+from .increments import Increment, ReadAll, consumed, rows_since
 from .materialization import Materialization, check_tags, tag_name
 from .partition_tags import tag_newest, tags_property
 from .provenance import provenance_tags
@@ -197,16 +197,16 @@ class TablesResource(dg.ConfigurableResource[Any]):
         try:
             code_version = code_version_of(context) or ""  # type: ignore[arg-type]
             known, grown_from = consumed(self.session, code_version, sink, "/".join(asset_key.path), ref)
-            rows = came(self.session, self._existing(name), known, name, ref, sink)
+            rows = rows_since(self.session, self._existing(name), known, name, ref, sink)
         except ReadAll as reason:
             context.log.info(f"reading all of {name} at {ref}: {reason}")
             return Increment(None, f"all of {ref}: {reason}")
         self._reads.setdefault((*step_of(context), ""), {})[ref] = None
         # Another run may commit the same rows before this one does.
         self._grown_from[step_of(context)] = grown_from
-        told = f"{rows.num_rows} rows that came to {name} after snapshot {known.snapshot_id}, up to {ref}"
-        context.log.info(f"reading {told}")
-        return Increment(rows, told)
+        description = f"{rows.num_rows} rows that came to {name} after snapshot {known.snapshot_id}, up to {ref}"
+        context.log.info(f"reading {description}")
+        return Increment(rows, description)
 
     def as_of(self, context: Context, name: str, partition: str) -> DataFrame:
         """The table as it was when a partition was made: at the tag that the partition became, as a Spark DataFrame.

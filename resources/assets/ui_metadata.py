@@ -69,9 +69,9 @@ class CommitNumbers:
         # Dagster's partition may be several of the table's: those of one day, in every shop.
         at = {number: values[name] for number, name in enumerate(table.schema.partition_keys) if name in values}
         numbers = {**_NOTHING, **{kind: 0 for kind in _KINDS if kind in self.total}}
-        for place, found in self.partitions.items():
+        for place, counts in self.partitions.items():
             if all(place[number] == value for number, value in at.items()):
-                numbers = {key: count + found.get(key, 0) for key, count in numbers.items()}
+                numbers = {key: count + counts.get(key, 0) for key, count in numbers.items()}
         return numbers
 
 
@@ -182,8 +182,10 @@ def source_metadata(ref: SnapshotRef, sources: Sequence[SnapshotRef]) -> dict[st
     if not sources:
         return {}
     records = [
-        dg.TableRecord({"table": f"{one.database}.{one.table}", "branch": one.branch, "snapshot": one.snapshot_id})
-        for one in sources
+        dg.TableRecord(
+            {"table": f"{source.database}.{source.table}", "branch": source.branch, "snapshot": source.snapshot_id}
+        )
+        for source in sources
     ]
     assets = {f"made_from_{one.database}.{one.table}": dg.AssetKey([one.database, one.table]) for one in sources}
     return {
@@ -235,9 +237,9 @@ def _picture(ref: SnapshotRef, sources: Sequence[SnapshotRef]) -> str:
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' font-family='monospace' "
         "font-size='12' fill='#667'>"
     ]
-    for index, one in enumerate(sources):
+    for index, source in enumerate(sources):
         y = _ROW_HEIGHT * index + 18
-        parts.append(f"<text x='{left}' y='{y}' text-anchor='end'>{escape(str(one))}</text>")
+        parts.append(f"<text x='{left}' y='{y}' text-anchor='end'>{escape(str(source))}</text>")
         parts.append(f"<path d='M{left + 6} {y - 4}L{left + 46} {middle}' stroke='#66c'/>")
     parts.append(f"<text x='{left + 52}' y='{middle + 4}'>{escape(str(ref))}</text></svg>")
     return "data:image/svg+xml," + quote("".join(parts), safe="/'=:;,!()*")

@@ -61,10 +61,10 @@ def _step(session: Session, stores: Mapping[str, LineageStore], ref: SnapshotRef
         if hops == 0:
             raise NotFound(f"Snapshot {ref} has no column {column!r}. It has {', '.join(names)}.")
         return ColumnStep(hops, ref, column, ends="it has no column of this name")
-    told = session.sources_of(snapshot)
-    computed = current_columns(snapshot, told)
+    current = session.sources_of(snapshot)
+    computed = current_columns(snapshot, current)
     # Of a catalog that records no lineage, its snapshots still say it.
-    made_from = trace(stores, ref, "up", 1).snapshots or list(told.values())
+    made_from = trace(stores, ref, "up", 1).snapshots or list(current.values())
     if not made_from:
         return ColumnStep(hops, ref, column, ends="it was made from no other snapshot")
     if not computed:

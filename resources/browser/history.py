@@ -145,15 +145,15 @@ class Histories:
 
 def history_of(platform: Platform, edges: Iterable[Edge], roots: Iterable[SnapshotRef]) -> History:
     """The part of it that some edges tell of, with `roots`, whether or not there are edges to them."""
-    found = tuple(edges)
-    refs = {*roots, *(edge.source for edge in found), *(edge.sink for edge in found)}
-    jobs = {edge.sink: (edge.job, edge.barrier_id) for edge in found}
+    drawn_edges = tuple(edges)
+    refs = {*roots, *(edge.source for edge in drawn_edges), *(edge.sink for edge in drawn_edges)}
+    jobs = {edge.sink: (edge.job, edge.barrier_id) for edge in drawn_edges}
     rows = _commits_of(platform, (ref for ref in refs if platform.fate(ref)))
     drawn = _Drawing(platform)
     for ref in refs:
         drawn.add(ref, rows.get(ref), jobs.get(ref))
-    drawn.infer_times(found)
-    return drawn.finished(found, has_earlier=False)
+    drawn.infer_times(drawn_edges)
+    return drawn.finished(drawn_edges, has_earlier=False)
 
 
 def _commits_of(platform: Platform, refs: Iterable[SnapshotRef]) -> dict[SnapshotRef, SnapshotLineage]:
@@ -324,7 +324,7 @@ def _idle_branches(platform: Platform, by_ref: Mapping[SnapshotRef, int]) -> Ite
 
 def _changes(dots: Sequence[Dot], lanes: Sequence[Lane]) -> dict[int, int]:
     """For each snapshot that changed no rows the one before it that did, as far as it is there."""
-    found: dict[int, int] = {}
+    changes: dict[int, int] = {}
     newest: dict[int, int] = {index: lane.forks_at for index, lane in enumerate(lanes) if lane.forks_at is not None}
     for index, dot in enumerate(dots):
         if "~" in dot.ref.branch:
@@ -332,8 +332,8 @@ def _changes(dots: Sequence[Dot], lanes: Sequence[Lane]) -> dict[int, int]:
         if dot.changes_rows:
             newest[dot.lane] = index
         elif dot.lane in newest:
-            found[index] = found.get(newest[dot.lane], newest[dot.lane])
-    return found
+            changes[index] = changes.get(newest[dot.lane], newest[dot.lane])
+    return changes
 
 
 def _joins(dots: Sequence[Dot], arcs: Iterable[tuple[int, int]], lanes: Sequence[Lane]) -> tuple[tuple[int, int], ...]:

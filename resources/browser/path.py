@@ -36,10 +36,10 @@ def path_through(history: History, selected: int, direction: str, hops: int | No
 
 
 def _next(arcs: Sequence[tuple[int, int]], near: int) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    following: dict[int, list[int]] = {}
     for arc in arcs:
-        found.setdefault(arc[near], []).append(arc[1 - near])
-    return found
+        following.setdefault(arc[near], []).append(arc[1 - near])
+    return following
 
 
 def _walk(start: int, following: dict[int, list[int]], hops: int | None) -> tuple[set[int], set[tuple[int, int]]]:

@@ -77,14 +77,14 @@ def state_of(session: Session, branch: str) -> str:
         record, tables = recovery.record, recovery.tables
     except (CorruptData, NotFound) as error:
         return type(error).__name__
-    found: list[object] = [record.status, record.created_ms]
+    parts: list[object] = [record.status, record.created_ms]
     for name in sorted(tables):
         try:
             newest = (session.catalog.table(name).last_change(), recovery.table(name).last_change())
         except NotFound:
             newest = (None, None)
-        found.append([name, *(None if ref is None else [ref.branch, ref.snapshot_id, ref.time_ms] for ref in newest)])
-    return sha256(json.dumps(found).encode()).hexdigest()
+        parts.append([name, *(None if ref is None else [ref.branch, ref.snapshot_id, ref.time_ms] for ref in newest)])
+    return sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def _list(request: Request) -> Response:
@@ -181,21 +181,21 @@ def _row(recovery: Recovery, name: str, table: TableRecord, progress: Progress, 
     is_left = name in progress.left
     are = ("was not", "were not") if progress.is_published else ("is to be", "are to be")
     if table.corrected:
-        what = f"{are[0]} corrected" if is_left else "is corrected"
+        state = f"{are[0]} corrected" if is_left else "is corrected"
     elif table.partitions is None:
-        what = f"{are[0]} computed anew" if is_left else "is computed anew"
+        state = f"{are[0]} computed anew" if is_left else "is computed anew"
     else:
         parts = [", ".join(map(str, one.values())) for one in table.partitions]
         listed = f"{parts[0]} … {parts[-1]}" if len(parts) > 3 else ", ".join(parts) or "none"
         verb = (are[0] if len(parts) == 1 else are[1]) if is_left else "is" if len(parts) == 1 else "are"
-        what = f"{len(parts)} partition{'s' * (len(parts) != 1)} {verb} computed anew: {listed}"
+        state = f"{len(parts)} partition{'s' * (len(parts) != 1)} {verb} computed anew: {listed}"
     try:
         snapshot = recovery.table(name).snapshot()
         if snapshot is not None and snapshot.total_record_count > _MOST_COMPARED and not is_asked:
-            return TableRow(name, what, is_left, None, f"{snapshot.total_record_count:,} records")
-        return TableRow(name, what, is_left, recovery.compare(name))
+            return TableRow(name, state, is_left, None, f"{snapshot.total_record_count:,} records")
+        return TableRow(name, state, is_left, recovery.compare(name))
     except StorageError as error:
-        return TableRow(name, what, is_left, None, str(error))
+        return TableRow(name, state, is_left, None, str(error))
 
 
 def stages(progress: Progress, links: DagsterLinks) -> list[Stage]:

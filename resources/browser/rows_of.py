@@ -15,13 +15,13 @@ def change_of(session: Session, ref: SnapshotRef, stores: Mapping[str, LineageSt
     """
     if "~" in ref.branch or ref.catalog not in session.catalog_names():
         return ref
-    found = ref
+    current = ref
     with suppress(StorageError, LineageUnavailable):
-        found = session.catalog_of(ref.catalog).table(ref.table_name).last_change(ref.snapshot_id) or ref
-        found = session.expired_change(found) or found
-    if found.branch == "main":
-        return found
+        current = session.catalog_of(ref.catalog).table(ref.table_name).last_change(ref.snapshot_id) or ref
+        current = session.expired_change(current) or current
+    if current.branch == "main":
+        return current
     with suppress(LineageUnavailable):
-        asked = session.stores_to_ask(found.catalog) if stores is None else stores
-        return next((one for one in same_snapshot(asked, found) if one.branch == "main"), found)
-    return found
+        asked = session.stores_to_ask(current.catalog) if stores is None else stores
+        return next((one for one in same_snapshot(asked, current) if one.branch == "main"), current)
+    return current

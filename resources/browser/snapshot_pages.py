@@ -101,8 +101,8 @@ def _page(request: Request) -> Response:
     assert selected is not None and own is not None
     path = path_through(history, selected, view.direction, view.hops)
     base = request.scope.get("root_path", "").rstrip("/")
-    one = history.dots[own]
-    details = _details(browser, one)
+    dot = history.dots[own]
+    details = _details(browser, dot)
     ups = [history.dots[source] for source, sink in history.arcs if sink == selected]
     downs = [history.dots[sink] for source, sink in history.arcs if source == selected]
     return browser.render(
@@ -110,14 +110,14 @@ def _page(request: Request) -> Response:
         "snapshot.html",
         title=str(ref),
         view=view,
-        dot=one,
+        dot=dot,
         history=history,
         ups=ups,
         downs=downs,
         names=lane_names(history, WHOLE),
         layout=layout,
         query=view.query(),
-        fate=_FATES.get(one.fate, one.fate),
+        fate=_FATES.get(dot.fate, dot.fate),
         change=graph.root,
         reproduce=command("reproduce", str(ref)),
         picture=picture(
@@ -135,7 +135,7 @@ def _quoted(ref: SnapshotRef) -> str:
     return quote(text_of(ref), safe="")
 
 
-def _details(browser: "Browser", one: Dot) -> dict[str, Any]:
+def _details(browser: "Browser", dot: Dot) -> dict[str, Any]:
     """What the table's own files tell of a snapshot; empty where they are gone."""
     empty: dict[str, Any] = {
         "snapshot": None,
@@ -149,15 +149,15 @@ def _details(browser: "Browser", one: Dot) -> dict[str, Any]:
         "columns": {},
         "silent": "",
         "told": [],
-        "not_again": f"It cannot be made again: it {_FATES[one.fate]}." if one.fate else "",
+        "not_again": f"It cannot be made again: it {_FATES[dot.fate]}." if dot.fate else "",
     }
-    if not browser.session.records_lineage(one.ref.catalog):
-        empty["silent"] = f"Catalog {one.ref.catalog} records no lineage of its snapshots."
-    if one.fate in ("dropped", "replaced"):
+    if not browser.session.records_lineage(dot.ref.catalog):
+        empty["silent"] = f"Catalog {dot.ref.catalog} records no lineage of its snapshots."
+    if dot.fate in ("dropped", "replaced"):
         return empty
     try:
-        table = browser.session.catalog_of(one.ref.catalog).table(one.ref.table_name)
-        snapshot = table.snapshot(one.ref.snapshot_id)
+        table = browser.session.catalog_of(dot.ref.catalog).table(dot.ref.table_name)
+        snapshot = table.snapshot(dot.ref.snapshot_id)
         if snapshot is None:
             return empty
         return empty | _read(browser.session, table, snapshot)
@@ -182,10 +182,10 @@ def _read(session: Session, table: Table, snapshot: Snapshot) -> dict[str, Any]:
     pinned = table.pinned(snapshot.id)
     schema = [(field.name, str(field.type), field.description or "") for field in pinned.schema.fields]
     properties = snapshot.properties or {}
-    told = session.sources_of(snapshot)
+    sources = session.sources_of(snapshot)
     columns = {
         name: [f"{'' if catalog == DEFAULT_CATALOG else f'{catalog}.'}{'.'.join(rest)}" for catalog, *rest in listed]
-        for name, listed in current_columns(snapshot, told).items()
+        for name, listed in current_columns(snapshot, sources).items()
     }
     changes: Any = None
     partitions: list[tuple[str, Any]] = []
@@ -205,8 +205,8 @@ def _read(session: Session, table: Table, snapshot: Snapshot) -> dict[str, Any]:
         "partitions": partitions,
         "rows": first_rows(pinned),
         "columns": columns,
-        "told": sorted(told.values()),
-        "not_again": _not_again(snapshot, [(one, session.fate(one)) for one in told.values()]),
+        "told": sorted(sources.values()),
+        "not_again": _not_again(snapshot, [(one, session.fate(one)) for one in sources.values()]),
         "properties": {
             name: properties[key]
             for name, key in (
@@ -280,13 +280,13 @@ def _listed(browser: "Browser", ref: SnapshotRef, view: View) -> list[tuple[str,
     selected = history.dot_of(graph.root)
     assert selected is not None
     path = path_through(history, selected, view.direction, None)
-    found = [
+    listed = [
         ("made from" if path.side(index) == "up" else "fed", each)
         for index, each in enumerate(history.dots)
         if path.side(index) in ("up", "down")
     ]
     wanted = view.find.casefold()
-    return [(side, each) for side, each in found if wanted in str(each.ref).casefold()]
+    return [(side, each) for side, each in listed if wanted in str(each.ref).casefold()]
 
 
 def _ancestry_file(request: Request) -> Response:

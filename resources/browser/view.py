@@ -71,10 +71,10 @@ class View:
         """The query of a URL, with some things changed; what is as it would be anyhow is left out."""
         view, default = replace(self, **changes), View()
         shown: dict[str, str] = {}
-        for one in fields(View):
-            value = getattr(view, one.name)
-            if value != getattr(default, one.name):
-                shown[one.name] = _written(value)
+        for field in fields(View):
+            value = getattr(view, field.name)
+            if value != getattr(default, field.name):
+                shown[field.name] = _written(value)
         return f"?{urlencode(shown)}" if shown else ""
 
     @property
@@ -121,11 +121,11 @@ WHOLE = View(arcs="all", compactions=True)
 def parameters_of(request: Request) -> dict[str, str]:
     """The query of an address. Raises InvalidRequest for a parameter that stands there twice."""
     pairs = request.query_params.multi_items()
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    parameters = dict(pairs)
+    if len(parameters) < len(pairs):
         twice = next(name for name, _ in pairs if [one for one, _ in pairs].count(name) > 1)
         raise InvalidRequest(f"The address has the parameter {twice[:100]!r} more than once: leave out all but one.")
-    return found
+    return parameters
 
 
 def ref_of(text: str) -> SnapshotRef:
@@ -140,12 +140,12 @@ def ref_of(text: str) -> SnapshotRef:
             f"{text[:200]!r} is no snapshot: it is named by table and number, like snapline.db.t@5. What number a tag has "
             "shows the table's history."
         )
-    found = Identifier.parse(rest)
-    if found.system_table is not None:
+    identifier = Identifier.parse(rest)
+    if identifier.system_table is not None:
         raise InvalidRequest(
-            f"{text[:200]!r} is a system table, which has no snapshots: leave out ${found.system_table}."
+            f"{text[:200]!r} is a system table, which has no snapshots: leave out ${identifier.system_table}."
         )
-    return SnapshotRef(catalog, found.database, found.table, found.branch, number)
+    return SnapshotRef(catalog, identifier.database, identifier.table, identifier.branch, number)
 
 
 def _text(name: str, text: str) -> str:

@@ -177,9 +177,9 @@ def _say_what_happened(out: Console, session: Session, result: dg.ExecuteInProce
     evaluations = result.get_asset_check_evaluations()
     passed = sum(one.passed for one in evaluations)
     out.print(f"{passed} of {len(evaluations)} asset checks passed.\n", highlight=False)
-    for one in evaluations:
-        if not one.passed:
-            out.print(f"  [red]✗[/] {'.'.join(one.asset_key.path)}: {one.check_name}", highlight=False)
+    for evaluation in evaluations:
+        if not evaluation.passed:
+            out.print(f"  [red]✗[/] {'.'.join(evaluation.asset_key.path)}: {evaluation.check_name}", highlight=False)
     out.print("What next:", highlight=False)
     program = "snapline" if Path(sys.executable).parent in map(Path, os.get_exec_path()) else ".venv/bin/snapline"
     mart = next((name for name in last if name.startswith("marts.")), next(iter(last), "db.table"))

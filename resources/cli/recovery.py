@@ -94,10 +94,10 @@ def list_(session: Session, form: str) -> None:
     listed = recoveries(session, platform_table_assets())
     rows = [(one.branch, one.bad, one.mode, one.state, ", ".join(one.left), ", ".join(one.tables)) for one in listed]
     print_listing(["recovery", "bad", "mode", "state", "left to do", "tables"], rows, form)
-    for one in listed:
-        for line in [*one.overrides, one.trouble]:
+    for listed_recovery in listed:
+        for line in [*listed_recovery.overrides, listed_recovery.trouble]:
             if line:
-                _say(line if line == one.trouble else f"{one.branch}: {line}.", form)
+                _say(line if line == listed_recovery.trouble else f"{listed_recovery.branch}: {line}.", form)
 
 
 @recovery.command()
@@ -113,10 +113,10 @@ def correct(session: Session, branch: str, sql: str | None, engine: str | None, 
         raise click.UsageError("Say how: --sql or --undo-bad, one of them.")
     if undo_bad and engine is not None:
         raise click.UsageError("--engine runs what --sql says: leave it out beside --undo-bad.")
-    found = _opened(session, branch)
-    said = [found.undo_bad()] if sql is None else found.correct(sql, engine or "duckdb")
-    carry_out.tell_of_branch(session, found)
-    print_outcome(Outcome(lines=said), form)
+    opened = _opened(session, branch)
+    corrections = [opened.undo_bad()] if sql is None else opened.correct(sql, engine or "duckdb")
+    carry_out.tell_of_branch(session, opened)
+    print_outcome(Outcome(lines=corrections), form)
 
 
 @recovery.command()
@@ -127,16 +127,16 @@ def backfill(session: Session, branch: str, form: str) -> None:
     """Compute anew what was made from the source, on the branch, through Dagster. Goes on where it stopped. Exit code 1 if tables
     are left that no asset makes.
     """
-    found = _opened(session, branch)
-    count = _backfill(session, found, form)
-    left = left_to_do(found, platform_table_assets())
+    opened = _opened(session, branch)
+    count = _backfill(session, opened, form)
+    left = left_to_do(opened, platform_table_assets())
     done = f"{count} runs on branch {branch}." if count else f"Everything on branch {branch} is computed anew already."
     if left:
         done = f"{count} runs on branch {branch}. Left to compute: {', '.join(left)}."
     print_outcome(Outcome(done, sound=not left), form)
 
 
-def _backfill(session: Session, found: Recovery, form: str) -> int:
+def _backfill(session: Session, recovery: Recovery, form: str) -> int:
     definitions, assets = platform_definitions(), platform_table_assets()
     out = console()
     # Spark talks of itself while it starts.
@@ -145,7 +145,7 @@ def _backfill(session: Session, found: Recovery, form: str) -> int:
         carry_out.told_instance(session) as instance,
         out.status("running …"),
     ):
-        return run_backfill(found, definitions, assets, instance, lambda what: _say(f"  {what}", form))
+        return run_backfill(recovery, definitions, assets, instance, lambda what: _say(f"  {what}", form))
 
 
 @recovery.command()
@@ -157,10 +157,10 @@ def compare(session: Session, branch: str, tables: tuple[str, ...], form: str) -
     """Show how the branch of each table differs from main, or, once it is published, what that changed; for tables that are
     named, the first rows too.
     """
-    found = _opened(session, branch)
-    compared = {name: found.compare(name) for name in tables or found.changed()}
+    opened = _opened(session, branch)
+    compared = {name: opened.compare(name) for name in tables or opened.changed()}
     rows = [(name, one.rows_before, one.rows_after, one.describe()) for name, one in compared.items()]
-    print_listing(["table", f"rows {found.sides[0]}", found.sides[1], "difference"], rows, form)
+    print_listing(["table", f"rows {opened.sides[0]}", opened.sides[1], "difference"], rows, form)
     for name in tables if form == "table" else ():
         examples = compared[name].examples
         if examples is not None and examples.num_rows:
@@ -189,13 +189,13 @@ def publish(
     """
     if replay and discard_main:
         raise click.UsageError("What main got is either brought along (--replay) or given up (--discard-main).")
-    found = _opened(session, branch)
+    opened = _opened(session, branch)
     if replay:
-        found.replay()
-        _backfill(session, found, form)
+        opened.replay()
+        _backfill(session, opened, form)
     done = carry_out.publish(
         session,
-        found,
+        opened,
         COMMAND_LINE,
         discard_main=discard_main,
         allow_incomplete=allow_incomplete,
@@ -203,8 +203,8 @@ def publish(
     )
     rows = [(one.name, one.ref.snapshot_id, one.verdict) for one in done.tables]
     print_listing(["table", "main is snapshot", "verdict"], rows, form)
-    for one in found.record.overrides:
-        _say(f"Recorded: {one}.", form)
+    for override in opened.record.overrides:
+        _say(f"Recorded: {override}.", form)
     _say(f"Published {branch}; Dagster was told of {done.events} materializations.", form)
 
 

@@ -171,7 +171,7 @@ def destination(
             "names them."
         )
     # A link of the platform's is its own, and so is where it leads.
-    held_places = {found for one in forbidden for found in (_split(one), _without_links(*_split(one)))}
+    held_places = {place for one in forbidden for place in (_split(one), _without_links(*_split(one)))}
     for kind, held in held_places:
         if same_protocol(kind, protocol) and (path == held or _is_below(path, held) or _is_below(held, path)):
             raise InvalidRequest(

@@ -153,17 +153,17 @@ def _told_by(path: str) -> tuple[str | None, str]:
 
 
 def _by_name(name: str, options: Sequence[tuple[str, str | tuple[str, ...] | None]]) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
+    by_name: dict[str, str | None] = {}
     for key, value in options:
         own = _SAME.get(key.lower(), key.lower())
         if own not in _KNOWN[name]:
             raise InvalidRequest(_refusal(name, key, own))
-        if own in found:
+        if own in by_name:
             raise InvalidRequest(f"Option {key!r} is given twice. Give it once.")
         if isinstance(value, tuple):
             raise InvalidRequest(f"Option {key!r} takes one value, not the list ({', '.join(value)}).")
-        found[own] = value
-    return found
+        by_name[own] = value
+    return by_name
 
 
 def _refusal(name: str, key: str, own: str) -> str:

@@ -34,10 +34,10 @@ def refuse_unwritable(schema: pa.Schema, form: str) -> None:
         if pa.types.is_duration(kind) or pa.types.is_interval(kind):
             raise InvalidRequest(f"Column {field.name!r} is an interval, which files do not hold: CAST it AS STRING.")
         if form == "csv" and (_is_nested(kind) or is_bytes(kind)):
-            what = "bytes" if is_bytes(kind) else "of a nested type"
+            kind_text = "bytes" if is_bytes(kind) else "of a nested type"
             advice = "base64(…) or hex(…)" if is_bytes(kind) else "to_json(…)"
             raise InvalidRequest(
-                f"Column {field.name!r} is {what}, which CSV does not hold: write {advice} in the query."
+                f"Column {field.name!r} is {kind_text}, which CSV does not hold: write {advice} in the query."
             )
         if form in ("parquet", "orc") and pa.types.is_null(kind):
             raise InvalidRequest(f"Column {field.name!r} is NULL without a type, which {form} does not hold: CAST it.")
@@ -58,16 +58,16 @@ def texts(column: Column) -> pa.Array:
     """Values of a plain type as texts; nulls stay null."""
     kind = column.type
     if pa.types.is_floating(kind):
-        found = pc.cast(column, pa.string())
-        whole = pc.match_substring_regex(found, r"^-?\d+$")
-        found = pc.if_else(whole, pc.binary_join_element_wise(found, ".0", ""), found)
+        values = pc.cast(column, pa.string())
+        whole = pc.match_substring_regex(values, r"^-?\d+$")
+        values = pc.if_else(whole, pc.binary_join_element_wise(values, ".0", ""), values)
         for word, name in (("^nan$", "NaN"), ("^inf$", "Infinity"), ("^-inf$", "-Infinity")):
-            found = pc.replace_substring_regex(found, word, name)
-        return found
+            values = pc.replace_substring_regex(values, word, name)
+        return values
     if pa.types.is_timestamp(kind):
         utc = column if kind.tz is None else column.cast(pa.timestamp(kind.unit, "UTC"))
-        found = pc.replace_substring(pc.cast(utc, pa.string()), " ", "T")
-        return _without_zeros(found)
+        values = pc.replace_substring(pc.cast(utc, pa.string()), " ", "T")
+        return _without_zeros(values)
     if pa.types.is_time(kind):
         return _without_zeros(pc.cast(column, pa.string()))
     return pc.cast(column, pa.string())
@@ -83,22 +83,24 @@ def json_texts(column: Column, *, without_nulls: bool) -> list[str]:
     """Values of any type as JSON. `without_nulls`: fields of structs that are null are left out."""
     kind = column.type
     if pa.types.is_struct(kind):
-        found = json_objects([field.name for field in kind], column.flatten(), len(column), without_nulls=without_nulls)
+        values = json_objects(
+            [field.name for field in kind], column.flatten(), len(column), without_nulls=without_nulls
+        )
     elif pa.types.is_map(kind):
         keys = [json.dumps(one, ensure_ascii=False) for one in _key_texts(column.keys)]
         items = json_texts(column.items, without_nulls=without_nulls)
         pairs = [f"{key}:{item}" for key, item in zip(keys, items, strict=True)]
-        found = _joined(column, pairs, "{", "}")
+        values = _joined(column, pairs, "{", "}")
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        found = _joined(column, json_texts(column.values, without_nulls=without_nulls), "[", "]")
+        values = _joined(column, json_texts(column.values, without_nulls=without_nulls), "[", "]")
     elif pa.types.is_fixed_size_list(kind):
         return json_texts(column.cast(pa.list_(kind.value_type)), without_nulls=without_nulls)
     else:
-        found = _plain_json(column)
+        values = _plain_json(column)
     if column.null_count == 0:
-        return found
+        return values
     valid = column.is_valid().to_pylist()
-    return [one if is_there else "null" for one, is_there in zip(found, valid, strict=True)]
+    return [one if is_there else "null" for one, is_there in zip(values, valid, strict=True)]
 
 
 def json_objects(names: list[str], columns: list[Column], count: int, *, without_nulls: bool) -> list[str]:
@@ -106,11 +108,11 @@ def json_objects(names: list[str], columns: list[Column], count: int, *, without
     parts = []
     for name, column in zip(names, columns, strict=True):
         key = json.dumps(name, ensure_ascii=False)
-        found = [f"{key}:{one}" for one in json_texts(column, without_nulls=without_nulls)]
+        pairs = [f"{key}:{one}" for one in json_texts(column, without_nulls=without_nulls)]
         if without_nulls and column.null_count:
             valid = column.is_valid().to_pylist()
-            found = [one if is_there else "" for one, is_there in zip(found, valid, strict=True)]
-        parts.append(found)
+            pairs = [one if is_there else "" for one, is_there in zip(pairs, valid, strict=True)]
+        parts.append(pairs)
     if not parts:
         return ["{}"] * count
     return ["{" + ",".join(one for one in row if one) + "}" for row in zip(*parts, strict=True)]

@@ -24,7 +24,7 @@ def backfill(
     definitions: dg.Definitions,
     assets: Mapping[str, TableAsset],
     instance: dg.DagsterInstance,
-    told: Callable[[str], None],
+    tell: Callable[[str], None],
 ) -> int:
     """Run what is left to do; returns the number of runs. `told` hears of each. Raises BackfillFailed.
 
@@ -34,11 +34,11 @@ def backfill(
     count = 0
     for name in left_to_do(recovery, assets):
         if name not in assets:
-            told(f"{name}: no asset makes it. Write to its branch by SQL, as in a correction.")
+            tell(f"{name}: no asset makes it. Write to its branch by SQL, as in a correction.")
             continue
         asset = assets[name]
         for tags, what in _runs(asset, recovery.branch, recovery.tables[name].partitions):
-            told(f"{name}{what}")
+            tell(f"{name}{what}")
             _run(definitions, asset, instance, {**tags, RECOVERY_TAG: recovery.branch})
             count += 1
     return count

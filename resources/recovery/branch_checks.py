@@ -56,19 +56,19 @@ def judged_by_checks(
 ) -> list[str]:
     """What is published in spite of blocking checks. Raises InvalidRequest that names them, unless that is allowed."""
     changed = set(recovery.changed())
-    said = []
+    failures = []
     for check in sql_checks(checks):
         if check.blocking and check.table in changed:
             count = run_query(session, check.violations, recovery.table).num_rows
             if count:
-                said.append(f"{check.name} of {check.table} finds {count} rows")
-    if said and not allow_failed:
+                failures.append(f"{check.name} of {check.table} finds {count} rows")
+    if failures and not allow_failed:
         raise InvalidRequest(
             f"Recovery {recovery.branch!r} is not published, on no table: blocking checks fail on the branch. "
-            f"{'; '.join(said)}. Correct the branch, or publish it all the same ({words.allow_failed_checks}), which is "
+            f"{'; '.join(failures)}. Correct the branch, or publish it all the same ({words.allow_failed_checks}), which is "
             "recorded."
         )
-    return [f"published though check {one}" for one in said]
+    return [f"published though check {one}" for one in failures]
 
 
 def published_checks(

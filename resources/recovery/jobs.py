@@ -164,9 +164,9 @@ def _first_jobs(known: dict[str, TableAsset]) -> list[dg.JobDefinition]:
             if bool(config.sql.strip()) == config.undo_bad:
                 raise InvalidRequest("Say in what way it is corrected: by sql or by undo_bad: true, one of them.")
             recovery = Recovery.open(tables.session, config.branch)
-            said = [recovery.undo_bad()] if config.undo_bad else recovery.correct(config.sql)
+            corrections = [recovery.undo_bad()] if config.undo_bad else recovery.correct(config.sql)
             report_branch(tables.session, recovery, known, context.instance, context.log_event)
-            listed = "\n".join(f"- {text(one)}" for one in said)
+            listed = "\n".join(f"- {text(one)}" for one in corrections)
             context.add_output_metadata(
                 {"corrected": page(listed, _state(context, tables, config, known)), **_seen(config)}
             )
@@ -201,14 +201,14 @@ def _backfill_job(known: dict[str, TableAsset], graph: dg.Definitions) -> dg.Job
                 graph,
                 dg.Definitions(resources={"tables": tables, "spark": tables.spark}, executor=dg.in_process_executor),
             )
-            said: list[str] = []
+            progress: list[str] = []
 
-            def tell(what: str) -> None:
-                said.append(what)
-                context.log.info(what)
+            def tell(line: str) -> None:
+                progress.append(line)
+                context.log.info(line)
 
             count = backfill(recovery, runnable, known, context.instance, tell)
-            listed = "\n".join(f"- {_linked(one)}" for one in said) or "Nothing was left to compute."
+            listed = "\n".join(f"- {_linked(one)}" for one in progress) or "Nothing was left to compute."
             context.add_output_metadata(
                 {"runs": count, "computed": page(listed, _state(context, tables, config, known)), **_seen(config)}
             )
@@ -259,11 +259,13 @@ def _last_jobs(known: dict[str, TableAsset], checks: Sequence[Any]) -> list[dg.J
     def compare_the_branch(context: dg.OpExecutionContext, config: BranchConfig, tables: TablesResource) -> None:
         with _refusals(context, config.branch):
             recovery = Recovery.open(tables.session, config.branch)
-            found = {name: recovery.compare(name) for name in recovery.changed()}
+            comparisons = {name: recovery.compare(name) for name in recovery.changed()}
             sides, state = recovery.sides, _state(context, tables, config, known)
             context.add_output_metadata(
                 {
-                    "comparison": page(comparison_page(found, sides), state, differing_rows_page(found, sides)),
+                    "comparison": page(
+                        comparison_page(comparisons, sides), state, differing_rows_page(comparisons, sides)
+                    ),
                     **_seen(config),
                 }
             )
@@ -309,11 +311,11 @@ def _seen(config: BranchConfig | StartConfig) -> dict[str, Any]:
     return recovery_page_metadata(config.branch)
 
 
-def _linked(said: str) -> str:
+def _linked(line: str) -> str:
     """What is said of a table, which it begins with; the table as a link."""
-    found = re.match(r"[^\s:]+", said)
+    found = re.match(r"[^\s:]+", line)
     name = found[0] if found else ""
-    return f"{asset_link(name)}{text(said.removeprefix(name))}"
+    return f"{asset_link(name)}{text(line.removeprefix(name))}"
 
 
 def _chosen(job: str) -> dg.PartitionedConfig[Any]:

@@ -63,9 +63,9 @@ def _is_current_by_hand(recovery: Recovery, name: str, record: TableRecord, inpu
     if not made:
         return False
     read: dict[tuple[str, str], int] = {}
-    for one in (source for snapshot in made for source in _sources(recovery, snapshot)):
-        place = (_plain(one), one.branch)
-        read[place] = max(one.snapshot_id, read.get(place, 0))
+    for source_ref in (source for snapshot in made for source in _sources(recovery, snapshot)):
+        place = (_plain(source_ref), source_ref.branch)
+        read[place] = max(source_ref.snapshot_id, read.get(place, 0))
     for other in inputs:
         needed = _as_read(recovery, other)
         if needed is None:
@@ -102,13 +102,13 @@ def _own_snapshots(recovery: Recovery, name: str, record: TableRecord) -> Iterat
 
 def makings(recovery: Recovery, name: str, record: TableRecord) -> dict[str, Snapshot]:
     """The newest snapshot by which the branch made each partition anew, by Dagster's key; `*`: the whole table."""
-    found: dict[str, Snapshot] = {}
+    newest: dict[str, Snapshot] = {}
     for snapshot in _own_snapshots(recovery, name, record):
         if snapshot.commit_user.startswith("recovery/"):
             keys = (snapshot.properties or {}).get(PARTITIONS_PROPERTY)
             for key in keys.split(",") if keys else [WHOLE]:
-                found.setdefault(key, snapshot)
-    return found
+                newest.setdefault(key, snapshot)
+    return newest
 
 
 def _is_current(recovery: Recovery, asset: TableAsset, record: TableRecord) -> bool:
@@ -149,15 +149,15 @@ def wanted_keys(asset: TableAsset, partitions: Sequence[Mapping[str, object]] | 
 
 def table_order(assets: Mapping[str, TableAsset]) -> list[str]:
     """Names of tables, each after its inputs."""
-    found: dict[str, None] = {}
+    order: dict[str, None] = {}
 
     def add(name: str) -> None:
         for source in assets[name].inputs.values():
-            if source in assets and source not in found:
+            if source in assets and source not in order:
                 add(source)
-        found[name] = None
+        order[name] = None
 
     for name in assets:
-        if name not in found:
+        if name not in order:
             add(name)
-    return list(found)
+    return list(order)

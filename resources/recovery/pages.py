@@ -113,20 +113,20 @@ def list_page(listed: Sequence[Progress], launchpads: Launchpads) -> str:
     columns = ["recovery", "state", "left", "bad", "mode", "tables", "next"]
     rows = [
         [
-            f"**{text(one.branch)}**",
-            text(one.state),
-            ", ".join(map(asset_link, one.left)) or "nothing",
-            text(one.bad),
-            one.mode,
-            ", ".join(map(asset_link, one.tables)),
-            " · ".join(ways(one, launchpads)),
+            f"**{text(recovery.branch)}**",
+            text(recovery.state),
+            ", ".join(map(asset_link, recovery.left)) or "nothing",
+            text(recovery.bad),
+            recovery.mode,
+            ", ".join(map(asset_link, recovery.tables)),
+            " · ".join(ways(recovery, launchpads)),
         ]
-        for one in listed
+        for recovery in listed
     ]
     if any(one.overrides or one.trouble for one in listed):
         columns.append("in spite of")
-        for row, one in zip(rows, listed, strict=True):
-            row.append(text("; ".join(one.overrides) or one.trouble))
+        for row, recovery in zip(rows, listed, strict=True):
+            row.append(text("; ".join(recovery.overrides) or recovery.trouble))
     return table(columns, rows)
 
 
@@ -136,29 +136,29 @@ def dropped_page(branch: str, tables: Sequence[str]) -> str:
     return f"Recovery **{text(branch)}** is dropped: {gone}."
 
 
-def comparison_page(found: Mapping[str, Comparison], sides: tuple[str, str]) -> str:
+def comparison_page(comparisons: Mapping[str, Comparison], sides: tuple[str, str]) -> str:
     """How the two sides of each table differ."""
     rows = [
         (
             asset_link(name),
-            one.rows_before,
-            one.rows_after,
-            one.added,
-            one.removed,
-            one.changed,
-            ", ".join(f"{text(column)} in {count} rows" for column, count in one.changed_columns.items()),
+            comparison.rows_before,
+            comparison.rows_after,
+            comparison.added,
+            comparison.removed,
+            comparison.changed,
+            ", ".join(f"{text(column)} in {count} rows" for column, count in comparison.changed_columns.items()),
         )
-        for name, one in found.items()
+        for name, comparison in comparisons.items()
     ]
     return table(("table", f"rows {sides[0]}", sides[1], "added", "removed", "changed", "columns that differ"), rows)
 
 
-def differing_rows_page(found: Mapping[str, Comparison], sides: tuple[str, str]) -> str:
+def differing_rows_page(comparisons: Mapping[str, Comparison], sides: tuple[str, str]) -> str:
     """The first rows of each table that differ, with all columns of which anything is known."""
     parts = []
-    for name, one in found.items():
-        if one.examples is not None and one.examples.num_rows:
-            columns = one.examples.to_pydict()
+    for name, comparison in comparisons.items():
+        if comparison.examples is not None and comparison.examples.num_rows:
+            columns = comparison.examples.to_pydict()
             known = [column for column, values in columns.items() if any(value is not None for value in values)]
             rows = zip(*([cell(value) for value in columns[column]] for column in known), strict=True)
             parts += [

@@ -76,12 +76,12 @@ def publish(
 
 def published(session: Session, recovery: Recovery, verdicts: Mapping[str, str]) -> list[Published]:
     """What the main branches are now."""
-    found = []
+    tables = []
     for name in recovery.changed():
         ref = session.table(name).last_change()
         if ref is not None:
-            found.append(Published(name, ref, verdicts.get(name, "published already")))
-    return found
+            tables.append(Published(name, ref, verdicts.get(name, "published already")))
+    return tables
 
 
 def _is_published(session: Session, recovery: Recovery, name: str) -> bool:
@@ -106,12 +106,12 @@ def _judged_complete(
 ) -> list[str]:
     """What is published in spite of being incomplete. Raises InvalidRequest unless that is allowed."""
     left, wrong = left_to_do(recovery, assets), uncorrected(recovery)
-    said = [f"not corrected: {', '.join(wrong)}"] if wrong else []
-    said += [f"not computed anew: {', '.join(left)}"] if left else []
-    if said and not allow_incomplete:
+    reasons = [f"not corrected: {', '.join(wrong)}"] if wrong else []
+    reasons += [f"not computed anew: {', '.join(left)}"] if left else []
+    if reasons and not allow_incomplete:
         by_hand = [name for name in left if name not in assets]
         raise InvalidRequest(
-            f"Recovery {recovery.branch!r} is not published, on no table: {'; '.join(said)}. "
+            f"Recovery {recovery.branch!r} is not published, on no table: {'; '.join(reasons)}. "
             + ("Correct it first. " if wrong else "")
             + (
                 f"Compute what is left by {words.backfill.format(branch=recovery.branch)}. "
@@ -125,7 +125,7 @@ def _judged_complete(
             )
             + f"Or publish what is there ({words.allow_incomplete}), which is recorded."
         )
-    return [f"published though {one}" for one in said]
+    return [f"published though {one}" for one in reasons]
 
 
 def _judged_ahead(
@@ -140,16 +140,16 @@ def _judged_ahead(
         if record.main is None or record.branch_at == record.main or not recovery.is_branched(name):
             continue
         later = [
-            one
-            for one in main.snapshots.all()
-            if (record.branch_at or 0) < one.id <= record.main and recovery.is_productions(one)
+            snapshot
+            for snapshot in main.snapshots.all()
+            if (record.branch_at or 0) < snapshot.id <= record.main and recovery.is_productions(snapshot)
         ]
         kept = _not_made_anew(main, recovery, assets.get(name), record)
         if later and kept:
             where = ", ".join(sorted(str(value) for one in kept for value in one.values()))
-            what = ", ".join(f"{one.id} by {one.commit_user}" for one in later)
+            commits = ", ".join(f"{one.id} by {one.commit_user}" for one in later)
             behind.append(
-                (f"{name}{f' ({where})' if where else ''}", f"to snapshot {record.branch_at or 0}, behind {what}")
+                (f"{name}{f' ({where})' if where else ''}", f"to snapshot {record.branch_at or 0}, behind {commits}")
             )
     if behind and not discard_main:
         refused = "; ".join(f"{table} would go back {back}" for table, back in behind)
@@ -162,23 +162,23 @@ def _judged_ahead(
 
 def _given_up(session: Session, recovery: Recovery) -> list[str]:
     """What production had put on main since the recovery began, and its publications have taken from it."""
-    found = []
+    given_up = []
     for name, record in recovery.tables.items():
         snapshots = session.catalog.table(name).snapshots.all()
         own = f"ADOPT of branch {recovery.branch} in "
         replaced = [
-            one.id
-            for one in snapshots
-            if one.time_ms >= recovery.record.created_ms and (operation_of(one) or "").startswith(own)
+            snapshot.id
+            for snapshot in snapshots
+            if snapshot.time_ms >= recovery.record.created_ms and (operation_of(snapshot) or "").startswith(own)
         ]
         lost = [
-            f"{one.id} by {one.commit_user}"
-            for one in snapshots
-            if (record.main or 0) < one.id < max(replaced, default=0) and recovery.is_productions(one)
+            f"{snapshot.id} by {snapshot.commit_user}"
+            for snapshot in snapshots
+            if (record.main or 0) < snapshot.id < max(replaced, default=0) and recovery.is_productions(snapshot)
         ]
         if lost:
-            found.append(f"published though main of {name} had {', '.join(lost)}, which was given up")
-    return found
+            given_up.append(f"published though main of {name} had {', '.join(lost)}, which was given up")
+    return given_up
 
 
 def _not_made_anew(
@@ -197,9 +197,9 @@ def _not_made_anew(
         theirs = main.changed_partitions(until=record.main)
     keyed = asset is not None and asset.partition_column is not None
     return [
-        one
-        for one in theirs
-        if one not in ours and not (keyed and asset is not None and asset.partition_key(one) in made)
+        snapshot
+        for snapshot in theirs
+        if snapshot not in ours and not (keyed and asset is not None and asset.partition_key(snapshot) in made)
     ]
 
 

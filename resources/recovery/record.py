@@ -52,31 +52,31 @@ def read_record(catalog: Catalog, branch: str) -> RecoveryRecord | None:
     """None if there is no recovery of that name. Raises CorruptData that says what to do if it cannot be read."""
     notes = catalog.notes(_KIND)
     try:
-        found = notes.read(branch)
-        if found is None:
+        content = notes.read(branch)
+        if content is None:
             return None
         # What a later version keeps besides says nothing to this one.
-        known = {**_known(RecoveryRecord, found), "tables": {}}
+        known = {**_known(RecoveryRecord, content), "tables": {}}
         record = RecoveryRecord(**known)
-        for name, one in found["tables"].items():
+        for name, one in content["tables"].items():
             record = record.with_table(name, TableRecord(**_known(TableRecord, one)))
         return _with_identities(catalog, record)
     except (CorruptData, TypeError, LookupError, AttributeError) as error:
-        said = str(error) if isinstance(error, CorruptData) else f"File {notes.path(branch)} describes no recovery."
+        reason = str(error) if isinstance(error, CorruptData) else f"File {notes.path(branch)} describes no recovery."
         raise CorruptData(
-            f"{said.rstrip('.')}. Give recovery {branch!r} up by `snapline recovery drop {branch} --discard-damaged`, which "
+            f"{reason.rstrip('.')}. Give recovery {branch!r} up by `snapline recovery drop {branch} --discard-damaged`, which "
             "keeps the file aside."
         ) from None
 
 
 def get_record(catalog: Catalog, branch: str) -> RecoveryRecord:
     """Raises NotFound that lists the recoveries."""
-    found = read_record(catalog, branch)
-    if found is None:
+    record = read_record(catalog, branch)
+    if record is None:
         known = names(catalog)
         listed = f"There are: {', '.join(known)}." if known else "There is none: start one from a bad snapshot."
         raise NotFound(f"There is no recovery {branch!r}. {listed}")
-    return found
+    return record
 
 
 def create_record(catalog: Catalog, record: RecoveryRecord) -> None:
@@ -105,9 +105,9 @@ def set_record_aside(catalog: Catalog, branch: str) -> str:
     return catalog.notes(_KIND).set_aside(branch)
 
 
-def _known(kind: type[TableRecord | RecoveryRecord], found: Mapping[str, Any]) -> dict[str, Any]:
+def _known(kind: type[TableRecord | RecoveryRecord], values: Mapping[str, Any]) -> dict[str, Any]:
     names = {one.name for one in fields(kind)}
-    return {key: value for key, value in found.items() if key in names}
+    return {key: value for key, value in values.items() if key in names}
 
 
 def _document(record: RecoveryRecord) -> dict[str, Any]:
@@ -134,10 +134,10 @@ def _with_identities(catalog: Catalog, record: RecoveryRecord) -> RecoveryRecord
         kept = catalog.notes(_MAINS_KIND).read(record.branch)
     mains = kept.get("mains") if kept is not None and kept.get("created_ms") == record.created_ms else None
     for name, point in mains.items() if isinstance(mains, dict) else ():
-        one = record.tables.get(name)
+        table = record.tables.get(name)
         is_point = isinstance(point, list) and len(point) == 2 and isinstance(point[1], str)
-        if one is not None and is_point and point[0] == one.main:
-            record = record.with_table(name, replace(one, main_identity=point[1]))
+        if table is not None and is_point and point[0] == table.main:
+            record = record.with_table(name, replace(table, main_identity=point[1]))
     return record
 
 

@@ -150,12 +150,12 @@ def _partitions(table: Table, recovery: Recovery, asset: TableAsset, record: Tab
         yield None
         return
     branch = table.on_branch(recovery.branch)
-    found = wanted_keys(asset, branch.changed_partitions(after=record.branch_at))
+    keys_wanted = wanted_keys(asset, branch.changed_partitions(after=record.branch_at))
     for snapshot in branch.snapshots.all():
         if snapshot.id > (record.branch_at or 0):
             listed = (snapshot.properties or {}).get(PARTITIONS_PROPERTY)
-            found.update(listed.split(",") if listed else [])
-    yield from sorted(found & set(asset.partitions_def.get_partition_keys()))
+            keys_wanted.update(listed.split(",") if listed else [])
+    yield from sorted(keys_wanted & set(asset.partitions_def.get_partition_keys()))
 
 
 def _tags(

@@ -59,20 +59,20 @@ class Recovery:
         """
         recovery = cls(session, check_new_branch_name(branch))
         if not plan.tables:
-            said = "; ".join(f"{one.name} {one.describe()} (snapshot {one.head})" for one in plan.good)
+            listed = "; ".join(f"{one.name} {one.describe()} (snapshot {one.head})" for one in plan.good)
             raise InvalidRequest(
-                f"Nothing comes from {plan.bad} now: there is nothing to recover. {said}. If a repair is wrong itself, "
+                f"Nothing comes from {plan.bad} now: there is nothing to recover. {listed}. If a repair is wrong itself, "
                 "name its snapshot."
             )
         tables = {
-            one.name: TableRecord(
-                one.head,
-                one.branch_at,
-                None if one.partitions is None else [dict(part) for part in one.partitions],
-                one.corrected,
-                recovery._identity(one.name, one.head),
+            table.name: TableRecord(
+                table.head,
+                table.branch_at,
+                None if table.partitions is None else [dict(part) for part in table.partitions],
+                table.corrected,
+                recovery._identity(table.name, table.head),
             )
-            for one in plan.tables
+            for table in plan.tables
         }
         known = read_record(session.catalog, branch)
         if known is None:
@@ -115,12 +115,12 @@ class Recovery:
     def tables(self) -> dict[str, TableRecord]:
         """The tables of the plan, and those that were branched since, when they were first written."""
         record = self.record
-        found = dict(record.tables)
+        tables = dict(record.tables)
         for name in self._catalog.tables():
-            if name not in found and self.is_branched(name):
+            if name not in tables and self.is_branched(name):
                 base = record.base.get(name)
-                found[name] = TableRecord(base, base, [])
-        return found
+                tables[name] = TableRecord(base, base, [])
+        return tables
 
     def _heads(self) -> dict[str, int]:
         """The newest change of every table, of which no publication is half to be seen."""
@@ -158,12 +158,12 @@ class Recovery:
 
     def _create_branches(self) -> None:
         missing = {name: one for name, one in self.record.tables.items() if not self.is_branched(name)}
-        for name, one in missing.items():
+        for name, table in missing.items():
             branches = self._catalog.table(name).branches
-            if one.branch_at is None:
+            if table.branch_at is None:
                 branches.create(self.branch, empty=True)
             else:
-                branches.create(self.branch, snapshot_id=one.branch_at)
+                branches.create(self.branch, snapshot_id=table.branch_at)
 
     def is_branched(self, name: str) -> bool:
         """Whether a table has the branch of this recovery."""
@@ -279,12 +279,12 @@ class Recovery:
 
     def moved(self) -> dict[str, list[str]]:
         """What main got since the recovery began: for each table the commits, by job and number."""
-        found: dict[str, list[str]] = {}
-        for name, one in self.tables.items():
+        moved: dict[str, list[str]] = {}
+        for name, table in self.tables.items():
             for snapshot in self._catalog.table(name).snapshots.all():
-                if snapshot.id > (one.main or 0) and self.is_productions(snapshot):
-                    found.setdefault(name, []).append(f"{snapshot.id} by {snapshot.commit_user}")
-        return found
+                if snapshot.id > (table.main or 0) and self.is_productions(snapshot):
+                    moved.setdefault(name, []).append(f"{snapshot.id} by {snapshot.commit_user}")
+        return moved
 
     def is_productions(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot of main changes rows, and was not published by this recovery itself."""
@@ -303,22 +303,22 @@ class Recovery:
         anew: list[str] = []
         tables = self.tables
         for name in self.moved():
-            one = tables[name]
+            table = tables[name]
             main = self._catalog.table(name)
             head = main.last_change()
             assert head is not None
-            if one.corrected:
-                self._apply(main, one.main or 0, head.snapshot_id)
-                partitions = one.partitions
-            elif one.partitions is None:
+            if table.corrected:
+                self._apply(main, table.main or 0, head.snapshot_id)
+                partitions = table.partitions
+            elif table.partitions is None:
                 partitions = None
                 anew.append(name)
             else:
-                since = main.changed_partitions(after=one.main)
-                partitions = [*one.partitions, *(part for part in since if part not in one.partitions)]
+                since = main.changed_partitions(after=table.main)
+                partitions = [*table.partitions, *(part for part in since if part not in table.partitions)]
                 anew.append(name)
             identity = self._identity(name, head.snapshot_id)
-            moved = replace(one, main=head.snapshot_id, main_identity=identity, partitions=partitions)
+            moved = replace(table, main=head.snapshot_id, main_identity=identity, partitions=partitions)
             record = record.with_table(name, moved)
             replace_record(self._catalog, record)
         return anew

@@ -213,28 +213,30 @@ def _dependency(asset: TableAsset, source: TableAsset) -> dg.AssetDep:
 
 def _by_branch(asset: TableAsset, partition_keys: Sequence[str]) -> dict[str, list[str]]:
     """The asset's own partition keys by branch. A run may span several branches."""
-    found: dict[str, list[str]] = {}
+    by_branch: dict[str, list[str]] = {}
     for key in partition_keys:
         if has_own_partitions(asset):
             assert isinstance(key, dg.MultiPartitionKey)
-            found.setdefault(key.keys_by_dimension[_BRANCH], []).append(key.keys_by_dimension[_PARTITION])
+            by_branch.setdefault(key.keys_by_dimension[_BRANCH], []).append(key.keys_by_dimension[_PARTITION])
         else:
             every = [] if asset.partitions_def is None else list(asset.partitions_def.get_partition_keys())
-            found[str(key)] = every
-    return found
+            by_branch[str(key)] = every
+    return by_branch
 
 
 def _check(asset: TableAsset) -> dg.AssetChecksDefinition:
     @dg.asset_check(asset=twin_key(asset.name), name=CHECK, description="How the branch differs from main.")
     def check(context: dg.AssetCheckExecutionContext, tables: TablesResource) -> dg.AssetCheckResult:
-        found = {
+        comparisons = {
             branch: Recovery.open(tables.session, branch).compare(asset.name)
             for branch in _branches_of(context.run.tags)
         }
         return dg.AssetCheckResult(
             passed=True,
-            description="; ".join(f"{branch}: {one.describe()}" for branch, one in found.items()),
-            metadata=comparison_metadata(found, {name: Recovery.open(tables.session, name).sides for name in found}),
+            description="; ".join(f"{branch}: {one.describe()}" for branch, one in comparisons.items()),
+            metadata=comparison_metadata(
+                comparisons, {name: Recovery.open(tables.session, name).sides for name in comparisons}
+            ),
         )
 
     return check
@@ -250,24 +252,24 @@ def _branches_of(tags: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(key.partition("|")[0] for key in keys))
 
 
-def comparison_metadata(found: Mapping[str, Comparison], sides: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+def comparison_metadata(comparisons: Mapping[str, Comparison], sides: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
     """Comparisons, by branch, as the UI shows them: numbers, columns, and the first rows that differ."""
     metadata: dict[str, Any] = {}
-    for branch, one in found.items():
-        prefix = f"{branch}: " if len(found) > 1 else ""
+    for branch, comparison in comparisons.items():
+        prefix = f"{branch}: " if len(comparisons) > 1 else ""
         metadata |= {
-            f"{prefix}rows {sides[branch][0]}": one.rows_before,
-            f"{prefix}rows {sides[branch][1]}": one.rows_after,
-            f"{prefix}rows added": one.added,
-            f"{prefix}rows removed": one.removed,
-            f"{prefix}rows changed": one.changed,
+            f"{prefix}rows {sides[branch][0]}": comparison.rows_before,
+            f"{prefix}rows {sides[branch][1]}": comparison.rows_after,
+            f"{prefix}rows added": comparison.added,
+            f"{prefix}rows removed": comparison.removed,
+            f"{prefix}rows changed": comparison.changed,
             **{f"{prefix}{name}": value for name, value in recovery_page_metadata(branch).items()},
         }
-        if one.changed_columns:
-            listed = [f"{name} in {count} rows" for name, count in one.changed_columns.items()]
+        if comparison.changed_columns:
+            listed = [f"{name} in {count} rows" for name, count in comparison.changed_columns.items()]
             metadata[f"{prefix}columns that differ"] = ", ".join(listed)
-        if one.examples is not None and one.examples.num_rows:
-            rows = [{key: _shown(value) for key, value in row.items()} for row in one.examples.to_pylist()]
+        if comparison.examples is not None and comparison.examples.num_rows:
+            rows = [{key: _shown(value) for key, value in row.items()} for row in comparison.examples.to_pylist()]
             metadata[f"{prefix}first rows"] = dg.MetadataValue.table([dg.TableRecord(row) for row in rows])
     return metadata
 

@@ -58,6 +58,6 @@ def free_name(bad: str, taken: Sequence[str]) -> str:
     """A name for a recovery that no other has."""
     name = "fix-" + re.sub(r"[^A-Za-z0-9]+", "-", bad).strip("-")
     number = 1
-    while (found := name if number == 1 else f"{name}-{number}") in taken:
+    while (candidate := name if number == 1 else f"{name}-{number}") in taken:
         number += 1
-    return found
+    return candidate

@@ -19,8 +19,8 @@ def added_column(node: AddedColumn) -> AddColumn:
     comment = None
     constraints = column.args.get("constraints") or []
     nullable = nullable_of([one.args.get("kind") or one for one in constraints], column.name)
-    for one in constraints:
-        kind = one.args.get("kind")
+    for constraint in constraints:
+        kind = constraint.args.get("kind")
         if isinstance(kind, exp.CommentColumnConstraint):
             comment = kind.this.name
         elif isinstance(kind, exp.NotNullColumnConstraint):
@@ -31,6 +31,6 @@ def added_column(node: AddedColumn) -> AddColumn:
                 "that are there, and Paimon null. ADD COLUMN, ALTER COLUMN … SET DEFAULT for rows to come, and UPDATE the others."
             )
         else:
-            raise InvalidRequest(f"Column {column.name!r}: {shown(kind or one)} is not known here.")
+            raise InvalidRequest(f"Column {column.name!r}: {shown(kind or constraint)} is not known here.")
     kind = type_of(column.args["kind"], nullable=nullable)
     return AddColumn(node.args["name"], kind, comment, bool(node.args.get("first")), node.args.get("after"))

@@ -18,11 +18,13 @@ def analyzed(node: AnalyzeTable, names: Names) -> Callable[[], Result]:
     table = names.table(node.this)
     known = {name.lower(): name for name in table.schema.column_names}
     chosen: list[str] | None = None if node.args.get("all_columns") else []
-    for one in node.args.get("columns") or []:
-        if one.name.lower() not in known:
-            raise at(one, InvalidRequest(f"There is no column {one.name!r}. Columns: {', '.join(known.values())}."))
-        if chosen is not None and known[one.name.lower()] not in chosen:
-            chosen.append(known[one.name.lower()])
+    for column in node.args.get("columns") or []:
+        if column.name.lower() not in known:
+            raise at(
+                column, InvalidRequest(f"There is no column {column.name!r}. Columns: {', '.join(known.values())}.")
+            )
+        if chosen is not None and known[column.name.lower()] not in chosen:
+            chosen.append(known[column.name.lower()])
 
     def act() -> Result:
         snapshot = analyze(table, chosen)

@@ -190,18 +190,18 @@ class Sources:
         first = [default] if default is not None else []
         tables = [*first, *(one for one in self._seen(sees) if one != default)] if table is None else [table]
         path = parts if table is None else parts[1:]
-        for one in tables if len(path) > 1 else ():
-            columns = self._tables[one]
+        for view in tables if len(path) > 1 else ():
+            columns = self._tables[view]
             # Of a query the columns, or their types, are not always known.
             names = [held.name for held in columns if pa.types.is_struct(held.type) or pa.types.is_null(held.type)]
             name = next((held for held in names if held.lower() == path[0].name.lower()), None)
             if name is None and table is not None and not len(columns):
                 name = path[0].name
             if name is not None:
-                found: exp.Expr = _column(name, one)
+                field: exp.Expr = _column(name, view)
                 for part in path[1:]:
-                    found = exp.Dot(this=found, expression=part.copy())
-                return found
+                    field = exp.Dot(this=field, expression=part.copy())
+                return field
         return None
 
 
@@ -230,20 +230,20 @@ def assignments(
     expressions: Sequence[exp.Expr], names: Mapping[str, str], sources: Sources, sees: Sequence[str] = (TARGET,)
 ) -> dict[str, str]:
     """`SET column = value, …`: the values in the engine's SQL, by column."""
-    found: dict[str, str] = {}
-    for one in expressions:
-        if not isinstance(one, exp.EQ) or not isinstance(one.this, exp.Column):
-            raise at(one, InvalidRequest(f"{one.sql(SnaplineSql)!r} sets no column: SET column = value."))
-        column = one.this
+    values: dict[str, str] = {}
+    for assignment in expressions:
+        if not isinstance(assignment, exp.EQ) or not isinstance(assignment.this, exp.Column):
+            raise at(assignment, InvalidRequest(f"{assignment.sql(SnaplineSql)!r} sets no column: SET column = value."))
+        column = assignment.this
         if column.args.get("db") or (column.table and names.get(column.table.lower()) != "target"):
             raise at(
                 column, InvalidRequest(f"{column.sql()!r} cannot be set: it is no column of the table that changes.")
             )
-        if column.name.lower() in {name.lower() for name in found}:
+        if column.name.lower() in {name.lower() for name in values}:
             raise at(column, InvalidRequest(f"Column {column.name!r} is set twice."))
         name = sources.column(column)
-        found[name] = sources.value(one.expression, name, sees)
-    return found
+        values[name] = sources.value(assignment.expression, name, sees)
+    return values
 
 
 def merge_clauses(

@@ -34,7 +34,7 @@ class Job:
     name: str
     recorder: LineageRecorder
 
-    def how(self, sources: Sequence[SnapshotRef], properties: Mapping[str, str]) -> dict[str, Any]:
+    def commit_details(self, sources: Sequence[SnapshotRef], properties: Mapping[str, str]) -> dict[str, Any]:
         """Commit id and properties of a change that was made from snapshots."""
         clock = Clock()
         now_ms = clock.now_ms()
@@ -105,13 +105,13 @@ def target_of(insert: exp.Insert, names: Names) -> Target:
 
 def refuse_beside_condition(target: Target, *, streams: bool) -> None:
     """Raise InvalidRequest for what is not carried out beside REPLACE WHERE."""
-    said = {
+    clauses = {
         "execution.runtime-mode = streaming": streams,
         "OVERWRITE": target.mode != APPEND,
         "PARTITION (…)": bool(target.partition),
         "OPTIONS('change-tracking' = 'false')": not target.change_tracking,
     }
-    for name in (one for one, is_there in said.items() if is_there):
+    for name in (one for one, is_there in clauses.items() if is_there):
         raise at(
             target.node,
             InvalidRequest(
@@ -151,10 +151,10 @@ def partition_values(node: exp.Expr | None, table: Table, *, partly: bool = Fals
     """`PARTITION (day = '2024-05-01', hour)`: the columns that have a value; `partly`: some may have none, for they stand in
     the rows. Raises InvalidRequest for others than those the table is partitioned by, and for one that is named twice.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     named: list[str] = []
-    for one in node.expressions if node else []:
-        column = one.this if isinstance(one, exp.EQ) else one
+    for item in node.expressions if node else []:
+        column = item.this if isinstance(item, exp.EQ) else item
         name = held_name(column.name, table.schema.partition_keys)
         if name is None:
             raise InvalidRequest(
@@ -164,19 +164,19 @@ def partition_values(node: exp.Expr | None, table: Table, *, partly: bool = Fals
         if name in named:
             raise InvalidRequest(f"PARTITION names {name!r} twice: one partition has one value of each column.")
         named.append(name)
-        if isinstance(one, exp.EQ):
-            if isinstance(one.expression, exp.Null):
+        if isinstance(item, exp.EQ):
+            if isinstance(item.expression, exp.Null):
                 raise InvalidRequest(
                     f"PARTITION ({name} = NULL) is not supported: leave the column out there, and give NULL in the rows."
                 )
-            if not isinstance(one.expression, exp.Literal | exp.Cast | exp.Neg):
+            if not isinstance(item.expression, exp.Literal | exp.Cast | exp.Neg):
                 raise InvalidRequest(
                     f"PARTITION ({name} = …) takes a constant: '2024-05-01', 5. Other values stand in the rows."
                 )
-            found[name] = literal_of(one.expression)
+            values[name] = literal_of(item.expression)
         elif not partly:
             raise InvalidRequest(f"PARTITION ({name}) says no value: write {name} = …, or leave the column out.")
-    return found
+    return values
 
 
 def query_of(insert: exp.Insert, target: Target) -> exp.Expr:
@@ -229,29 +229,29 @@ def fitted(names: Sequence[str], target: Target) -> list[Fill]:
 
 def _positions(names: Sequence[str], target: Target) -> dict[str, int]:
     """Where each column of the table stands in a query, by its name in whatever case."""
-    found: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for position, name in enumerate(names):
         column = name if name in target.columns else None
         if column is None:
             column = next((one for one in target.columns if one.lower() == name.lower()), None)
-        if column is None or column in found:
+        if column is None or column in positions:
             raise InvalidRequest(
                 f"INSERT … BY NAME into {target.table.identifier}: the query's column {name!r} "
                 f"{'is there twice' if column else 'is none that it takes'}. Columns: {', '.join(target.columns)}."
             )
-        found[column] = position
-    return found
+        positions[column] = position
+    return positions
 
 
 def _filled(given: Mapping[str, int], target: Target) -> list[Fill]:
-    found = []
+    fills = []
     for field in target.table.schema.fields:
         position, value = given.get(field.name), target.partition.get(field.name)
         fill = Fill(field.name, position, default_of(field) if position is None and value is None else value)
         if fill.position is None and fill.value is None and not field.type.nullable:
             raise InvalidRequest(f"Column {field.name!r} of {target.table.identifier} is NOT NULL and gets no value.")
-        found.append(fill)
-    return found
+        fills.append(fill)
+    return fills
 
 
 def written(target: Table, snapshot: Any, verb: str) -> Result:

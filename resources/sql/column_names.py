@@ -126,11 +126,11 @@ def _call(node: exp.Expr, word: str) -> str:
     if isinstance(given, exp.Distinct):
         return f"{word}(DISTINCT {_listed(given.expressions)})"
     arguments = [
-        one
+        argument
         for key in node.arg_types
         for value in [node.args.get(key)]
-        for one in (value if isinstance(value, list) else [value])
-        if isinstance(one, exp.Expr)
+        for argument in (value if isinstance(value, list) else [value])
+        if isinstance(argument, exp.Expr)
     ]
     return f"{word}({_listed(arguments)})"
 

@@ -32,7 +32,7 @@ def column_sources(query: Query, fills: Sequence[Fill]) -> dict[str, list[Source
         names = tree.named_selects  # type: ignore[attr-defined]
     except (SqlglotError, KeyError, AttributeError, ValueError):
         return {}
-    found: dict[str, list[SourceColumn]] = {}
+    by_column: dict[str, list[SourceColumn]] = {}
     for fill in fills:
         if fill.position is None or fill.position >= len(names):
             continue
@@ -42,27 +42,27 @@ def column_sources(query: Query, fills: Sequence[Fill]) -> dict[str, list[Source
             continue
         sources = _leaves(node, inputs)
         if sources:
-            found[fill.name] = sources
-    return found
+            by_column[fill.name] = sources
+    return by_column
 
 
 def _leaves(node: Node, inputs: dict[str, Input]) -> list[SourceColumn] | None:
     """The columns of tables at the ends; None if there is an end that is no table, and so not known."""
-    found: set[SourceColumn] = set()
-    for one in node.walk():
-        if one.downstream:
+    sources: set[SourceColumn] = set()
+    for part in node.walk():
+        if part.downstream:
             continue
-        if not isinstance(one.expression, exp.Table):
-            if one.expression.find(exp.Column) is not None:
+        if not isinstance(part.expression, exp.Table):
+            if part.expression.find(exp.Column) is not None:
                 return None
             continue
-        given = inputs.get(one.expression.name)
+        given = inputs.get(part.expression.name)
         if given is None or given.source.table is None:
             return None
-        column = one.name.rpartition(".")[2].strip('`"')
+        column = part.name.rpartition(".")[2].strip('`"')
         named = {name.lower(): name for name in given.source.schema.names}.get(column.lower())
         if named is None:
             return None
         identifier = given.source.table.identifier
-        found.add((given.source.catalog, identifier.database, identifier.table, named))
-    return sorted(found)
+        sources.add((given.source.catalog, identifier.database, identifier.table, named))
+    return sorted(sources)

@@ -26,9 +26,9 @@ _OTHERS = (exp.Query, exp.AggFunc, exp.Window, exp.Anonymous, exp.Star, exp.Rand
 def check_computed(definition: TableDefinition, columns: Collection[str]) -> None:
     """Raise InvalidRequest for a computed column, or a watermark, that no row has a value for."""
     known = {name.lower() for name in columns}
-    for one in definition.computed_columns:
-        _check(f"Computed column {one.name!r}", one.expression, known, columns)
-        _check_type(one, definition)
+    for column in definition.computed_columns:
+        _check(f"Computed column {column.name!r}", column.expression, known, columns)
+        _check_type(column, definition)
     mark = definition.watermark
     if mark is not None:
         known |= {one.name.lower() for one in definition.computed_columns}
@@ -40,31 +40,31 @@ def check_computed(definition: TableDefinition, columns: Collection[str]) -> Non
                 )
 
 
-def _check_type(one: ComputedColumn, definition: TableDefinition) -> None:
+def _check_type(column: ComputedColumn, definition: TableDefinition) -> None:
     """Raise InvalidRequest for a computed column whose values are not stored in its type, as Spark sees it."""
-    refuse_length(one)
-    declared = declared_type(one)
+    refuse_length(column)
+    declared = declared_type(column)
     if declared is None:
         return
-    tree = parse_expression(one.expression, None, f"Computed column {one.name!r}")
+    tree = parse_expression(column.expression, None, f"Computed column {column.name!r}")
     schema = pa.schema([field.to_arrow() for field in definition.fields])
     try:
-        found = compile_expression(tree, [relation_of("t", schema)], {}).type
+        actual = compile_expression(tree, [relation_of("t", schema)], {}).type
     except StorageError:
         # Its type is known to Spark alone, which casts it when it is read.
         return
-    if found.is_known:
-        refuse_unstorable(found.arrow, declared.to_arrow(), one.name)
+    if actual.is_known:
+        refuse_unstorable(actual.arrow, declared.to_arrow(), column.name)
 
 
-def _check(what: str, expression: str, known: Collection[str], columns: Collection[str]) -> None:
+def _check(subject: str, expression: str, known: Collection[str], columns: Collection[str]) -> None:
     tree = _parsed(expression)
     for node in tree.walk():
         if isinstance(node, exp.Column) and node.name.lower() not in known:
-            raise InvalidRequest(f"{what} names {node.name!r}, which is no column. Columns: {', '.join(columns)}.")
+            raise InvalidRequest(f"{subject} names {node.name!r}, which is no column. Columns: {', '.join(columns)}.")
         if isinstance(node, _OTHERS) and not (isinstance(node, exp.Anonymous) and node.name.lower() == "positive"):
             shown = node.sql(SnaplineSql)
-            raise InvalidRequest(f"{what}: {shown!r} is no function of a row's columns that is known here.")
+            raise InvalidRequest(f"{subject}: {shown!r} is no function of a row's columns that is known here.")
 
 
 def _parsed(expression: str) -> exp.Expr:

@@ -215,7 +215,7 @@ class Definitions:
         options = {**({"bucket": "1"} if keyed else {}), **defaults, **definition.options}
 
         def create(schema: pa.Schema | None) -> Table:
-            said: dict[str, Any] = {
+            properties: dict[str, Any] = {
                 "primary_key": definition.primary_key,
                 "partition_by": definition.partition_by,
                 "options": options,
@@ -227,12 +227,12 @@ class Definitions:
             names = [one.name for one in columns]
             _refuse_twins(names)
             for what in ("primary_key", "partition_by"):
-                said[what] = held_names(said[what], names)
-            said["options"] = options_in_case(options, names)
+                properties[what] = held_names(properties[what], names)
+            properties["options"] = options_in_case(options, names)
             try:
                 if replaces:
-                    return catalog.redefined_table(str(place.identifier), columns, **said)
-                return catalog.create_table(str(place.identifier), columns, if_not_exists=if_not_exists, **said)
+                    return catalog.redefined_table(str(place.identifier), columns, **properties)
+                return catalog.create_table(str(place.identifier), columns, if_not_exists=if_not_exists, **properties)
             except AlreadyExists as error:
                 if not (is_or_replace and catalog.exists(str(place.identifier))):
                     raise at(name, error) from None
@@ -265,8 +265,8 @@ class Definitions:
         if_exists = bool(node.args.get("exists"))
         if node.args.get("temporary"):
             if if_exists:
-                for one in node.args["tables"]:
-                    take(one)
+                for table in node.args["tables"]:
+                    take(table)
                 return lambda: Result("There are no temporary tables; nothing was dropped.")
             raise InvalidRequest("There are no temporary tables: leave TEMPORARY out.")
         named = [(one, self._names.place(one)) for one in node.args["tables"]]
@@ -274,20 +274,20 @@ class Definitions:
             self._names.refuse_read_only(place)
 
         def act() -> Result:
-            said = []
-            for one, place in named:
+            sentences = []
+            for node, place in named:
                 identifier, catalog = str(place.identifier), self._names.catalog(place)
                 if not catalog.exists(identifier) and catalog.views.exists(identifier):
-                    raise at(one, InvalidRequest(f"{identifier} is a view: DROP VIEW."))
+                    raise at(node, InvalidRequest(f"{identifier} is a view: DROP VIEW."))
                 if if_exists and not catalog.exists(identifier):
-                    said.append(f"There is no table {identifier}; nothing was dropped.")
+                    sentences.append(f"There is no table {identifier}; nothing was dropped.")
                     continue
                 try:
                     catalog.drop_table(identifier, if_exists=if_exists)
                 except StorageError as error:
-                    raise at(one, error) from None
-                said.append(f"{identifier} dropped.")
-            return Result(" ".join(said))
+                    raise at(node, error) from None
+                sentences.append(f"{identifier} dropped.")
+            return Result(" ".join(sentences))
 
         return act
 
@@ -343,8 +343,8 @@ class Definitions:
             if_exists = bool(node.args.get("action_exists"))
             return lambda: _partitions_dropped(table, partitions, if_exists)
         if action == "add partition":
-            for one in values:
-                partition_values(one, table)
+            for value in values:
+                partition_values(value, table)
             node.args.get("action_exists")
             return lambda: Result("A partition is there as soon as it has rows.")
         if where:
@@ -376,9 +376,11 @@ class Definitions:
         if action == "drop":
             computed = {one.name.lower() for one in table.computed_columns}
             wanted = [
-                one
-                for one in values
-                if not node.args.get("action_exists") or one.lower() in computed or is_held(one, table.schema.fields)
+                partition
+                for partition in values
+                if not node.args.get("action_exists")
+                or partition.lower() in computed
+                or is_held(partition, table.schema.fields)
             ]
             held, changes = without(table, wanted)
             return [*changes, *(DropColumn(name) for name in held)]
@@ -415,9 +417,9 @@ class Definitions:
     def _track(self, table: Table, where: dict[str, str], tracked: bool) -> Result:
         path = "/".join(f"{name}={where[name]}" for name in table.schema.partition_keys if name in where)
         off = [
-            one
-            for one in table.schema.options.get("change-tracking.off-partitions", "").split(",")
-            if one and one != path
+            key
+            for key in table.schema.options.get("change-tracking.off-partitions", "").split(",")
+            if key and key != path
         ]
         if not tracked:
             off.append(path)
@@ -463,11 +465,11 @@ def _compacted(table: Table, where: dict[str, str]) -> Result:
 
 def _once(options: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Options by key. Raises InvalidRequest for one that is given twice."""
-    found = dict(options)
-    if len(found) < len(options):
+    merged = dict(options)
+    if len(merged) < len(options):
         twice = next(key for at, (key, _) in enumerate(options) if key in dict(options[:at]))
         raise InvalidRequest(f"Option {twice!r} is given twice. Give it once.")
-    return found
+    return merged
 
 
 def _partitions_dropped(table: Table, partitions: list[dict[str, str]], if_exists: bool) -> Result:

@@ -171,13 +171,13 @@ def _plain(compiler: Expressions, node: Any) -> Typed:
 
 
 def _checked(node: exp.Expr, windowed: bool) -> Aggregate:
-    found = _AGGREGATES.get(type(node)) or (WINDOW_FUNCTIONS.get(type(node)) if windowed else None)
-    if found is None:
+    aggregate = _AGGREGATES.get(type(node)) or (WINDOW_FUNCTIONS.get(type(node)) if windowed else None)
+    if aggregate is None:
         raise unknown(node)
     for key, value in node.args.items():
-        if value and key not in found[0]:
+        if value and key not in aggregate[0]:
             raise unknown(node, key)
-    return found
+    return aggregate
 
 
 def _filtered(compiler: Expressions, node: Any) -> Typed:

@@ -56,8 +56,8 @@ class DuckDbEngine(Engine):
         compiled = compile_query(query.tree, _schemas(query.inputs))
         return pa.schema(
             [
-                (name, one.arrow if one.is_known else pa.null())
-                for name, one in zip(compiled.names, compiled.types, strict=True)
+                (name, kind.arrow if kind.is_known else pa.null())
+                for name, kind in zip(compiled.names, compiled.types, strict=True)
             ]
         )
 
@@ -99,8 +99,8 @@ class DuckDbEngine(Engine):
 
     def fill(self, rows: pa.Table, fills: Sequence[Fill]) -> pa.Table:
         columns = [
-            rows.column(one.position) if one.position is not None else pa.repeat(_scalar(one.value), rows.num_rows)
-            for one in fills
+            rows.column(fill.position) if fill.position is not None else pa.repeat(_scalar(fill.value), rows.num_rows)
+            for fill in fills
         ]
         return pa.table(columns, [one.name for one in fills])
 
@@ -111,13 +111,13 @@ class DuckDbEngine(Engine):
         warehouse: str,
         mode: str,
         partition: Mapping[str, Any],
-        how: Mapping[str, Any],
+        commit_details: Mapping[str, Any],
     ) -> Snapshot | None:
         rows = _cast(rows, table, partition)
         if mode == APPEND:
-            return table.write(rows, **how)
+            return table.write(rows, **commit_details)
         return table.overwrite(
-            rows, partition=partition or None, dynamic=mode == DYNAMIC if not partition else None, **how
+            rows, partition=partition or None, dynamic=mode == DYNAMIC if not partition else None, **commit_details
         )
 
     def merge(
@@ -127,30 +127,40 @@ class DuckDbEngine(Engine):
         warehouse: str,
         on: str,
         clauses: Sequence[MergeClause],
-        how: Mapping[str, Any],
+        commit_details: Mapping[str, Any],
         basis: Basis,
     ) -> Snapshot | None:
-        return merge_rows(table, source, on, clauses, basis=basis, **how)
+        return merge_rows(table, source, on, clauses, basis=basis, **commit_details)
 
     def replace(
-        self, rows: pa.Table, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis
+        self, rows: pa.Table, table: Table, warehouse: str, where: str, commit_details: Mapping[str, Any], basis: Basis
     ) -> Snapshot | None:
-        return replace_where(table, _cast(rows, table, ()), where, basis=basis, **how)
+        return replace_where(table, _cast(rows, table, ()), where, basis=basis, **commit_details)
 
-    def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis) -> Snapshot | None:
-        return self._change(table, MergeClause("not matched by source", "delete", where), "DELETE", how, basis)
+    def delete(
+        self, table: Table, warehouse: str, where: str, commit_details: Mapping[str, Any], basis: Basis
+    ) -> Snapshot | None:
+        return self._change(
+            table, MergeClause("not matched by source", "delete", where), "DELETE", commit_details, basis
+        )
 
     def update(
-        self, table: Table, warehouse: str, where: str, values: Mapping[str, str], how: Mapping[str, Any], basis: Basis
+        self,
+        table: Table,
+        warehouse: str,
+        where: str,
+        values: Mapping[str, str],
+        commit_details: Mapping[str, Any],
+        basis: Basis,
     ) -> Snapshot | None:
         clause = MergeClause("not matched by source", "update", where, dict(values))
-        return self._change(table, clause, "UPDATE", how, basis)
+        return self._change(table, clause, "UPDATE", commit_details, basis)
 
     def _change(
-        self, table: Table, clause: MergeClause, operation: str, how: Mapping[str, Any], basis: Basis
+        self, table: Table, clause: MergeClause, operation: str, commit_details: Mapping[str, Any], basis: Basis
     ) -> Snapshot | None:
         nothing = pa.table({"__none": pa.array([], pa.int64())})
-        return merge_rows(table, nothing, "FALSE", [clause], operation=operation, basis=basis, **how)
+        return merge_rows(table, nothing, "FALSE", [clause], operation=operation, basis=basis, **commit_details)
 
     def functions(self) -> list[str]:
         return function_names()
@@ -167,8 +177,10 @@ def _relations(tables: Mapping[str, pa.Schema]) -> list[Relation]:
 def _schemas(inputs: Sequence[Input]) -> dict[str, pa.Schema]:
     """The columns that views hold: those that a query needs."""
     return {
-        one.view: pa.schema([field for field in one.source.schema if one.columns is None or field.name in one.columns])
-        for one in inputs
+        read.view: pa.schema(
+            [field for field in read.source.schema if read.columns is None or field.name in read.columns]
+        )
+        for read in inputs
     }
 
 

@@ -64,16 +64,16 @@ class Expressions:
 
     def condition(self, node: exp.Expr, *, bare_null: bool = False) -> str:
         """An expression that is true, false or null. `bare_null`: the word NULL alone is one, too."""
-        found = self.of(node)
-        if found.type != BOOLEAN and not (bare_null and found.type == NULL):
-            raise at(node, InvalidRequest(f"{shown(node)} is {found.type}, where a condition is needed."))
-        return implied(found, BOOLEAN, node)
+        compiled = self.of(node)
+        if compiled.type != BOOLEAN and not (bare_null and compiled.type == NULL):
+            raise at(node, InvalidRequest(f"{shown(node)} is {compiled.type}, where a condition is needed."))
+        return implied(compiled, BOOLEAN, node)
 
     def same(self, nodes: Sequence[exp.Expr]) -> tuple[list[str], SparkType]:
         """Expressions as values of the one type that Spark finds for them."""
-        found = self.all(nodes)
-        kind = _one_type(found, nodes[0])
-        return [implied(one, kind, nodes[0]) for one in found], kind
+        compiled = self.all(nodes)
+        kind = _one_type(compiled, nodes[0])
+        return [implied(one, kind, nodes[0]) for one in compiled], kind
 
     def window(self, name: str) -> exp.Expr | None:
         """The window that a WINDOW clause gives a name."""
@@ -114,9 +114,9 @@ class Expressions:
 
     def _compared(self, nodes: Sequence[exp.Expr], node: exp.Expr) -> tuple[list[str], SparkType]:
         """Expressions that are compared with each other, under one type."""
-        found = self.all(nodes)
-        kinds = {one.type for one in found if one.type not in (NULL, STRING)}
-        texts = [one for one in found if one.type == STRING]
+        compiled = self.all(nodes)
+        kinds = {one.type for one in compiled if one.type not in (NULL, STRING)}
+        texts = [one for one in compiled if one.type == STRING]
         if texts and kinds:
             # Spark reads the text as what it is compared with.
             kind = st.common(sorted(kinds, key=str))
@@ -124,10 +124,10 @@ class Expressions:
                 raise unknown(node)
             kind = BIGINT if kind.is_integer else DOUBLE if kind.is_float else kind
         else:
-            kind = _one_type(found, node)
+            kind = _one_type(compiled, node)
         if kind.word in ("map", "array", "struct"):
             raise unknown(node)
-        return [implied(one, kind, node) for one in found], kind
+        return [implied(one, kind, node) for one in compiled], kind
 
     def comparison(self, node: exp.Expr) -> Typed:
         """`=`, `<` and the like: both sides are cast to the type in which Spark compares them."""
@@ -171,13 +171,15 @@ class Expressions:
         valid = f"(?:[^{sign}]|{sign}[%_{sign}])*"
         if isinstance(pattern, exp.Literal) and pattern.is_string:
             if not re.fullmatch(valid, pattern.this, re.DOTALL):
-                said = f"The pattern {pattern.this!r} has a {escape} before none of %, _ and {escape}: write it twice."
+                message = (
+                    f"The pattern {pattern.this!r} has a {escape} before none of %, _ and {escape}: write it twice."
+                )
                 if escape == BACKSLASH:
-                    said = (
+                    message = (
                         f"The pattern {pattern.this!r} has a backslash that stands before none of %, _ and \\: "
                         "write \\\\ for one."
                     )
-                raise at(node, InvalidRequest(said))
+                raise at(node, InvalidRequest(message))
             if isinstance(node, exp.ILike) and not pattern.this.isascii():
                 raise unknown(node)
             text = literal(pattern.this)
@@ -195,13 +197,13 @@ class Expressions:
         word = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
         return f"({value} {word} {text} ESCAPE {literal(escape)})"
 
-    def is_what(self, node: exp.Expr) -> Typed:
+    def truth_test(self, node: exp.Expr) -> Typed:
         """`IS NULL`, `IS TRUE`, `IS FALSE`, and with NOT."""
-        what = node.expression
-        if isinstance(what, exp.Null):
+        predicate = node.expression
+        if isinstance(predicate, exp.Null):
             text = f"({self.of(node.this).sql} IS NULL)"
-        elif isinstance(what, exp.Boolean):
-            text = f"({self.condition(node.this)} IS {'TRUE' if what.this else 'FALSE'})"
+        elif isinstance(predicate, exp.Boolean):
+            text = f"({self.condition(node.this)} IS {'TRUE' if predicate.this else 'FALSE'})"
         else:
             raise unknown(node)
         return Typed(f"(NOT {text})" if node.args.get("negate") else text, BOOLEAN)
@@ -214,11 +216,11 @@ class Expressions:
         default = node.args.get("default")
         values, kind = self.same([*branches, *([default] if default is not None else [])])
         texts = []
-        for one, value in zip(node.args["ifs"], values, strict=False):
+        for branch, value in zip(node.args["ifs"], values, strict=False):
             if node.this is None:
-                condition = self.condition(one.this)
+                condition = self.condition(branch.this)
             else:
-                (left, right), _ = self._compared([node.this, one.this], node)
+                (left, right), _ = self._compared([node.this, branch.this], node)
                 condition = f"{left} = {right}"
             texts.append(f"WHEN {condition} THEN {value}")
         otherwise = f" ELSE {values[-1]}" if default is not None else ""
@@ -369,9 +371,9 @@ class Expressions:
         if value.type.is_integer and count >= 0:
             return Typed(value.sql, value.type)
         if value.type.is_decimal and count >= 0:
-            one = value.type
-            scale = min(count, one.scale)
-            kind = SparkType("decimal", min(38, one.digits - one.scale + 1 + scale), scale)
+            given_kind = value.type
+            scale = min(count, given_kind.scale)
+            kind = SparkType("decimal", min(38, given_kind.digits - given_kind.scale + 1 + scale), scale)
             return Typed(f"CAST({value.sql} AS {kind.duckdb})", kind)
         if value.type == DOUBLE and 0 <= count <= 15:
             exact = f"CAST(CAST({value.sql} AS VARCHAR) AS DECIMAL(38, {count}))"
@@ -419,12 +421,12 @@ class Expressions:
 def field_of(value: Typed, name: exp.Expr) -> Typed:
     """A field of a struct."""
     pairs = zip(value.type.names, value.type.inner, strict=False)
-    found = [(field, kind) for field, kind in pairs if field.lower() == name.name.lower()]
-    if len(found) > 1:
+    fields = [(field, kind) for field, kind in pairs if field.lower() == name.name.lower()]
+    if len(fields) > 1:
         raise at(
-            name, InvalidRequest(f"{value.type} has {len(found)} fields {name.name!r}. Give them different names.")
+            name, InvalidRequest(f"{value.type} has {len(fields)} fields {name.name!r}. Give them different names.")
         )
-    for field, kind in found:
+    for field, kind in fields:
         return Typed(f"struct_extract({value.sql}, {literal(field)})", kind)
     raise at(
         name,
@@ -506,10 +508,10 @@ def unwrapped(node: exp.Expr) -> exp.Expr:
     return node.this if isinstance(node, exp.Paren) else node
 
 
-def _one_type(found: Sequence[Typed], node: exp.Expr) -> SparkType:
-    kind = st.common([one.type for one in found])
+def _one_type(values: Sequence[Typed], node: exp.Expr) -> SparkType:
+    kind = st.common([one.type for one in values])
     if kind is None:
-        types = ", ".join(dict.fromkeys(str(one.type) for one in found))
+        types = ", ".join(dict.fromkeys(str(one.type) for one in values))
         raise at(
             node,
             InvalidRequest(

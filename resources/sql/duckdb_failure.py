@@ -5,14 +5,16 @@ import duckdb
 
 def failure(error: duckdb.Error) -> str:
     """The first line, and advice where DuckDB's own would not help here."""
-    said = str(error).splitlines()[0]
+    message = str(error).splitlines()[0]
     if isinstance(error, duckdb.PermissionException):
         return (
-            f"{said.removeprefix('Permission Error: ').rstrip('.')}. A query reads tables; files only below the directories of "
-            "SNAPLINE_READABLE_DIRECTORIES, a JSON list."
+            f"{message.removeprefix('Permission Error: ').rstrip('.')}. A query reads tables; files only below the "
+            "directories of SNAPLINE_READABLE_DIRECTORIES, a JSON list."
         )
-    if "extension" in said and "catalog" in said:
-        return f"{said.split(', but it exists')[0]}. Extensions of DuckDB are not loaded here."
-    if "bignum" in said.lower():
-        return f"{said} A number of more than 38 digits is compared with no column: write it as a double, such as 1e40."
-    return said
+    if "extension" in message and "catalog" in message:
+        return f"{message.split(', but it exists')[0]}. Extensions of DuckDB are not loaded here."
+    if "bignum" in message.lower():
+        return (
+            f"{message} A number of more than 38 digits is compared with no column: write it as a double, such as 1e40."
+        )
+    return message

@@ -46,10 +46,10 @@ def _extract(compiler: Expressions, node: Any) -> Typed:
 
 def _struct(compiler: Expressions, node: Any) -> Typed:
     names, values = [], []
-    for place, one in enumerate(node.expressions, 1):
-        named = isinstance(one, exp.PropertyEQ)
-        names.append(one.this.name if named else one.name if isinstance(one, exp.Column) else f"col{place}")
-        values.append(compiler.of(one.expression if named else one))
+    for place, field in enumerate(node.expressions, 1):
+        named = isinstance(field, exp.PropertyEQ)
+        names.append(field.this.name if named else field.name if isinstance(field, exp.Column) else f"col{place}")
+        values.append(compiler.of(field.expression if named else field))
     fields = ", ".join(f"{literal(name)}: {value.sql}" for name, value in zip(names, values, strict=True))
     kind = SparkType("struct", inner=tuple(one.type for one in values), names=tuple(names))
     return Typed(f"CAST({{{fields}}} AS {kind.duckdb})", kind)
@@ -128,14 +128,14 @@ LOWER_DIFFERS = r"\x{130}\x{3a3}\x{1c89}\x{a7cb}-\x{a7dc}\x{10d50}-\x{10d65}\x{1
 
 
 def _in_case(word: str, differs: str) -> Callable[[Expressions, Any], Typed]:
-    told = literal(f"{word.upper()} of such letters is not the same on DuckDB as in Spark. Use the engine spark.")
+    refusal = literal(f"{word.upper()} of such letters is not the same on DuckDB as in Spark. Use the engine spark.")
 
     def rule(compiler: Expressions, node: Any) -> Typed:
         value = compiler.to(node.this, STRING)
         # One letter that becomes two is common.
         changed = f"replace({value}, 'ß', 'SS')" if word == "upper" else value
         other = f"regexp_matches({value}, '[{differs}]')"
-        return Typed(f"(CASE WHEN {other} THEN CAST(error({told}) AS VARCHAR) ELSE {word}({changed}) END)", STRING)
+        return Typed(f"(CASE WHEN {other} THEN CAST(error({refusal}) AS VARCHAR) ELSE {word}({changed}) END)", STRING)
 
     return rule
 
@@ -150,7 +150,7 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Like: ({*_BOTH, "negate"}, Expressions.like),
     exp.ILike: ({*_BOTH, "negate"}, Expressions.like),
     exp.Escape: (_BOTH, Expressions.escaped_like),
-    exp.Is: ({*_BOTH, "negate"}, Expressions.is_what),
+    exp.Is: ({*_BOTH, "negate"}, Expressions.truth_test),
     exp.Case: ({"this", "ifs", "default"}, Expressions.case),
     exp.If: ({"this", "true", "false"}, Expressions.choice),
     exp.Coalesce: ({"this", "expressions"}, Expressions.coalesce),

@@ -114,23 +114,23 @@ class _Queries:
     # --- WITH
 
     def _with(self, node: exp.Expr) -> str:
-        found = node.args.get("with_")
-        if found is None:
+        with_ = node.args.get("with_")
+        if with_ is None:
             return ""
-        _refuse_others(found, {"expressions", "recursive"})
+        _refuse_others(with_, {"expressions", "recursive"})
         texts = []
-        for one in found.expressions:
-            _refuse_others(one, {"this", "alias"})
-            name = one.alias
-            names = [column.name for column in one.args["alias"].args.get("columns") or []]
-            if found.args.get("recursive") and _reads(one.this, name):
-                inner = self._recursive(one, name, names)
+        for cte in with_.expressions:
+            _refuse_others(cte, {"this", "alias"})
+            name = cte.alias
+            names = [column.name for column in cte.args["alias"].args.get("columns") or []]
+            if with_.args.get("recursive") and _reads(cte.this, name):
+                inner = self._recursive(cte, name, names)
             else:
-                inner = renamed(one, _Queries(self.views, self.expressions, self._around).of(one.this), names)
+                inner = renamed(cte, _Queries(self.views, self.expressions, self._around).of(cte.this), names)
             self.expressions[name.lower()] = inner
             columns = ", ".join(map(quoted, inner.held))
             texts.append(f"{quoted(name)} ({columns}) AS ({inner.sql})")
-        return f"WITH {'RECURSIVE ' if found.args.get('recursive') else ''}{', '.join(texts)} "
+        return f"WITH {'RECURSIVE ' if with_.args.get('recursive') else ''}{', '.join(texts)} "
 
     def _recursive(self, node: exp.Expr, name: str, names: list[str]) -> Compiled:
         union = node.this
@@ -169,9 +169,9 @@ class _Queries:
         distinct = bool(node.args.get("distinct"))
         word = node.key.upper() + ("" if distinct else " ALL")
         text = f"({_cast(left, kinds, node)}) {word} ({_cast(right, kinds, node)})"
-        found = Compiled(text, left.names, tuple(kinds))
+        compiled = Compiled(text, left.names, tuple(kinds))
         # UNION ALL shows the rows as they are; all others compare them.
-        return found if isinstance(node, exp.Union) and not distinct else one_zero(found)
+        return compiled if isinstance(node, exp.Union) and not distinct else one_zero(compiled)
 
     def _modified(self, node: exp.Expr, inner: Compiled) -> Compiled:
         """A query with ORDER BY, LIMIT and OFFSET of its own around it."""
@@ -207,10 +207,10 @@ class _Queries:
         compiler = Compiler(scope)
         where = node.args.get("where")
         text = f" WHERE {compiler.condition(where.this)}" if where is not None else ""
-        for one in node.args.get("windows") or []:
-            if one.name.lower() in scope.windows:
-                raise at(one, InvalidRequest(f"WINDOW defines {one.name!r} twice. Define it once."))
-            scope.windows[one.name.lower()] = one
+        for window in node.args.get("windows") or []:
+            if window.name.lower() in scope.windows:
+                raise at(window, InvalidRequest(f"WINDOW defines {window.name!r} twice. Define it once."))
+            scope.windows[window.name.lower()] = window
         chosen = self._chosen(node, scope, compiler)
         chosen, grouped = self._group(node, compiler, chosen)
         text += grouped
@@ -234,38 +234,44 @@ class _Queries:
         return found if distinct is None else one_zero(found)
 
     def _chosen(self, node: exp.Select, scope: Scope, compiler: Compiler) -> list[tuple[str, Typed]]:
-        found: list[tuple[str, Typed]] = []
-        for one in node.expressions:
-            if isinstance(one, exp.Star) or (isinstance(one, exp.Column) and isinstance(one.this, exp.Star)):
-                found += self._star(one, scope)
+        chosen: list[tuple[str, Typed]] = []
+        for projection in node.expressions:
+            if isinstance(projection, exp.Star) or (
+                isinstance(projection, exp.Column) and isinstance(projection.this, exp.Star)
+            ):
+                chosen += self._star(projection, scope)
                 continue
-            value, name = (one.this, one.alias) if isinstance(one, exp.Alias) else (one, column_name(one))
+            value, name = (
+                (projection.this, projection.alias)
+                if isinstance(projection, exp.Alias)
+                else (projection, column_name(projection))
+            )
             typed = compiler.of(value)
             if value.find(exp.AggFunc) is not None:
                 scope.aggregated.add(typed.sql)
-            found.append((name, typed))
-            if isinstance(one, exp.Alias):
+            chosen.append((name, typed))
+            if isinstance(projection, exp.Alias):
                 if name.lower() in scope.aliases:
                     scope.twice.add(name.lower())
                 scope.aliases.setdefault(name.lower(), typed)
-        return found
+        return chosen
 
     def _star(self, node: exp.Expr, scope: Scope) -> list[tuple[str, Typed]]:
         star = node if isinstance(node, exp.Star) else node.this
         _refuse_others(star, {"except_"})
         table = node.table if isinstance(node, exp.Column) else None
-        found = scope.star(table)
-        if not found:
+        columns = scope.star(table)
+        if not columns:
             raise at(node, InvalidRequest(f"There is nothing that {node.sql(SnaplineSql)} could stand for."))
-        for one in star.args.get("except_") or []:
-            count = sum(name.lower() == one.name.lower() for name, _ in found)
+        for excepted in star.args.get("except_") or []:
+            count = sum(name.lower() == excepted.name.lower() for name, _ in columns)
             if count != 1:
                 said = "is no column" if not count else f"are {count} columns"
-                raise at(one, InvalidRequest(f"EXCEPT names {one.name!r}, which {said} of *."))
-            found = [(name, typed) for name, typed in found if name.lower() != one.name.lower()]
-        if not found:
+                raise at(excepted, InvalidRequest(f"EXCEPT names {excepted.name!r}, which {said} of *."))
+            columns = [(name, typed) for name, typed in columns if name.lower() != excepted.name.lower()]
+        if not columns:
             raise at(node, InvalidRequest("EXCEPT leaves no column."))
-        return found
+        return columns
 
     def _group(
         self, node: exp.Select, compiler: Compiler, chosen: list[tuple[str, Typed]]
@@ -290,34 +296,34 @@ class _Queries:
     ) -> str:
         """GROUP BY; `floats` gets the keys that are floats, by their SQL, and how they are shown."""
 
-        def keyed(one: Typed) -> str:
-            if one.type.is_float:
-                floats[one.sql] = with_one_zero(one)
-            return one.sql
+        def keyed(value: Typed) -> str:
+            if value.type.is_float:
+                floats[value.sql] = with_one_zero(value)
+            return value.sql
 
         _refuse_others(group, {"expressions", "rollup", "cube", "grouping_sets", "all"})
         if group.args.get("all"):
             plain = [keyed(one) for _, one in chosen if one.sql not in compiler.scope.aggregated]
             return f" GROUP BY {', '.join(plain)}" if plain else ""
 
-        def key(one: exp.Expr) -> str:
-            if isinstance(one, exp.Literal) and one.is_int:
-                position = int(one.this)
+        def key(expression: exp.Expr) -> str:
+            if isinstance(expression, exp.Literal) and expression.is_int:
+                position = int(expression.this)
                 if not 1 <= position <= len(chosen):
-                    raise at(one, InvalidRequest(f"GROUP BY {position}: the SELECT has {len(chosen)} columns."))
+                    raise at(expression, InvalidRequest(f"GROUP BY {position}: the SELECT has {len(chosen)} columns."))
                 return keyed(chosen[position - 1][1])
-            if isinstance(one, exp.Tuple) and not one.expressions and one in group.expressions:
+            if isinstance(expression, exp.Tuple) and not expression.expressions and expression in group.expressions:
                 raise at(node, InvalidRequest("GROUP BY () is not known: leave it out for one group of all rows."))
-            if isinstance(one, exp.Tuple):
-                return f"({', '.join(key(inner) for inner in one.expressions)})"
-            if isinstance(one, exp.Paren):
-                return key(one.this)
-            return keyed(compiler.of(one))
+            if isinstance(expression, exp.Tuple):
+                return f"({', '.join(key(inner) for inner in expression.expressions)})"
+            if isinstance(expression, exp.Paren):
+                return key(expression.this)
+            return keyed(compiler.of(expression))
 
         texts = [key(one) for one in group.expressions]
         for name, word in (("rollup", "ROLLUP"), ("cube", "CUBE"), ("grouping_sets", "GROUPING SETS")):
-            for one in group.args.get(name) or []:
-                if one is True or not one.expressions:
+            for grouping in group.args.get(name) or []:
+                if grouping is True or not grouping.expressions:
                     # WITH ROLLUP: of all that stand before.
                     texts = [f"{word} ({', '.join(texts)})"]
                 elif texts and name == "grouping_sets":
@@ -327,7 +333,7 @@ class _Queries:
                         InvalidRequest("Expressions before GROUPING SETS: write GROUP BY GROUPING SETS (...) alone."),
                     )
                 else:
-                    texts.append(f"{word} ({', '.join(key(inner) for inner in one.expressions)})")
+                    texts.append(f"{word} ({', '.join(key(inner) for inner in grouping.expressions)})")
         return f" GROUP BY {', '.join(texts)}"
 
     def _tail(self, node: exp.Expr, compiler: Compiler, names: Sequence[str], output: Mapping[str, Typed]) -> str:
@@ -336,15 +342,17 @@ class _Queries:
         if order is not None:
             entries = []
             lower = [name.lower() for name in names]
-            for one in order.expressions:
+            for ordering in order.expressions:
                 by = None
-                if isinstance(one.this, exp.Literal) and one.this.is_int:
-                    by = one.this.this
+                if isinstance(ordering.this, exp.Literal) and ordering.this.is_int:
+                    by = ordering.this.this
                 elif (
-                    isinstance(one.this, exp.Column) and not one.this.table and lower.count(one.this.name.lower()) == 1
+                    isinstance(ordering.this, exp.Column)
+                    and not ordering.this.table
+                    and lower.count(ordering.this.name.lower()) == 1
                 ):
-                    by = str(lower.index(one.this.name.lower()) + 1)
-                entries.append(ordered(compiler, one, by))
+                    by = str(lower.index(ordering.this.name.lower()) + 1)
+                entries.append(ordered(compiler, ordering, by))
             text = f" ORDER BY {', '.join(entries)}"
         for key in ("limit", "offset"):
             given = node.args.get(key)
@@ -399,10 +407,10 @@ class _Queries:
         if node.name in self.views:
             one = relation_of(node.name, self.views[node.name])
             return Compiled("", tuple(name for name, _ in one.columns), tuple(kind for _, kind in one.columns))
-        found = self.expressions.get(node.name.lower())
-        if found is None:
+        named = self.expressions.get(node.name.lower())
+        if named is None:
             raise unknown(node)
-        return found
+        return named
 
     def _join(self, node: exp.Expr, scope: Scope) -> str:
         _refuse_others(node, {"this", "on", "side", "kind", "using"})
@@ -433,14 +441,14 @@ class _Queries:
     def _merge(self, using: list[exp.Expr], before: list[Relation], scope: Scope, word: str, node: exp.Expr) -> str:
         parts = []
         joined = scope.relations[-1]
-        for one in using:
-            name = one.name
+        for identifier in using:
+            name = identifier.name
             left = scope.merged.get(name.lower()) or next(
                 (found for relation in before if (found := relation.column(name)) is not None), None
             )
             right = joined.column(name)
             if left is None or right is None:
-                raise at(one, InvalidRequest(f"USING ({name}): both sides of the join need that column."))
+                raise at(identifier, InvalidRequest(f"USING ({name}): both sides of the join need that column."))
             if left.type != right.type:
                 raise unknown(node, "using")
             parts.append(f"{left.sql} = {right.sql}")
@@ -464,16 +472,16 @@ def _prefixed(with_text: str, inner: Compiled) -> Compiled:
     return Compiled(with_text + inner.sql, inner.names, inner.types) if with_text else inner
 
 
-def _cast(one: Compiled, kinds: Sequence[SparkType], node: exp.Expr) -> str:
+def _cast(compiled: Compiled, kinds: Sequence[SparkType], node: exp.Expr) -> str:
     """A query with its columns under other types."""
-    if list(one.types) == list(kinds):
-        return one.sql
+    if list(compiled.types) == list(kinds):
+        return compiled.sql
     names = [f"c{number}" for number in range(len(kinds))]
     chosen = ", ".join(
         f"{implied(Typed(name, given), kind, node)} AS {name}"
-        for name, given, kind in zip(names, one.types, kinds, strict=True)
+        for name, given, kind in zip(names, compiled.types, kinds, strict=True)
     )
-    return f"SELECT {chosen} FROM ({one.sql}) AS __side ({', '.join(names)})"
+    return f"SELECT {chosen} FROM ({compiled.sql}) AS __side ({', '.join(names)})"
 
 
 def _refuse_others(node: exp.Expr, parts: set[str]) -> None:

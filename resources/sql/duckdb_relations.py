@@ -27,11 +27,11 @@ class Relation:
 
     def column(self, name: str) -> Typed | None:
         """Raises InvalidRequest for a name that several columns have."""
-        found = [number for number, (column, _) in enumerate(self.columns) if column.lower() == name.lower()]
-        if len(found) > 1:
+        numbers = [number for number, (column, _) in enumerate(self.columns) if column.lower() == name.lower()]
+        if len(numbers) > 1:
             where = "The query" if self.alias.startswith("__") else repr(self.alias)
-            raise InvalidRequest(f"{where} has {len(found)} columns {name!r}. Give them different names.")
-        return self.at(found[0]) if found else None
+            raise InvalidRequest(f"{where} has {len(numbers)} columns {name!r}. Give them different names.")
+        return self.at(numbers[0]) if numbers else None
 
     def at(self, number: int) -> Typed:
         """The column of a number."""
@@ -54,14 +54,14 @@ class Compiled:
         if len(set(lower)) == len(lower):
             return self.names
         taken: set[str] = set()
-        found = []
+        names_held = []
         for number, name in enumerate(self.names):
-            one = name
-            while one.lower() in taken or (one != name and one.lower() in lower):
-                one = f"{one}_{number}"
-            taken.add(one.lower())
-            found.append(one)
-        return tuple(found)
+            unique = name
+            while unique.lower() in taken or (unique != name and unique.lower() in lower):
+                unique = f"{unique}_{number}"
+            taken.add(unique.lower())
+            names_held.append(unique)
+        return tuple(names_held)
 
     def relation(self, alias: str) -> Relation:
         """The query's columns as what a FROM clause has under an alias."""

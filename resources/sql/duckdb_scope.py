@@ -47,14 +47,14 @@ class Scope:
 
     def column(self, node: exp.Column) -> Typed:
         """The column of that name here, or around this query. Raises InvalidRequest, listing the columns, if there is none."""
-        found = self._find(node)
-        if found is None:
+        column = self._find(node)
+        if column is None:
             names = [name for one in self.relations for name, _ in one.columns]
             raise at(
                 node,
                 InvalidRequest(f"There is no column {node.sql(SnaplineSql)}. Columns: {', '.join(names) or 'none'}."),
             )
-        return found
+        return column
 
     def _find(self, node: exp.Column) -> Typed | None:
         if node.args.get("catalog"):
@@ -65,15 +65,15 @@ class Scope:
             return None if outer is None else field_of(outer, node.this)
         if isinstance(node.this, exp.Star):
             raise unknown(node)
-        found = self._qualified(node) if node.table else self._plain(node, node.name)
-        if found is None and self.parent is not None:
+        column = self._qualified(node) if node.table else self._plain(node, node.name)
+        if column is None and self.parent is not None:
             return self.parent._find(node)
-        return found
+        return column
 
     def _qualified(self, node: exp.Column) -> Typed | None:
-        for one in self.relations:
-            if one.alias.lower() == node.table.lower():
-                return _column_of(one, node, node.name)
+        for relation in self.relations:
+            if relation.alias.lower() == node.table.lower():
+                return _column_of(relation, node, node.name)
         held = self._plain(node, node.table)
         return None if held is None or held.type.word != "struct" else field_of(held, node.this)
 
@@ -84,13 +84,13 @@ class Scope:
             return alias
         if name.lower() in self.merged:
             return self.merged[name.lower()]
-        found = [one for relation in self.relations if (one := _column_of(relation, node, name)) is not None]
-        if not found and alias is not None:
+        columns = [one for relation in self.relations if (one := _column_of(relation, node, name)) is not None]
+        if not columns and alias is not None:
             self._refuse_twice(node, name)
-        if len(found) > 1:
+        if len(columns) > 1:
             tables = ", ".join(one.alias for one in self.relations if one.column(name) is not None)
             raise at(node, InvalidRequest(f"Column {name!r} is in several tables: {tables}. Write table.column."))
-        return found[0] if found else alias
+        return columns[0] if columns else alias
 
     def _refuse_twice(self, node: exp.Column, name: str) -> None:
         if name.lower() in self.twice:
@@ -103,15 +103,15 @@ class Scope:
 
     def star(self, table: str | None) -> list[tuple[str, Typed]]:
         """The columns of `*`, or of `table.*`."""
-        found = []
+        columns = []
         if table is None:
-            found += [(name, one) for name, one in self.merged_in_order()]
+            columns += [(name, one) for name, one in self.merged_in_order()]
         for relation in self.relations:
             if table is None or relation.alias.lower() == table.lower():
                 for number, (name, _) in enumerate(relation.columns):
                     if table is not None or (name.lower() not in self.merged and name.lower() not in relation.hidden):
-                        found.append((name, relation.at(number)))
-        return found
+                        columns.append((name, relation.at(number)))
+        return columns
 
     def merged_in_order(self) -> list[tuple[str, Typed]]:
         """The columns that a join with USING has once, as name and value, in the order in which they were joined."""
@@ -138,9 +138,12 @@ class Compiler(Expressions):
 def refuse_order_by_others(node: exp.Select, compiler: Compiler, chosen: Sequence[tuple[str, Typed]]) -> None:
     """Raise InvalidRequest if rows of which each is there once are to be in the order of what is no part of them."""
     parts = {one.sql for _, one in chosen}
-    for one in node.args["order"].expressions if node.args.get("order") is not None else []:
-        if not (isinstance(one.this, exp.Literal) and one.this.is_int) and compiler.of(one.this).sql not in parts:
-            raise at(one, InvalidRequest("ORDER BY of SELECT DISTINCT takes columns of the SELECT alone."))
+    for ordering in node.args["order"].expressions if node.args.get("order") is not None else []:
+        if (
+            not (isinstance(ordering.this, exp.Literal) and ordering.this.is_int)
+            and compiler.of(ordering.this).sql not in parts
+        ):
+            raise at(ordering, InvalidRequest("ORDER BY of SELECT DISTINCT takes columns of the SELECT alone."))
 
 
 def refuse_both(node: exp.Expr, scope: Scope) -> None:

@@ -99,20 +99,20 @@ def _add(
 def _tables_of(connection: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[str, str]]:
     """Database and name of every table that a SELECT names, common table expressions left out; each once."""
     text = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()[0][0]
-    found: dict[tuple[str, str], None] = {}
+    tables: dict[tuple[str, str], None] = {}
     expressions: set[str] = set()
 
     def walk(node: Any) -> None:
         if isinstance(node, list):
-            for one in node:
-                walk(one)
+            for part in node:
+                walk(part)
         elif isinstance(node, dict):
             if node.get("type") == "BASE_TABLE":
-                found[node["schema_name"], node["table_name"]] = None
+                tables[node["schema_name"], node["table_name"]] = None
             if "cte_map" in node:
                 expressions.update(one["key"] for one in node["cte_map"]["map"])
-            for one in node.values():
-                walk(one)
+            for part in node.values():
+                walk(part)
 
     walk(json.loads(text))
-    return [(database, name) for database, name in found if database or name not in expressions]
+    return [(database, name) for database, name in tables if database or name not in expressions]

@@ -80,7 +80,13 @@ class Engine(ABC):
 
     @abstractmethod
     def write(
-        self, rows: Rows, table: Table, warehouse: str, mode: str, partition: Mapping[str, Any], how: Mapping[str, Any]
+        self,
+        rows: Rows,
+        table: Table,
+        warehouse: str,
+        mode: str,
+        partition: Mapping[str, Any],
+        commit_details: Mapping[str, Any],
     ) -> Snapshot | None:
         """Commit rows by position: append, or replace the table, the partition, or the partitions that occur."""
 
@@ -96,25 +102,33 @@ class Engine(ABC):
         warehouse: str,
         on: str,
         clauses: Sequence[MergeClause],
-        how: Mapping[str, Any],
+        commit_details: Mapping[str, Any],
         basis: Basis,
     ) -> Snapshot | None:
         """Merge rows into a table as it was at a basis. Raises RowsChanged if others have changed the same rows since."""
 
     @abstractmethod
     def replace(
-        self, rows: Rows, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis
+        self, rows: Rows, table: Table, warehouse: str, where: str, commit_details: Mapping[str, Any], basis: Basis
     ) -> Snapshot | None:
         """Put rows in the place of those for which a condition over `target.` is true. Raises InvalidRequest if it is not true
         of one of them; otherwise like `merge`.
         """
 
     @abstractmethod
-    def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis) -> Snapshot | None:
+    def delete(
+        self, table: Table, warehouse: str, where: str, commit_details: Mapping[str, Any], basis: Basis
+    ) -> Snapshot | None:
         """Delete the rows for which a condition over `target.` is true; otherwise like `merge`."""
 
     @abstractmethod
     def update(
-        self, table: Table, warehouse: str, where: str, values: Mapping[str, str], how: Mapping[str, Any], basis: Basis
+        self,
+        table: Table,
+        warehouse: str,
+        where: str,
+        values: Mapping[str, str],
+        commit_details: Mapping[str, Any],
+        basis: Basis,
     ) -> Snapshot | None:
         """Set columns of the rows for which a condition is true to expressions; otherwise like `merge`."""

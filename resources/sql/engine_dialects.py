@@ -109,10 +109,10 @@ def _refuse_native(tree: exp.Expr) -> None:
 def spark_text(tree: exp.Expr) -> str:
     """A statement in Spark's SQL. Raises InvalidRequest for what cannot be said in it, and for hints that it does not know."""
     for hint in tree.find_all(exp.Hint):
-        for one in hint.expressions:
-            name = one.name if isinstance(one, exp.Anonymous | exp.Var | exp.Column) else one.key
-            if name.upper() not in _HINTS and not isinstance(one, exp.JoinHint):
-                raise at(one, InvalidRequest(f"Hint {name!r} is not known. Hints: {', '.join(_HINTS)}."))
+        for expression in hint.expressions:
+            name = expression.name if isinstance(expression, exp.Anonymous | exp.Var | exp.Column) else expression.key
+            if name.upper() not in _HINTS and not isinstance(expression, exp.JoinHint):
+                raise at(expression, InvalidRequest(f"Hint {name!r} is not known. Hints: {', '.join(_HINTS)}."))
     try:
         tree = _without_qualify(tree)
         return tree.sql(dialect=SparkSql, unsupported_level=ErrorLevel.RAISE)

@@ -14,21 +14,21 @@ def held_name(name: str, names: Sequence[str]) -> str | None:
     """The one of some names that is meant by another; None if there is none. Raises InvalidRequest if there are several."""
     if name in names:
         return name
-    found = [one for one in names if one.lower() == name.lower()]
-    if len(found) > 1:
-        raise InvalidRequest(f"{name!r} is one of {', '.join(map(repr, found))}: write it in the same case.")
-    return found[0] if found else None
+    matching = [one for one in names if one.lower() == name.lower()]
+    if len(matching) > 1:
+        raise InvalidRequest(f"{name!r} is one of {', '.join(map(repr, matching))}: write it in the same case.")
+    return matching[0] if matching else None
 
 
 def held_names(given: Sequence[str], names: Sequence[str]) -> list[str]:
     """Those that are meant by some; those that are none stay as they are. Raises InvalidRequest for one that is given twice."""
-    found: list[str] = []
+    held: list[str] = []
     for name in given:
-        one = held_name(name, names) or name
-        if one.lower() in [other.lower() for other in found]:
+        known_name = held_name(name, names) or name
+        if known_name.lower() in [other.lower() for other in held]:
             raise InvalidRequest(f"Column {name!r} is named twice. Name it once.")
-        found.append(one)
-    return found
+        held.append(known_name)
+    return held
 
 
 def held_path(path: str, fields: Sequence[DataField]) -> str:
@@ -51,10 +51,10 @@ def is_held(path: str, fields: Sequence[DataField]) -> bool:
     """Whether there is a column, or a field of a ROW, of that path."""
     *parent, last = held_path(path, fields).split(".")
     for name in parent:
-        found = next((one.type for one in fields if one.name == name), None)
-        if found is None:
+        kind = next((one.type for one in fields if one.name == name), None)
+        if kind is None:
             return False
-        fields = found.fields if found.element is None else (DataField(0, _INSIDE[found.root], found.element),)
+        fields = kind.fields if kind.element is None else (DataField(0, _INSIDE[kind.root], kind.element),)
     return last in [one.name for one in fields]
 
 

@@ -34,8 +34,8 @@ def information(
                 "comment": text,
             }
             rows = [
-                (catalog, one.identifier.database, one.identifier.table, "BASE TABLE", one.schema.comment)
-                for one in tables()
+                (catalog, table.identifier.database, table.identifier.table, "BASE TABLE", table.schema.comment)
+                for table in tables()
             ] + [(catalog, *view, "VIEW", None) for view in views()]
         case "columns":
             columns = {
@@ -52,8 +52,8 @@ def information(
             rows = [
                 (
                     catalog,
-                    one.identifier.database,
-                    one.identifier.table,
+                    column.identifier.database,
+                    column.identifier.table,
                     field.name,
                     position,
                     "YES" if field.type.nullable else "NO",
@@ -61,8 +61,8 @@ def information(
                     field.description,
                     field.default_value,
                 )
-                for one in tables()
-                for position, field in enumerate(one.schema.fields, 1)
+                for column in tables()
+                for position, field in enumerate(column.schema.fields, 1)
             ]
         case _:
             raise NotFound(f"There is no {INFORMATION_SCHEMA}.{name}. There are schemata, tables and columns.")

@@ -53,15 +53,15 @@ class Look:
 
     def show(self, node: Show, functions: Callable[[], list[str]]) -> Act:
         """`functions`: the names of those that the engine runs."""
-        what = node.this
-        if what in _SYSTEM or what in ("CREATE TABLE", "TBLPROPERTIES", "COLUMNS"):
-            return self._show_table(node, what)
-        place: Any = node.args.get("place") if what in ("DATABASES", "SCHEMAS", "TABLES", "VIEWS") else None
+        subject = node.this
+        if subject in _SYSTEM or subject in ("CREATE TABLE", "TBLPROPERTIES", "COLUMNS"):
+            return self._show_table(node, subject)
+        place: Any = node.args.get("place") if subject in ("DATABASES", "SCHEMAS", "TABLES", "VIEWS") else None
         pattern = (
-            node.args.get("pattern") if what not in ("PROCEDURES", "CURRENT CATALOG", "CURRENT DATABASE") else None
+            node.args.get("pattern") if subject not in ("PROCEDURES", "CURRENT CATALOG", "CURRENT DATABASE") else None
         )
         matching = _matcher(pattern)
-        match what:
+        match subject:
             case "CATALOGS":
                 return lambda: rows_result(["catalog"], matching(self._session.catalog_names()))
             case "CURRENT CATALOG":
@@ -85,7 +85,7 @@ class Look:
                     for name, (action, procedure) in PROCEDURES.items()
                 ]
                 return lambda: rows_result(["procedure", "arguments", "meaning"], procedures)
-        raise InvalidRequest(f"SHOW {what} is not known. Known: {', '.join(_SHOWN)}.")
+        raise InvalidRequest(f"SHOW {subject} is not known. Known: {', '.join(_SHOWN)}.")
 
     def _database(self, place: exp.Table | None) -> tuple[Catalog, str]:
         """The catalog and the database that a statement names. Raises NotFound."""
@@ -97,20 +97,20 @@ class Look:
             raise error if place is None else at(place, error)
         return catalog, database
 
-    def _show_table(self, node: Show, what: str) -> Act:
+    def _show_table(self, node: Show, subject: str) -> Act:
         place: Any = node.args.get("place")
         if place is None:
-            raise InvalidRequest(f"SHOW {what} of which table? SHOW {what} IN t.")
-        view = self._names.view(place) if what in ("CREATE TABLE", "TBLPROPERTIES", "COLUMNS") else None
+            raise InvalidRequest(f"SHOW {subject} of which table? SHOW {subject} IN t.")
+        view = self._names.view(place) if subject in ("CREATE TABLE", "TBLPROPERTIES", "COLUMNS") else None
         if view is not None:
-            return self._show_view(node, what, view)
+            return self._show_view(node, subject, view)
         table = self._names.table(place)
-        if what == "CREATE TABLE":
+        if subject == "CREATE TABLE":
             return lambda: rows_result(["statement"], [(create_statement(table),)])
-        if what == "COLUMNS":
+        if subject == "COLUMNS":
             columns = [*table.schema.column_names, *(one.name for one in table.computed_columns)]
             return lambda: rows_result(["col_name"], [(name,) for name in columns])
-        if what == "TBLPROPERTIES":
+        if subject == "TBLPROPERTIES":
             keys = node.args.get("keys")
             options = sorted(table.schema.options.items())
             missing = [key for key in keys or () if key not in dict(options)]
@@ -119,16 +119,16 @@ class Look:
                     place, NotFound(f"{table.identifier} has no option {missing[0]!r}. SHOW TBLPROPERTIES lists them.")
                 )
             return lambda: rows_result(["key", "value"], [one for one in options if keys is None or one[0] in keys])
-        if what != "PARTITIONS":
-            return lambda: Result(rows=table.system_table(what.lower()))
+        if subject != "PARTITIONS":
+            return lambda: Result(rows=table.system_table(subject.lower()))
         where = partition_values(node.args.get("partition"), table)
         rows = table.system_table("partitions")
         texts = {f"{name}={value}" for name, value in where.items()}
         kept = [texts <= set(str(path).split("/")) for path in rows.column("partition").to_pylist()]
         return lambda: Result(rows=rows.filter(pa.array(kept, pa.bool_())))
 
-    def _show_view(self, node: Show, what: str, view: View) -> Act:
-        if what == "CREATE TABLE":
+    def _show_view(self, node: Show, subject: str, view: View) -> Act:
+        if subject == "CREATE TABLE":
             shown = self._names.place(node.args["place"])
             if shown.is_temporary:
                 text = create_view_statement(shown.identifier.table, view).replace(
@@ -137,7 +137,7 @@ class Look:
                 return lambda: rows_result(["statement"], [(text,)])
             name = str(shown.identifier)
             return lambda: rows_result(["statement"], [(create_view_statement(name, view),)])
-        if what == "COLUMNS":
+        if subject == "COLUMNS":
             return lambda: rows_result(["col_name"], [(one.name,) for one in view.columns])
         keys = node.args.get("keys")
         missing = [key for key in keys or () if key not in view.options]
@@ -190,14 +190,14 @@ def _described(table: Table, extended: bool) -> Result:
     keys = dict.fromkeys(schema.primary_keys, "PRI")
     columns = [
         (
-            one.name,
-            type_text(one.type).removesuffix(" NOT NULL"),
-            "YES" if one.type.nullable else "NO",
-            keys.get(one.name, ""),
-            "yes" if one.name in schema.partition_keys else "",
-            one.description or "",
+            field.name,
+            type_text(field.type).removesuffix(" NOT NULL"),
+            "YES" if field.type.nullable else "NO",
+            keys.get(field.name, ""),
+            "yes" if field.name in schema.partition_keys else "",
+            field.description or "",
         )
-        for one in schema.fields
+        for field in schema.fields
     ]
     columns += [(one.name, one.data_type, "YES", "", "", _of_computed(one)) for one in table.computed_columns]
     if extended:
@@ -206,10 +206,10 @@ def _described(table: Table, extended: bool) -> Result:
         rows = [
             (
                 "column",
-                one[0],
-                f"{one[1]}{' key' if one[3] else ''}{' partition' if one[4] else ''}{defaults.get(one[0], '')}",
+                column[0],
+                f"{column[1]}{' key' if column[3] else ''}{' partition' if column[4] else ''}{defaults.get(column[0], '')}",
             )
-            for one in columns
+            for column in columns
         ]
         return rows_result(["kind", "name", "value"], [*rows, *[("property", *fact) for fact in facts]])
     return rows_result(["name", "type", "null", "key", "partition", "comment"], columns)

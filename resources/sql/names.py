@@ -193,16 +193,16 @@ class Names:
 
     def _source(self, node: exp.Table) -> Source:
         place = self.place(node)
-        one = place.identifier
+        identifier = place.identifier
         if place.is_temporary:
             # It is expanded.
-            raise NotFound(f"There is no temporary view {one.table!r}.")
+            raise NotFound(f"There is no temporary view {identifier.table!r}.")
         store = self._session.lineage_stores
-        if one.database == LINEAGE_DATABASE:
-            return _given(f"{place.catalog}.{one.database}.{one.table}", self._lineage(place, store))
-        if one.database == INFORMATION_SCHEMA:
-            return _given(f"{place.catalog}.{one.database}.{one.table}", self._information(place))
-        plain = Identifier(one.database, one.table, one.branch)
+        if identifier.database == LINEAGE_DATABASE:
+            return _given(f"{place.catalog}.{identifier.database}.{identifier.table}", self._lineage(place, store))
+        if identifier.database == INFORMATION_SCHEMA:
+            return _given(f"{place.catalog}.{identifier.database}.{identifier.table}", self._information(place))
+        plain = Identifier(identifier.database, identifier.table, identifier.branch)
         hints = self._hints(node)
         catalog = self.catalog(place)
         try:
@@ -220,10 +220,10 @@ class Names:
         for key in BRANCH_OPTIONS:
             if key in hints:
                 table = table.on_branch(hints[key])
-        if one.system_table is not None:
+        if identifier.system_table is not None:
             if asks is not None:
-                raise InvalidRequest(f"{one} tells of all versions: read it without one.")
-            return _given(str(one), table.system_table(one.system_table))
+                raise InvalidRequest(f"{identifier} tells of all versions: read it without one.")
+            return _given(str(identifier), table.system_table(identifier.system_table))
         pinned = table.pinned(asks)
         schema = pinned.scan().schema
         return Source(str(pinned.identifier), schema, pinned, catalog.warehouse, place.catalog, options=hints)
@@ -234,24 +234,24 @@ class Names:
         for key in STREAM_OPTIONS:
             if key in given and self._settings.options.get(RUNTIME_MODE) != "streaming":
                 raise InvalidRequest(f"{key!r} is for streams: SET '{RUNTIME_MODE}' = 'streaming'.")
-        found = {key: value for key, value in given.items() if key not in _DOCUMENT_OPTIONS}
+        hints = {key: value for key, value in given.items() if key not in _DOCUMENT_OPTIONS}
         for key, name in _DOCUMENT_OPTIONS.items():
             if key not in given:
                 continue
             if self._settings.options.get(RUNTIME_MODE) != "streaming":
                 raise InvalidRequest(f"{key!r} is where a stream begins: SET '{RUNTIME_MODE}' = 'streaming'.")
-            if name in found:
+            if name in hints:
                 raise InvalidRequest(f"{key!r} and {name!r} are one option: say one.")
-            found[name] = given[key]
-        return found
+            hints[name] = given[key]
+        return hints
 
     def lineage_catalogs(self, tree: exp.Expr) -> list[str]:
         """The catalogs whose lineage tables a query reads."""
         places = [self.place(one) for one in tree.find_all(exp.Table) if one.name]
         return [
-            one.catalog
-            for one in places
-            if one.identifier.database == LINEAGE_DATABASE and one.identifier.table != CATALOG_OPTIONS
+            place.catalog
+            for place in places
+            if place.identifier.database == LINEAGE_DATABASE and place.identifier.table != CATALOG_OPTIONS
         ]
 
     def refuse_unknown_job(self, job: str) -> None:
@@ -266,12 +266,12 @@ class Names:
 
     def _startup(self, place: Place, job: str) -> int:
         """The snapshot of a table that a job began with. Raises NotFound."""
-        one = place.identifier
-        where = {"database": one.database, "table": one.table, "branch": one.branch}
-        found = self._session.lineage_stores[place.catalog].startups(job=job, **where)
-        if not found:
-            raise NotFound(f"Job {job!r} has not begun with {one}, so that nothing can start where it did.")
-        return found[0].snapshot_id
+        identifier = place.identifier
+        where = {"database": identifier.database, "table": identifier.table, "branch": identifier.branch}
+        startups = self._session.lineage_stores[place.catalog].startups(job=job, **where)
+        if not startups:
+            raise NotFound(f"Job {job!r} has not begun with {identifier}, so that nothing can start where it did.")
+        return startups[0].snapshot_id
 
     def _lineage(self, place: Place, stores: Mapping[str, LineageStore]) -> pa.Table:
         return lineage_rows(place.identifier.table, stores[place.catalog], self.catalog(place))

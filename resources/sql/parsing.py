@@ -39,8 +39,8 @@ def bounded_depth() -> Iterator[None]:
 def parse(text: str) -> list[exp.Expr]:
     """The statements of a text. Raises InvalidRequest that points at the place that is wrong."""
     # What an error quotes of the text may be a half of what says that it is a secret.
-    for one in secrets_in(text, of_statement=True):
-        remember(one)
+    for secret in secrets_in(text, of_statement=True):
+        remember(secret)
     try:
         with bounded_depth():
             trees = sqlglot.parse(text, read=SnaplineSql)
@@ -54,19 +54,19 @@ def parse(text: str) -> list[exp.Expr]:
             ) from None
         raise InvalidRequest(f"SQL error: {str(error).splitlines()[0]}") from None
     told = (one for one in trees if one is not None and not isinstance(one, exp.Semicolon))
-    found = [with_doubles(_schema_as_database(one), text) for one in told]
-    if not found:
+    statements = [with_doubles(_schema_as_database(one), text) for one in told]
+    if not statements:
         raise InvalidRequest("There is no statement in the text.")
-    return found
+    return statements
 
 
 def _schema_as_database(tree: exp.Expr) -> exp.Expr:
     """CREATE and DROP SCHEMA, which are those of a database."""
     if isinstance(tree, exp.Create | exp.Drop) and tree.args.get("kind") == "SCHEMA":
         tree.set("kind", "DATABASE")
-        for one in tree.args.get("tables") or [tree.this]:
-            if isinstance(one, exp.Table) and one.args.get("this") is None:
-                one.set("this", one.args.get("db"))
-                one.set("db", one.args.get("catalog"))
-                one.set("catalog", None)
+        for table in tree.args.get("tables") or [tree.this]:
+            if isinstance(table, exp.Table) and table.args.get("this") is None:
+                table.set("this", table.args.get("db"))
+                table.set("db", table.args.get("catalog"))
+                table.set("catalog", None)
     return tree

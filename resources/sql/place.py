@@ -8,14 +8,14 @@ from storage import InvalidRequest, StorageError
 
 def parse_failure(error: ParseError) -> InvalidRequest:
     """What the parser says, with line and column, and the text around."""
-    found = error.errors[0] if error.errors else {}
-    line, column = found.get("line"), found.get("col")
+    details = error.errors[0] if error.errors else {}
+    line, column = details.get("line"), details.get("col")
     if column is not None:
-        column = max(1, column - len(found.get("highlight") or " ") + 1)
-    near = f"{found.get('start_context') or ''}⟦{found.get('highlight') or ''}⟧{found.get('end_context') or ''}"
-    said = (found.get("description") or str(error).splitlines()[0]).rstrip(".")
+        column = max(1, column - len(details.get("highlight") or " ") + 1)
+    near = f"{details.get('start_context') or ''}⟦{details.get('highlight') or ''}⟧{details.get('end_context') or ''}"
+    message = (details.get("description") or str(error).splitlines()[0]).rstrip(".")
     where = f"line {line}, column {column}" if line else "the statement"
-    return InvalidRequest(f"SQL error at {where}: {said}. Near: {' '.join(near.split())[-120:]}")
+    return InvalidRequest(f"SQL error at {where}: {message}. Near: {' '.join(near.split())[-120:]}")
 
 
 def at(node: exp.Expr, error: StorageError) -> StorageError:
@@ -29,8 +29,8 @@ def at(node: exp.Expr, error: StorageError) -> StorageError:
 
 
 def _position(node: exp.Expr) -> tuple[int | None, int | None]:
-    for one in (node, *node.find_all(exp.Identifier)):
-        if "line" in one.meta:
+    for part in (node, *node.find_all(exp.Identifier)):
+        if "line" in part.meta:
             # The parser counts to the end of a name.
-            return one.meta["line"], one.meta["col"] - (one.meta["end"] - one.meta["start"])
+            return part.meta["line"], part.meta["col"] - (part.meta["end"] - part.meta["start"])
     return None, None

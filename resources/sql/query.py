@@ -223,11 +223,14 @@ def _name_columns(values: exp.Values) -> None:
 def _computed(source: Source) -> list[tuple[str, exp.Expr]]:
     """The computed columns of a source, of which everything that they need is there at its version."""
     names = {name.lower() for name in source.schema.names}
-    found = [
-        (one.name, cast_to_declared(parse_expression(one.expression, None, f"Computed column {one.name!r}"), one))
-        for one in source.computed
+    computed = [
+        (
+            column.name,
+            cast_to_declared(parse_expression(column.expression, None, f"Computed column {column.name!r}"), column),
+        )
+        for column in source.computed
     ]
-    return [(name, made) for name, made in found if {one.lower() for one in columns_of(made)} <= names]
+    return [(name, made) for name, made in computed if {one.lower() for one in columns_of(made)} <= names]
 
 
 def _compute(node: exp.Table, computed: list[tuple[str, exp.Expr]]) -> None:
@@ -302,28 +305,30 @@ def _reads_unnamed(tree: exp.Expr) -> bool:
     return any(not one.table and one.name.lower() in relations for one in tree.find_all(exp.Column))
 
 
-def refuse_open(query: Query, what: str) -> None:
+def refuse_open(query: Query, statement: str) -> None:
     """Raise InvalidRequest for a query that may name columns of others around it."""
     schema = {one.view: {field.name: sql_type(field.type) for field in one.source.schema} for one in query.inputs}
     try:
         qualify(query.tree.copy(), schema=known_columns(schema), dialect=SnaplineSql, identify=False)
     except SqlglotError as error:
-        raise InvalidRequest(f"{what} cannot be read inside of another query: {str(error).splitlines()[0]}") from None
+        raise InvalidRequest(
+            f"{statement} cannot be read inside of another query: {str(error).splitlines()[0]}"
+        ) from None
 
 
 def _both(columns: set[str] | None, named: set[str]) -> set[str] | None:
     return None if columns is None else columns | named
 
 
-def _with_needs(one: Input, columns: set[str] | None, conditions: list[tuple[Predicate, str, str]]) -> Input:
-    if one.source.table is None:
-        return one
-    names = one.source.schema.names
+def _with_needs(read: Input, columns: set[str] | None, conditions: list[tuple[Predicate, str, str]]) -> Input:
+    if read.source.table is None:
+        return read
+    names = read.source.schema.names
     if columns is not None:
-        wanted = {name.lower() for name in columns} | one.needed
+        wanted = {name.lower() for name in columns} | read.needed
         kept = tuple(name for name in names if name.lower() in wanted)
         # count(*) needs rows without any column.
-        one = replace(one, columns=kept or (names[0],))
+        read = replace(read, columns=kept or (names[0],))
     where: Predicate | None = None
     for predicate, _, _ in conditions:
         where = predicate if where is None else where & predicate
@@ -331,7 +336,7 @@ def _with_needs(one: Input, columns: set[str] | None, conditions: list[tuple[Pre
         " AND ".join(shown for _, shown, _ in conditions),
         " AND ".join(text for _, _, text in conditions),
     )
-    return replace(one, where=where, condition=condition, where_text=where_text)
+    return replace(read, where=where, condition=condition, where_text=where_text)
 
 
 def _needs(
@@ -369,24 +374,24 @@ def _conditions(
         if alias not in views or alias in absent:
             continue
         types = {name.lower(): (name, kind) for name, kind in schema[views[alias]].items()}
-        found = _predicate(condition, types)
-        if found is not None:
-            predicate, text = found
+        pushed = _predicate(condition, types)
+        if pushed is not None:
+            predicate, text = pushed
             yield alias, (predicate, condition.sql(SnaplineSql), text)
 
 
 def _may_be_absent(select: exp.Expr) -> set[str]:
     """The tables of outer joins whose rows may be missing: a condition on them is not about their rows alone."""
-    found: set[str] = set()
+    views: set[str] = set()
     before = {select.args["from_"].this.alias_or_name} if select.args.get("from_") else set()
     for join in select.args.get("joins") or []:
         side, name = join.side.upper(), join.this.alias_or_name
         if side in ("RIGHT", "FULL"):
-            found |= before
+            views |= before
         if side in ("LEFT", "FULL"):
-            found.add(name)
+            views.add(name)
         before.add(name)
-    return found
+    return views
 
 
 def _predicate(condition: exp.Expr, types: Mapping[str, tuple[str, str]]) -> tuple[Predicate, str] | None:
@@ -463,25 +468,25 @@ def _refuse_unknown(tree: exp.Expr, inputs: list[Input], outer: Collection[str])
         raise at(column, InvalidRequest(f"There is no column {column.name!r}. {hint}")) from None
 
 
-def described(one: Input) -> dict[str, Any]:
+def described(given: Input) -> dict[str, Any]:
     """What is read of an input, for EXPLAIN: snapshot, columns, condition, files read and skipped."""
-    if one.source.table is None:
+    if given.source.table is None:
         return {
-            "table": one.source.name,
+            "table": given.source.name,
             "snapshot": None,
             "columns": "",
             "condition": "",
             "files": None,
             "skipped": None,
         }
-    scan, everything = one.scan(), one.source.table.scan()
+    scan, everything = given.scan(), given.source.table.scan()
     read = sum(len(split.file_paths) for split in scan.splits)
     total = sum(len(split.file_paths) for split in everything.splits)
     return {
-        "table": one.source.name,
+        "table": given.source.name,
         "snapshot": scan.snapshot.id if scan.snapshot else None,
-        "columns": ", ".join(one.columns or one.source.schema.names),
-        "condition": one.condition,
+        "columns": ", ".join(given.columns or given.source.schema.names),
+        "condition": given.condition,
         "files": read,
         "skipped": total - read,
     }

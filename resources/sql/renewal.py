@@ -95,14 +95,14 @@ def branches(query: Query, target: changes.Target) -> tuple[list[Branch], list[F
     _check_sink(query, target.table)
     selects = list(_united(query.tree))
     reader = _Reader(query, target)
-    found = [reader.branch(one) for one in selects]
-    reader.refuse_overlaps(found)
-    return found, reader.fills
+    parts = [reader.branch(one) for one in selects]
+    reader.refuse_overlaps(parts)
+    return parts, reader.fills
 
 
 def key_constants(query: Query, target: changes.Target) -> dict[str, list[str]]:
     """The constants that each column of the sink's key takes: columns that take others are left out."""
-    found, fills = branches(query, target)
+    parts, fills = branches(query, target)
     constants: dict[str, list[str]] = {}
     for fill in fills:
         if fill.name not in target.table.schema.primary_keys:
@@ -112,7 +112,7 @@ def key_constants(query: Query, target: changes.Target) -> dict[str, list[str]]:
             if is_text:
                 constants[fill.name] = [str(fill.value)]
             continue
-        given = [branch.tree.expressions[fill.position].unalias() for branch in found]
+        given = [branch.tree.expressions[fill.position].unalias() for branch in parts]
         if all(isinstance(one, exp.Literal) and (one.is_string if is_text else one.is_int) for one in given):
             constants[fill.name] = [one.this if is_text else str(int(one.this)) for one in given]
     return constants
@@ -261,15 +261,15 @@ class _Reader:
         start = select.args.get("from_")
         if start is None:
             raise refused_query("a SELECT without a table")
-        found = [self._relation(start.this, None)]
+        relations = [self._relation(start.this, None)]
         for join in select.args.get("joins") or []:
             side, kind, method = join.side.upper(), join.kind.upper(), (join.method or "").upper()
             if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER", "CROSS") or method:
                 raise refused_query(
                     f"{' '.join(filter(None, (method, side, kind)))} JOIN", "Known are JOIN and LEFT JOIN."
                 )
-            found.append(self._relation(join.this, join))
-        return found
+            relations.append(self._relation(join.this, join))
+        return relations
 
     def _relation(self, node: exp.Expr, join: exp.Join | None) -> _Relation:
         name = node.alias_or_name
@@ -290,18 +290,18 @@ class _Reader:
             raise refused_query("an aggregate inside of another query")
         below = self._relation(inner.args["from_"].this, None)
         columns = {}
-        for one in inner.expressions:
-            made = one.unalias()
+        for projection in inner.expressions:
+            made = projection.unalias()
             if isinstance(made, exp.Column) and made.name.lower() in below.columns:
-                columns[one.alias_or_name.lower()] = below.columns[made.name.lower()]
+                columns[projection.alias_or_name.lower()] = below.columns[made.name.lower()]
         return _Relation(name, below.view, columns, join)
 
-    def _with_keys(self, one: Input, *, alone: bool) -> Input:
+    def _with_keys(self, read: Input, *, alone: bool) -> Input:
         """An input that holds its keys as well; in a join also the rows that conditions leave out."""
-        names = one.source.schema.names
-        wanted = {*(one.columns or names), *keys_of(one.source)}
-        kept = None if one.columns is None else tuple(name for name in names if name in wanted)
-        return replace(one, columns=kept, where=one.where if alone else None)
+        names = read.source.schema.names
+        wanted = {*(read.columns or names), *keys_of(read.source)}
+        kept = None if read.columns is None else tuple(name for name in names if name in wanted)
+        return replace(read, columns=kept, where=read.where if alone else None)
 
     def _output(self, select: exp.Select) -> dict[str, exp.Expr]:
         """What the columns of the sink's key are made of."""
@@ -329,13 +329,13 @@ class _Reader:
         """Raise InvalidRequest if rows of the query are not told apart by the sink's key."""
         held = {(one.table, one.name.lower()) for one in output.values() if isinstance(one, exp.Column)}
         left = list(relations)
-        found: list[_Relation] = []
+        ordered: list[_Relation] = []
         while True:
-            told = next((one for one in left if self._is_told(one, held, found, relations)), None)
-            if told is None:
+            determined = next((one for one in left if self._is_determined(one, held, ordered, relations)), None)
+            if determined is None:
                 break
-            left.remove(told)
-            found.append(told)
+            left.remove(determined)
+            ordered.append(determined)
         if left:
             source = self._inputs[left[0].view].source
             keys = ", ".join(keys_of(source))
@@ -347,33 +347,37 @@ class _Reader:
                 else f"Rows of {source.name}, which has no primary key, cannot be told apart. Give it one."
             )
 
-    def _is_told(
-        self, one: _Relation, held: set[tuple[str, str]], found: Sequence[_Relation], relations: Sequence[_Relation]
+    def _is_determined(
+        self,
+        relation: _Relation,
+        held: set[tuple[str, str]],
+        ordered: Sequence[_Relation],
+        relations: Sequence[_Relation],
     ) -> bool:
         """Whether there is one row of a relation at the most for a row of the sink."""
-        keys = keys_of(self._inputs[one.view].source)
+        keys = keys_of(self._inputs[relation.view].source)
         equal: set[str] = set()
-        condition = None if one.join is None else one.join.args.get("on")
-        known = {each.name for each in found}
+        condition = None if relation.join is None else relation.join.args.get("on")
+        known = {each.name for each in ordered}
         for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
             part = part.unnest() if part is not None else None
             if not isinstance(part, exp.EQ):
                 continue
             for mine, other in ((part.this, part.expression), (part.expression, part.this)):
-                same = isinstance(mine, exp.Column) and mine.table == one.name and isinstance(other, exp.Column)
+                same = isinstance(mine, exp.Column) and mine.table == relation.name and isinstance(other, exp.Column)
                 if same and other.table in known and self._type_of(mine, relations) == self._type_of(other, relations):
                     equal.add(mine.name.lower())
-        own = {name for name, column in one.columns.items() if (one.name, name) in held or name in equal}
-        return bool(keys) and {one.columns[name] for name in own} >= set(keys)
+        own = {name for name, column in relation.columns.items() if (relation.name, name) in held or name in equal}
+        return bool(keys) and {relation.columns[name] for name in own} >= set(keys)
 
     def _type_of(self, made: exp.Expr, relations: Sequence[_Relation]) -> pa.DataType | None:
         """The type of a column; of anything else it is not known."""
         if not isinstance(made, exp.Column):
             return None
-        for one in relations:
-            column = one.columns.get(made.name.lower()) if one.name == made.table else None
+        for relation in relations:
+            column = relation.columns.get(made.name.lower()) if relation.name == made.table else None
             if column is not None:
-                return self._inputs[one.view].source.schema.field(column).type
+                return self._inputs[relation.view].source.schema.field(column).type
         return None
 
     def _groups(
@@ -387,30 +391,30 @@ class _Reader:
     ) -> list[exp.Expr]:
         """What a query groups by, constants left out."""
         if not aggregated:
-            found = list(projections)
+            groups = list(projections)
         elif seen.args.get("distinct"):
             raise refused_query("DISTINCT beside an aggregate", "Leave DISTINCT out: groups differ.")
         else:
             group = seen.args.get("group")
-            found = [] if group is None else [one.unnest() for one in group.expressions]
+            groups = [] if group is None else [one.unnest() for one in group.expressions]
             names = {name for one in relations for name in one.columns}
             asked = [] if group is None else tree.args["group"].expressions
-            for said, made in zip(asked, found, strict=True):
+            for expression, made in zip(asked, groups, strict=True):
                 # Spark takes a column of the table before one of the query; so may not the analysis.
-                is_column = isinstance(said, exp.Column) and said.name.lower() in names
-                if is_column and not (isinstance(made, exp.Column) and made.name.lower() == said.name.lower()):
+                is_column = isinstance(expression, exp.Column) and expression.name.lower() in names
+                if is_column and not (isinstance(made, exp.Column) and made.name.lower() == expression.name.lower()):
                     raise refused_query(
-                        f"GROUP BY {said.name}, which two columns are called,", "Give one another name."
+                        f"GROUP BY {expression.name}, which two columns are called,", "Give one another name."
                     )
-        return [one for one in found if not isinstance(one, exp.Literal)]
+        return [one for one in groups if not isinstance(one, exp.Literal)]
 
     def _joined(self, tree: exp.Select, relations: Sequence[_Relation]) -> dict[str, exp.Select]:
         """For each joined view the query of the root's keys beside its rows; what it leaves out of the rest is not asked."""
-        root, found = relations[0], {}
+        root, joined = relations[0], {}
         names = {column: name for name, column in root.columns.items()}
         keys = keys_of(self._inputs[root.view].source)
-        for number, one in enumerate(relations[1:]):
-            source = self._inputs[one.view].source
+        for number, relation in enumerate(relations[1:]):
+            source = self._inputs[relation.view].source
             if source.table is None:
                 continue
             if not keys_of(source):
@@ -425,19 +429,19 @@ class _Reader:
             select.args["joins"][number].set("side", None)
             if select.args["joins"][number].kind.upper() == "OUTER":
                 select.args["joins"][number].set("kind", None)
-            found[one.view] = select
-        return found
+            joined[relation.view] = select
+        return joined
 
     def refuse_overlaps(self, found: Sequence[Branch]) -> None:
         """Raise InvalidRequest if rows of two parts of a UNION ALL may have the same key."""
-        for number, one in enumerate(self._literals):
+        for number, literals in enumerate(self._literals):
             for other in self._literals[:number]:
                 apart = any(
                     name in other
-                    and one[name].is_string == other[name].is_string
-                    and one[name].this != other[name].this
-                    and self._is_exact(name, one[name])
-                    for name in one
+                    and literals[name].is_string == other[name].is_string
+                    and literals[name].this != other[name].this
+                    and self._is_exact(name, literals[name])
+                    for name in literals
                 )
                 if not apart:
                     raise InvalidRequest(

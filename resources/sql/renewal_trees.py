@@ -27,10 +27,10 @@ def inlined(select: exp.Select) -> exp.Select:
     if before.args.get("recursive"):
         raise refused_query("WITH RECURSIVE")
     made: dict[str, exp.Expr] = {}
-    for one in before.expressions:
-        if one.args["alias"].columns:
+    for cte in before.expressions:
+        if cte.args["alias"].columns:
             raise refused_query("WITH that names columns", "Name them in the SELECT.")
-        made[one.alias.lower()] = replaced(one.this.copy(), made)
+        made[cte.alias.lower()] = replaced(cte.this.copy(), made)
     return replaced(tree, made)
 
 
@@ -55,16 +55,16 @@ def groups_query(tree: exp.Select, groups: Sequence[exp.Expr]) -> exp.Select:
 def restricted(tree: exp.Select, groups: Sequence[exp.Expr]) -> exp.Select:
     """A SELECT of the groups in a view alone."""
     same = [
-        exp.NullSafeEQ(this=exp.column(f"{GROUP}{number}", table=GROUPS), expression=one.copy())
-        for number, one in enumerate(groups)
+        exp.NullSafeEQ(this=exp.column(f"{GROUP}{number}", table=GROUPS), expression=group.copy())
+        for number, group in enumerate(groups)
     ]
     held = exp.select("1").from_(GROUPS).where(*same)
     return tree.copy().where(exp.Exists(this=held), copy=False)
 
 
-def refused_query(what: str, advice: str = "") -> InvalidRequest:
+def refused_query(subject: str, advice: str = "") -> InvalidRequest:
     """The error that says of what a stream cannot renew the rows."""
     return InvalidRequest(
-        f"A streaming INSERT cannot follow {what} over a table whose rows change. "
+        f"A streaming INSERT cannot follow {subject} over a table whose rows change. "
         + (advice or "Run it in batch mode: SET 'execution.runtime-mode' = 'batch', INSERT OVERWRITE.")
     )

@@ -143,11 +143,11 @@ class _Step:
         """The keys of the root that were touched, or whose rows are joined with such that were."""
         root = next(one for one in branch.inputs if one.view == branch.root)
         parts = [self._keys(root)]
-        for one in branch.inputs:
-            if one.view not in branch.joined or self._span(one)[0] == self._span(one)[1]:
+        for read in branch.inputs:
+            if read.view not in branch.joined or self._span(read)[0] == self._span(read)[1]:
                 continue
-            held = {one.view: _Held(self._keys(one).distinct(), self._stack)}
-            parts += [self._over(branch, side, branch.joined[one.view], held) for side in (_BEFORE, _AFTER)]
+            held = {read.view: _Held(self._keys(read).distinct(), self._stack)}
+            parts += [self._over(branch, side, branch.joined[read.view], held) for side in (_BEFORE, _AFTER)]
         return reduce(DataFrame.union, parts).distinct()
 
     def _over(
@@ -160,27 +160,27 @@ class _Step:
     ) -> DataFrame:
         """A query over the sources before or after; of some views the rows with the keys that are held."""
         frames = dict(views or {})
-        for one in branch.inputs:
+        for read in branch.inputs:
             # Made anew for each query: Spark pushes the filters of one into what another shares with it.
-            frame = self._frame(one, self._span(one)[side]) if one.view in self._numbers else self.engine.frame(one)
-            frames[one.view] = held[one.view].of(frame, keys_of(one.source)) if held and one.view in held else frame
+            frame = self._frame(read, self._span(read)[side]) if read.view in self._numbers else self.engine.frame(read)
+            frames[read.view] = held[read.view].of(frame, keys_of(read.source)) if held and read.view in held else frame
         return self.engine.over(frames, tree)
 
-    def _keys(self, one: Input) -> DataFrame:
-        number = self._numbers[one.view]
-        named = [F.col(_key(number, place)).alias(key) for place, key in enumerate(keys_of(one.source))]
+    def _keys(self, read: Input) -> DataFrame:
+        number = self._numbers[read.view]
+        named = [F.col(_key(number, place)).alias(key) for place, key in enumerate(keys_of(read.source))]
         return self._batch.where(F.col(_SOURCE) == number).select(*named)
 
     def _span(self, one: Input) -> tuple[int | None, int]:
         return self._spans[self._numbers[one.view]]
 
-    def _frame(self, one: Input, position: int | None) -> DataFrame:
+    def _frame(self, read: Input, position: int | None) -> DataFrame:
         """The rows of a source at a position, under the columns that the query was made for."""
-        assert one.source.table is not None
-        table = at_position(one.source.table, position)
+        assert read.source.table is not None
+        table = at_position(read.source.table, position)
         if table is None:
-            return _empty(self.engine, one)
-        return self.engine.frame(replace(one, source=replace(one.source, table=table)))
+            return _empty(self.engine, read)
+        return self.engine.frame(replace(read, source=replace(read.source, table=table)))
 
 
 class _Held:
@@ -237,9 +237,9 @@ def _key(number: int, place: int) -> str:
     return f"__key_{number}_{place}"
 
 
-def _empty(engine: SparkEngine, one: Input) -> DataFrame:
-    schema = spark_schema(one.source.schema)
-    names = schema.names if one.columns is None else one.columns
+def _empty(engine: SparkEngine, read: Input) -> DataFrame:
+    schema = spark_schema(read.source.schema)
+    names = schema.names if read.columns is None else read.columns
     return engine.session.createDataFrame([], StructType([field for field in schema.fields if field.name in names]))
 
 
@@ -254,9 +254,9 @@ def _width(one: IntegralType) -> int:
     return ("tinyint", "smallint", "int", "bigint").index(one.simpleString())
 
 
-def _alike(one: DataType, other: DataType) -> bool:
+def _alike(kind: DataType, other: DataType) -> bool:
     # Lengths of texts are a matter of the sink's.
-    return one == other or (isinstance(one, StringType) and isinstance(other, StringType))
+    return kind == other or (isinstance(kind, StringType) and isinstance(other, StringType))
 
 
 def _has_map(one: DataType) -> bool:

@@ -91,8 +91,8 @@ class RowStatements:
             self._record_startup(place, query)
             refs = sorted({*_own(table, basis), *changes.references(query)})
             made = {**self.properties_of(written), **columns_property(column_sources(query, fills))}
-            with self._job(place.catalog, table, refs, made) as how:
-                return engine.replace(rows, table, self._context.names.warehouse(place), where, how, basis)
+            with self._job(place.catalog, table, refs, made) as commit_details:
+                return engine.replace(rows, table, self._context.names.warehouse(place), where, commit_details, basis)
 
         def act() -> Result:
             try:
@@ -113,17 +113,19 @@ class RowStatements:
         if job is not None:
             self._context.recorder(place.catalog).record_startup(job, changes.references(query), anew=True)
 
-    def write(self, said: Mapping[str, str], target: changes.Target, query: Query, rows: Any, engine: Engine) -> Result:
+    def write(
+        self, properties: Mapping[str, str], target: changes.Target, query: Query, rows: Any, engine: Engine
+    ) -> Result:
         """Commit the rows of a query, with the statement's text and what its columns are computed from."""
         place = self._context.names.place(target.node)
         rows, fills = self._fitted(rows, target, engine)
         self._record_startup(place, query)
-        made = {**said, **columns_property(column_sources(query, fills))}
+        made = {**properties, **columns_property(column_sources(query, fills))}
         try:
-            with self._job(place.catalog, target.table, changes.references(query), made) as how:
-                how["change_tracking"] = target.change_tracking
+            with self._job(place.catalog, target.table, changes.references(query), made) as commit_details:
+                commit_details["change_tracking"] = target.change_tracking
                 warehouse = self._context.names.warehouse(place)
-                snapshot = engine.write(rows, target.table, warehouse, target.mode, target.partition, how)
+                snapshot = engine.write(rows, target.table, warehouse, target.mode, target.partition, commit_details)
         except StorageError as error:
             raise at(target.node, error) from None
         return changes.written(target.table, snapshot, "insert")
@@ -143,7 +145,7 @@ class RowStatements:
         )
         one = table.identifier
         with job.recorder.job(job.name, sources, [SnapshotRef(catalog, one.database, one.table, one.branch, 0)]):
-            yield job.how(sources, properties or {})
+            yield job.commit_details(sources, properties or {})
 
     def change_rows(self, tree: exp.Delete | exp.Update, engine: Engine) -> Act:
         """DELETE and UPDATE, computed anew if others change the same rows meanwhile."""
@@ -171,13 +173,13 @@ class RowStatements:
         def change(basis: Basis) -> Snapshot | None:
             sources, where, values = read()
             refs = sorted({*_own(table, basis), *sources.references})
-            with self._job(place.catalog, table, refs, self.properties_of(written)) as how:
+            with self._job(place.catalog, table, refs, self.properties_of(written)) as commit_details:
                 if condition is None and values is None:
-                    return table.truncate(**how)
-                how["views"] = engine.views(sources.inputs)
+                    return table.truncate(**commit_details)
+                commit_details["views"] = engine.views(sources.inputs)
                 if values is not None:
-                    return engine.update(table, warehouse, where, values, how, basis)
-                return engine.delete(table, warehouse, where, how, basis)
+                    return engine.update(table, warehouse, where, values, commit_details, basis)
+                return engine.delete(table, warehouse, where, commit_details, basis)
 
         return lambda: changes.written(table, table.repeated(change), "change")
 
@@ -225,9 +227,11 @@ class RowStatements:
             query = self._prepare(source_tree)
             source = engine.rows(query)
             refs = sorted({*_own(table, basis), *changes.references(query), *sources.references})
-            with self._job(place.catalog, table, refs, self.properties_of(written)) as how:
-                how["views"] = engine.views(sources.inputs)
-                return engine.merge(source, table, self._context.names.warehouse(place), on, clauses, how, basis)
+            with self._job(place.catalog, table, refs, self.properties_of(written)) as commit_details:
+                commit_details["views"] = engine.views(sources.inputs)
+                return engine.merge(
+                    source, table, self._context.names.warehouse(place), on, clauses, commit_details, basis
+                )
 
         return lambda: changes.written(table, table.repeated(merge), "merge")
 

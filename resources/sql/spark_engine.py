@@ -59,18 +59,18 @@ class SparkEngine(Engine):
         rows = self.session.sql("SHOW SYSTEM FUNCTIONS").collect()
         return sorted({row[0] for row in rows} - {*NATIVE})
 
-    def frame(self, one: Input) -> DataFrame:
+    def frame(self, read: Input) -> DataFrame:
         """The rows that stand behind a view."""
-        rows = one.source.rows
+        rows = read.source.rows
         if rows is not None:
             # Without it, times that have no zone would get the session's.
             return self.session.createDataFrame(rows, spark_schema(rows.schema))
-        assert one.source.table is not None
-        narrow = None if one.where is None else one.scan()
+        assert read.source.table is not None
+        narrow = None if read.where is None else read.scan()
         # A long condition is left to Spark.
-        where = one.where_text if is_condition(one.where_text) else ""
+        where = read.where_text if is_condition(read.where_text) else ""
         return read_scan(
-            self.session, one.source.table, one.unfiltered(), one.source.warehouse, narrow=narrow, where=where
+            self.session, read.source.table, read.unfiltered(), read.source.warehouse, narrow=narrow, where=where
         )
 
     def rows(self, query: Query) -> DataFrame:
@@ -122,13 +122,13 @@ class SparkEngine(Engine):
         # Names may occur twice: positions do not.
         numbered = rows.toDF(*[f"c{number}" for number in range(len(rows.columns))])
 
-        def column(one: Fill) -> Any:
-            if one.position is not None:
-                return F.col(f"c{one.position}")
-            if isinstance(one.value, pa.Scalar):
-                (held,) = spark_schema(pa.schema([(one.name, one.value.type)])).fields
-                return F.lit(one.value.as_py()).cast(held.dataType)
-            return F.lit(one.value)
+        def column(fill: Fill) -> Any:
+            if fill.position is not None:
+                return F.col(f"c{fill.position}")
+            if isinstance(fill.value, pa.Scalar):
+                (held,) = spark_schema(pa.schema([(fill.name, fill.value.type)])).fields
+                return F.lit(fill.value.as_py()).cast(held.dataType)
+            return F.lit(fill.value)
 
         return numbered.select(*[column(one).alias(one.name) for one in fills])
 
@@ -139,14 +139,16 @@ class SparkEngine(Engine):
         warehouse: str,
         mode: str,
         partition: Mapping[str, Any],
-        how: Mapping[str, Any],
+        commit_details: Mapping[str, Any],
     ) -> Snapshot | None:
         frame = self.cast(rows, table, partition)
         listed = [dict(partition)] if partition else None
         if mode != APPEND:
             mode = DYNAMIC if partition or mode == DYNAMIC else OVERWRITE
         with spark_errors():
-            return write_frame(frame, table, warehouse, mode=mode, partitions=listed if mode != APPEND else None, **how)
+            return write_frame(
+                frame, table, warehouse, mode=mode, partitions=listed if mode != APPEND else None, **commit_details
+            )
 
     def cast(self, rows: DataFrame, table: Table, filled: Collection[str] | None = None) -> DataFrame:
         """Rows under the types of a table's columns of the same names; other columns stay as they are. Those that are `filled`
@@ -154,9 +156,9 @@ class SparkEngine(Engine):
         None.
         """
         if filled is not None:
-            for one in self.columns(rows):
-                if one.name not in filled:
-                    refuse_unstorable(one.type, table.schema.field(one.name).to_arrow().type, one.name)
+            for column in self.columns(rows):
+                if column.name not in filled:
+                    refuse_unstorable(column.type, table.schema.field(column.name).to_arrow().type, column.name)
         types = {field.name: field.dataType for field in spark_schema(table.schema.to_arrow()).fields}
         return rows.select(
             *[
@@ -172,24 +174,32 @@ class SparkEngine(Engine):
         warehouse: str,
         on: str,
         clauses: Sequence[MergeClause],
-        how: Mapping[str, Any],
+        commit_details: Mapping[str, Any],
         basis: Basis,
     ) -> Snapshot | None:
         with spark_errors():
-            return merge_rows(source, table, warehouse, on, clauses, basis=basis, **how)
+            return merge_rows(source, table, warehouse, on, clauses, basis=basis, **commit_details)
 
     def replace(
-        self, rows: DataFrame, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis
+        self, rows: DataFrame, table: Table, warehouse: str, where: str, commit_details: Mapping[str, Any], basis: Basis
     ) -> Snapshot | None:
         with spark_errors():
-            return replace_where(self.cast(rows, table, ()), table, warehouse, where, basis=basis, **how)
+            return replace_where(self.cast(rows, table, ()), table, warehouse, where, basis=basis, **commit_details)
 
-    def delete(self, table: Table, warehouse: str, where: str, how: Mapping[str, Any], basis: Basis) -> Snapshot | None:
+    def delete(
+        self, table: Table, warehouse: str, where: str, commit_details: Mapping[str, Any], basis: Basis
+    ) -> Snapshot | None:
         with spark_errors():
-            return delete_rows(self.session, table, warehouse, where, basis=basis, **how)
+            return delete_rows(self.session, table, warehouse, where, basis=basis, **commit_details)
 
     def update(
-        self, table: Table, warehouse: str, where: str, values: Mapping[str, str], how: Mapping[str, Any], basis: Basis
+        self,
+        table: Table,
+        warehouse: str,
+        where: str,
+        values: Mapping[str, str],
+        commit_details: Mapping[str, Any],
+        basis: Basis,
     ) -> Snapshot | None:
         with spark_errors():
-            return update_rows(self.session, table, warehouse, where, values, basis=basis, **how)
+            return update_rows(self.session, table, warehouse, where, values, basis=basis, **commit_details)

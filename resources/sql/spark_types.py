@@ -151,9 +151,9 @@ def decimal(digits: int, scale: int) -> SparkType:
     return SparkType("decimal", digits, scale)
 
 
-def as_decimal(one: SparkType) -> SparkType:
+def as_decimal(kind: SparkType) -> SparkType:
     """The decimal that holds every value of a whole number's type."""
-    return one if one.is_decimal else SparkType("decimal", _DIGITS[one.word], 0)
+    return kind if kind.is_decimal else SparkType("decimal", _DIGITS[kind.word], 0)
 
 
 def of_arrow(kind: pa.DataType) -> SparkType:
@@ -194,10 +194,10 @@ def of_tree(node: exp.Expr) -> SparkType:
             return SparkType("decimal", digits, scale)
         case _Type.ARRAY if len(inner) == 1:
             return SparkType("array", inner=(of_tree(inner[0]),))
-    found = _OF_TREE.get(node.this)
-    if found is None or inner:
+    kind = _OF_TREE.get(node.this)
+    if kind is None or inner:
         raise InvalidRequest(f"A cast to {node.sql()} is not known on DuckDB. Use the engine spark.")
-    return found
+    return kind
 
 
 def common(types: list[SparkType]) -> SparkType | None:

@@ -214,13 +214,13 @@ class Statements:
     def known_names(self) -> list[str]:
         """Tables of the current catalog, and the columns of those of the current database: what a user may type next."""
         catalog = self._context.session.catalog_of(self.settings.catalog)
-        found = []
+        names = []
         for name in catalog.tables():
             database, _, table = name.partition(".")
-            found.append(name)
+            names.append(name)
             if database == self.settings.database:
-                found += [table, *catalog.table(name).schema.column_names]
-        return found
+                names += [table, *catalog.table(name).schema.column_names]
+        return names
 
     def _full_name(self, name: str) -> str:
         return str(self._names.place(_table_node(name)).identifier)

@@ -54,8 +54,8 @@ def insert_stream(
             "A streaming INSERT reads a table. For rows that are given: SET 'execution.runtime-mode' = 'batch'."
         )
     sources = [_planned(one.source) for one in query.inputs if one.source.table is not None]
-    one = target.table.identifier
-    sink = SnapshotRef(place.catalog, one.database, one.table, one.branch, 0)
+    identifier = target.table.identifier
+    sink = SnapshotRef(place.catalog, identifier.database, identifier.table, identifier.branch, 0)
     recorder = context.recorder(place.catalog)
     recorder.record_job(job, sources, [sink])
 
@@ -78,7 +78,7 @@ def insert_stream(
         change_tracking=target.change_tracking,
     )
     ends = "availableNow" in trigger(options.get(TRIGGER, "available-now"))
-    return Result(f"The stream {job} writes to {one}.", stream=stream, ends=ends)
+    return Result(f"The stream {job} writes to {identifier}.", stream=stream, ends=ends)
 
 
 def _planned_rows(engine: SparkEngine, query: Query, target: changes.Target, checkpoint: str) -> _Planned:
@@ -115,14 +115,14 @@ def _is_aggregated(query: Query) -> bool:
     return query.tree.find(exp.AggFunc, exp.Group) is not None
 
 
-def _frame(engine: SparkEngine, one: Input, more: Mapping[str, str]) -> DataFrame:
-    table = one.source.table
+def _frame(engine: SparkEngine, read: Input, more: Mapping[str, str]) -> DataFrame:
+    table = read.source.table
     if table is None:
-        return engine.frame(one)
-    given: dict[str, str] = {key: value for key, value in one.source.options.items() if key in STREAM_OPTIONS}
-    if one.columns is not None and not reads_kinds(one.source):
-        given["columns"] = ",".join(one.columns)
-    return read_stream(engine.session, table, one.source.warehouse, one.source.catalog, {**given, **more})
+        return engine.frame(read)
+    given: dict[str, str] = {key: value for key, value in read.source.options.items() if key in STREAM_OPTIONS}
+    if read.columns is not None and not reads_kinds(read.source):
+        given["columns"] = ",".join(read.columns)
+    return read_stream(engine.session, table, read.source.warehouse, read.source.catalog, {**given, **more})
 
 
 def _planned(source: Source) -> SnapshotRef:

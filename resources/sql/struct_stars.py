@@ -29,19 +29,25 @@ def _relations(select: exp.Select) -> dict[str, exp.Expr]:
     return {node.alias_or_name.lower(): node for node in nodes}
 
 
-def _fields(one: exp.Expr, relations: Mapping[str, exp.Expr], schemas: Mapping[str, pa.Schema]) -> list[exp.Expr]:
+def _fields(
+    projection: exp.Expr, relations: Mapping[str, exp.Expr], schemas: Mapping[str, pa.Schema]
+) -> list[exp.Expr]:
     """The fields that a star stands for; none if it is no star of a struct of a table."""
-    if not isinstance(one, exp.Column) or not isinstance(one.this, exp.Star) or one.args.get("catalog"):
+    if (
+        not isinstance(projection, exp.Column)
+        or not isinstance(projection.this, exp.Star)
+        or projection.args.get("catalog")
+    ):
         return []
-    table, name = one.args.get("db"), one.table
+    table, name = projection.args.get("db"), projection.table
     if not name or (table is None and name.lower() in relations):
         return []
     wanted = relations if table is None else {table.name.lower(): relations.get(table.name.lower())}
-    found = list(_structs(wanted, schemas, name))
-    if len(found) != 1:
+    fields = list(_structs(wanted, schemas, name))
+    if len(fields) != 1:
         return []
-    relation, column = found[0]
-    star = one.this
+    relation, column = fields[0]
+    star = projection.this
     if any(value for key, value in star.args.items() if key != "except_"):
         return []
     left_out = {node.name.lower(): node for node in star.args.get("except_") or []}

@@ -54,7 +54,7 @@ class TableStatements:
         prepared = self._prepare(take(query))
         insert = exp.Insert(this=exp.maybe_copy(node), expression=prepared.tree)
         # What is made again is the rows, in a table that is there.
-        said = self._rows.properties_of(exp.Insert(this=plain(node), expression=written.expression))
+        properties = self._rows.properties_of(exp.Insert(this=plain(node), expression=written.expression))
 
         def fill() -> Result:
             if if_not_exists and self._definitions.exists(tree):
@@ -67,7 +67,9 @@ class TableStatements:
                     raise
                 return Result("The table exists; nothing was written.")
             try:
-                return self._rows.write(said, changes.target_of(insert, self._context.names), prepared, rows, engine())
+                return self._rows.write(
+                    properties, changes.target_of(insert, self._context.names), prepared, rows, engine()
+                )
             except BaseException:
                 self._definitions.take_back(tree, table)
                 raise

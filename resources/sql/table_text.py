@@ -29,10 +29,10 @@ def create_statement(table: Table) -> str:
     return text
 
 
-def _column_line(one: Any) -> str:
-    comment = f" COMMENT {_literal(one.description)}" if one.description else ""
-    default = "" if one.default_value is None else f" DEFAULT {one.default_value}"
-    return f"{_quoted(one.name)} {type_text(one.type)}{default}{comment}"
+def _column_line(field: Any) -> str:
+    comment = f" COMMENT {_literal(field.description)}" if field.description else ""
+    default = "" if field.default_value is None else f" DEFAULT {field.default_value}"
+    return f"{_quoted(field.name)} {type_text(field.type)}{default}{comment}"
 
 
 def type_text(kind: Any) -> str:

@@ -155,14 +155,14 @@ def _refusal(tree: exp.Expr, node: exp.Expr, key: str | None) -> StorageError:
         name = f"the option {dict.__getitem__(node.args, key)[0][0]!r}"
     if key is None:
         advice = _ADVICE_ABOUT.get(type(node).__name__, "Leave it out.")
-        said = f"{statement} … {shown(plain(node))} is not supported here. {advice}"
+        sentence = f"{statement} … {shown(plain(node))} is not supported here. {advice}"
     elif node is tree:
-        said = f"{statement} … {name} is not supported here. {advice}"
+        sentence = f"{statement} … {name} is not supported here. {advice}"
     elif isinstance(node, exp.Table):
-        said = f"{statement}: {name} has no place behind {node.name!r} here. {advice}"
+        sentence = f"{statement}: {name} has no place behind {node.name!r} here. {advice}"
     else:
-        said = f"{statement} … {shown(plain(node))} is not supported here as it stands ({name}). {advice}"
-    return at(tree, at(node, InvalidRequest(said)))
+        sentence = f"{statement} … {shown(plain(node))} is not supported here as it stands ({name}). {advice}"
+    return at(tree, at(node, InvalidRequest(sentence)))
 
 
 def statement_name(tree: exp.Expr) -> str:

@@ -53,9 +53,9 @@ class ViewStatements:
         place = self._names.temporary_place(name) if is_temporary else self._place(name)
         listed = [_listed(one) for one in node.this.expressions] if isinstance(node.this, exp.Schema) else []
         comment, options = None, options_of(node)
-        for one in given:
-            if isinstance(one, exp.SchemaCommentProperty):
-                comment = one.this.name
+        for column in given:
+            if isinstance(column, exp.SchemaCommentProperty):
+                comment = column.this.name
         if_not_exists, replaces = bool(node.args.get("exists")), bool(node.args.get("replace"))
         if if_not_exists and replaces:
             raise at(name, InvalidRequest("CREATE OR REPLACE VIEW … IF NOT EXISTS: say one of the two."))
@@ -100,30 +100,30 @@ class ViewStatements:
         if node.args.get("temporary"):
             raise InvalidRequest("DROP VIEW drops temporary views as well: leave TEMPORARY out.")
         named = [(one, self._names.place(one)) for one in node.args["tables"]]
-        for one, place in named:
+        for dropped, place in named:
             if not place.is_temporary:
-                self._place(one)
+                self._place(dropped)
 
         def act() -> Result:
-            said = []
-            for one, place in named:
+            sentences = []
+            for node, place in named:
                 if place.is_temporary:
                     self._names.temporary.pop(place.identifier.table, None)
-                    said.append(f"{place.identifier.table} dropped.")
+                    sentences.append(f"{place.identifier.table} dropped.")
                     continue
                 catalog, name = self._names.catalog(place), str(place.identifier)
                 if not catalog.views.exists(name):
                     if catalog.exists(name):
-                        raise at(one, InvalidRequest(f"{name} is a table: DROP TABLE."))
+                        raise at(node, InvalidRequest(f"{name} is a table: DROP TABLE."))
                     if if_exists:
-                        said.append(f"There is no view {name}; nothing was dropped.")
+                        sentences.append(f"There is no view {name}; nothing was dropped.")
                         continue
                 try:
                     catalog.views.drop(name)
                 except StorageError as error:
-                    raise at(one, error) from None
-                said.append(f"{name} dropped.")
-            return Result(" ".join(said))
+                    raise at(node, error) from None
+                sentences.append(f"{name} dropped.")
+            return Result(" ".join(sentences))
 
         return act
 
@@ -192,13 +192,13 @@ class ViewStatements:
         """A view of a query, checked as it will be read: it can be run, and does not read itself."""
         tree = plain(query)
         for table in tables_read(tree):
-            one = self._names.place(table)
-            if one.catalog != place.catalog:
+            target = self._names.place(table)
+            if target.catalog != place.catalog:
                 raise at(
                     table,
                     Unsupported(f"A view reads tables of its own catalog, {place.catalog}, and no others."),
                 )
-            if one.is_temporary and not place.is_temporary:
+            if target.is_temporary and not place.is_temporary:
                 raise at(
                     table,
                     Unsupported(
@@ -208,48 +208,50 @@ class ViewStatements:
             if table.meta_get(HINT_OPTIONS):
                 raise at(table, Unsupported("OPTIONS(…) has no place in a view. Use VERSION AS OF."))
             table.set("catalog", None)
-            table.set("db", exp.to_identifier(one.identifier.database, quoted=True))
-        what = f"View {place.identifier.table if place.is_temporary else place.identifier}"
+            table.set("db", exp.to_identifier(target.identifier.database, quoted=True))
+        subject = f"View {place.identifier.table if place.is_temporary else place.identifier}"
         try:
-            text = parse_query(tree.sql(SnaplineSql), what).sql(SnaplineSql)
-            parse_query(text, what)
+            text = parse_query(tree.sql(SnaplineSql), subject).sql(SnaplineSql)
+            parse_query(text, subject)
         except StorageError as error:
             raise at(name, error) from None
-        prepared = self._prepare(_as_subquery(text, what, place))
-        self._refuse_itself(text, what, place, 0)
+        prepared = self._prepare(_as_subquery(text, subject, place))
+        self._refuse_itself(text, subject, place, 0)
         schema = columns_of(prepared)
         if listed and len(listed) != len(schema):
-            raise at(name, InvalidRequest(f"{what} names {len(listed)} columns, the query gives {len(schema)}."))
+            raise at(name, InvalidRequest(f"{subject} names {len(listed)} columns, the query gives {len(schema)}."))
         given = listed or [(one, None) for one in schema.names]
         if len({one.lower() for one, _ in given}) < len(given) or len(set(schema.names)) < len(schema):
-            raise at(name, InvalidRequest(f"{what} has two columns of one name: {', '.join(one for one, _ in given)}."))
+            raise at(
+                name, InvalidRequest(f"{subject} has two columns of one name: {', '.join(one for one, _ in given)}.")
+            )
         columns = []
-        for (column, comment), one in zip(given, schema, strict=True):
-            if pa.types.is_null(one.type):
-                raise at(name, InvalidRequest(f"{what}: column {column!r} has no type. CAST it to one."))
-            columns.append(ViewColumn.of(column, one.type, comment))
+        for (column, comment), field in zip(given, schema, strict=True):
+            if pa.types.is_null(field.type):
+                raise at(name, InvalidRequest(f"{subject}: column {column!r} has no type. CAST it to one."))
+            columns.append(ViewColumn.of(column, field.type, comment))
         wanted = [one for one, _ in given]
         if wanted != schema.names:
             text = _renamed(text, schema.names, wanted)
         inner = exp.Subquery(
-            this=_as_subquery(text, what, place), alias=exp.TableAlias(this=exp.to_identifier("__view"))
+            this=_as_subquery(text, subject, place), alias=exp.TableAlias(this=exp.to_identifier("__view"))
         )
         try:
             columns_of(self._prepare(exp.select(*map(_column, wanted)).from_(inner)))
         except InvalidRequest as error:
-            raise at(name, InvalidRequest(f"{what}: give each of its columns a name by AS. {error}")) from None
+            raise at(name, InvalidRequest(f"{subject}: give each of its columns a name by AS. {error}")) from None
         return View(text, tuple(columns))
 
-    def _refuse_itself(self, text: str, what: str, place: Place, depth: int) -> None:
+    def _refuse_itself(self, text: str, subject: str, place: Place, depth: int) -> None:
         """Raise InvalidRequest for a view that reads itself, by way of others or not."""
-        for table in tables_read(parse_query(text, what)):
+        for table in tables_read(parse_query(text, subject)):
             other = self._names.place(table)
-            one = other.identifier
-            if one.full_name == place.identifier.full_name:
-                raise InvalidRequest(f"{what} would read itself.")
-            inner = self._names.view_at(Place(place.catalog, one)) if depth < _MOST_NESTED else None
-            if inner is not None and (other.is_temporary or not self._names.catalog(place).exists(str(one))):
-                self._refuse_itself(inner.query, what, place, depth + 1)
+            identifier = other.identifier
+            if identifier.full_name == place.identifier.full_name:
+                raise InvalidRequest(f"{subject} would read itself.")
+            inner = self._names.view_at(Place(place.catalog, identifier)) if depth < _MOST_NESTED else None
+            if inner is not None and (other.is_temporary or not self._names.catalog(place).exists(str(identifier))):
+                self._refuse_itself(inner.query, subject, place, depth + 1)
 
 
 def _as_subquery(text: str, what: str, place: Place) -> exp.Expr:
@@ -302,8 +304,8 @@ def expanded(
     """
     place = names.place(node)
     name = place.identifier.table if place.is_temporary else str(place.identifier)
-    found = names.view_at(place)
-    if found is None:
+    view = names.view_at(place)
+    if view is None:
         raise error
     if node.args.get("version") is not None or node.meta_get(HINT_OPTIONS):
         raise at(
@@ -314,13 +316,13 @@ def expanded(
         raise at(
             node, CorruptData(f"View {name} cannot be read: it reads itself, or views lie {_MOST_NESTED} deep ({way}).")
         )
-    what = f"View {name}"
+    subject = f"View {name}"
     try:
-        tree = _as_subquery(found.query, what, place)
+        tree = _as_subquery(view.query, subject, place)
     except StorageError as wrong:
         kind = Unsupported if isinstance(wrong, Unsupported) else CorruptData
-        raise at(node, kind(f"{what} cannot be read, nothing of it was run: {wrong}")) from None
-    chosen = [_column(one.name) for one in found.columns]
+        raise at(node, kind(f"{subject} cannot be read, nothing of it was run: {wrong}")) from None
+    chosen = [_column(one.name) for one in view.columns]
     inner = exp.Subquery(this=tree, alias=exp.TableAlias(this=exp.to_identifier("__view")))
     alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
     made = exp.Subquery(this=exp.select(*chosen).from_(inner), alias=alias.copy())
@@ -338,10 +340,10 @@ def without_temporary(tree: exp.Expr, names: Names) -> exp.Expr:
         return tree
     tree = tree.copy()
     while True:
-        found = [one for one in tree.find_all(exp.Table) if _is_temporary(one, names)]
-        if not found:
+        temporary = [one for one in tree.find_all(exp.Table) if _is_temporary(one, names)]
+        if not temporary:
             return tree
-        for node in found:
+        for node in temporary:
             expanded(node, names, (), NotFound(f"There is no temporary view {node.name!r}."))
 
 

@@ -185,14 +185,14 @@ class CatalogRegistry:
 
 def _settled(name: str, options: Mapping[str, str]) -> dict[str, str]:
     """The options of a new catalog, checked; what is fixed from now on is written out. Raises InvalidRequest."""
-    found = dict(options)
-    if _FILE_PATH in found:
-        path = found.pop(_FILE_PATH)
-        if found.setdefault("warehouse", path) != path:
+    settled = dict(options)
+    if _FILE_PATH in settled:
+        path = settled.pop(_FILE_PATH)
+        if settled.setdefault("warehouse", path) != path:
             raise InvalidRequest(f"Catalog {name!r}: 'warehouse' and {_FILE_PATH!r} mean the same. Give one of them.")
-    for key, value in found.items():
-        _check(name, key, value, own_store=found.get("lineage-meta", "jdbc") != "jdbc")
-    return {**dict.fromkeys(_FIXED, "false"), **found}
+    for key, value in settled.items():
+        _check(name, key, value, own_store=settled.get("lineage-meta", "jdbc") != "jdbc")
+    return {**dict.fromkeys(_FIXED, "false"), **settled}
 
 
 def _check(name: str, key: str, value: str, *, own_store: bool) -> None:

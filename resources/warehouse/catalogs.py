@@ -113,20 +113,20 @@ class Catalogs:
         Raises LineageUnavailable if one of `catalogs` is among the others, or if none answers.
         """
         _, warnings = self._reconcile_all(tables)
-        found: dict[str, LineageStore] = {}
+        stores: dict[str, LineageStore] = {}
         failures: dict[str, LineageUnavailable] = {}
         for name, store in self.lineage_stores.items():
             try:
                 store.has_snapshots("sink")
-                found[name] = store
+                stores[name] = store
             except LineageUnavailable as error:
                 failures[name] = error
                 warnings[name] = f"This answer leaves out a catalog. {error}"
-        for name in catalogs if found else failures:
+        for name in catalogs if stores else failures:
             if name in failures:
                 raise failures[name]
         _warn(warnings)
-        return found
+        return stores
 
     @cached_property
     def recorder(self) -> LineageRecorder:

@@ -16,7 +16,7 @@ from ..metadata.snapshot import Snapshot
 from ..read.scan import Scan
 from ..row_changes import refuse_sinking, replace_rows, rows_with_addresses
 from ..table import Table
-from ..write.commit import CommitId
+from ..write.commit_id import CommitId
 from ..write.own_properties import refuse_own_properties
 from .duckdb_connection import sealed_duckdb
 from .duckdb_views import add_views, quoted

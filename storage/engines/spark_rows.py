@@ -26,7 +26,7 @@ from ..metadata.table_store import TableStore
 from ..read.scan import Scan
 from ..row_changes import addressed_rows, refuse_sinking
 from ..table import Table
-from ..write.commit import CommitId
+from ..write.commit_id import CommitId
 from ..write.own_properties import refuse_own_properties
 from .merge_clauses import (
     CLAUSE,

@@ -50,7 +50,7 @@ from ..read.stream_scan import (
 from ..read.touched import plan_touched, readable_snapshot, refuse_untold
 from ..read.version import Pinned
 from ..table import Table
-from ..write.commit import CommitId
+from ..write.commit_id import CommitId
 from .spark_options import INSERTS_ONLY, SOURCE_NUMBER, TOUCHED_KEYS, columns_of, is_true, number_of
 from .spark_task import FilesWritten, change_tracking_of, properties_of, write_rows
 from .spark_types import FORMAT, as_spark_expects, spark_schema, storage_texts

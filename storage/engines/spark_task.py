@@ -20,7 +20,9 @@ from ..metadata.schema import TableSchema
 from ..read.scan import Scan
 from ..row_changes import marks_of_rows
 from ..table import Table
-from ..write.commit import CommitId, Guard, Overwrite
+from ..write.attempt import Guard
+from ..write.commit_id import CommitId
+from ..write.overwrite import Overwrite
 from ..write.own_properties import refuse_own_properties
 from ..write.table_write import CommitMessage
 from ..write.vectors import MarkedFile, files_read

@@ -18,7 +18,7 @@ from ..lsm.key_buckets import BucketRule
 from ..metadata.history import Mark
 from ..metadata.snapshot import Snapshot
 from ..table import Table
-from ..write.commit import CommitId
+from ..write.commit_id import CommitId
 from ..write.own_properties import refuse_own_properties
 from .spark_bucket import bucket_of
 from .spark_errors import own_error

@@ -12,8 +12,11 @@ from ..metadata.index_manifest import marked_places, vectors_of
 from ..metadata.manifest import ManifestEntry, Place
 from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
+from ..write.attempt import Guard
 from ..write.close import refuse_closed
-from ..write.commit import CommitId, CommitListener, Guard, TableCommit
+from ..write.commit import TableCommit
+from ..write.commit_id import CommitId
+from ..write.listeners import CommitListener
 from ..write.taken_over import ids_of_branch, ids_property
 from .become import Moved, become, live_entries
 from .follow import tell_after

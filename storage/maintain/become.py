@@ -14,7 +14,10 @@ from ..metadata.manifest import ManifestEntry, Place
 from ..metadata.snapshot import OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.way_back import told_of_way_back
-from ..write.commit import CommitId, CommitListener, Held, TableCommit
+from ..write.attempt import Held
+from ..write.commit import TableCommit
+from ..write.commit_id import CommitId
+from ..write.listeners import CommitListener
 from ..write.table_write import CommitMessage
 from ..write.vectors import given_vectors
 

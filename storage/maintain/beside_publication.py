@@ -28,8 +28,8 @@ from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 from ..read.version import all_branches, on_branch
+from ..write.attempt import Guard
 from ..write.close import CLOSED_BY_PROPERTY, FENCE_PROPERTY, closed_by, fence
-from ..write.commit import Guard
 from ..write.taken_over import ids_of
 from .hold import is_holding
 from .move_table import refuse_renaming

@@ -37,8 +37,10 @@ from ..metadata.way_back import told_of_way_back
 from ..option_checks import refuse_unsupported
 from ..options import TableOptions
 from ..read.split_read import ReadRequest, read_run, read_sections
-from ..write.commit import CommitId, CommitListener, TableCommit
+from ..write.commit import TableCommit
+from ..write.commit_id import CommitId
 from ..write.data_file_sink import Bucket, DataFileSink
+from ..write.listeners import CommitListener
 from ..write.newer_columns import at_columns_of
 from ..write.postponed import is_postponed
 from ..write.table_write import CommitMessage, earliest

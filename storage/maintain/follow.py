@@ -8,7 +8,7 @@ from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.trouble import COMPACTION, RESCALING, afterwards
 from ..metadata.way_back import told_of_way_back
-from ..write.commit import CommitListener
+from ..write.listeners import CommitListener
 from .compaction import compact_after
 from .rescale import rescale_brought
 

@@ -13,7 +13,7 @@ from ..identifier import HOLD_PREFIX, RESERVED_TAGS
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
-from ..write.commit import Held
+from ..write.attempt import Held
 from ..write.commit_time import is_late
 from .left_over import LeftOver, delete_left_over
 from .lost_files import refuse_taken

@@ -9,7 +9,7 @@ import logging
 from ..errors import CommitConflict, CorruptData, NotFound
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
-from ..write.commit import Guard
+from ..write.attempt import Guard
 from ..write.lost_to_cleaning import taken_of
 from ..write.take_back import take_back
 from .references import ReferenceReader

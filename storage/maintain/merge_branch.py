@@ -21,8 +21,11 @@ from ..metadata.schema_check import refuse_moving_keys
 from ..metadata.snapshot import APPEND, BATCH_COMMIT_IDENTIFIER, COMPACT, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import TAG_BRANCH_KEY, Tag
+from ..write.attempt import Guard, Held
 from ..write.close import refuse_closed
-from ..write.commit import CommitId, CommitListener, Guard, Held, TableCommit
+from ..write.commit import TableCommit
+from ..write.commit_id import CommitId
+from ..write.listeners import CommitListener
 from ..write.required_columns import refuse_nulls
 from ..write.table_write import CommitMessage
 from ..write.taken_over import taken_over_properties

@@ -11,8 +11,9 @@ from ..identifier import MAIN_BRANCH
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..read.version import on_branch
+from ..write.attempt import Guard
 from ..write.close import REPLACEMENT, close, close_again, closed_by, decide, decision, open_again, refuse_closed
-from ..write.commit import CommitListener, Guard
+from ..write.listeners import CommitListener
 from .become import Moved
 from .follow import tell_after
 from .replace_main import give_rows, refuse, takes_schemas

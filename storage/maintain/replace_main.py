@@ -26,6 +26,7 @@ from ..metadata.table_store import TableStore
 from ..metadata.trouble import RESCALING, afterwards
 from ..paths import TablePaths
 from ..read.version import on_branch
+from ..write.attempt import Guard
 from ..write.close import (
     REPLACEMENT,
     close,
@@ -37,7 +38,7 @@ from ..write.close import (
     open_again,
     refuse_closed,
 )
-from ..write.commit import CommitListener, Guard
+from ..write.listeners import CommitListener
 from ..write.required_columns import became_required, refuse_nulls
 from ..write.taken_over import ids_of
 from .become import Moved, guard_of, live_entries

@@ -18,7 +18,9 @@ from ..metadata.table_store import TableStore
 from ..read.held_keys import no_keys
 from ..read.scan import Scan
 from ..write.close import RENAMING, REPLACEMENT, is_closed_for
-from ..write.commit import CommitId, CommitListener, TableCommit
+from ..write.commit import TableCommit
+from ..write.commit_id import CommitId
+from ..write.listeners import CommitListener
 from ..write.table_write import CommitMessage, TableWrite
 from .compaction import compact
 from .top_runs import as_top_runs

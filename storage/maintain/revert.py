@@ -13,7 +13,8 @@ from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.schema_check import refuse_moving_keys
 from ..metadata.snapshot import OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
-from ..write.commit import CommitId, TableCommit
+from ..write.commit import TableCommit
+from ..write.commit_id import CommitId
 from ..write.renumber import raised_copies
 from ..write.table_write import CommitMessage
 from .become import Moved, guard_of, live_entries

@@ -20,8 +20,11 @@ from ..metadata.index_manifest import vectors_of
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import TAG_BRANCH_KEY, Tag
+from ..write.attempt import Guard, Held
 from ..write.close import refuse_closed
-from ..write.commit import CommitId, CommitListener, Guard, Held, TableCommit
+from ..write.commit import TableCommit
+from ..write.commit_id import CommitId
+from ..write.listeners import CommitListener
 from ..write.taken_over import SOURCES_PROPERTY, TAKEN_NEWEST_PROPERTY, marks_of, marks_of_tag
 from .become import Moved, become, live_entries
 from .follow import tell_after

@@ -21,8 +21,8 @@ from ..metadata.table_store import TableStore
 from ..read.scan import Scan
 from ..read.split import Split
 from ..read.split_read import ReadRequest, read_sections
-from ..write.commit import Overwrite
 from ..write.lift import lift_to_top
+from ..write.overwrite import Overwrite
 from ..write.table_write import CommitMessage
 
 # Rows of a bucket beyond this are not counted, only compared in their order: counting holds them in memory.

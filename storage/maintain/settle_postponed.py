@@ -16,7 +16,9 @@ from ..metadata.table_store import TableStore
 from ..read.arrival import in_order_of_arrival
 from ..read.changes import KINDS
 from ..read.split_read import ReadRequest, read_file
-from ..write.commit import CommitId, CommitListener, TableCommit
+from ..write.commit import TableCommit
+from ..write.commit_id import CommitId
+from ..write.listeners import CommitListener
 from ..write.postponed import with_buckets
 from ..write.table_write import CommitMessage, TableWrite
 

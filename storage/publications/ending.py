@@ -15,7 +15,7 @@ from ..metadata.snapshot_files import SnapshotFiles
 from ..paths import TablePaths
 from ..table import Table
 from ..write.close import CLOSED_BY_PROPERTY, FENCE_PROPERTY
-from ..write.commit import CommitId
+from ..write.commit_id import CommitId
 from .traces import OpenTable, main_of, table_or_none
 
 # Of a main that surely has no commit of it: its branch has nothing more than main, or has, or is not there any more.

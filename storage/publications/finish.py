@@ -23,8 +23,9 @@ from ..maintain.verdict import INSIST, BothAltered
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..table import Table
+from ..write.attempt import Guard
 from ..write.close import closed_by
-from ..write.commit import CommitId, Guard
+from ..write.commit_id import CommitId
 from .clean_up import clean_up
 from .ending import ended_as
 from .traces import OpenTable, is_done, main_of

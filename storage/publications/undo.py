@@ -17,7 +17,8 @@ from ..metadata.history import ROLLED_BACK_PROPERTY
 from ..metadata.snapshot import Snapshot
 from ..table import Table
 from ..write.close import fence
-from ..write.commit import CommitId, Overwrite
+from ..write.commit_id import CommitId
+from ..write.overwrite import Overwrite
 from .clean_up import clean_up
 from .ending import undo_purpose
 from .traces import OpenTable, before_commit, commit_of, main_of, since, table_or_none

@@ -11,7 +11,7 @@ from ..metadata.time_order import rising_since
 from .taken_over import ids_taken_over
 
 if TYPE_CHECKING:
-    from .commit import CommitId
+    from .commit_id import CommitId
 
 _log = logging.getLogger(__name__)
 # How far clocks of writers may differ when an earlier commit is looked for.

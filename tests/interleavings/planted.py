@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from storage import basis, catalog, consumers, table, tags
+from storage import basis, catalog, commits, consumers, table, tags
 from storage.consumers import Consumers, Consumption
 from storage.errors import CorruptData, StorageError
 from storage.format import seal
@@ -27,7 +27,7 @@ from storage.metadata.tag import Tag, TagFiles
 from storage.paths import TablePaths
 from storage.publications import finish, undo
 from storage.read.version import branch_names, on_branch
-from storage.write import close, commit, commit_time, find_commit, landing, lost_to_cleaning
+from storage.write import attempt, close, commit, commit_id, commit_time, find_commit, landing, lost_to_cleaning
 from storage.write.renumber import NumberedFiles
 from tests.interleavings.operations import COMPACTED, HALF, KEYED, LATE, PLAIN
 from tests.interleavings.schedules import Place
@@ -156,7 +156,7 @@ def _every_branch_listed(store: TableStore) -> list[TableStore]:
     return [store, *(on_branch(store, name) for name in branch_names(store))]
 
 
-def _bound_by_any_clock(commit_id: commit.CommitId, now_ms: int) -> int | None:
+def _bound_by_any_clock(commit_id: commit_id.CommitId, now_ms: int) -> int | None:
     bound = commit_id.not_before_ms
     return None if bound is None else bound - find_commit.CLOCK_SKEW_MS
 
@@ -228,7 +228,7 @@ BUGS = [
         "new consumer", "expire"),
 ]  # fmt: skip
 FAULTS = [
-    Fault("A10: what fails after a commit looks like a failed commit", _instead(table, "afterwards", _let_it_fail),
+    Fault("A10: what fails after a commit looks like a failed commit", _instead(commits, "afterwards", _let_it_fail),
         "storage/test_troubles.py::test_a_write_whose_compaction_fails_has_landed"),
     Fault("A13: names of users are taken for the store's own", _instead(tags, "refuse_reserved_tag", lambda name: name),
         "storage/test_branches.py::test_what_users_name_is_not_taken_for_what_the_store_names"),
@@ -237,7 +237,7 @@ FAULTS = [
     Fault("A15: a clock years ahead is believed", _instead(commit_time, "HOUR_MS", 2**62),
         "storage/test_clocks.py::test_one_commit_of_a_clock_years_ahead_does_not_pin_the_history"),
     Fault("A15: a commit by a clock that went back since its run began is not found", _both(
-        _instead(commit, "commit_time", lambda now_ms, latest, bound: commit_time.commit_time(now_ms, latest, None)),
+        _instead(attempt, "commit_time", lambda now_ms, latest, bound: commit_time.commit_time(now_ms, latest, None)),
         _instead(find_commit, "search_bound", _bound_by_any_clock),
     ), "storage/test_clocks.py::test_a_commit_is_found_though_the_clock_went_back_hours_since_its_run_began"),
 ]  # fmt: skip

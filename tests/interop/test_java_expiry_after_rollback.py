@@ -13,7 +13,7 @@ import pytest
 
 from storage import Catalog, InvalidRequest, Table
 from storage.maintain.revert import revert
-from storage.write.commit import CommitId
+from storage.write.commit_id import CommitId
 from storage.write.take_back import take_back
 from tests.interop.java_paimon import JavaPaimon
 

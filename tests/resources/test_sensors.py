@@ -126,7 +126,9 @@ def test_what_a_failed_run_left_behind_is_swept_up(
         dagster_event=next(event for event in failed.all_events if event.is_failure),
     )  # fmt: skip
     with context:
-        sensors["sweep_lineage_of_failure_runs"](context)
+        skipped = sensors["sweep_lineage_of_failure_runs"](context)
+    assert isinstance(skipped, dg.SkipReason)
+    assert skipped.skip_message == f"Deleted 3 rows of lineage of run {failed.run_id}."
     assert not store.startups(job=failed.run_id)
     assert {row.job for row in store.tables("sink")} == {"core/copy"}
 

@@ -11,7 +11,7 @@ from storage import Catalog, CommitConflict, CorruptData, InvalidRequest, KeptAs
 from storage.journal import REPLACING, Journal, Publication
 from storage.publications import finish as finishing
 from storage.publications import undo as undoing_publication
-from storage.write import commit
+from storage.write import attempt
 from tests.storage.branched_tables import (
     FIXED,
     NAMES,
@@ -265,7 +265,7 @@ def test_a_publisher_does_not_come_to_a_main_without_snapshots_after_its_journal
     catalog.branch_set("fix", names).create()
     for one in names:
         catalog.table(f"{one}$branch_fix").write(rows(1))
-    original, pending = commit._Attempt.prepare, [True]
+    original, pending = attempt.Attempt.prepare, [True]
 
     def prepare(self: Any) -> Any:
         snapshot = original(self)
@@ -276,7 +276,7 @@ def test_a_publisher_does_not_come_to_a_main_without_snapshots_after_its_journal
         return snapshot
 
     with monkeypatch.context() as patch, pytest.raises(CommitConflict, match="on no table"):
-        patch.setattr(commit._Attempt, "prepare", prepare)
+        patch.setattr(attempt.Attempt, "prepare", prepare)
         catalog.branch_set("fix", names).publish()
     assert [held(catalog.table(one)) for one in names] == [[], []]
     assert [tag.name for one in names for tag in catalog.table(one).tags.list()] == []

@@ -23,7 +23,7 @@ from storage import (
 from storage.altering import alter
 from storage.file_io import FileIO
 from storage.maintain import rescale
-from storage.write import commit
+from storage.write import attempt, commit
 
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("at", pa.timestamp("ms"))])
 
@@ -263,7 +263,7 @@ def test_nulls_that_others_let_in_are_named_by_compaction(catalog: Catalog, monk
     old = catalog.table("d.nulls")
     altered = table.alter(SetNotNull("v"))
     with monkeypatch.context() as patch:
-        patch.setattr(commit, "refuse_nulls", lambda *_: None)
+        patch.setattr(attempt, "refuse_nulls", lambda *_: None)
         old.write(pa.table({"k": [1], "v": pa.array([None], pa.int64())}))
     with pytest.raises(CorruptData, match=r"'v' .* is NOT NULL, and holds nulls"):
         altered.compact()

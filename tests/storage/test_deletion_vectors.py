@@ -21,7 +21,8 @@ from storage.read.predicate import Comparison
 from storage.read.split_read import ReadRequest
 from storage.read.stream_scan import StartUp, first_position, next_position, plan_step
 from storage.row_changes import rewrite_files
-from storage.write.commit import CommitId, TableCommit
+from storage.write.commit import TableCommit
+from storage.write.commit_id import CommitId
 from tests import scale
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("text", pa.string())])

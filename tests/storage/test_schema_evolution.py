@@ -211,7 +211,7 @@ def test_a_null_that_comes_while_a_column_becomes_not_null_keeps_it_as_it_is(
 ) -> None:
     def meanwhile(store: Any, purpose: str) -> None:
         # Judged before the new schema was there.
-        monkeypatch.setattr("storage.write.commit.refuse_nulls", lambda *_: None)
+        monkeypatch.setattr("storage.write.attempt.refuse_nulls", lambda *_: None)
         table.write(NULLS)
         monkeypatch.undo()
 
