@@ -101,6 +101,15 @@ class GuardedStore:
         except StorageError as error:
             raise self._unavailable(error) from None
 
+    @property
+    def files(self) -> list[str]:
+        """The files of the database, if it is one of files; what a store of somebody's own keeps is not known."""
+        url = str(revealed(self._options).get("jdbc.url", "")).removeprefix("jdbc:")
+        if self._options.get("lineage-meta", "jdbc") != "jdbc" or not url.startswith("sqlite:"):
+            return []
+        file = url.removeprefix("sqlite:").removeprefix("//")
+        return [f"{file}{end}" for end in _BESIDE] if file else []
+
     def replace_unreadable(self) -> Path | None:
         """Make room for a new file if the store's own cannot be read; returns where the old one lies now.
 

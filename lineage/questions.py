@@ -2,7 +2,7 @@
 versions were made from differently, and how far a table is behind.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from storage import SnapshotRef
@@ -13,6 +13,8 @@ from .store import LineageStore
 Stores = Mapping[str, LineageStore]
 # Catalog, database, table, branch.
 Place = tuple[str, str, str, str]
+# The branches that were forked off a place, each with the number of the snapshot that it began with.
+Forks = Callable[[Place], Iterable[tuple[Place, int]]]
 
 
 def place_of(ref: SnapshotRef) -> Place:
@@ -20,11 +22,11 @@ def place_of(ref: SnapshotRef) -> Place:
     return ref.catalog, ref.database, ref.table, ref.branch
 
 
-def impact(stores: Stores, ref: SnapshotRef) -> list[SnapshotRef]:
+def impact(stores: Stores, ref: SnapshotRef, forks: Forks = lambda _: ()) -> list[SnapshotRef]:
     """For each table downstream the first snapshot that a bad one, or anything after it, went into; the bad one first.
 
     A snapshot holds what the ones before it held, so that everything after those is to be looked at too. One that a branch
-    has with main is bad on both.
+    has with main is bad on both; a branch that was forked off later holds what was bad then, which lineage alone does not know.
     """
     named = same_snapshot(stores, ref) if ref.branch != "main" else set()
     starts = [ref, *(one for one in named if one.branch == "main")]
@@ -32,6 +34,10 @@ def impact(stores: Stores, ref: SnapshotRef) -> list[SnapshotRef]:
     frontier = dict(first)
     while frontier:
         found = _made_from(stores, frontier)
+        for place, number in frontier.items():
+            for branch, begun_at in forks(place):
+                if begun_at >= number:
+                    found[branch] = min(begun_at, found.get(branch, begun_at))
         frontier = {place: number for place, number in found.items() if place not in first or number < first[place]}
         first |= frontier
     refs = [SnapshotRef(*place, snapshot_id) for place, snapshot_id in first.items()]

@@ -7,7 +7,7 @@ DuckDB. Importing it loads neither.
 from .basis import Basis
 from .branch_history import BranchHistory
 from .branch_set import BranchSet
-from .catalog import Catalog, new_table_name
+from .catalog import Catalog
 from .clock import Clock, FixedClock
 from .data_types import DataField, DataType, parse_type
 from .errors import (
@@ -34,7 +34,7 @@ from .identifier import (
     whole_number,
 )
 from .lock import CatalogLock, FileLock
-from .maintain.check import FailedWork, KeptAside, Unfinished
+from .maintain.findings import FailedWork, KeptAside, Unfinished
 from .maintain.verdict import Verdict
 from .metadata.default_values import default_of
 from .metadata.derived_columns import ComputedColumn, Watermark
@@ -76,6 +76,7 @@ from .secret import (
 )
 from .snapshots import CommitSummary
 from .table import Table
+from .table_names import new_table_name
 from .views import View, ViewColumn
 from .warehouse_check import Unpublished
 from .write.commit_id import CommitId

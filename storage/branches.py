@@ -1,6 +1,7 @@
 """The branches of a table, for users."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from .arguments import checked
@@ -17,6 +18,7 @@ from .maintain.prepare_replacement import close_main, settle
 from .maintain.replace_main import replace_closed, replace_main
 from .maintain.rescale import has_begun, rescale_behind
 from .maintain.verdict import Verdict, judge
+from .metadata.branch_origin import read_origin
 from .metadata.history import at_latest, despite_expiry, told_of_expiry
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
@@ -46,6 +48,15 @@ class Branches:
     def names(self) -> list[str]:
         """All branches but main."""
         return branch_names(self._store)
+
+    @outcome(_REPEAT)
+    @of_same_table
+    def begun_at(self, name: str) -> tuple[str, int] | None:
+        """The branch and the number of the snapshot that a branch began with; None for one that began empty, that another writer
+        made, or that is not there. Raises CorruptData if that cannot be read.
+        """
+        origin = read_origin(self._store.file_io, replace(self._store.paths, branch=name))
+        return None if origin is None or origin.snapshot_id is None else (origin.branch, origin.snapshot_id)
 
     @outcome(_REPEAT)
     def create(

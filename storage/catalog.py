@@ -4,7 +4,6 @@ The directories are the only state. Options of the catalog (`table-lineage`, `da
 are written when the catalog is first used with them; those of lineage cannot be changed afterwards.
 """
 
-import json
 import logging
 import posixpath
 from collections.abc import Mapping, Sequence
@@ -17,10 +16,10 @@ import pyarrow as pa
 
 from .arguments import checked
 from .branch_set import BranchSet
+from .catalog_options import option_text, refuse_other_options, settle_options
 from .clock import Clock
 from .data_types import DataField
 from .derived import check_given
-from .document import read_document, texts
 from .errors import (
     AlreadyExists,
     CommitConflict,
@@ -38,8 +37,8 @@ from .journal import DISCARD_DAMAGED, UNDONE, Journal, Publication
 from .lock import CatalogLock
 from .lsm.merge_engines import check_merge_engine
 from .maintain.beside_publication import is_tagged, refuse_open
-from .maintain.check import BrokenInvariant
 from .maintain.drop_damaged import drop_damaged, refuse_damaged
+from .maintain.findings import BrokenInvariant
 from .maintain.lost_schema import is_lost_table, refuse_lost_table
 from .maintain.move_table import move_table, refuse_claimed, refuse_renaming
 from .maintain.rescale import refuse_rescaling
@@ -64,24 +63,20 @@ from .publications.set_aside import SetAside, discard_damaged
 from .publications.traces import made_by
 from .publications.undo import undo as undo_publication
 from .read.version import all_branches
-from .secret import Secret, guarded_value
+from .secret import Secret
 from .store_errors import outcome
 from .system_tables import SYSTEM_TABLES
 from .table import Table
+from .table_names import plain_name, refuse_reserved, whole_table
 from .views import Views, name_of_view
 from .warehouse_check import check_warehouse, is_name
 from .write.close import RENAMING, closed_for, refuse_closed
 from .write.listeners import CommitListener, tell_listeners
 
 _log = logging.getLogger(__name__)
-_OPTIONS_FILE = "catalog-options.json"
-IMMUTABLE_OPTIONS = ("table-lineage", "data-lineage")
 _TABLE_DEFAULTS = "table-storage."
-# What whoever opens the catalog knows; it says nothing to others.
-_OF_THE_OPENER = ("jdbc.username", "storage.")
 # What is being deleted lies here, where nobody looks.
 _DISCARDED = ".discarded"
-_RESERVED_DATABASES = ("sys", "paimon", "information_schema")
 
 
 @checked
@@ -114,45 +109,12 @@ class Catalog:
         self._file_io = file_io or FileIO(warehouse, dict(storage_options or {}), self._clock, lock, external_roots)
         self._root = split_url(warehouse)
         self._listeners = tuple(listeners)
-        self.options = self._settle_options(
-            {key: _text(value) for key, value in (options or {}).items() if not isinstance(value, Secret)}
-        )
-
-    def _settle_options(self, given: Mapping[str, str]) -> dict[str, str]:
-        path = posixpath.join(self._root, _OPTIONS_FILE)
-        content = self._file_io.read_bytes_or_none(path)
-        try:
-            stored = None if content is None else texts(read_document(content, path), path, "an option")
-        except CorruptData as error:
-            raise CorruptData(
-                f"{str(error).rstrip('.')}. Restore it, or delete it: then no options of the catalog have been given."
-            ) from None
-        given = _without_secrets(given)
-        if stored is None:
-            if given and not self._file_io.create_exclusively(path, _json(given)):
-                return self._settle_options(given)
-            return given
-        # Earlier versions have kept some there.
-        whole, stored = stored, _without_secrets(stored)
-        _refuse_other(stored, given)
-        merged = {**stored, **given}
-        if merged != stored:
-            if not self._file_io.replace_if(path, content, _json(merged)):
-                # Somebody else has given some meanwhile.
-                return self._settle_options(given)
-        elif stored != whole:
-            with suppress(StorageError, OSError):
-                # Who only reads cannot take them out.
-                self._file_io.replace_if(path, content, _json(merged))
-        return merged
+        given = {key: option_text(value) for key, value in (options or {}).items() if not isinstance(value, Secret)}
+        self.options = settle_options(self._file_io, self._root, given)
 
     def refuse_other_options(self, given: Mapping[str, Any]) -> None:
         """Raise InvalidRequest for options that contradict what the catalog was created with. Nothing is written."""
-        path = posixpath.join(self._root, _OPTIONS_FILE)
-        content = self._file_io.read_bytes_or_none(path)
-        if content is not None:
-            held = texts(read_document(content, path), path, "an option")
-            _refuse_other(held, {key: _text(value) for key, value in given.items()})
+        refuse_other_options(self._file_io, self._root, {key: option_text(value) for key, value in given.items()})
 
     def with_listeners(self, *listeners: CommitListener) -> "Catalog":
         """The same catalog; commits to its tables are told to these listeners."""
@@ -168,18 +130,21 @@ class Catalog:
 
     @property
     def storage_options(self) -> Mapping[str, Any]:
+        """What fsspec was given; values that may be secret are guarded."""
         return self._file_io.storage_options
 
     # --- databases
 
     def databases(self) -> list[str]:
+        """The names of all databases, sorted."""
         names = self._file_io.list_directories(self._root)
         plain = (name.removesuffix(".db") for name in names if name.endswith(".db"))
         return sorted(name for name in plain if is_name(name, "database"))
 
     def create_database(self, name: str, *, if_not_exists: bool = True) -> None:
+        """Create a database. Raises InvalidRequest for a name that none can have, AlreadyExists unless `if_not_exists`."""
         check_name(name, "database")
-        _refuse_reserved(name)
+        refuse_reserved(name)
         if name in self.databases() and not if_not_exists:
             raise AlreadyExists(f"Database {name!r} exists.")
         self._file_io.make_directory(f"{self._root}/{name}.db")
@@ -335,7 +300,7 @@ class Catalog:
 
         Raises InvalidRequest that names the wrong column or option, AlreadyExists unless `if_not_exists`.
         """
-        identifier = _plain_name(name)
+        identifier = plain_name(name)
         first = self._first_schema(schema, primary_key, partition_by, options, comment, computed_columns, watermark)
         self.views.refuse_taken(identifier)
         self.create_database(identifier.database)
@@ -381,7 +346,7 @@ class Catalog:
 
         Raises NotFound, and InvalidRequest for a definition by which the history could not be read.
         """
-        _plain_name(name)
+        plain_name(name)
         table = self.table(name)
         new = self._first_schema(schema, primary_key, partition_by, options, comment, computed_columns, watermark)
         return table.redefined(new)
@@ -568,7 +533,7 @@ class Catalog:
         Raises NotFound, AlreadyExists, or CommitConflict for a table that is being changed as a whole. What a listener raises is
         logged and kept as a trouble: the table is renamed.
         """
-        identifier, target = _whole_table(name), _whole_table(new_name)
+        identifier, target = whole_table(name), whole_table(new_name)
         if not self.exists(identifier.full_name):
             raise NotFound(self._missing(identifier))
         taken = AlreadyExists(f"Table {target.full_name} exists. Drop it first, or choose another name.")
@@ -682,7 +647,7 @@ class Catalog:
         """Delete a table with all its snapshots, tags, branches and files. `discard_damaged`: one that cannot be opened, and no
         other. Raises InvalidRequest for the name of a branch, MainReplaced if the table gets another main meanwhile.
         """
-        identifier = _whole_table(name)
+        identifier = whole_table(name)
         if not self.exists(identifier.full_name):
             is_left = bool(self._file_io.list_directories(self._path(identifier)))
             self._clear(self._path(identifier), discard_damaged=discard_damaged)
@@ -793,60 +758,3 @@ class Catalog:
 
     def _table(self, store: TableStore) -> Table:
         return Table(store, self.name, self._listeners)
-
-
-def _refuse_other(stored: Mapping[str, str], given: Mapping[str, str]) -> None:
-    for key in IMMUTABLE_OPTIONS:
-        before = stored.get(key, "false")
-        if key in given and given[key] != before:
-            raise InvalidRequest(
-                f"Catalog option {key!r} is {before!r} since the catalog was created and cannot become "
-                f"{given[key]!r}. Create another warehouse, or leave the option out."
-            )
-
-
-def _without_secrets(options: Mapping[str, str]) -> dict[str, str]:
-    """Options that may lie in the warehouse, for everybody who reads it."""
-    return {
-        key: value
-        for key, value in options.items()
-        if not isinstance(guarded_value(key, value), Secret) and not key.startswith(_OF_THE_OPENER)
-    }
-
-
-def _whole_table(name: str) -> Identifier:
-    """The table of that name. Raises InvalidRequest for the name of a branch or of a system table."""
-    identifier = Identifier.parse(name)
-    if identifier.system_table is not None or identifier.branch != MAIN_BRANCH:
-        raise InvalidRequest(
-            f"{name!r} names a part of {identifier.full_name}: give the plain name of a table, as in `db.t`. A branch is "
-            "deleted by `branches.delete`."
-        )
-    return identifier
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _json(options: Mapping[str, str]) -> bytes:
-    return json.dumps(dict(options), indent=2, sort_keys=True).encode()
-
-
-def new_table_name(name: str) -> Identifier:
-    """The name of a table that may be created. Raises InvalidRequest for others."""
-    found = _plain_name(name)
-    _refuse_reserved(found.database)
-    return found
-
-
-def _refuse_reserved(database: str) -> None:
-    if database in _RESERVED_DATABASES:
-        raise InvalidRequest(f"Database name {database!r} is reserved.")
-
-
-def _plain_name(name: str) -> Identifier:
-    identifier = Identifier.parse(name)
-    if identifier.system_table is not None or identifier.branch != MAIN_BRANCH:
-        raise InvalidRequest(f"{name!r} cannot be created: give the plain name of a table, as in `db.t`.")
-    return identifier

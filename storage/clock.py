@@ -54,6 +54,7 @@ class Clock:
         return random.getrandbits(count)
 
     def sleep_ms(self, duration_ms: float) -> None:
+        """Wait for some milliseconds."""
         time.sleep(duration_ms / 1000)
 
     def sleep_up_to_ms(self, longest_ms: float) -> None:
@@ -77,7 +78,9 @@ class FixedClock(Clock):
         return self.time_ms < self._latest_ms
 
     def advance_ms(self, duration_ms: int) -> None:
+        """Let some milliseconds pass."""
         self.time_ms += duration_ms
 
     def sleep_ms(self, duration_ms: float) -> None:
+        """Let as many milliseconds pass at once."""
         self.slept_ms += duration_ms

@@ -62,29 +62,36 @@ class DataType:
 
     @property
     def is_nested(self) -> bool:
+        """Whether values have parts: an array, map, multiset or row."""
         return self.root in NESTED_ROOTS
 
     @property
     def is_integer(self) -> bool:
+        """Whether values are whole numbers of some width."""
         return self.root in _INTEGERS
 
     @property
     def is_float(self) -> bool:
+        """Whether values are binary floating point numbers."""
         return self.root in _FLOATS
 
     @property
     def is_text(self) -> bool:
+        """Whether values are text."""
         return self.root in TEXT_ROOTS
 
     @property
     def is_bytes(self) -> bool:
+        """Whether values are bytes."""
         return self.root in BYTES_ROOTS
 
     @property
     def is_timestamp(self) -> bool:
+        """Whether values are points in time, with or without a time zone."""
         return self.root in TIMESTAMP_ROOTS
 
     def not_null(self) -> "DataType":
+        """The same type without nulls."""
         return replace(self, nullable=False)
 
     def to_json(self) -> Any:
@@ -155,6 +162,7 @@ class DataField:
     default_value: str | None = None
 
     def to_json(self) -> dict[str, Any]:
+        """The field as schema files hold it."""
         value: dict[str, Any] = {"id": self.id, "name": self.name, "type": self.type.to_json()}
         if self.description is not None:
             value["description"] = self.description
@@ -164,11 +172,13 @@ class DataField:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "DataField":
+        """The field that a schema file holds."""
         return cls(
             value["id"], value["name"], parse_type(value["type"]), value.get("description"), value.get("defaultValue")
         )
 
     def to_arrow(self) -> pa.Field:
+        """The field as Arrow has it."""
         return pa.field(self.name, self.type.to_arrow(), self.type.nullable)
 
 

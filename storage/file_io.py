@@ -118,6 +118,7 @@ class FileIO:
 
     @property
     def is_local(self) -> bool:
+        """Whether files lie on a local disk, or what the system shows as one."""
         return self._local
 
     def url(self, path: str) -> str:
@@ -509,6 +510,7 @@ class FileIO:
 
     @store_call("create the directory")
     def make_directory(self, path: str) -> None:
+        """Make a directory, also those above it; no error if it is there. Raises AlreadyExists for a file of that name."""
         try:
             self._fs.makedirs(path, exist_ok=True)
         except FileExistsError:

@@ -68,6 +68,7 @@ class Notes:
         self._file_io.overwrite(self.path(name), self._bytes(name, document))
 
     def delete(self, name: str) -> None:
+        """Delete a document."""
         self._file_io.delete(self.path(name))
 
     def path(self, name: str) -> str:

@@ -36,22 +36,27 @@ class TablePaths:
 
     @property
     def schema_directory(self) -> str:
+        """Where the versions of the branch's schema lie."""
         return f"{self.metadata_root}/schema"
 
     @property
     def snapshot_directory(self) -> str:
+        """Where the snapshots of the branch lie, and their hints."""
         return f"{self.metadata_root}/snapshot"
 
     @property
     def tag_directory(self) -> str:
+        """Where the tags of the branch lie."""
         return f"{self.metadata_root}/tag"
 
     @property
     def branch_directory(self) -> str:
+        """Where the branches of the table lie."""
         return f"{self.root}/branch"
 
     @property
     def main_branch_file(self) -> str:
+        """The file that names the branch which is main, if that was replaced."""
         return f"{self.root}/MAIN-BRANCH"
 
     @property
@@ -61,6 +66,7 @@ class TablePaths:
 
     @property
     def consumer_directory(self) -> str:
+        """Where the consumers of the branch lie."""
         return f"{self.metadata_root}/consumer"
 
     @property
@@ -80,6 +86,7 @@ class TablePaths:
 
     @property
     def changelog_directory(self) -> str:
+        """Where changelogs lie that outlive their snapshots."""
         return f"{self.metadata_root}/changelog"
 
     def changelog(self, snapshot_id: int) -> str:
@@ -87,24 +94,31 @@ class TablePaths:
         return f"{self.changelog_directory}/changelog-{snapshot_id}"
 
     def consumer(self, name: str) -> str:
+        """The file of a consumer."""
         return f"{self.consumer_directory}/consumer-{name}"
 
     def schema(self, schema_id: int) -> str:
+        """The file of a version of the schema."""
         return f"{self.schema_directory}/schema-{schema_id}"
 
     def snapshot(self, snapshot_id: int) -> str:
+        """The file of a snapshot."""
         return f"{self.snapshot_directory}/snapshot-{snapshot_id}"
 
     def tag(self, name: str) -> str:
+        """The file of a tag."""
         return f"{self.tag_directory}/tag-{name}"
 
     def manifest(self, name: str) -> str:
+        """The file of a manifest, or of a list of manifests."""
         return f"{self.root}/manifest/{name}"
 
     def index(self, name: str) -> str:
+        """The file of an index."""
         return f"{self.root}/index/{name}"
 
     def statistics(self, name: str) -> str:
+        """The file of statistics."""
         return f"{self.root}/statistics/{name}"
 
     def data_root(self, options: TableOptions) -> str:

@@ -25,10 +25,11 @@ from .errors import (
 )
 from .identifier import MAIN_BRANCH, Identifier, SnapshotRef
 from .maintain.beside_publication import beside
-from .maintain.check import BrokenInvariant, check_table
+from .maintain.check import check_table
 from .maintain.compaction import Progress, Run, compact
 from .maintain.expire import Removal, Retention, expire_snapshots, retention_of
 from .maintain.expire_partitions import expired_partitions
+from .maintain.findings import BrokenInvariant
 from .maintain.follow import tell_after
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
 from .maintain.references import files_of, holders_of, needed_files

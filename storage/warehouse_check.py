@@ -7,7 +7,7 @@ from .errors import InvalidRequest
 from .file_io import FileIO
 from .identifier import check_name
 from .journal import DIRECTORY, Journal
-from .maintain.check import BrokenInvariant, KeptAside
+from .maintain.findings import BrokenInvariant, KeptAside
 from .metadata.schema import SchemaFiles
 from .notes import Notes
 from .paths import TablePaths

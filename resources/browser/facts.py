@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from lineage import LineageStore, LineageUnavailable
 from storage import BranchHistory, Clock, NotFound, SnapshotRef, StorageError, Table
@@ -30,7 +31,7 @@ def place_of(ref: SnapshotRef) -> Place:
     return ref.catalog, ref.database, ref.table, ref.branch.partition("~")[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Platform:
     """The branches of all tables by place. `troubles`: in a sentence each, what could not be read, by place or catalog.
 
@@ -46,6 +47,19 @@ class Platform:
     read_ms: int = 0
     is_partial: bool = False
     rows: Mapping[Place, int] = field(default_factory=dict)
+
+    def forks(self, place: Place) -> list[tuple[Place, int]]:
+        """The branches that were forked off one, each with the number of the snapshot that it began with."""
+        return self._forks.get(place, [])
+
+    @cached_property
+    def _forks(self) -> dict[Place, list[tuple[Place, int]]]:
+        found: dict[Place, list[tuple[Place, int]]] = {}
+        for place, history in self.branches.items():
+            if history.begun_at is not None:
+                branch, number = history.begun_at
+                found.setdefault((*place[:3], branch), []).append((place, number))
+        return found
 
     def came_later(self, ref: SnapshotRef, time_ms: int) -> bool:
         """Whether a snapshot that lineage knows, committed then, is missing here for having come after this was read."""

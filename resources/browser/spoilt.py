@@ -73,7 +73,7 @@ def damage_of(session: Session, bad: SnapshotRef, platform: Platform | None = No
     refuse_unknown(session, bad, there)
     stores = there.stores
     judge = Spoilt(session, bad, stores) if bad.catalog == CATALOG_NAME else None
-    firsts = [ref for ref in impact(stores, bad) if not _is_main_now(session, ref)]
+    firsts = [ref for ref in impact(stores, bad, there.forks) if not _is_main_now(session, ref)]
     places = {place_of(ref) for ref in firsts}
     if judge is not None:
         judge.read(places)

@@ -53,6 +53,8 @@ class Destination:
     def _local_file(self) -> Iterator[str]:
         if os.path.lexists(self.path) and not os.path.isfile(self.path):
             raise InvalidRequest(f"{self.shown} is there, and no file: give the file a name of its own.")
+        if _is_database(self.path):
+            raise InvalidRequest(f"{self.shown} is a database, and no export: give the file a name of its own.")
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         beside = _beside(self.path)
         try:
@@ -116,6 +118,15 @@ class Destination:
             )
 
 
+def _is_database(path: str) -> bool:
+    """Whether a file is one of SQLite or DuckDB, by how it begins."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        start = file.read(16)
+    return start == b"SQLite format 3\0" or start[8:12] == b"DUCK"
+
+
 def _held(path: str) -> list[str]:
     """The names in a directory, those of files as they are."""
     with os.scandir(path) as entries:
@@ -159,12 +170,13 @@ def destination(
             f"{shown} lies below none of the directories into which SQL may write files: {named}. {_VARIABLE}, a JSON list, "
             "names them."
         )
-    for directory in forbidden:
-        kind, held = _without_links(*_split(directory))
+    # A link of the platform's is its own, and so is where it leads.
+    held_places = {place for one in forbidden for place in (_split(one), _without_links(*_split(one)))}
+    for kind, held in held_places:
         if same_protocol(kind, protocol) and (path == held or _is_below(path, held) or _is_below(held, path)):
             raise InvalidRequest(
-                f"{shown} lies in, or holds, what belongs to the platform: its home, a warehouse, or a directory of data files. "
-                "Tables are written by INSERT."
+                f"{shown} lies in, or holds, what belongs to the platform: its home, a warehouse, a lineage database, or a "
+                "directory of data files. Tables are written by INSERT."
             )
     url, options = storage
     known = options if same_protocol(_protocol(url), protocol) else {}

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 
 from storage import InvalidRequest
 
-FORMATS = ("parquet", "csv", "json")
+FORMATS = ("parquet", "orc", "csv", "json")
 _PARQUET_COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
+_ORC_COMPRESSIONS = ("zstd", "snappy", "zlib", "lz4", "none")
 _TEXT_COMPRESSIONS = {"none": "", "gzip": ".gz", "bzip2": ".bz2", "zstd": ".zst"}
 _ENDINGS = {
     ".parquet": "parquet",
+    ".orc": "orc",
     ".csv": "csv",
     ".tsv": "csv",
     ".json": "json",
@@ -37,6 +39,7 @@ _SAME = {
 }
 _KNOWN = {
     "parquet": ("compression", "compression_level", "row_group_size"),
+    "orc": ("compression",),
     "csv": ("compression", "delimiter", "header", "quote", "escape", "null", "quote_all"),
     "json": ("compression", "ignore_nulls"),
 }
@@ -65,6 +68,12 @@ _NOT_CARRIED_OUT = {
     "overwrite": "what is there is replaced",
     "overwrite_or_ignore": "what is there is replaced",
     "append": "what is there is replaced",
+    "write_partition_columns": _ONE_FILE,
+    "hive_file_pattern": _ONE_FILE,
+    "preserve_order": "rows are written in the order of the query",
+    "parquet_version": "files are of version 2",
+    "orc.compress": "use compression",
+    "orc.bloom.filter.columns": "files have none",
     "use_tmp_file": "a file is complete or not there",
     "field_ids": "columns are known by their names",
     "return_files": "the answer names the file",
@@ -93,13 +102,13 @@ class ExportFormat:
     @property
     def ending(self) -> str:
         """By what names of such files end."""
-        if self.name == "parquet":
-            return ".parquet" if self.compression == "none" else f".{self.compression}.parquet"
+        if self.name in ("parquet", "orc"):
+            return f".{self.name}" if self.compression == "none" else f".{self.compression}.{self.name}"
         return f".{self.name}{_TEXT_COMPRESSIONS[self.compression]}"
 
 
 def export_format(
-    name: str | None, options: Sequence[tuple[str, str | None]], path: str, *, as_spark: bool
+    name: str | None, options: Sequence[tuple[str, str | tuple[str, ...] | None]], path: str, *, as_spark: bool
 ) -> ExportFormat:
     """The format that a statement asks for; without a name, that of the path's ending. An option without a value is on.
 
@@ -143,7 +152,7 @@ def _told_by(path: str) -> tuple[str | None, str]:
     return next((name for ending, name in _ENDINGS.items() if plain.endswith(ending)), None), packed
 
 
-def _by_name(name: str, options: Sequence[tuple[str, str | None]]) -> dict[str, str | None]:
+def _by_name(name: str, options: Sequence[tuple[str, str | tuple[str, ...] | None]]) -> dict[str, str | None]:
     by_name: dict[str, str | None] = {}
     for key, value in options:
         own = _SAME.get(key.lower(), key.lower())
@@ -151,6 +160,8 @@ def _by_name(name: str, options: Sequence[tuple[str, str | None]]) -> dict[str, 
             raise InvalidRequest(_refusal(name, key, own))
         if own in by_name:
             raise InvalidRequest(f"Option {key!r} is given twice. Give it once.")
+        if isinstance(value, tuple):
+            raise InvalidRequest(f"Option {key!r} takes one value, not the list ({', '.join(value)}).")
         by_name[own] = value
     return by_name
 
@@ -167,9 +178,9 @@ def _refusal(name: str, key: str, own: str) -> str:
 
 
 def _compression(name: str, given: str | None, packed: str) -> str:
-    known = _PARQUET_COMPRESSIONS if name == "parquet" else tuple(_TEXT_COMPRESSIONS)
+    known = {"parquet": _PARQUET_COMPRESSIONS, "orc": _ORC_COMPRESSIONS}.get(name, tuple(_TEXT_COMPRESSIONS))
     if given is None or given.lower() == "auto":
-        return "snappy" if name == "parquet" else packed
+        return {"parquet": "snappy", "orc": "zstd"}.get(name, packed)
     lower = {"uncompressed": "none", "lz4_raw": "lz4"}.get(given.lower(), given.lower())
     if lower not in known:
         raise InvalidRequest(f"Compression {given!r} is not known for {name}. Compressions: {', '.join(known)}.")

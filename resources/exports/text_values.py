@@ -39,8 +39,19 @@ def refuse_unwritable(schema: pa.Schema, form: str) -> None:
             raise InvalidRequest(
                 f"Column {field.name!r} is {kind_text}, which CSV does not hold: write {advice} in the query."
             )
-        if form == "parquet" and pa.types.is_null(kind):
-            raise InvalidRequest(f"Column {field.name!r} is NULL without a type, which Parquet does not hold: CAST it.")
+        if form in ("parquet", "orc") and pa.types.is_null(kind):
+            raise InvalidRequest(f"Column {field.name!r} is NULL without a type, which {form} does not hold: CAST it.")
+        if form == "orc" and _holds_times(kind):
+            raise InvalidRequest(
+                f"Column {field.name!r} holds times, which readers of ORC understand in different ways: CAST it AS STRING, or "
+                "write parquet."
+            )
+
+
+def _holds_times(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_holds_times(kind.field(number).type) for number in range(kind.num_fields))
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_time(kind))
 
 
 def texts(column: Column) -> pa.Array:

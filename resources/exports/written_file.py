@@ -1,5 +1,6 @@
 """Write batches of rows into one file, as they come: what is in memory is a group of rows."""
 
+import datetime as dt
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 from storage import InvalidRequest, StoreUnavailable
 
@@ -17,6 +19,8 @@ from .text_values import json_objects, refuse_unwritable, texts
 
 # A group of rows that is larger than this is written though it has fewer rows than it may have.
 _GROUP_BYTES = 256 * 2**20
+# The Gregorian calendar begins.
+_FIRST_DAY = dt.date(1582, 10, 15)
 _CODECS = {"gzip": "gzip", "bzip2": "bz2", "zstd": "zstd"}
 
 
@@ -28,9 +32,8 @@ def write_file(batches: Iterable[pa.RecordBatch], form: ExportFormat, path: str)
     left = iter(batches)
     first = next(left)
     refuse_unwritable(first.schema, form.name)
-    write = _write_parquet if form.name == "parquet" else _write_csv if form.name == "csv" else _write_json
     try:
-        return write(first.schema, chain([first], left), form, path)
+        return _WRITERS[form.name](first.schema, chain([first], left), form, path)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidRequest(f"The rows cannot be written as {form.name}: {str(error).splitlines()[0]}") from None
     except OSError as error:
@@ -54,6 +57,45 @@ def _write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: E
         if held_rows:
             writer.write_table(pa.Table.from_batches(held, schema), row_group_size=form.row_group_size)
     return count
+
+
+def _write_orc(schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: ExportFormat, path: str) -> int:
+    count = 0
+    with_days = [field.name for field in schema if _holds_days(field.type)]
+    compression = "uncompressed" if form.compression == "none" else form.compression
+    with pa.OSFile(path, "wb") as file, orc.ORCWriter(file, compression=compression) as writer:
+        for batch in batches:
+            for name in with_days:
+                _refuse_old_days(name, batch.column(name))
+            writer.write(pa.Table.from_batches([batch], schema))
+            count += batch.num_rows
+    return count
+
+
+def _holds_days(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_holds_days(kind.field(number).type) for number in range(kind.num_fields))
+    return bool(pa.types.is_date(kind))
+
+
+def _refuse_old_days(name: str, column: Any) -> None:
+    """Readers count the days of before 1582 by another calendar, unless the file says so, which pyarrow does not."""
+    kind = column.type
+    if pa.types.is_date(kind):
+        earliest = pc.min(column).as_py()
+        if earliest is not None and earliest < _FIRST_DAY:
+            raise InvalidRequest(
+                f"Column {name!r} has the day {earliest}: days before {_FIRST_DAY} are others for readers of ORC. CAST it AS "
+                "STRING, or write parquet."
+            )
+    elif pa.types.is_struct(kind):
+        for part in column.flatten():
+            _refuse_old_days(name, part)
+    elif pa.types.is_map(kind):
+        _refuse_old_days(name, column.keys)
+        _refuse_old_days(name, column.items)
+    elif pa.types.is_nested(kind):
+        _refuse_old_days(name, column.flatten())
 
 
 def _write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: ExportFormat, path: str) -> int:
@@ -118,3 +160,6 @@ def _lines(path: str, form: ExportFormat) -> Iterator[pa.NativeFile]:
 
 def _put(out: pa.NativeFile, lines: list[str]) -> None:
     out.write(("\n".join(lines) + "\n").encode())
+
+
+_WRITERS = {"parquet": _write_parquet, "orc": _write_orc, "csv": _write_csv, "json": _write_json}

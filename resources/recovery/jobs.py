@@ -122,12 +122,20 @@ def recovery_definitions(assets: Sequence[Any], checks: Sequence[Any] = ()) -> d
     known = table_assets(assets)
     return dg.Definitions.merge(
         graph,
-        dg.Definitions(jobs=[*_first_jobs(known), _backfill_job(known, graph), *_last_jobs(known, checks)]),
+        dg.Definitions(
+            jobs=[
+                *_jobs_that_look(known),
+                *_jobs_that_begin(known),
+                _backfill_job(known, graph),
+                *_jobs_of_a_branch(known),
+                _publish_job(known, checks),
+            ]
+        ),
     )
 
 
-def _first_jobs(known: dict[str, TableAsset]) -> list[dg.JobDefinition]:
-    """Those that come before anything is computed anew."""
+def _jobs_that_look(known: dict[str, TableAsset]) -> list[dg.JobDefinition]:
+    """Those that change nothing before a recovery is begun."""
 
     @dg.op
     def list_the_recoveries(context: dg.OpExecutionContext, tables: TablesResource) -> None:
@@ -146,6 +154,20 @@ def _first_jobs(known: dict[str, TableAsset]) -> list[dg.JobDefinition]:
                     **page_metadata(plan.bad),
                 }
             )
+
+    @dg.job(description="List the recoveries, with what is left to do of each.")
+    def recovery_list() -> None:
+        list_the_recoveries()
+
+    @dg.job(description="Show what a bad snapshot has spoilt. Nothing is changed.")
+    def recovery_plan() -> None:
+        plan_the_recovery()
+
+    return [recovery_list, recovery_plan]
+
+
+def _jobs_that_begin(known: dict[str, TableAsset]) -> list[dg.JobDefinition]:
+    """Those that come before anything is computed anew."""
 
     @dg.op
     def start_the_recovery(context: dg.OpExecutionContext, config: StartConfig, tables: TablesResource) -> None:
@@ -171,14 +193,6 @@ def _first_jobs(known: dict[str, TableAsset]) -> list[dg.JobDefinition]:
                 {"corrected": page(listed, _state(context, tables, config, known)), **_seen(config)}
             )
 
-    @dg.job(description="List the recoveries, with what is left to do of each.")
-    def recovery_list() -> None:
-        list_the_recoveries()
-
-    @dg.job(description="Show what a bad snapshot has spoilt. Nothing is changed.")
-    def recovery_plan() -> None:
-        plan_the_recovery()
-
     @dg.job(description="Branch every table that a bad snapshot has spoilt.")
     def recovery_start() -> None:
         start_the_recovery()
@@ -189,7 +203,7 @@ def _first_jobs(known: dict[str, TableAsset]) -> list[dg.JobDefinition]:
     def recovery_correct() -> None:
         correct_the_source()
 
-    return [recovery_list, recovery_plan, recovery_start, recovery_correct]
+    return [recovery_start, recovery_correct]
 
 
 def _backfill_job(known: dict[str, TableAsset], graph: dg.Definitions) -> dg.JobDefinition:
@@ -223,9 +237,44 @@ def _backfill_job(known: dict[str, TableAsset], graph: dg.Definitions) -> dg.Job
     return recovery_backfill
 
 
-def _last_jobs(known: dict[str, TableAsset], checks: Sequence[Any]) -> list[dg.JobDefinition]:
-    """Those that show and end a recovery."""
+def _jobs_of_a_branch(known: dict[str, TableAsset]) -> list[dg.JobDefinition]:
+    """Those that compare the branch with main, and delete it."""
 
+    @dg.op
+    def compare_the_branch(context: dg.OpExecutionContext, config: BranchConfig, tables: TablesResource) -> None:
+        with _refusals(context, config.branch):
+            recovery = Recovery.open(tables.session, config.branch)
+            comparisons = {name: recovery.compare(name) for name in recovery.changed()}
+            sides, state = recovery.sides, _state(context, tables, config, known)
+            context.add_output_metadata(
+                {
+                    "comparison": page(
+                        comparison_page(comparisons, sides), state, differing_rows_page(comparisons, sides)
+                    ),
+                    **_seen(config),
+                }
+            )
+
+    @dg.op
+    def drop_the_branch(context: dg.OpExecutionContext, config: BranchConfig, tables: TablesResource) -> None:
+        with _refusals(context, config.branch):
+            dropped = Recovery.open(tables.session, config.branch).drop()
+            if config.branch in context.instance.get_dynamic_partitions(str(BRANCHES.name)):
+                context.instance.delete_dynamic_partition(str(BRANCHES.name), config.branch)
+            context.add_output_metadata({"dropped": page(dropped_page(config.branch, dropped))})
+
+    @dg.job(description="Show how the branch of each table differs from main.", config=_chosen("recovery_compare"))
+    def recovery_compare() -> None:
+        compare_the_branch()
+
+    @dg.job(description="Delete the branch of every table.", config=_chosen("recovery_drop"))
+    def recovery_drop() -> None:
+        drop_the_branch()
+
+    return [recovery_compare, recovery_drop]
+
+
+def _publish_job(known: dict[str, TableAsset], checks: Sequence[Any]) -> dg.JobDefinition:
     @dg.op
     def publish_the_branch(context: dg.OpExecutionContext, config: PublishConfig, tables: TablesResource) -> None:
         with _refusals(context, config.branch):
@@ -255,33 +304,6 @@ def _last_jobs(known: dict[str, TableAsset], checks: Sequence[Any]) -> list[dg.J
                 {"events": count, "published": page(listed, _state(context, tables, config, known)), **_seen(config)}
             )
 
-    @dg.op
-    def compare_the_branch(context: dg.OpExecutionContext, config: BranchConfig, tables: TablesResource) -> None:
-        with _refusals(context, config.branch):
-            recovery = Recovery.open(tables.session, config.branch)
-            comparisons = {name: recovery.compare(name) for name in recovery.changed()}
-            sides, state = recovery.sides, _state(context, tables, config, known)
-            context.add_output_metadata(
-                {
-                    "comparison": page(
-                        comparison_page(comparisons, sides), state, differing_rows_page(comparisons, sides)
-                    ),
-                    **_seen(config),
-                }
-            )
-
-    @dg.op
-    def drop_the_branch(context: dg.OpExecutionContext, config: BranchConfig, tables: TablesResource) -> None:
-        with _refusals(context, config.branch):
-            dropped = Recovery.open(tables.session, config.branch).drop()
-            if config.branch in context.instance.get_dynamic_partitions(str(BRANCHES.name)):
-                context.instance.delete_dynamic_partition(str(BRANCHES.name), config.branch)
-            context.add_output_metadata({"dropped": page(dropped_page(config.branch, dropped))})
-
-    @dg.job(description="Show how the branch of each table differs from main.", config=_chosen("recovery_compare"))
-    def recovery_compare() -> None:
-        compare_the_branch()
-
     @dg.job(
         description="Make the branch main's, on all tables or none, and tell Dagster.",
         config=_chosen("recovery_publish"),
@@ -289,11 +311,7 @@ def _last_jobs(known: dict[str, TableAsset], checks: Sequence[Any]) -> list[dg.J
     def recovery_publish() -> None:
         publish_the_branch()
 
-    @dg.job(description="Delete the branch of every table.", config=_chosen("recovery_drop"))
-    def recovery_drop() -> None:
-        drop_the_branch()
-
-    return [recovery_compare, recovery_publish, recovery_drop]
+    return recovery_publish
 
 
 def _state(

@@ -12,6 +12,7 @@ from storage import InvalidRequest, NotFound, SnapshotRef, Table
 
 from ..session import Session
 from ..warehouse.catalogs import CATALOG_NAME
+from ..warehouse.forks import Forks
 from .made_good import MadeGood, made_good
 from .spoilt import Spoilt
 
@@ -128,7 +129,7 @@ def plan_recovery(
         raise InvalidRequest(f"A recovery begins with a snapshot of a main branch of this warehouse, not with {bad}.")
     reached = {
         ref.table_name: ref
-        for ref in (session.impact(bad) if stores is None else impact(stores, bad))
+        for ref in (session.impact(bad) if stores is None else impact(stores, bad, Forks(session.catalog_of).of))
         if ref.catalog == CATALOG_NAME and ref.branch == "main" and session.catalog.exists(ref.table_name)
     }
     spoilt = Spoilt(session, bad, stores)

@@ -7,11 +7,13 @@ made from others is spoilt if a snapshot that some of its rows come from read on
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from lineage import LineageStore, direct_sources, was_replaced
 from storage import CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, whole_number
 
 from ..session import Session
+from ..warehouse.forks import Forks
 from .record import RecoveryRecord, read_record
 
 # JSON: the recovery, the bad snapshot (`db.t@2`), and until which snapshot of that table main's rows are corrected.
@@ -53,6 +55,7 @@ class Spoilt:
         # What the snapshots of branches were made from, and of which branches it has been read.
         self._sources: dict[SnapshotRef, Sequence[SnapshotRef]] = {}
         self._read: set[_Place] = set()
+        self._forks = Forks(session.catalog_of)
         self._recoveries: dict[str, RecoveryRecord | None] = {}
 
     def read(self, places: Iterable[_Place]) -> None:
@@ -64,6 +67,7 @@ class Spoilt:
 
     def is_spoilt(self, ref: SnapshotRef) -> bool:
         """Whether rows of a table at a snapshot come from the bad one, over any number of hops."""
+        ref = self._where_it_was_made(ref)
         key = (ref.catalog, ref.table_name, ref.snapshot_id)
         if key not in self._known:
             # Nothing is made from itself: should lineage say so, it adds nothing.
@@ -73,6 +77,15 @@ class Spoilt:
             else:
                 self._known[key] = not self._is_corrected(ref) and self._comes_from_bad(ref)
         return self._known[key]
+
+    def _where_it_was_made(self, ref: SnapshotRef) -> SnapshotRef:
+        """The snapshot on the branch that made it: one forked off it has its snapshots up to the one that it began with."""
+        while ref.branch != "main" and "~" not in ref.branch:
+            begun_at = self._forks.begun_at(_place(ref))
+            if begun_at is None or ref.snapshot_id > begun_at[1]:
+                break
+            ref = replace(ref, branch=begun_at[0])
+        return ref
 
     def _is_of_bad(self, ref: SnapshotRef) -> bool:
         bad = self._bad
@@ -141,17 +154,22 @@ class Spoilt:
                 if own is not None and _added_rows(own) and not self.repair(own) and self._was_made_from_bad(ref):
                     # Its own rows are there: those of earlier ones need not be looked at.
                     return True
-                makers = [
-                    one
-                    for one in table.contributors({}, ref.snapshot_id)
-                    if not self.repair(table.snapshots.get(one.snapshot_id))
-                ]
+                makers = [one for one in table.contributors({}, ref.snapshot_id) if not self._is_repair(one)]
             except (NotFound, InvalidRequest):
                 # It was dropped, or has expired: what lineage knows is all there is.
                 return self._was_made_from_bad(ref)
             # Lineage knows the sources by the names that they have now; what a snapshot says of them itself is as old as it is.
-            return any(self._was_made_from_bad(one) for one in makers)
+            return any(map(self._brought_bad_rows, makers))
         return self._was_made_from_bad(ref)
+
+    def _is_repair(self, ref: SnapshotRef) -> bool:
+        made = self._where_it_was_made(ref)
+        snapshot = self._session.catalog.table(made.table_name).snapshots.find(made.snapshot_id)
+        return snapshot is not None and bool(self.repair(snapshot))
+
+    def _brought_bad_rows(self, maker: SnapshotRef) -> bool:
+        made = self._where_it_was_made(maker)
+        return self._is_bad(made) if self._is_of_bad(made) else self._was_made_from_bad(made)
 
     def _was_made_from_bad(self, ref: SnapshotRef) -> bool:
         place = _place(ref)

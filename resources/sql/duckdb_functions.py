@@ -140,6 +140,70 @@ def _in_case(word: str, differs: str) -> Callable[[Expressions, Any], Typed]:
     return rule
 
 
+def _rounded(compiler: Expressions, node: exp.Expr) -> Typed:
+    """`round(x, places)`: `places` is a whole number written out; not below 0, of doubles at most 15."""
+    places = node.args.get("decimals")
+    value = compiler.of(node.this)
+    count = 0
+    if places is not None:
+        text = places.sql()
+        if not re.fullmatch(r"-?\d+", text):
+            raise unknown(node)
+        count = int(text)
+    if value.type.is_integer and count >= 0:
+        return Typed(value.sql, value.type)
+    if value.type.is_decimal and count >= 0:
+        given_kind = value.type
+        scale = min(count, given_kind.scale)
+        kind = SparkType("decimal", min(38, given_kind.digits - given_kind.scale + 1 + scale), scale)
+        return Typed(f"CAST({value.sql} AS {kind.duckdb})", kind)
+    if value.type == DOUBLE and 0 <= count <= 15:
+        exact = f"CAST(CAST({value.sql} AS VARCHAR) AS DECIMAL(38, {count}))"
+        return Typed(f"(CASE WHEN isfinite({value.sql}) THEN CAST({exact} AS DOUBLE) ELSE {value.sql} END)", DOUBLE)
+    raise unknown(node)
+
+
+def _whole(compiler: Expressions, node: exp.Expr) -> Typed:
+    """`floor` and `ceil`: bigint, of decimals a decimal without scale."""
+    value = compiler.of(node.this)
+    word = "floor" if isinstance(node, exp.Floor) else "ceil"
+    if value.type.is_integer:
+        return Typed(value.sql, BIGINT if value.type != BIGINT else value.type)
+    if value.type.is_decimal:
+        if not value.type.scale:
+            return value
+        kind = st.decimal(value.type.digits - value.type.scale + 1, 0)
+        return Typed(f"CAST({word}({value.sql}) AS {kind.duckdb})", kind)
+    if value.type == DOUBLE:
+        return Typed(f"CAST({word}({value.sql}) AS BIGINT)", BIGINT)
+    raise unknown(node)
+
+
+def _joined(compiler: Expressions, node: exp.Expr) -> Typed:
+    """`||` and `concat`: null if any part is null; without parts the empty text."""
+    nodes = [node.this, node.expression] if isinstance(node, exp.DPipe) else node.expressions
+    values = [compiler.to(one, STRING) for one in nodes]
+    return Typed(f"({' || '.join(values)})" if values else "''", STRING)
+
+
+def _trimmed(compiler: Expressions, node: exp.Expr) -> Typed:
+    """`trim`, `ltrim`, `rtrim`: cuts off spaces, or the characters given."""
+    word = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get((node.args.get("position") or "").upper(), "trim")
+    characters = node.args.get("expression")
+    chosen = compiler.to(characters, STRING) if characters is not None else "' '"
+    return Typed(f"{word}({compiler.to(node.this, STRING)}, {chosen})", STRING)
+
+
+def _part_of_text(compiler: Expressions, node: exp.Expr) -> Typed:
+    """`substring(text, start, length)`: counted from 1, where 0 means 1; both are whole numbers written out."""
+    text, start, length = node.this, node.args["start"], node.args.get("length")
+    if any(not re.fullmatch(r"\d+", one.sql()) for one in (start, length) if one is not None):
+        raise unknown(node)
+    # Spark counts a start of 0 as 1.
+    end = f", {length.sql()}" if length is not None else ""
+    return Typed(f"substring({compiler.to(text, STRING)}, {max(1, int(start.sql()))}{end})", STRING)
+
+
 _BOTH = {"this", "expression"}
 RULES: dict[type[exp.Expr], Rule] = {
     exp.Column: ({"this", "table", "db", "catalog"}, Expressions.column),
@@ -167,13 +231,13 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Mod: (_BOTH, Expressions.remainder),
     exp.Neg: ({"this"}, Expressions.negated),
     exp.Anonymous: ({"this", "expressions"}, _positive),
-    exp.Round: ({"this", "decimals"}, Expressions.rounded),
-    exp.Floor: ({"this"}, Expressions.whole),
-    exp.Ceil: ({"this"}, Expressions.whole),
-    exp.DPipe: ({*_BOTH, "safe"}, Expressions.joined),
-    exp.Concat: ({"expressions", "safe", "coalesce"}, Expressions.joined),
-    exp.Trim: ({*_BOTH, "position"}, Expressions.trimmed),
-    exp.Substring: ({"this", "start", "length"}, Expressions.part_of_text),
+    exp.Round: ({"this", "decimals"}, _rounded),
+    exp.Floor: ({"this"}, _whole),
+    exp.Ceil: ({"this"}, _whole),
+    exp.DPipe: ({*_BOTH, "safe"}, _joined),
+    exp.Concat: ({"expressions", "safe", "coalesce"}, _joined),
+    exp.Trim: ({*_BOTH, "position"}, _trimmed),
+    exp.Substring: ({"this", "start", "length"}, _part_of_text),
     exp.Dot: (_BOTH, lambda compiler, node: field_of(compiler.of(node.this), node.expression)),
     exp.Paren: ({"this"}, lambda compiler, node: compiler.of(node.this)),
     exp.Not: (

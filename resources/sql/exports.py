@@ -10,7 +10,6 @@ from storage import InvalidRequest
 from storage.sql.commands import Export
 
 from ..exports import destination, export_format, write_file
-from ..settings import Settings
 from ..warehouse.warehouse_session import WarehouseSession
 from .definitions import Act
 from .engine import Engine
@@ -34,7 +33,7 @@ def exported(tree: Export, context: StatementContext, prepare: Prepare, engine: 
     place = destination(
         path,
         allowed=settings.writable_directories,
-        forbidden=_of_the_platform(context.session, settings),
+        forbidden=_of_the_platform(context.session),
         storage=(settings.warehouse, settings.storage_options),
         is_directory=as_spark,
         is_local=bool(tree.args.get("is_local")),
@@ -49,11 +48,6 @@ def exported(tree: Export, context: StatementContext, prepare: Prepare, engine: 
     return act
 
 
-def _of_the_platform(session: WarehouseSession, settings: Settings) -> list[str]:
+def _of_the_platform(session: WarehouseSession) -> list[str]:
     """Absolute paths and URLs that no export may touch."""
-    warehouses = [str(options.get("warehouse") or "") for options in session.registry.all().values()]
-    places = [settings.warehouse, *warehouses, *settings.external_roots]
-    return [
-        str(settings.home),
-        *(one if ":/" in one else os.path.abspath(os.path.expanduser(one)) for one in places if one),
-    ]
+    return [one if ":/" in one else os.path.abspath(os.path.expanduser(one)) for one in session.own_places()]

@@ -17,7 +17,7 @@ from lineage import (
     reconcile,
     stopping_nobody,
 )
-from storage import DEFAULT_CATALOG, Catalog, FileLock, StorageError, Table, refers_to_environment
+from storage import DEFAULT_CATALOG, Catalog, FileLock, StorageError, Table, refers_to_environment, revealed
 
 from ..private_files import make_private_directory
 from ..settings import Settings
@@ -255,6 +255,16 @@ class Catalogs:
     def records_lineage(self, catalog: str) -> bool:
         """Whether a catalog records of which snapshots its own were made."""
         return catalog == CATALOG_NAME or self.registry.get(catalog).get("data-lineage") == "true"
+
+    def own_places(self) -> list[str]:
+        """Paths and URLs of what belongs to the platform: the home, the warehouses, external data files, lineage databases."""
+        settings, places = self.settings, [str(self.settings.home), self.settings.warehouse]
+        places += [*settings.external_roots, *([settings.lock_directory] if settings.lock_directory else [])]
+        for name in self.catalog_names():
+            places += self._stores.guarded(name).files
+            if name != CATALOG_NAME:
+                places.append(str(revealed(self.registry.get(name)["warehouse"])))
+        return places
 
     def close(self) -> None:
         """Close the lineage stores that were opened."""

@@ -34,6 +34,7 @@ from storage import (
 )
 
 from .catalogs import CATALOG_NAME, Catalogs
+from .forks import Forks
 
 _SIDES: tuple[Literal["sink", "source"], ...] = ("sink", "source")
 # No database keeps a higher number.
@@ -146,7 +147,7 @@ class WarehouseSession(Catalogs):
 
     def impact(self, ref: SnapshotRef) -> list[SnapshotRef]:
         """The first snapshot of each table downstream that a bad snapshot, or anything after it, went into."""
-        return impact(self.stores_to_ask(ref.catalog), ref)
+        return impact(self.stores_to_ask(ref.catalog), ref, Forks(self.catalog_of).of)
 
     def sources_of(self, snapshot: Snapshot) -> dict[SnapshotRef, SnapshotRef]:
         """What a snapshot says that it was made from: each source as it was called then, and as it is found now."""

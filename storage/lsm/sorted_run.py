@@ -21,18 +21,22 @@ class SortedRun:
 
     @property
     def size_bytes(self) -> int:
+        """The size of all files."""
         return sum(file.size_bytes for file in self.files)
 
     @property
     def min_sequence_number(self) -> int:
+        """The lowest sequence number of any row."""
         return min(file.min_sequence_number for file in self.files)
 
     @property
     def max_sequence_number(self) -> int:
+        """The highest sequence number of any row."""
         return max(file.max_sequence_number for file in self.files)
 
     @property
     def may_hold_deletes(self) -> bool:
+        """Whether rows may take others away."""
         # A count that was not written is taken as "perhaps", which only costs time.
         return any(file.delete_row_count != 0 for file in self.files)
 
@@ -53,10 +57,12 @@ class Section:
 
     @property
     def files(self) -> tuple[DataFile, ...]:
+        """The files of all runs."""
         return tuple(file for run in self.runs for file in run.files)
 
     @property
     def size_bytes(self) -> int:
+        """The size of all files."""
         return sum(run.size_bytes for run in self.runs)
 
     @property

@@ -4,21 +4,17 @@ Reads every file of metadata of every branch, from disk. `deep` opens every data
 and reads all of it. A file that is damaged is a line of the result, and not the end of the walk. Changes nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from ..document import read_document
 from ..errors import CorruptData, StorageError
-from ..format.binary_row import encode
 from ..identifier import MAIN_BRANCH, Identifier
-from ..lsm.key_order import ranks
-from ..lsm.system_columns import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND
 from ..metadata.branch_origin import read_origin
 from ..metadata.change_tracking import untracked_partitions
 from ..metadata.former_names import former_names
@@ -27,21 +23,20 @@ from ..metadata.index_manifest import DELETION_VECTORS, read_index_manifest
 from ..metadata.live_files import live_files
 from ..metadata.main_branch import find_main
 from ..metadata.manifest import POSTPONED_BUCKET, ManifestEntry, ManifestFile, ManifestFiles, Place
-from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
 from ..metadata.time_order import rising_since
-from ..metadata.trouble import Trouble
 from ..paths import TablePaths
 from ..read.file_indexes import FileIndexes
-from ..read.split_read import ReadRequest, read_file, read_whole_file
+from ..read.split_read import read_whole_file
 from ..read.version import branch_names
-from ..values import from_arrow
 from ..write.close import decided, decisions
 from ..write.taken_from import reaches
 from ..write.taken_over import ids_taken_over, marks_of, taken_newest
 from .check_buckets import broken_index
+from .check_rows import broken_rows
+from .findings import BrokenInvariant, FailedWork, KeptAside, Report, Unfinished, once
 from .lost_schema import refuse_lost_branches
 from .outdated import misread_by_java
 from .stand_in import kept_aside
@@ -49,45 +44,8 @@ from .tagging import ahead_by_name, is_ahead
 from .unfinished import unfinished
 from .unmergeable import unmergeable_rows
 
-# Of those that share what is broken.
-_MOST_NAMED = 10
 _LONGEST_HINT = 30
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class BrokenInvariant:
-    """Something that must be true and is not."""
-
-    where: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}"
-
-
-class FailedWork(BrokenInvariant):
-    """Not broken: work that follows commits and has failed. The rows are all there."""
-
-    @classmethod
-    def of(cls, store: TableStore, trouble: Trouble) -> "FailedWork":
-        return cls(str(store.identifier), str(trouble))
-
-
-class Unfinished(BrokenInvariant):
-    """Not broken: what has begun and is not done, so that writers are refused. The rows are all there."""
-
-    @classmethod
-    def of(cls, store: TableStore, what: str) -> "Unfinished":
-        return cls(str(store.identifier), what)
-
-
-class KeptAside(BrokenInvariant):
-    """Not broken any more: a file that was damaged, and that a command has put in a place where nobody reads it."""
-
-    @classmethod
-    def of(cls, path: str) -> "KeptAside":
-        return cls(path, "was damaged and is kept aside. Delete it once nobody wants to know what it held.")
 
 
 def check_table(store: TableStore, *, deep: bool = False) -> list[BrokenInvariant]:
@@ -104,12 +62,12 @@ def check_table(store: TableStore, *, deep: bool = False) -> list[BrokenInvarian
     # A damaged schema is in what was found.
     with suppress(CorruptData):
         store.refuse_other_table()
-    return _once(found) + failed
+    return once(found) + failed
 
 
 def _look(store: TableStore, *, deep: bool) -> tuple[set[BrokenInvariant], list[BrokenInvariant]]:
     """What is broken, and which work has failed."""
-    report = _Report(str(store.identifier))
+    report = Report(str(store.identifier))
     failed: list[BrokenInvariant] = []
     seen: set[str] = set()
     report.attempt("former names", lambda: former_names(store.file_io, store.paths.root))
@@ -121,7 +79,7 @@ def _look(store: TableStore, *, deep: bool) -> tuple[set[BrokenInvariant], list[
     report.attempt("branches", lambda: refuse_lost_branches(store.file_io, store.paths.root))
     for paths, branch in [(main or store.paths, MAIN_BRANCH), *((None, name) for name in names or ())]:
         identifier = Identifier(store.identifier.database, store.identifier.table, branch)
-        own = _Report(str(identifier))
+        own = Report(str(identifier))
         opened = own.attempt("schema", lambda: _open(store, identifier, paths))  # noqa: B023
         if opened is not None:
             _BranchCheck(opened, own, seen, deep=deep).run()
@@ -145,24 +103,11 @@ def _cleanings(store: TableStore) -> None:
             ) from None
 
 
-def _failed_work(store: TableStore, report: "_Report") -> Iterator[BrokenInvariant]:
+def _failed_work(store: TableStore, report: "Report") -> Iterator[BrokenInvariant]:
     for name in report.attempt("failed work", store.troubles.names) or ():
         trouble = report.attempt(f"failed work {name}", lambda: store.troubles.read(name))  # noqa: B023
         if trouble is not None:
             yield FailedWork.of(store, trouble)
-
-
-def _once(found: Iterable[BrokenInvariant]) -> list[BrokenInvariant]:
-    """In order, what is the same of several snapshots, such as a file that they share, in one line with the others."""
-    places: dict[str, list[str]] = {}
-    for one in sorted(found):
-        places.setdefault(one.what, []).append(one.where)
-    return [BrokenInvariant(first, f"{what}{_others(others)}") for what, (first, *others) in places.items()]
-
-
-def _others(places: Sequence[str]) -> str:
-    more = f", {len(places) - _MOST_NAMED} more" if len(places) > _MOST_NAMED else ""
-    return f" (the same of {', '.join(places[:_MOST_NAMED])}{more})" if places else ""
 
 
 def _open(store: TableStore, identifier: Identifier, paths: TablePaths | None) -> TableStore:
@@ -176,30 +121,8 @@ def _open(store: TableStore, identifier: Identifier, paths: TablePaths | None) -
     )
 
 
-class _Report:
-    """What was found, and the way to go on after a file that cannot be read."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self.found: set[BrokenInvariant] = set()
-
-    def add(self, where: str, what: str) -> None:
-        self.found.add(BrokenInvariant(f"{self._name} {where}", what))
-
-    def attempt(self, where: str, act: Callable[[], _T]) -> _T | None:
-        """What a function returns; if it cannot, that is reported and it is None."""
-        try:
-            return act()
-        except (StorageError, OSError, pa.ArrowException) as error:
-            self.add(where, str(error))
-        # Whoever asks what is broken is not told less because something is broken in a way nobody thought of.
-        except Exception as error:
-            self.add(where, f"{type(error).__name__}: {error}")
-        return None
-
-
 class _BranchCheck:
-    def __init__(self, store: TableStore, report: _Report, seen: set[str], *, deep: bool) -> None:
+    def __init__(self, store: TableStore, report: Report, seen: set[str], *, deep: bool) -> None:
         self._store = store
         self._manifests = ManifestFiles(store.file_io, store.paths, "zstd", from_disk=True)
         self._report = report
@@ -399,7 +322,7 @@ class _BranchCheck:
 
     def _attempt(self, where: str, is_sound: bool, read: Callable[[], _T]) -> _T | None:
         """What a file holds; None if it cannot be read, which is reported unless it was before, as missing or cut off."""
-        return (self._report if is_sound else _Report("")).attempt(where, read)
+        return (self._report if is_sound else Report("")).attempt(where, read)
 
     def _file(self, where: str, path: str, size_bytes: int | None) -> bool:
         """Whether a file is there and has the size that is known of it; reported if not."""
@@ -498,38 +421,7 @@ class _BranchCheck:
             if rows != file.row_count:
                 self._broken(where, f"data file {file.name} holds {rows} rows instead of {file.row_count}")
             if rows and self._store.key_types:
-                for what in self._rows(entry, directory, is_changelog=is_changelog):
+                for what in broken_rows(self._store, entry, is_changelog=is_changelog):
                     self._broken(where, what)
         except (StorageError, OSError, pa.ArrowException) as error:
             self._broken(where, f"data file {file.name} cannot be read: {error}")
-
-    def _rows(self, entry: ManifestEntry, directory: str, *, is_changelog: bool) -> Iterator[str]:
-        """What is wrong with the rows of a file of a table with a key."""
-        store, file = self._store, entry.file
-        keys = store.schema.fields_named(store.schema.trimmed_primary_keys)
-        request = ReadRequest(store, tuple(store.schema.trimmed_primary_keys), None)
-        table = pa.Table.from_batches(read_file(request, entry.partition, directory, file)).combine_chunks()
-        rows = table.num_rows
-        columns = [ranks(table.column(f"{KEY_PREFIX}{one.name}")) for one in keys]
-        order = np.lexsort(tuple(reversed(columns)))
-        # Files of the bucket for rows that wait for one are written as they come.
-        is_sorted = entry.bucket != POSTPONED_BUCKET
-        if is_sorted and not (order == np.arange(rows)).all():
-            yield f"data file {file.name} is not sorted by its key"
-        same = np.ones(rows - 1, bool)
-        for column in columns:
-            same &= column[1:] == column[:-1]
-        if is_sorted and same.any() and not is_changelog:
-            yield f"data file {file.name} holds a key more than once"
-        # Of rows as they come, Java records the first and the last key.
-        for row, recorded, what in ((0, file.min_key, "first"), (rows - 1, file.max_key, "last")):
-            values = [from_arrow(table.column(f"{KEY_PREFIX}{one.name}").slice(row, 1), one.type)[0] for one in keys]
-            if encode([one.type for one in keys], values) != recorded:
-                yield f"the {what} key of data file {file.name} is not the one in its manifest"
-        sequence = table.column(SEQUENCE_NUMBER).to_numpy()
-        if (int(sequence.min()), int(sequence.max())) != (file.min_sequence_number, file.max_sequence_number):
-            yield f"sequence numbers of data file {file.name} are not those in its manifest"
-        kinds = table.column(VALUE_KIND).to_numpy()
-        deletes = int(np.isin(kinds, (UPDATE_BEFORE, DELETE)).sum())
-        if file.delete_row_count is not None and deletes != file.delete_row_count:
-            yield f"data file {file.name} holds {deletes} deletes, its manifest says {file.delete_row_count}"

@@ -90,6 +90,7 @@ class TableSchema:
         return schema
 
     def to_json(self) -> str:
+        """The content of the schema's file."""
         value: dict[str, Any] = {
             "version": _VERSION,
             "id": self.id,
@@ -108,10 +109,12 @@ class TableSchema:
 
     @property
     def column_names(self) -> list[str]:
+        """The names of all columns, in order."""
         return [field.name for field in self.fields]
 
     @property
     def table_options(self) -> TableOptions:
+        """The options, parsed. Raises InvalidRequest for values that make no sense."""
         return TableOptions.read(self.options)
 
     @property

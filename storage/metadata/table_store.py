@@ -89,26 +89,32 @@ class TableStore:
 
     @lazy_property
     def options(self) -> TableOptions:
+        """The options of the schema that is held."""
         return self.schema.table_options
 
     @lazy_property
     def snapshots(self) -> SnapshotFiles:
+        """The snapshot files of the branch."""
         return SnapshotFiles(self.file_io, self.paths, self.read_witness)
 
     @lazy_property
     def tags(self) -> TagFiles:
+        """The tag files of the branch."""
         return TagFiles(self.file_io, self.paths, self.read_witness)
 
     @lazy_property
     def changelogs(self) -> ChangelogFiles:
+        """The changelogs of the branch that outlive their snapshots."""
         return ChangelogFiles(self.file_io, self.paths, self.read_witness)
 
     @lazy_property
     def consumers(self) -> ConsumerFiles:
+        """The consumer files of the branch."""
         return ConsumerFiles(self.file_io, self.paths, self.read_witness)
 
     @lazy_property
     def committed(self) -> CommittedFiles:
+        """The commit ids of the branch whose snapshots have expired."""
         return CommittedFiles(self.file_io, self.paths, lambda: self.table_id)
 
     @lazy_property
@@ -118,10 +124,12 @@ class TableStore:
 
     @lazy_property
     def troubles(self) -> TroubleFiles:
+        """The failed work of the branch."""
         return TroubleFiles(self.file_io, self.paths, self.read_witness)
 
     @lazy_property
     def manifests(self) -> ManifestFiles:
+        """The manifests of the table, and lists of them."""
         return ManifestFiles(self.file_io, self.paths, self.options.manifest_compression, refuse_gone=self._refuse_gone)
 
     def _refuse_gone(self) -> None:
@@ -131,6 +139,7 @@ class TableStore:
 
     @lazy_property
     def partition_types(self) -> Sequence[DataType]:
+        """The types of the partition columns, in order."""
         return [field.type for field in self.schema.fields_named(self.schema.partition_keys)]
 
     @lazy_property

@@ -102,6 +102,7 @@ class TagFiles:
         return [name for name in self.names() if not name.startswith(RESERVED_TAGS)]
 
     def names(self) -> list[str]:
+        """The names of all tags, sorted."""
         matches = (
             _TAG_FILE.fullmatch(file.name)
             for file in self._file_io.list_files(self._paths.tag_directory, or_in_place=True)

@@ -34,11 +34,13 @@ class Split:
 
     @property
     def file_paths(self) -> list[str]:
+        """The paths of the data files that are read."""
         files = (file for section in self.sections for file in section.files)
         return [self.request.store.data_path(self.directory, file) for file in files]
 
     @property
     def size_bytes(self) -> int:
+        """The size of the data files that are read."""
         return sum(section.size_bytes for section in self.sections)
 
     @property

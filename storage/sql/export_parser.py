@@ -1,10 +1,15 @@
 """The statements that write rows to files: COPY … TO, and INSERT OVERWRITE DIRECTORY."""
 
 from sqlglot import exp
+from sqlglot.dialects.databricks import Databricks
 from sqlglot.tokens import TokenType
 
 from .alteration_parser import AlterationParser
 from .commands import Export
+from .tokenizer import SnaplineTokenizer
+
+# A text, or a list of names and texts.
+OptionValue = str | tuple[str, ...]
 
 
 class ExportParser(AlterationParser):
@@ -27,9 +32,9 @@ class ExportParser(AlterationParser):
             self.raise_error("Expected TO 'path'")
         path = self._place_in_quotes()
         self._match_text_seq("WITH")
-        options: list[tuple[str, str | None]] = self._copy_options() if self._is(TokenType.L_PAREN) else []
+        options: list[tuple[str, OptionValue | None]] = self._copy_options() if self._is(TokenType.L_PAREN) else []
         forms = [value for key, value in options if key.lower() == "format"]
-        if len(forms) > 1 or None in forms:
+        if len(forms) > 1 or not all(isinstance(one, str) for one in forms):
             self.raise_error("Expected one format: FORMAT parquet, csv or json", self._prev)
         left = [one for one in options if one[0].lower() != "format"]
         return self.expression(Export(this=query, path=path, form=forms[0] if forms else None, options=left))
@@ -77,14 +82,20 @@ class ExportParser(AlterationParser):
             self.raise_error("Expected a path in quotes")
         return self._text()
 
-    def _copy_options(self) -> list[tuple[str, str | None]]:
-        """(key [value], …)"""
+    def _copy_options(self) -> list[tuple[str, OptionValue | None]]:
+        """(key [value | (value, …) | *], …)"""
         self._match_l_paren()
-        found: list[tuple[str, str | None]] = []
+        found: list[tuple[str, OptionValue | None]] = []
         while True:
             key = self._option_key()
-            value = None if self._is(TokenType.COMMA) or self._is(TokenType.R_PAREN) else self._option_value()
-            found.append((key, value))
+            if self._match(TokenType.L_PAREN):
+                found.append((key, tuple(self._parse_csv(self._option_value))))
+                self._match_r_paren()
+            elif self._match(TokenType.STAR):
+                found.append((key, ("*",)))
+            else:
+                value = None if self._is(TokenType.COMMA) or self._is(TokenType.R_PAREN) else self._option_value()
+                found.append((key, value))
             self._refuse_twice([one.lower() for one, _ in found])
             if not self._match(TokenType.COMMA):
                 break
@@ -92,20 +103,34 @@ class ExportParser(AlterationParser):
         return found
 
     def _spark_options(self) -> list[tuple[str, str]]:
-        """(key = value, …); behind a key without quotes the = may be left out."""
+        """(key [=] value, …)"""
         self._match_l_paren()
         found: list[tuple[str, str]] = []
         while True:
-            key = self._option_key()
-            if not self._match(TokenType.EQ) and self._prev.token_type == TokenType.STRING:
-                # Two texts side by side are one by now.
-                self.raise_error("Expected = between an option and its value: OPTIONS ('header' = 'true')")
-            found.append((key, self._option_value()))
+            parts = self._texts_side_by_side()
+            if len(parts) == 2:
+                # A text behind a text is its value.
+                self._advance()
+                found.append((parts[0], parts[1]))
+            else:
+                key = self._option_key()
+                self._match(TokenType.EQ)
+                if len(parts) > 1 or len(self._texts_side_by_side()) > 1:
+                    self.raise_error("Expected one text as an option and one as its value")
+                found.append((key, self._option_value()))
             self._refuse_twice([one.lower() for one, _ in found])
             if not self._match(TokenType.COMMA):
                 break
         self._match_r_paren()
         return found
+
+    def _texts_side_by_side(self) -> list[str]:
+        """The literals that the next token, which is one text, was made of."""
+        if not self._is(TokenType.STRING) or self._curr is None:
+            return []
+        cut = Databricks.Tokenizer.tokenize
+        tokenizer = SnaplineTokenizer(dialect=self.dialect)
+        return [one.text for one in cut(tokenizer, self.sql[self._curr.start : self._curr.end + 1])]
 
     def _option_key(self) -> str:
         if self._is(TokenType.STRING):

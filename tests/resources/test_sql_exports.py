@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from resources import Session, Settings
 from resources.exports.destination import destination
 from storage import InvalidRequest, StorageError
+from tests.contracts.s3_server import Faults, object_store
 from tests.resources.sql_runner import runner
 
 pytestmark = pytest.mark.spark
@@ -196,6 +198,41 @@ def test_options_are_carried_out(sql: Sql, out: Path, options: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ["duckdb"])
+def test_an_option_of_sparks_statement_needs_no_equals_sign(sql: Sql, out: Path) -> None:
+    for number, options in enumerate(
+        (
+            "'header' 'true', \"sep\" ';'",
+            "header 'true', sep ';'",
+            "'header' = 'true', 'sep' = ';'",
+            "'header' true, sep = ';'",
+        )
+    ):
+        sql(f"INSERT OVERWRITE DIRECTORY '{out}/{number}' USING csv OPTIONS ({options}) SELECT 1 AS a, 'it''s' AS b")
+        [part] = out.glob(f"{number}/part-*.csv")
+        assert part.read_text() == "a;b\n1;it's\n"
+
+
+@pytest.mark.parametrize("table", ["t", "kinds", "nested"])
+def test_orc_holds_the_rows_and_the_types_of_the_query(sql: Sql, spark: Any, out: Path, table: str) -> None:
+    query = (
+        "SELECT * EXCEPT (at, atz) FROM kinds WHERE day > '1583-01-01' OR day IS NULL"
+        if table == "kinds"
+        else f"SELECT * FROM {table}"
+    )
+    expected = sorted(sql(query), key=repr)
+    sql(f"COPY ({query}) TO '{out}/one.orc' (COMPRESSION snappy); COPY ({query}) TO '{out}/one.parquet'")
+    sql(f"INSERT OVERWRITE DIRECTORY '{out}/many' USING orc {query}")
+    [part] = [name for name in os.listdir(out / "many") if name.startswith("part-")]
+    assert part.endswith(".zstd.orc")
+    for path in ("one.orc", "many"):
+        frame = spark.read.orc(f"{out}/{path}")
+        assert rows_of(frame) == expected
+        assert frame.schema == spark.read.parquet(f"{out}/one.parquet").schema
+    sql(f"COPY (SELECT 1 AS a WHERE 1 = 0) TO '{out}/empty.orc' (COMPRESSION none)")
+    assert spark.read.orc(f"{out}/empty.orc").toArrow().num_rows == 0
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
 def test_options_of_parquet_are_carried_out(sql: Sql, out: Path) -> None:
     sql(f"COPY t TO '{out}/x' (FORMAT parquet, COMPRESSION 'zstd', COMPRESSION_LEVEL 3, ROW_GROUP_SIZE 4)")
     meta = pq.read_metadata(out / "x")
@@ -230,12 +267,24 @@ REFUSED = {
     "COPY (DELETE FROM t) TO '{out}/x.csv'": "COPY takes a table",
     "INSERT OVERWRITE DIRECTORY '{out}/x' SELECT 1 AS a": "Expected USING",
     "INSERT OVERWRITE DIRECTORY '{out}/x' STORED AS orc SELECT 1 AS a": "Expected USING",
-    "INSERT OVERWRITE DIRECTORY '{out}/x' USING orc SELECT 1 AS a": "'orc' is not written",
+    "INSERT OVERWRITE DIRECTORY '{out}/x' USING avro SELECT 1 AS a": "'avro' is not written",
+    "COPY (SELECT array(TIMESTAMP '2024-01-01 00:00:00') AS a) TO '{out}/x.orc'": "'a' holds times",
+    "COPY kinds (day) TO '{out}/x.orc'": "'day' has the day 0001-01-01",
+    "COPY (SELECT struct(array(day)) AS a FROM kinds) TO '{out}/x.orc'": "'a' has the day 0001-01-01",
+    "COPY (SELECT array(struct(day)) AS a FROM kinds) TO '{out}/x.orc'": "'a' has the day 0001-01-01",
+    "COPY t TO '{out}/x.orc' (COMPRESSION brotli)": "'brotli' is not known for orc",
+    "COPY t TO '{out}/x.orc' (ROW_GROUP_SIZE 5)": "is one of parquet, not of orc",
+    "COPY t TO '{out}/x.parquet' (PARTITION_BY (id, s))": "'PARTITION_BY' is not carried out: one statement writes one file",
+    "COPY t TO '{out}/x.csv' (FORCE_QUOTE *)": "quote_all quotes every value",
+    "COPY t TO '{out}/x.csv' (NULL ('a', 'b'))": "takes one value, not the list",
+    "COPY t TO '{out}/x' (FORMAT (csv))": "one format",
     "INSERT OVERWRITE DIRECTORY USING csv SELECT 1 AS a": "named once",
     "INSERT OVERWRITE DIRECTORY '{out}/x' USING csv OPTIONS (path '{out}/y') SELECT 1 AS a": "named once",
     "INSERT OVERWRITE LOCAL DIRECTORY 's3://b/x' USING csv SELECT 1 AS a": "no LOCAL DIRECTORY",
     "INSERT OVERWRITE DIRECTORY '{out}/x' USING csv OPTIONS (timestampFormat 'y') SELECT 1 AS a": "not carried out",
-    "INSERT OVERWRITE DIRECTORY '{out}/x' USING csv OPTIONS ('header' 'true') SELECT 1 AS a": "Expected = between",
+    "INSERT OVERWRITE DIRECTORY '{out}/x' USING csv OPTIONS ('header' 'tr' 'ue') SELECT 1 AS a": "Expected",
+    "INSERT OVERWRITE DIRECTORY '{out}/x' USING csv OPTIONS ('header' = 'tr' 'ue') SELECT 1 AS a": "Expected",
+    "INSERT OVERWRITE DIRECTORY '{out}/x' USING csv OPTIONS ('header') SELECT 1 AS a": "Expected a value",
     "SET 'execution.runtime-mode' = 'streaming'; COPY t TO '{out}/x.csv'": "RESET",
     "EXPLAIN COPY t TO '{out}/x.csv'": "EXPLAIN takes",
 }
@@ -279,6 +328,86 @@ def test_nothing_of_the_platform_is_overwritten(sql: Sql, tmp_path: Path, monkey
     assert session.sql("SELECT count(*) FROM t", "duckdb").to_arrow().column(0).to_pylist() == [len(TEXTS)]
 
 
+def test_lineage_databases_and_warehouses_below_a_writable_directory_are_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "link").symlink_to(out / "linked.db")
+    monkeypatch.setenv("THIRD", f"{out}/third")
+    monkeypatch.setenv("SNAPLINE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SNAPLINE_WAREHOUSE", f"file://{out}/first")
+    monkeypatch.setenv("SNAPLINE_LINEAGE_URL", f"jdbc:sqlite:{out}/first.db")
+    monkeypatch.setenv("SNAPLINE_LOCK_DIRECTORY", f"{out}/locks")
+    monkeypatch.setenv("SNAPLINE_WRITABLE_DIRECTORIES", f'["{out}"]')
+    session = Session()
+    of_second = f"'data-lineage' = 'true', 'jdbc.url' = 'jdbc:sqlite:{out}/link'"
+    session.sql(f"CREATE CATALOG second WITH ('warehouse' = '{out}/second', {of_second})", "duckdb")
+    session.sql("CREATE CATALOG third WITH ('warehouse' = '${env:THIRD}')", "duckdb")
+    session.sql("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)", "duckdb")
+    held = ["first.db", "first.db-wal", "first.db-journal", "link", "linked.db", "first", "second", "third", "locks"]
+    for name in [*held, "first/x.csv", "second/x.csv", "third/default.db/x.csv", "locks/x.csv"]:
+        with pytest.raises(InvalidRequest, match="belongs to the platform"):
+            session.sql(f"COPY t TO '{out}/{name}' (FORMAT csv)", "duckdb")
+        with pytest.raises(InvalidRequest, match="belongs to the platform"):
+            session.sql(f"INSERT OVERWRITE DIRECTORY '{out}/{name}' USING csv SELECT 1 AS a", "duckdb")
+    assert session.lineage_store.has_snapshots("sink")
+    # Also those of others, whom the platform does not know.
+    with duckdb.connect(str(out / "other.duckdb")) as connection:
+        connection.execute("CREATE TABLE t (a INT)")
+    for name in ("other.duckdb",):
+        with pytest.raises(InvalidRequest, match="is a database"):
+            session.sql(f"COPY t TO '{out}/{name}' (FORMAT csv)", "duckdb")
+    session.sql(f"COPY t TO '{out}/first.csv'", "duckdb")
+
+
+def test_exports_lie_in_an_object_store(tmp_path: Path) -> None:
+    with object_store(Faults(page_size=2)) as (endpoint, objects, faults):
+        client = {"endpoint_url": endpoint, "region_name": "us-east-1"}
+        config = {"retries": {"max_attempts": 6, "mode": "standard"}, "read_timeout": 5, "connect_timeout": 5}
+        options = {"key": "k", "secret": "s3cr3t-word", "client_kwargs": client, "config_kwargs": config}
+        lineage = f"jdbc:sqlite:{tmp_path}/l.db"
+        session = Session(
+            Settings(
+                tmp_path / "home", "s3://bucket/wh", lineage, options, writable_directories=["s3://bucket/exports"]
+            )
+        )
+        session.sql("CREATE TABLE t (a INT, b STRING); INSERT INTO t VALUES (1, 'x'), (2, NULL)", "duckdb")
+        faults.unavailable = 0.2
+        session.sql("COPY t TO 's3://bucket/exports/t.csv'", "duckdb")
+        assert objects.held["bucket/exports/t.csv"][0] == b"a,b\n1,x\n2,\n"
+        for form in ("parquet", "orc", "json"):
+            for _ in range(2):
+                session.sql(
+                    f"INSERT OVERWRITE DIRECTORY 's3://bucket/exports/{form}' USING {form} SELECT * FROM t", "duckdb"
+                )
+            names = sorted(name for name in objects.held if name.startswith(f"bucket/exports/{form}/"))
+            assert [name.rsplit("/", 1)[1][:4] for name in names] == ["_SUC", "part"]
+        assert faults.seen["unavailable"] > 0
+        faults.unavailable = 0
+        objects.put("bucket/exports/json/mine.txt", b"mine", only_new=True)
+        before = dict(objects.held)
+        for statement, why in {
+            "INSERT OVERWRITE DIRECTORY 's3://bucket/exports/json' USING json SELECT 1 AS a": "'mine.txt', which no export",
+            "COPY t TO 's3://bucket/exports/json' (FORMAT csv)": "is a directory",
+            "COPY t TO 's3://bucket/wh/default.db/t/x.csv'": "below none",
+            "COPY t TO 's3://bucket/exports2/x.csv'": "below none",
+            "COPY t TO 's3a://bucket/exports/../wh/x.csv'": "no place",
+            "COPY (SELECT CAST(b AS INT) AS n FROM t) TO 's3://bucket/exports/t.csv'": "x",
+        }.items():
+            with pytest.raises(StorageError, match=why):
+                session.sql(statement, "duckdb")
+        assert {name: data for name, (data, _) in objects.held.items()} == {
+            name: data for name, (data, _) in before.items()
+        }
+        faults.refusal = (403, "AccessDenied")
+        with pytest.raises(StorageError) as refused:
+            session.sql("COPY (SELECT 1 AS a) TO 's3://bucket/exports/new.csv'", "duckdb")
+        assert "s3cr3t-word" not in str(refused.value) and "\n" not in str(refused.value)
+        faults.refusal = None
+        fsspec.get_filesystem_class("s3").clear_instance_cache()
+
+
 def test_a_file_is_complete_or_not_there(sql: Sql, out: Path, engine: str) -> None:
     sql(f"COPY t TO '{out}/x.csv'; INSERT OVERWRITE DIRECTORY '{out}/d' USING csv SELECT * FROM t")
     before, parts = (out / "x.csv").read_bytes(), sorted(os.listdir(out / "d"))
@@ -312,8 +441,6 @@ def test_a_directory_is_replaced_if_it_holds_exports_alone(sql: Sql, out: Path) 
 
 
 def test_object_stores_are_written_too(tmp_path: Path) -> None:
-    import fsspec
-
     settings = Settings(
         tmp_path / "home", "memory://wh", f"jdbc:sqlite:{tmp_path}/l.db", writable_directories=["memory://exports/x"]
     )
