@@ -22,6 +22,7 @@ from storage import Secret, revealed
 from storage.engines.spark_reader import register
 
 from .java import java_home
+from .resource_fields import refuse_unknown_fields
 from .settings import Settings
 
 # Short runs spend their time on starting: the quick compiler and the plain collector halve it.
@@ -95,6 +96,10 @@ class SparkResource(PySparkResource):
     master: str = ""
     remote: str = ""
     spark_config: dict[str, Any] = Field(default_factory=dict)
+
+    def __init__(self, **fields: Any) -> None:
+        refuse_unknown_fields("SparkResource", type(self).model_fields, fields)
+        super().__init__(**fields)
 
     def setup_for_execution(self, context: InitResourceContext) -> None:
         """Start nothing yet: not every step uses Spark."""

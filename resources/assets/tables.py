@@ -30,6 +30,7 @@ from storage import CommitId, NotFound, Snapshot, SnapshotRef, Table
 from storage.engines import spark_reader, spark_stream, spark_writer
 from storage.engines.spark_types import arrow_schema_of
 
+from ..resource_fields import refuse_unknown_fields
 from ..session import Session
 from ..settings import Settings
 from ..spark_session import SparkResource
@@ -62,6 +63,10 @@ class TablesResource(dg.ConfigurableResource[Any]):
     _pins: dict[tuple[str, ...], int] = PrivateAttr(default_factory=dict)
     _reads: dict[tuple[str, ...], dict[SnapshotRef, None]] = PrivateAttr(default_factory=dict)
     _grown_from: dict[tuple[str, ...], int] = PrivateAttr(default_factory=dict)
+
+    def __init__(self, **fields: Any) -> None:
+        refuse_unknown_fields("TablesResource", type(self).model_fields, fields)
+        super().__init__(**fields)
 
     @property
     def session(self) -> Session:

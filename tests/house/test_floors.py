@@ -54,7 +54,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"comparison", "reconcile"},
     ],
     "resources": [
-        {"settings", "private_files", "ports", "java", "code_location"},
+        {"settings", "private_files", "ports", "java", "code_location", "resource_fields"},
         {"warehouse"},
         {"actions", "exports", "links", "spark_session"},
         {"sql"},

@@ -8,7 +8,7 @@ import pytest
 
 from resources.warehouse import catalog_registry
 from resources.warehouse.catalog_registry import CatalogRegistry
-from storage import AlreadyExists, CorruptData, NotFound
+from storage import AlreadyExists, CorruptData, InvalidRequest, NotFound
 
 
 def _options(tmp_path: Path, name: str) -> dict[str, str]:
@@ -75,3 +75,10 @@ def test_a_directory_in_its_place_is_named(tmp_path: Path) -> None:
     (tmp_path / "catalogs.json").rmdir()
     with pytest.raises(NotFound):
         CatalogRegistry(tmp_path).get("a")
+
+
+@pytest.mark.parametrize("warehouse", ["rel", "./rel", "../rel", "~/rel"])
+def test_a_warehouse_that_is_another_one_elsewhere_is_refused(tmp_path: Path, warehouse: str) -> None:
+    with pytest.raises(InvalidRequest, match="no absolute path"):
+        CatalogRegistry(tmp_path).create("a", {"warehouse": warehouse})
+    assert CatalogRegistry(tmp_path).all() == {}
