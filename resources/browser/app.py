@@ -20,7 +20,7 @@ from storage import AlreadyExists, CommitConflict, InvalidRequest, NotFound, Sto
 from ..links.address import text_of
 from ..links.dagster_links import DagsterLinks
 from ..links.known_assets import KnownAssets
-from ..links.shown_text import finalized, kept
+from ..links.shown_text import copied, finalized, kept
 from ..session import Session
 from . import actions, compare_pages, history_pages, recovery_pages, snapshot_pages, spoilt_pages, table_pages
 from .facts import Facts
@@ -82,6 +82,7 @@ def templates() -> Environment:
         "target": str,
         "ref": text_of,
         "kept": kept,
+        "copied": copied,
         "facts": facts_of,
         "number": _number,
     }

@@ -209,10 +209,9 @@ def _latest(history: BranchHistory, change: Snapshot, at_ms: int | None) -> Snap
 
 
 def _newest(history: BranchHistory, at_ms: int | None) -> Snapshot | None:
-    for snapshot in reversed(history.snapshots):
-        if snapshot.changes_rows and (at_ms is None or snapshot.time_ms <= at_ms):
-            return snapshot
-    return None
+    """The newest change; where all that changed rows have expired, the earliest snapshot that has those rows."""
+    there = [snapshot for snapshot in history.snapshots if at_ms is None or snapshot.time_ms <= at_ms]
+    return next((snapshot for snapshot in reversed(there) if snapshot.changes_rows), there[0] if there else None)
 
 
 def _behind(platform: Platform, made: SnapshotRef, sources: Iterable[SnapshotRef], at_ms: int | None) -> int | None:

@@ -35,6 +35,14 @@ def finalized(value: object) -> object:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
+def copied(text: str) -> Markup:
+    r"""A command that is copied off the page: what cannot be seen as `\u202e`, and parts that are read from right to left kept
+    apart by elements, which are not copied.
+    """
+    seen = "".join(_escaped(each) if is_unseen(each) else each for each in text)
+    return Markup(_RIGHT_TO_LEFT.sub(lambda found: f"<bdi>{found[0]}</bdi>", escape(seen)))
+
+
 def kept(value: object) -> Markup:
     """A value of a form, which comes back as it is."""
     return Markup(escape(str(value)))

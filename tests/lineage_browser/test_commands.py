@@ -1,6 +1,8 @@
 """Commands that pages show mean what they say, whatever names are in them."""
 
+import re
 import shlex
+from html import unescape
 
 import pytest
 from click.testing import CliRunner
@@ -48,3 +50,12 @@ def test_a_new_recovery_has_no_name_that_commands_take_for_an_option(session: Se
     with pytest.raises(InvalidRequest, match="'-x' cannot name a recovery"):
         Recovery.start(session, "-x", plan_recovery(session, bad))
     assert session.table("raw.a").branches.names() == []
+
+
+def test_commands_of_names_that_are_read_from_right_to_left_can_be_copied(session: Session, client: TestClient) -> None:
+    name = "raw.מכירות"
+    made(session, name)
+    page = client.get(f"/spoilt?ref=snapline.{name}@1").text
+    (shown,) = re.findall(r"<code>(snapline .*?)</code>", page)
+    assert "<bdi>מכירות</bdi>" in shown
+    assert unescape(re.sub(r"</?bdi>", "", shown)) == f"snapline impact '{name}@1'"
