@@ -204,6 +204,18 @@ def test_a_recovery_that_has_changed_since_its_page_was_shown_is_not_published_o
     assert names(session.catalog) == []
 
 
+def test_an_open_recovery_is_named_where_another_one_would_be_begun(shop: Shop) -> None:
+    browser = client_of(shop.session)
+    pages = (PLAN, "/spoilt?ref=snapline.raw.orders@2")
+    assert not [page for page in pages if "open on this table" in browser.get(page).text]
+    shop.start("fix", "raw.orders@2")
+    browser = client_of(shop.session)
+    for page in pages:
+        assert "A recovery is open on this table:" in text(browser.get(page).text)
+        assert 'href="/recoveries/fix"' in browser.get(page).text
+    assert 'href="/spoilt?ref=snapline.raw.orders%402"' in browser.get("/recoveries/fix").text
+
+
 def test_a_plan_is_of_the_mode_that_commands_plan(shop: Shop) -> None:
     form = Form(client_of(shop.session).get(PLAN).text, "/recoveries")
     by_command = next(option for option in plan_command.params if option.name == "mode")
