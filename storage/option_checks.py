@@ -56,6 +56,8 @@ _UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
     "query-auth.enabled": ("false",),
     "merge-engine": ("deduplicate", "partial-update", "aggregation", "first-row"),
     "manifest.format": ("avro",),
+    # With it, indexes of deletion vectors and keys lie in the directories of buckets, where they are not looked for.
+    "index-file-in-data-file-dir": ("false",),
 }
 
 _UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {

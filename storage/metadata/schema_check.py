@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterator
 
-from ..data_types import READ_ONLY_ROOTS, DataField, nested_fields
+from ..data_types import READ_ONLY_ROOTS, DataField, DataType, nested_fields
 from ..errors import InvalidRequest, Unsupported
 from ..values import from_literal
 from .schema import KEY_PREFIX, TableSchema
@@ -115,6 +115,19 @@ def _avro_troubles(schema: TableSchema) -> Iterator[str]:
                 f"Column {field.name!r}: Avro has no place for {field.type}. Use a precision of 3 or less, or another "
                 "'file.format'."
             )
+    for field in schema.fields:
+        if any(one.root == "MULTISET" and one.element and not one.element.is_text for one in _types_in(field.type)):
+            yield (
+                f"Column {field.name!r}: Paimon's Java library cannot read Avro files with a MULTISET of anything but texts. "
+                "Use another type, or another 'file.format'."
+            )
+
+
+def _types_in(data_type: DataType) -> Iterator[DataType]:
+    yield data_type
+    for inner in (data_type.key, data_type.element, *(field.type for field in data_type.fields)):
+        if inner is not None:
+            yield from _types_in(inner)
 
 
 def _check_texts(schema: TableSchema) -> None:

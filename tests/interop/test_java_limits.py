@@ -99,9 +99,10 @@ def test_what_avro_has_no_place_for_is_refused_when_columns_and_options_change(c
     with pytest.raises(InvalidRequest, match="'a-b': a name in Avro"):
         table.alter(SetOptions({"file.format.per.level": "0:avro"}))
     table = catalog.create_table("c.u", pa.schema([("a", pa.int32())]), options={"file.format": "avro"})
-    for name, kind in (("x-y", "INT"), ("at", "TIME(6)")):
+    for name, kind in (("x-y", "INT"), ("at", "TIME(6)"), ("m", "INT MULTISET"), ("l", "DATE MULTISET ARRAY")):
         with pytest.raises(InvalidRequest, match="Avro"):
             table.alter(AddColumn(name, parse_type(kind)))
+    table.alter(AddColumn("m", parse_type("STRING MULTISET")))
 
 
 def test_what_ignores_retractions_is_no_column_of_rows_that_deletes_remove(java: JavaPaimon, catalog: Catalog) -> None:

@@ -78,6 +78,7 @@ def test_a_golden_table_reads_as_in_java(name: str, view: dict[str, Any]) -> Non
         ("type", "object-table"),
         ("merge-engine", "future"),
         ("scan.fallback-branch", "other"),
+        ("index-file-in-data-file-dir", "true"),
     ],
 )
 def test_what_would_be_misread_is_refused_by_name(tmp_path: Path, option: str, value: str) -> None:
