@@ -81,7 +81,11 @@ class Snapshots:
 
     def between(self, after: int, until: int) -> list[Snapshot]:
         """The snapshots whose numbers are above one and up to another, ascending, without those that have expired."""
-        snapshots = map(self._store.snapshots.find, range(after + 1, until + 1))
+        earliest, latest = self.earliest_id(), self.latest_id()
+        if earliest is None or latest is None:
+            return []
+        # Whatever is asked for, no other numbers are looked for than there may be.
+        snapshots = map(self._store.snapshots.find, range(max(after + 1, earliest), min(until, latest) + 1))
         return [snapshot for snapshot in snapshots if snapshot is not None]
 
     def backwards(self) -> Iterator[Snapshot]:

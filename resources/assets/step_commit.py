@@ -35,11 +35,24 @@ def step_commit_id(context: dg.AssetExecutionContext, job: str, table: Table, ke
     for run in _earlier_runs(context):
         earlier = _barrier(context, run, job, part)
         made = table.new_commit(earlier).find_committed()
-        # One that has expired is none to go on from.
-        ref = table.ref(made.id) if made is not None and earlier.made(made) else None
+        if made is None:
+            continue
+        if not earlier.made(made):
+            # Its snapshot has expired: Dagster has heard of it, or nothing is committed again.
+            if not _has_materialized(context.instance, run, key):
+                return earlier
+            continue
+        ref = table.ref(made.id)
         if ref is not None and not is_reported(context.instance, key, ref):
             return earlier
     return _barrier(context, context.run, job, part)
+
+
+def _has_materialized(instance: dg.DagsterInstance, run: dg.DagsterRun, key: dg.AssetKey) -> bool:
+    """Whether Dagster has heard from a run that it made an asset."""
+    records = instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION).records
+    events = (record.event_log_entry.dagster_event for record in records)
+    return any(event is not None and event.asset_key == key for event in events)
 
 
 def _barrier(context: dg.AssetExecutionContext, run: dg.DagsterRun, job: str, part: str) -> CommitId:

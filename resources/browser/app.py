@@ -27,6 +27,7 @@ from .facts import Facts
 from .guard import Guard
 from .history import Histories
 from .partitions import PartitionsWritten
+from .recovery_pages import Comparisons
 from .spoilt import Damages
 from .svg import facts_of, shown_time
 from .table_graph import TableGraphs
@@ -54,6 +55,7 @@ class Browser:
         self.partitions = PartitionsWritten(session)
         self.table_graphs = TableGraphs()
         self.damages = Damages()
+        self.comparisons = Comparisons()
         # What a picture in a file of its own needs.
         self.style = (STATIC / "picture.css").read_text(encoding="utf-8")
         self._templates = templates()

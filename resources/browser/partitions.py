@@ -13,7 +13,7 @@ from .history import Dot, History
 
 def shown_partition(partition: Mapping[str, Any]) -> str:
     """A partition as pages show it, `month=2013-01/carrier=UA`."""
-    return "/".join(f"{name}={value}" for name, value in partition.items())
+    return "/".join(f"{name}={'NULL' if value is None else value}" for name, value in partition.items())
 
 
 class PartitionsWritten:

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 PUBLISH, DROP = "publish", "drop"
 DONE, NOW, LATER, LEFT_OUT = "done", "now", "later", "left out"
-# Rows of larger tables are compared by a click.
-_MOST_COMPARED = 1_000_000
+# Rows of larger tables are compared by a click, and kept: whoever comes for the next step does not wait for them.
+_MOST_COMPARED = 100_000
+_KEPT = 200
 _log = logging.getLogger(__name__)
 
 
@@ -78,13 +79,37 @@ def state_of(session: Session, branch: str) -> str:
     except (CorruptData, NotFound) as error:
         return type(error).__name__
     parts: list[object] = [record.status, record.created_ms]
-    for name in sorted(tables):
-        try:
-            newest = (session.catalog.table(name).last_change(), recovery.table(name).last_change())
-        except NotFound:
-            newest = (None, None)
-        parts.append([name, *(None if ref is None else [ref.branch, ref.snapshot_id, ref.time_ms] for ref in newest)])
+    parts += [_newest_of(session, recovery, name) for name in sorted(tables)]
     return sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _newest_of(session: Session, recovery: Recovery, name: str) -> list[object]:
+    """The newest change of a table on main and on the branch, in what JSON has."""
+    try:
+        newest = (session.catalog.table(name).last_change(), recovery.table(name).last_change())
+    except NotFound:
+        newest = (None, None)
+    return [name, *(None if ref is None else [ref.branch, ref.snapshot_id, ref.time_ms] for ref in newest)]
+
+
+class Comparisons:
+    """How branches of recoveries differ from main, for as long as neither changes."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Comparison] = {}
+
+    def find(self, key: str) -> Comparison | None:
+        """What is kept under a key, or None."""
+        return self._kept.get(key)
+
+    def read(self, key: str, recovery: Recovery, name: str) -> Comparison:
+        """As `Recovery.compare`, kept under a key."""
+        found = self._kept.get(key)
+        if found is None:
+            found = recovery.compare(name)
+            # Two threads that meet here compare twice.
+            self._kept = dict([*self._kept.items(), (key, found)][-_KEPT:])
+        return found
 
 
 def _list(request: Request) -> Response:
@@ -107,7 +132,7 @@ def _recovery(request: Request) -> Response:
     progress = progress_of(session, branch, assets)
     shown = parameters_of(request).get("table", "")
     is_whole = parameters_of(request).get("compare") == "all"
-    record, rows = _tables(session, progress, is_whole, shown)
+    record, rows = _tables(browser, progress, is_whole, shown)
     if shown and shown not in [row.name for row in rows]:
         raise InvalidRequest(
             f"Recovery {branch!r} has no table {shown[:100]!r}: {', '.join(row.name for row in rows)}."
@@ -167,17 +192,29 @@ def _assets() -> "tuple[dict[str, TableAsset], str]":
 
 
 def _tables(
-    session: Session, progress: Progress, is_whole: bool, shown: str
+    browser: "Browser", progress: Progress, is_whole: bool, shown: str
 ) -> tuple[RecoveryRecord | None, list[TableRow]]:
     try:
-        recovery = Recovery.open(session, progress.branch)
+        recovery = Recovery.open(browser.session, progress.branch)
         record, tables = recovery.record, recovery.tables
     except CorruptData:
         return None, []
-    return record, [_row(recovery, name, table, progress, is_whole or name == shown) for name, table in tables.items()]
+    rows: list[TableRow] = []
+    for name, table in tables.items():
+        key = json.dumps([record.status, record.created_ms, _newest_of(browser.session, recovery, name)])
+        rows.append(_row(browser.comparisons, key, recovery, name, table, progress, is_whole or name == shown))
+    return record, rows
 
 
-def _row(recovery: Recovery, name: str, table: TableRecord, progress: Progress, is_asked: bool) -> TableRow:
+def _row(
+    kept: Comparisons,
+    key: str,
+    recovery: Recovery,
+    name: str,
+    table: TableRecord,
+    progress: Progress,
+    is_asked: bool,
+) -> TableRow:
     is_left = name in progress.left
     are = ("was not", "were not") if progress.is_published else ("is to be", "are to be")
     if table.corrected:
@@ -191,9 +228,10 @@ def _row(recovery: Recovery, name: str, table: TableRecord, progress: Progress, 
         state = f"{len(parts)} partition{'s' * (len(parts) != 1)} {verb} computed anew: {listed}"
     try:
         snapshot = recovery.table(name).snapshot()
-        if snapshot is not None and snapshot.total_record_count > _MOST_COMPARED and not is_asked:
+        is_large = snapshot is not None and snapshot.total_record_count > _MOST_COMPARED
+        if is_large and not is_asked and kept.find(key) is None:
             return TableRow(name, state, is_left, None, f"{snapshot.total_record_count:,} records")
-        return TableRow(name, state, is_left, recovery.compare(name))
+        return TableRow(name, state, is_left, kept.read(key, recovery, name))
     except StorageError as error:
         return TableRow(name, state, is_left, None, str(error))
 

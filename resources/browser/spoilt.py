@@ -216,7 +216,9 @@ def _partitions_and_rows(table: Table, first: SnapshotRef) -> tuple[tuple[str, .
         # Once the first one has expired, nobody can say which partitions it, and those after it, changed.
         return None, table.count()
     changed = table.changed_partitions(after=None if before is None else before.id)
-    names = tuple(", ".join(str(value) for value in partition.values()) for partition in changed)
+    names = tuple(
+        ", ".join("NULL" if value is None else str(value) for value in partition.values()) for partition in changed
+    )
     return names, _rows_of(table, changed)
 
 

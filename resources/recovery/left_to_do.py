@@ -57,9 +57,13 @@ def _plain(ref: SnapshotRef) -> str:
 
 def _is_current_by_hand(recovery: Recovery, name: str, record: TableRecord, inputs: Collection[str]) -> bool:
     """Whether a table was written on its branch after all of its inputs: from what the recovery has of them now, or, where a
-    statement read none of them, later.
+    statement read none of them, later; and after a replay that found other rows on main.
     """
-    made = [one for one in _own_snapshots(recovery, name, record) if one.changes_rows or one.operation == "ROLLBACK"]
+    made = [
+        snapshot
+        for snapshot in _own_snapshots(recovery, name, record)
+        if (snapshot.changes_rows or snapshot.operation == "ROLLBACK") and snapshot.id > (record.replayed_at or 0)
+    ]
     if not made:
         return False
     read: dict[tuple[str, str], int] = {}

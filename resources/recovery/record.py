@@ -26,6 +26,8 @@ class TableRecord:
     corrected: bool = False
     # Recoveries of versions before have none.
     main_identity: str | None = None
+    # The newest snapshot of the branch when a replay moved `main` on: what was written by hand before did not know main's.
+    replayed_at: int | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,8 @@ def _document(record: RecoveryRecord) -> dict[str, Any]:
     document = asdict(record)
     for table in document["tables"].values():
         del table["main_identity"]
+        if table["replayed_at"] is None:
+            del table["replayed_at"]
     return document
 
 

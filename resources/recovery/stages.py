@@ -296,8 +296,8 @@ class Recovery:
         to be computed anew.
 
         The changes of the corrected table are applied to its branch. Of the others the partitions that main has changed
-        since are computed anew. Tables without a branch are read as main has them now, so that what was computed from older
-        ones is left to do.
+        since are computed anew; what no asset makes, and was written by hand before, is left to be written again. Tables
+        without a branch are read as main has them now, so that what was computed from older ones is left to do.
         """
         record = self._rebased()
         anew: list[str] = []
@@ -319,6 +319,8 @@ class Recovery:
                 anew.append(name)
             identity = self._identity(name, head.snapshot_id)
             moved = replace(table, main=head.snapshot_id, main_identity=identity, partitions=partitions)
+            if not table.corrected and self.is_branched(name):
+                moved = replace(moved, replayed_at=self.branched(name).snapshots.latest_id())
             record = record.with_table(name, moved)
             replace_record(self._catalog, record)
         return anew

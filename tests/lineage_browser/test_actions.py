@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from resources import Session
+from resources.browser import recovery_pages
 from resources.browser.facts import Facts
 from resources.browser.history import read_history
 from resources.cli.recovery import plan as plan_command
@@ -214,6 +215,23 @@ def test_an_open_recovery_is_named_where_another_one_would_be_begun(shop: Shop) 
         assert "A recovery is open on this table:" in text(browser.get(page).text)
         assert 'href="/recoveries/fix"' in browser.get(page).text
     assert 'href="/spoilt?ref=snapline.raw.orders%402"' in browser.get("/recoveries/fix").text
+
+
+def test_rows_are_compared_once_and_of_large_tables_when_asked(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.start("fix", "raw.orders@2")
+    browser, compared = client_of(shop.session), []
+    compare = Recovery.compare
+    monkeypatch.setattr(Recovery, "compare", lambda self, name: compared.append(name) or compare(self, name))
+    monkeypatch.setattr(recovery_pages, "_MOST_COMPARED", 0)
+    assert "6 records" in browser.get("/recoveries/fix").text and compared == []
+    for _ in range(3):
+        assert browser.get("/recoveries/fix?table=raw.orders").status_code == 200
+    # What is known is shown.
+    assert "6 records" not in browser.get("/recoveries/fix").text and compared == ["raw.orders"]
+    Recovery.open(shop.session, "fix").correct(MENDED)
+    page = browser.get("/recoveries/fix?table=raw.orders").text
+    assert compared == ["raw.orders"] * 2 and "price: 2" in text(page)
+    assert "Whether one is under way" in text(page)
 
 
 def test_a_plan_is_of_the_mode_that_commands_plan(shop: Shop) -> None:

@@ -18,6 +18,7 @@ from resources.browser.app import browser_app
 from resources.browser.facts import Facts
 from resources.browser.history import read_history
 from resources.browser.lanes import lay_out
+from resources.browser.partitions import shown_partition
 from resources.browser.spoilt import damage_of
 from resources.browser.table_graph import TableNode
 from resources.browser.table_svg import _said
@@ -208,3 +209,7 @@ def test_a_table_whose_changes_have_expired_is_not_called_empty(session: Session
     page = client.get("/").text
     assert "no snapshot yet" not in page
     assert "ref=snapline.raw.mid%403" in page
+
+
+def test_a_partition_of_null_is_called_null() -> None:
+    assert shown_partition({"p": None, "q": "None"}) == "p=NULL/q=None"

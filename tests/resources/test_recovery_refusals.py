@@ -343,3 +343,31 @@ def test_a_start_that_died_is_gone_on_with_as_it_was_planned(session: Session, m
     recovery.correct("INSERT INTO db.log SELECT k, v FROM db.src WHERE k = 2")
     publish(session, recovery, {})
     assert rows(session.table("db.log")) == [(1, 10), (2, 20)]
+
+
+@pytest.mark.parametrize("name", ["db.other", "db.log"])
+@pytest.mark.parametrize("is_first", [True, False], ids=["before the correction", "after it"])
+def test_what_production_wrote_to_a_table_that_no_asset_makes_is_not_taken_away(
+    session: Session, name: str, is_first: bool
+) -> None:
+    tables = ("src", "log", "other")
+    session.sql("CREATE DATABASE db;" + ";".join(f"CREATE TABLE db.{one} (k INT, v INT)" for one in tables), "duckdb")
+    session.sql("INSERT INTO db.other VALUES (0, 0)", "duckdb")
+    for number, value in ((1, 10), (2, 666)):
+        session.sql(f"INSERT INTO db.src VALUES ({number}, {value})", "duckdb")
+        session.sql(f"INSERT INTO db.log SELECT k, v FROM db.src WHERE k = {number}", "duckdb")
+    recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref("db.src@2")))
+    if is_first:
+        session.sql(f"INSERT INTO {name} VALUES (5, 5)", "duckdb")
+    recovery.correct("UPDATE db.src SET v = 20 WHERE k = 2")
+    recovery.correct("INSERT OVERWRITE db.log SELECT k, v FROM db.src")
+    recovery.correct("INSERT INTO db.other VALUES (9, 9)")
+    if not is_first:
+        session.sql(f"INSERT INTO {name} VALUES (5, 5)", "duckdb")
+    assert recovery.replay() == [name]
+    with pytest.raises(InvalidRequest, match=f"not computed anew: {name}"):
+        publish(session, Recovery.open(session, "fix"), {})
+    assert (5, 5) in rows(session.table(name))
+    recovery.correct(f"INSERT INTO {name} VALUES (5, 5)")
+    publish(session, Recovery.open(session, "fix"), {})
+    assert (5, 5) in rows(session.table(name)) and (2, 666) not in rows(session.table("db.log"))

@@ -91,3 +91,47 @@ def test_a_tag_of_a_partition_names_the_newest_snapshot_that_was_made_for_it(
     table.rollback_to(table.tags.get("d1").snapshot.id - 1)
     partition_tags.tag_newest(table, "d1", 1)
     assert table.tags.get("d1").snapshot.id == table.snapshots.backwards().__next__().id - 2
+
+
+def test_a_run_that_is_executed_again_commits_nothing_twice_though_its_snapshot_has_expired(
+    session: Session, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dagster._core.definitions.job_base import InMemoryJob
+    from dagster._core.execution.api import execute_run_iterator
+
+    from resources import SparkResource, TablesResource
+    from resources.assets.materialization import Materialization
+
+    @table_asset("core.app", mode="append")
+    def app() -> pa.Table:
+        return pa.table({"v": [101]})
+
+    spark = SparkResource()
+    defs = dg.Definitions(
+        assets=[app], executor=dg.in_process_executor, resources={"tables": TablesResource(spark=spark), "spark": spark}
+    )
+    job = defs.resolve_implicit_global_asset_job_def()
+
+    def dying(*_: Any, **__: Any) -> None:
+        raise RuntimeError("the machine went down")
+
+    def again(run_id: str) -> None:
+        run = instance.create_run_for_job(job, parent_run_id=run_id, root_run_id=run_id)
+        list(execute_run_iterator(InMemoryJob(job), run, instance))
+
+    with monkeypatch.context() as at_the_end:
+        at_the_end.setattr(Materialization, "result", dying)
+        died = job.execute_in_process(instance=instance, raise_on_error=False)
+    assert not died.success
+    table = session.table("core.app")
+    table.write(pa.table({"v": [7]}))
+    table.expire(retain_last=1)
+    assert table.snapshots.find(1) is None
+    again(died.run_id)
+    assert rows(table) == [(7,), (101,)]
+    # What Dagster has heard of is made anew when it is asked for.
+    made = job.execute_in_process(instance=instance)
+    table.write(pa.table({"v": [8]}))
+    table.expire(retain_last=1)
+    again(made.run_id)
+    assert rows(table) == [(7,), (8,), (101,), (101,), (101,)]
