@@ -6,7 +6,7 @@ from functools import partial
 
 from .arguments import checked
 from .errors import CorruptData, DirectoryInPlace, InvalidRequest, NotFound
-from .identifier import MAIN_BRANCH
+from .identifier import MAIN_BRANCH, check_branch_name
 from .maintain.adopt import adopt
 from .maintain.beside_publication import beside, journal_of, refuse_open
 from .maintain.branch import create_branch, delete_branches
@@ -53,8 +53,9 @@ class Branches:
     @of_same_table
     def begun_at(self, name: str) -> tuple[str, int] | None:
         """The branch and the number of the snapshot that a branch began with; None for one that began empty, that another writer
-        made, or that is not there. Raises CorruptData if that cannot be read.
+        made, or that is not there. Raises InvalidRequest for what is no name of a branch, CorruptData if that cannot be read.
         """
+        check_branch_name(name)
         origin = read_origin(self._store.file_io, replace(self._store.paths, branch=name))
         return None if origin is None or origin.snapshot_id is None else (origin.branch, origin.snapshot_id)
 
