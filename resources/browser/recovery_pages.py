@@ -228,9 +228,9 @@ def _row(
         state = f"{len(parts)} partition{'s' * (len(parts) != 1)} {verb} computed anew: {listed}"
     try:
         snapshot = recovery.table(name).snapshot()
-        is_large = snapshot is not None and snapshot.total_record_count > _MOST_COMPARED
-        if is_large and not is_asked and kept.find(key) is None:
-            return TableRow(name, state, is_left, None, f"{snapshot.total_record_count:,} records")
+        records = 0 if snapshot is None else snapshot.total_record_count
+        if records > _MOST_COMPARED and not is_asked and kept.find(key) is None:
+            return TableRow(name, state, is_left, None, f"{records:,} records")
         return TableRow(name, state, is_left, kept.read(key, recovery, name))
     except StorageError as error:
         return TableRow(name, state, is_left, None, str(error))
