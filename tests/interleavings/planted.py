@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from storage import basis, catalog, commits, consumers, table, tags
+from storage import basis, catalog, consumers, table, tags
 from storage.consumers import Consumers, Consumption
 from storage.errors import CorruptData, StorageError
 from storage.format import seal
-from storage.maintain import branch, merge_branch, references, replace_main, rollback
+from storage.maintain import branch, follow, merge_branch, references, replace_main, rollback
 from storage.metadata.cleaning import CleaningFiles
 from storage.metadata.consumer import Consumer, ConsumerFiles
 from storage.metadata.schema import SchemaFiles, TableSchema
@@ -228,7 +228,7 @@ BUGS = [
         "new consumer", "expire"),
 ]  # fmt: skip
 FAULTS = [
-    Fault("A10: what fails after a commit looks like a failed commit", _instead(commits, "afterwards", _let_it_fail),
+    Fault("A10: what fails after a commit looks like a failed commit", _instead(follow, "afterwards", _let_it_fail),
         "storage/test_troubles.py::test_a_write_whose_compaction_fails_has_landed"),
     Fault("A13: names of users are taken for the store's own", _instead(tags, "refuse_reserved_tag", lambda name: name),
         "storage/test_branches.py::test_what_users_name_is_not_taken_for_what_the_store_names"),

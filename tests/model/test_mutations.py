@@ -396,7 +396,7 @@ _VALUES = (None, True, -1, 10**30, 1.5, "", "text", "../x", "\ud800", [], {}, [N
 # Told when the warehouse is opened, or by its own check, where a table does not need them.
 _OF_THE_WAREHOUSE = ("journal", "catalog options")
 # What says that there is nothing.
-_SOUND = {("FORMER-NAMES", b"[]"), ("catalog options", b"{}")}
+_SOUND = {("FORMER-NAMES", b"[]"), ("catalog options", b"{}"), ("hint", b"")}
 _BINARY = ("manifest", "manifest list", "index manifest", "deletion vectors")
 
 
