@@ -22,6 +22,7 @@ from ..links.dagster_links import DagsterLinks
 from ..links.known_assets import KnownAssets
 from ..links.shown_text import copied, finalized, kept
 from ..session import Session
+from ..warehouse.catalogs import CATALOG_NAME
 from . import actions, compare_pages, history_pages, recovery_pages, snapshot_pages, spoilt_pages, table_pages
 from .facts import Facts
 from .guard import Guard
@@ -88,6 +89,7 @@ def templates() -> Environment:
         "facts": facts_of,
         "number": _number,
     }
+    environment.globals["own_catalog"] = CATALOG_NAME
     return environment
 
 

@@ -127,12 +127,14 @@ def plan_recovery(
     """
     if bad.catalog != CATALOG_NAME or bad.branch != "main":
         raise InvalidRequest(f"A recovery begins with a snapshot of a main branch of this warehouse, not with {bad}.")
+    asked = session.stores_to_ask(bad.catalog) if stores is None else stores
+    forks = Forks(session.catalog_of)
     reached = {
         ref.table_name: ref
-        for ref in (session.impact(bad) if stores is None else impact(stores, bad, Forks(session.catalog_of).of))
+        for ref in impact(asked, bad, forks.of)
         if ref.catalog == CATALOG_NAME and ref.branch == "main" and session.catalog.exists(ref.table_name)
     }
-    spoilt = Spoilt(session, bad, stores)
+    spoilt = Spoilt(session, bad, asked, forks)
     spoilt.read((ref.catalog, ref.database, ref.table, ref.branch) for ref in reached.values())
     tables, good = [], []
     for name, ref in reached.items():

@@ -48,14 +48,20 @@ def _covers(bad: str, until: int, ref: SnapshotRef) -> bool:
 class Spoilt:
     """Answers about one bad snapshot of main."""
 
-    def __init__(self, session: Session, bad: SnapshotRef, stores: Mapping[str, LineageStore] | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        bad: SnapshotRef,
+        stores: Mapping[str, LineageStore] | None = None,
+        forks: Forks | None = None,
+    ) -> None:
         self._session, self._bad = session, bad
         self._stores = session.stores_to_ask(bad.catalog) if stores is None else stores
         self._known: dict[tuple[str, str, int], bool] = {}
         # What the snapshots of branches were made from, and of which branches it has been read.
         self._sources: dict[SnapshotRef, Sequence[SnapshotRef]] = {}
         self._read: set[_Place] = set()
-        self._forks = Forks(session.catalog_of)
+        self._forks = forks or Forks(session.catalog_of)
         self._recoveries: dict[str, RecoveryRecord | None] = {}
 
     def read(self, places: Iterable[_Place]) -> None:
