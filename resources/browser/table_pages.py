@@ -53,7 +53,11 @@ def _page(request: Request) -> Response:
 def _not_folded(folded: Collection[str], databases: Collection[str]) -> list[str]:
     """That there are no such databases, in a sentence."""
     unknown = sorted(set(folded) - set(databases))
-    return [f"Nothing is folded as {', '.join(name[:100] for name in unknown)}: there is no such database."] if unknown else []
+    return (
+        [f"Nothing is folded as {', '.join(name[:100] for name in unknown)}: there is no such database."]
+        if unknown
+        else []
+    )
 
 
 def _found(graph: TableGraph, text: str) -> TableGraph:
