@@ -1,4 +1,7 @@
-"""Options by which a file system is reached: one that it would pass over is refused. A misspelt endpoint leads to another store."""
+"""Options by which a file system is reached: one that it would pass over is refused.
+
+A misspelt endpoint leads to another store.
+"""
 
 import difflib
 import inspect

@@ -1,4 +1,4 @@
-"""Values in the environment with which nothing could work: told at the start of any command, in one line that names the variable."""
+"""Values in the environment with which nothing could work: told when they are read, by the name of the variable."""
 
 import json
 from pathlib import Path
