@@ -12,6 +12,8 @@ from .view import is_named
 
 # So many changes of a table tell what it is made from.
 _LOOKED_AT = 10
+# Of a table that was changed more often by conditions on itself, it is not told how far it is behind.
+_MOST_STEPS = 100
 # Graphs that are kept.
 _KEPT = 4
 # Catalog, database, table.
@@ -24,8 +26,8 @@ class TableNode:
     """A table, or with `members` a whole database as one. `latest`: the newest snapshot that changed rows; `rows`: how many
     the table has, None where metadata do not tell; `records`: those of its files, of which rows of one key are merged.
 
-    `behind`: how many changes of the tables that it was made from directly came after what it was made from; None if it
-    says of none. `recoveries`: those that are open. `state`: `dropped`, `damaged`, or empty.
+    `behind`: how many changes of the tables that it was made from directly came after what it was made from, tables that are
+    gone left out for what those were made from; None if it says of none. `recoveries`: those that are open. `state`: `dropped`, `damaged`, or empty.
     """
 
     name: Name
@@ -150,6 +152,7 @@ def _edges(platform: Platform, at_ms: int | None) -> tuple[set[tuple[Name, Name]
     for edge in made_from(platform.stores, newest):
         edges.add((_table(edge.source), _table(edge.sink)))
         sources.setdefault(edge.sink, []).append(edge.source)
+    _add_earlier(platform, sources)
     names: set[Name] = set()
     read: dict[str, set[Name]] = {}
     written: list[tuple[str, Name]] = []
@@ -163,6 +166,28 @@ def _edges(platform: Platform, at_ms: int | None) -> tuple[set[tuple[Name, Name]
             # Of what is gone, only its jobs tell.
             edges |= {(source, sink) for source in read.get(job, ())}
     return {edge for edge in edges if edge[0] != edge[1]}, names, sources
+
+
+def _add_earlier(platform: Platform, sources: dict[SnapshotRef, list[SnapshotRef]]) -> None:
+    """What snapshots were made from that others only went on from: those of a table that is gone, or is another one now, and
+    earlier ones of the same table. What came of them is as far behind as they are.
+    """
+    for _ in range(_MOST_STEPS):
+        pending = {
+            source
+            for sink, listed in sources.items()
+            for source in listed
+            if source not in sources and (_table(source) == _table(sink) or _is_gone(platform, source))
+        }
+        if not pending:
+            return
+        sources |= {ref: [] for ref in pending}
+        for edge in made_from(platform.stores, pending):
+            sources[edge.sink].append(edge.source)
+
+
+def _is_gone(platform: Platform, ref: SnapshotRef) -> bool:
+    return "~" in ref.branch or (ref.catalog, ref.database, ref.table, ref.branch) not in platform.branches
 
 
 def _changes(place: Place, history: BranchHistory, at_ms: int | None) -> list[SnapshotRef]:
@@ -198,7 +223,7 @@ def _node(platform: Platform, name: Name, branches: tuple[str, ...], at_ms: int 
         ref,
         snapshot.time_ms,
         platform.rows.get((*name, "main")) if is_newest else None,
-        _behind(platform, ref, sources.get(ref, ()), at_ms),
+        _behind(platform, ref, sources, at_ms),
         branches,
         len(tags),
         platform.recoveries.get(name, ()),
@@ -218,20 +243,25 @@ def _newest(history: BranchHistory, at_ms: int | None) -> Snapshot | None:
     return next((snapshot for snapshot in reversed(there) if snapshot.changes_rows), there[0] if there else None)
 
 
-def _behind(platform: Platform, made: SnapshotRef, sources: Iterable[SnapshotRef], at_ms: int | None) -> int | None:
-    """How many changes of its direct sources came after what a snapshot was made from."""
+def _behind(platform: Platform, made: SnapshotRef, sources: _Sources, at_ms: int | None) -> int | None:
+    """How many changes of its sources came after what a snapshot was made from. What was changed by a condition was made from an
+    earlier snapshot of itself, which it is not behind: then the sources of that one count.
+    """
     newest_read: dict[tuple[str, str, str, str], int] = {}
-    for ref in sources:
-        if _table(ref) == _table(made):
-            # What was changed by a condition was made from an earlier snapshot of itself, which it is not behind.
-            continue
-        place = (ref.catalog, ref.database, ref.table, ref.branch)
-        newest_read[place] = max(newest_read.get(place, 0), ref.snapshot_id)
-    if not newest_read:
+    seen = {made}
+    reached = [made]
+    while reached:
+        for ref in sources.get(reached.pop(), ()):
+            if _table(ref) != _table(made) and not _is_gone(platform, ref):
+                place = (ref.catalog, ref.database, ref.table, ref.branch)
+                newest_read[place] = max(newest_read.get(place, 0), ref.snapshot_id)
+            elif ref not in seen:
+                seen.add(ref)
+                reached.append(ref)
+    if len(seen) == 1 and not newest_read:
         return None
     return sum(
         later.changes_rows and later.id > number and (at_ms is None or later.time_ms <= at_ms)
         for place, number in newest_read.items()
-        if place in platform.branches
         for later in platform.branches[place].snapshots
     )

@@ -113,3 +113,40 @@ def test_a_commit_after_the_tables_were_read_is_no_ghost(session: Session) -> No
     assert history.dot_of(late) is None
     assert history.dot_of(other) is None
     assert len(history.dots) == 1
+
+
+def behind(session: Session, name: str) -> int | None:
+    graph = table_graph(Facts(Session()).platform())
+    return next(node.behind for node in graph.nodes if node.shown == name)
+
+
+@pytest.mark.parametrize("updates", [1, 6])
+def test_a_table_that_was_updated_is_as_far_behind_as_before(session: Session, updates: int) -> None:
+    for statement in (
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.orders AS SELECT 1 AS id",
+        "CREATE TABLE shop.daily (id INT)",
+        "INSERT INTO shop.daily SELECT id FROM shop.orders",
+        *(["UPDATE shop.daily SET id = id WHERE id > 0", "DELETE FROM shop.daily WHERE id < 0"] * updates),
+        "INSERT INTO shop.orders VALUES (2)",
+        "INSERT INTO shop.orders VALUES (3)",
+    ):
+        session.sql(statement, "duckdb")
+    assert [lag.snapshots_behind for lag in session.freshness("shop.daily")] == [2]
+    assert behind(session, "shop.daily") == 2
+
+
+def test_what_was_made_from_a_table_that_is_gone_is_as_far_behind_as_that_was(session: Session) -> None:
+    for statement in (
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.orders AS SELECT 1 AS id",
+        "CREATE TABLE shop.gone AS SELECT id FROM shop.orders",
+        "CREATE TABLE shop.mart AS SELECT id FROM shop.gone",
+        "DROP TABLE shop.gone",
+        "INSERT INTO shop.orders VALUES (2)",
+    ):
+        session.sql(statement, "duckdb")
+    assert behind(session, "shop.mart") == 1
+    session.sql("CREATE TABLE shop.gone AS SELECT 5 AS id", "duckdb")
+    assert behind(session, "shop.mart") == 1
+    assert {lag.source.table_name: lag.snapshots_behind for lag in session.freshness("shop.mart")}["shop.orders"] == 1
