@@ -22,7 +22,16 @@ FLOORS: dict[str, list[set[str]]] = {
     "storage": [
         {"redaction", "version"},
         {"errors"},
-        {"clock", "lazy", "date_pattern", "known_options", "local_file", "option_texts", "retractable"},
+        {
+            "clock",
+            "lazy",
+            "date_pattern",
+            "known_options",
+            "local_file",
+            "option_spelling",
+            "option_texts",
+            "retractable",
+        },
         {"option_declaration"},
         {"secret", "options", "identifier", "lock", "store_errors", "document", "arguments"},
         {"data_types", "object_store", "table_names", "options_without_effect", "option_checks"},
