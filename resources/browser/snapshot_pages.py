@@ -119,6 +119,7 @@ def _page(request: Request) -> Response:
         query=view.query(),
         fate=_FATES.get(dot.fate, dot.fate),
         change=graph.root,
+        open_recoveries=platform.open_recoveries(ref),
         reproduce=command("reproduce", str(ref)),
         picture=picture(
             history,
